@@ -1,0 +1,188 @@
+"""What each command does."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from secant import lab
+from secant.cli import present
+from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
+from secant.dynamics import Bar, reporting
+from secant.lab.config import Scale, allowed, content
+from secant.lab.store import Record, Store, home
+
+__all__ = ["UsageError", "atlas", "list_studies", "run", "runs", "show", "verify"]
+
+
+@dataclass(frozen=True)
+class ListOptions:
+    """Every study, in reading order."""
+
+    source: Annotated[str | None, tyro.conf.arg(help="only the studies of this source")] = None
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    """Every finding of the chosen studies (all by default), predicted against measured."""
+
+    ids: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ID ...]")] = ()
+    source: Annotated[str | None, tyro.conf.arg(help="only the studies of this source")] = None
+    scale: Scale = "smoke"
+    force: Force = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class AtlasOptions:
+    """The web pages of all runs."""
+
+    output: Annotated[Path | None, tyro.conf.arg(help="directory to write; by default `atlas` in Secant's home")] = None
+    scale: Annotated[Scale | None, tyro.conf.arg(help="show runs of this scale only")] = None
+    open: Annotated[bool, tyro.conf.arg(help="open the pages in a browser")] = False
+
+
+@dataclass(frozen=True)
+class RunsOptions:
+    """Every run in the store."""
+
+    json: Json = False
+
+
+def list_studies(arguments: list[str]) -> int:
+    """`secant list`."""
+    options = parse(ListOptions, arguments, "list")
+    chosen = lab.catalog(options.source)
+    last = _last_records()
+    rows = [
+        {
+            "id": study.id,
+            "source": study.source.key,
+            "section": study.section,
+            "title": study.title,
+            "statement": study.statement,
+            "new": study.new,
+            "verdict": last[study.id].verdict if study.id in last else None,
+            "scale": last[study.id].scale if study.id in last else None,
+        }
+        for study in chosen
+    ]
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        present.studies(rows)
+    return 0
+
+
+def show(arguments: list[str]) -> int:
+    """`secant show ID`."""
+    id, rest = take_id(arguments, "show")
+    options = parse(RunsOptions, rest, f"show {id}")
+    study = lab.get(id)
+    record = _last_records().get(id)
+    fields = {field.name: field for field in dataclasses.fields(study.config_type)}
+    facts = {
+        "id": study.id,
+        "source": study.source.title,
+        "section": study.section,
+        "title": study.title,
+        "statement": study.statement,
+        "new": study.new,
+        "precision": study.precision,
+        "options": {
+            name: {"help": field.metadata.get("help", ""), "allowed": allowed(field)}
+            | {scale: content(study.config(scale))[name] for scale in lab.SCALES}
+            for name, field in fields.items()
+        },
+        "run": None if record is None else {"directory": str(record.directory), **record.facts},
+    }
+    if options.json:
+        print(json.dumps(facts, indent=1))
+    else:
+        present.study(facts)
+    return 0
+
+
+def run(arguments: list[str]) -> int:
+    """`secant run ID`."""
+    id, rest = take_id(arguments, "run")
+    study = lab.get(id)
+    flags, config = parse_run(study, rest)
+    began = time.perf_counter()
+
+    def waiting() -> None:
+        print(f"{id}: another process is computing this run; waiting for it.", file=sys.stderr)
+
+    with reporting(Bar(present.errors)):
+        record = lab.run(
+            study, config=config, scale=flags.scale, force=flags.force, figure=flags.figure, waiting=waiting
+        )
+    if flags.json:
+        print(json.dumps({"directory": str(record.directory), **record.facts}, indent=1))
+    else:
+        present.record(study, record, time.perf_counter() - began)
+    return int(record.verdict == "fails")
+
+
+def verify(arguments: list[str]) -> int:
+    """`secant verify`."""
+    options = parse(VerifyOptions, arguments, "verify")
+    board = present.Scoreboard(len(lab.select(options.ids, options.source)), quiet=options.json)
+    began = time.perf_counter()
+    with board:
+        rows = lab.verify(
+            options.ids,
+            source=options.source,
+            scale=options.scale,
+            force=options.force,
+            on_start=board.begin,
+            on_end=board.end,
+        )
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        present.summary(rows, time.perf_counter() - began)
+    return int(any(row["verdict"] == "fails" for row in rows))
+
+
+def atlas(arguments: list[str]) -> int:
+    """`secant atlas`."""
+    from secant import atlas as pages
+
+    options = parse(AtlasOptions, arguments, "atlas")
+    try:
+        index = pages.build(options.output or home() / "atlas", Store(), scale=options.scale)
+    except FileExistsError as error:
+        raise UsageError(f"atlas: {error}") from None
+    print(f"The pages are in {index.parent}; open {index.as_uri()}")
+    if options.open:
+        webbrowser.open(index.as_uri())
+    return 0
+
+
+def runs(arguments: list[str]) -> int:
+    """`secant runs`."""
+    options = parse(RunsOptions, arguments, "runs")
+    records = Store().records()
+    if options.json:
+        print(json.dumps([{"directory": str(record.directory), **record.facts} for record in records], indent=1))
+    else:
+        present.runs(records)
+    return 0
+
+
+def _last_records() -> dict[str, Record]:
+    """The newest run of each study."""
+    found: dict[str, Any] = {}
+    for record in Store().records():
+        found[record.study] = record
+    return found

@@ -1,0 +1,80 @@
+"""`secant`: the commands, what they say when something is wrong, and their exit status.
+
+0: done. 1: a finding failed, or the work could not be done. 2: the command line is wrong. 130: interrupted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable
+
+from secant._version import __version__
+from secant.cli import commands
+from secant.lab.names import closest
+from secant.lab.registry import UnknownStudyError
+from secant.lab.store import StoreError, home
+
+COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
+    "list": (commands.list_studies, "every study: id, section, title, last verdict"),
+    "show": (commands.show, "one study: its statement, its options, its last run"),
+    "run": (commands.run, "run a study: findings, figure, saved run"),
+    "verify": (commands.verify, "all findings, predicted against measured"),
+    "atlas": (commands.atlas, "the web pages of all runs"),
+    "runs": (commands.runs, "what the store holds"),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one command; returns its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if not arguments or arguments[0] in ("-h", "--help", "help"):
+        _usage()
+        return 0 if arguments else 2
+    if arguments[0] == "--version":
+        print(f"secant {__version__}")
+        return 0
+    name, rest = arguments[0], arguments[1:]
+    if name not in COMMANDS:
+        return _complain(f"unknown command {name!r}.{closest(name, COMMANDS)} Commands: {', '.join(COMMANDS)}.", 2)
+    warnings.showwarning = lambda message, *_, **__: print(f"secant: warning: {message}", file=sys.stderr)
+    _keep_compiled_code()
+    try:
+        return COMMANDS[name][0](rest)
+    except commands.UsageError as error:
+        return _complain(str(error), 2)
+    except UnknownStudyError as error:
+        return _complain(str(error.args[0]), 2)
+    except StoreError as error:
+        return _complain(str(error), 1)
+    except KeyboardInterrupt:
+        return _complain("interrupted; the same command goes on where it was.", 130)
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _usage() -> None:
+    print("usage: secant COMMAND ...\n\nDeep-learning theory you can run.\n")
+    for name, (_, help) in COMMANDS.items():
+        print(f"  {name:8} {help}")
+    print("\n`secant COMMAND --help` tells more, and `secant run ID --help` shows the options of a study.")
+
+
+def _complain(message: str, status: int) -> int:
+    print(f"secant: {message}", file=sys.stderr)
+    return status
+
+
+def _keep_compiled_code() -> None:
+    """Keeps compiled loops between commands; without a writable home they are simply compiled again."""
+    import jax
+
+    jax.config.update("jax_compilation_cache_dir", str(home() / "compiled"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

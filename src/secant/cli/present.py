@@ -1,0 +1,162 @@
+"""How results look in a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any
+
+from rich.console import Console, Group
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from secant.lab.store import Record, gravest
+from secant.lab.study import Study
+
+PLAIN_WIDTH = 150
+COLOURS = {"holds": "green", "fails": "bold red", "erratum": "magenta", "inconclusive": "yellow", "not run": "dim"}
+MARKS = {"holds": "✓", "fails": "✗", "erratum": "!", "inconclusive": "?", "not run": "·"}
+
+output = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def number(value: Any) -> str:
+    """A number as a reader wants it."""
+    return f"{value:.7g}" if isinstance(value, (int, float)) else str(value)
+
+
+def verdict(name: str | None) -> Text:
+    """A verdict with its mark and colour."""
+    name = name or "not run"
+    return Text(f"{MARKS[name]} {name}", style=COLOURS[name])
+
+
+def studies(rows: list[dict[str, Any]]) -> None:
+    """The table of `secant list`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("study", "section", "title", "last verdict", "scale"):
+        table.add_column(column, no_wrap=column != "title")
+    for row in rows:
+        title = Text(row["title"]) + (Text("  new", style="cyan") if row["new"] else Text(""))
+        table.add_row(row["id"], row["section"], title, verdict(row["verdict"]), row["scale"] or "")
+    output.print(table)
+
+
+def study(facts: dict[str, Any]) -> None:
+    """The page of `secant show`."""
+    head = f"[bold]{facts['id']}[/]  {facts['title']}"
+    place = f"{facts['source']}, section {facts['section']}" + ("; a result of our own" if facts["new"] else "")
+    output.print(head, Text(place, style="dim"), "", Text(facts["statement"]), "", sep="\n")
+    table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
+    for column in ("option", "smoke", "laptop", "paper", "allowed", "meaning"):
+        table.add_column(column)
+    for name, option in facts["options"].items():
+        values = [str(option[scale]) for scale in ("smoke", "laptop", "paper")]
+        table.add_row("--" + name.replace("_", "-"), *values, option["allowed"], option["help"])
+    output.print(table)
+    if facts["run"]:
+        output.print("", f"last run ({facts['run']['scale']}, {facts['run']['finished']}):")
+        output.print(findings_table(facts["run"]["findings"]))
+
+
+def record(study: Study, run: Record, seconds: float) -> None:
+    """The result of `secant run`."""
+    output.print(f"[bold]{study.id}[/]  {study.title}")
+    output.print(findings_table(run.findings))
+    output.print(
+        Text(
+            f"computed in {run.seconds:.2f} s; this command took {seconds:.2f} s; saved in {run.directory}", style="dim"
+        )
+    )
+
+
+def findings_table(findings: list[dict[str, Any]]) -> Padding:
+    """Predicted, measured, tolerance, verdict."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("finding", ratio=1)
+    for column in ("predicted", "measured", "tolerance"):
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    signs = {"equal": "", "at most": "≤ ", "at least": "≥ "}
+    for finding in findings:
+        name = Group(finding["finding"], *_asides(finding))
+        predicted = signs[finding.get("relation", "equal")] + number(finding["predicted"])
+        if "printed_value" in finding:
+            predicted += f"\n(printed: {number(finding['printed_value'])})"
+        table.add_row(
+            name, predicted, number(finding["measured"]), number(finding["tolerance"]), verdict(finding["verdict"])
+        )
+    return Padding(table, (0, 0, 0, 2))
+
+
+def runs(records: list[Record]) -> None:
+    """The table of `secant runs`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("study", "scale", "verdict", "seconds", "finished", "directory"):
+        table.add_column(column, no_wrap=column != "directory", overflow="fold")
+    for run in records:
+        table.add_row(
+            run.study,
+            run.scale,
+            verdict(run.verdict),
+            f"{run.seconds:.2f}",
+            run.facts["finished"].replace("+00:00", "Z"),
+            str(run.directory),
+        )
+    output.print(table)
+
+
+class Scoreboard:
+    """`secant verify` as it goes: each study's findings, and how far it is."""
+
+    def __init__(self, total: int, quiet: bool) -> None:
+        self._quiet = quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=errors,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Scoreboard:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def begin(self, study: Study) -> None:
+        """A study starts."""
+        self._bar.update(self._task, description=study.id)
+
+    def end(self, study: Study, rows: list[dict[str, Any]]) -> None:
+        """A study has ended with these findings."""
+        self._bar.advance(self._task)
+        if not self._quiet:
+            output.print(f"[bold]{study.id}[/]  {study.title}")
+            output.print(findings_table(rows))
+
+
+def summary(rows: list[dict[str, Any]], seconds: float) -> None:
+    """The last lines of `secant verify`."""
+    counts = Counter(row["verdict"] for row in rows)
+    studies = {row["study"] for row in rows}
+    parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
+    style = COLOURS[gravest(counts)]
+    output.print()
+    output.print(
+        f"{len(rows)} findings in {len(studies)} studies, {seconds:.1f} s: ", Text(", ".join(parts), style=style)
+    )
+
+
+def _asides(finding: dict[str, Any]) -> list[Text]:
+    """What a reader should know about a finding that did not simply hold."""
+    if finding["verdict"] == "holds" or not finding.get("note"):
+        return []
+    return [Text(finding["note"], style="dim")]

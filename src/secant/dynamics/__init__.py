@@ -1,0 +1,30 @@
+"""Discrete and continuous dynamics: Maps, the runner, probes, flows."""
+
+from secant.dynamics.checkpoint import CheckpointMismatchError, resumable
+from secant.dynamics.flow import flow
+from secant.dynamics.map import Map, State
+from secant.dynamics.probes import Probe
+from secant.dynamics.progress import Bar, Progress, Silent, reporting
+from secant.dynamics.rules import gradient_descent, gradient_field
+from secant.dynamics.runner import simulate
+from secant.dynamics.stop import Outcome, Stop
+from secant.dynamics.trajectory import Trajectory
+
+__all__ = [
+    "Bar",
+    "CheckpointMismatchError",
+    "Map",
+    "Outcome",
+    "Probe",
+    "Progress",
+    "Silent",
+    "State",
+    "Stop",
+    "Trajectory",
+    "flow",
+    "gradient_descent",
+    "gradient_field",
+    "reporting",
+    "resumable",
+    "simulate",
+]

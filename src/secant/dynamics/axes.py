@@ -1,0 +1,116 @@
+"""Named batch axes: one run over a grid of starting points, hyper-parameters and seeds."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+RESERVED = ("step", "time", "outcome", "stopped_at")
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The product grid of some named axes.
+
+    Each axis maps a name to a pytree whose leaves share their leading length. An axis of plain numbers becomes a
+    coordinate of the result; any other is numbered.
+    """
+
+    values: dict[str, Any]
+    sizes: dict[str, int]
+
+    @classmethod
+    def of(cls, over: Mapping[str, Any] | None) -> Axes:
+        """Reads and checks the `over` argument of a run."""
+        values, sizes = {}, {}
+        for name, value in (over or {}).items():
+            if not name.isidentifier() or name in RESERVED:
+                raise ValueError(
+                    f"over: {name!r} cannot name an axis. Use a Python identifier other than {', '.join(RESERVED)}."
+                )
+            value = jax.tree.map(_as_array, value)
+            lengths = {np.shape(leaf)[0] if np.ndim(leaf) else -1 for leaf in jax.tree.leaves(value)}
+            if len(lengths) != 1 or -1 in lengths:
+                raise ValueError(
+                    f"over: axis {name!r} needs arrays of one common leading length, "
+                    f"got shapes {[np.shape(leaf) for leaf in jax.tree.leaves(value)]}."
+                )
+            (length,) = lengths
+            if length == 0:
+                raise ValueError(f"over: axis {name!r} is empty. Give it at least one value.")
+            values[name], sizes[name] = value, int(length)
+        return cls(values, sizes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The axes in order."""
+        return tuple(self.values)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The length of each axis."""
+        return tuple(self.sizes.values())
+
+    def grid(self) -> dict[str, Any]:
+        """The axes' values at every point of the product grid, flattened to one leading dimension."""
+        if not self.values:
+            return {}
+        indices = np.unravel_index(np.arange(int(np.prod(self.shape))), self.shape)
+        return {
+            name: jax.tree.map(lambda leaf, index=index: jnp.asarray(leaf[index]), value)
+            for (name, value), index in zip(self.values.items(), indices, strict=True)
+        }
+
+    def unflatten(self, tree: Any) -> Any:
+        """Gives every leaf of a result over the flattened grid one dimension an axis."""
+        if not self.values:
+            return tree
+        return jax.tree.map(lambda leaf: leaf.reshape(self.shape + leaf.shape[1:]), tree)
+
+    def coordinates(self) -> dict[str, np.ndarray]:
+        """A label for every position along every axis."""
+        return {
+            name: np.asarray(value) if _is_numeric_vector(value) else np.arange(self.sizes[name])
+            for name, value in self.values.items()
+        }
+
+
+def call_with(function: Callable[..., Any], available: Mapping[str, Any], *positional: Any, role: str) -> Any:
+    """Calls `function(*positional, **named)` with those of the `available` axis values that it names.
+
+    `role` says in an error what the function is for, e.g. "probe 'loss'".
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # builtins without a signature
+        return function(*positional)
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
+        return function(*positional, **available)
+    free = [p for p in parameters[len(positional) :] if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    missing = [p.name for p in free if p.default is p.empty and p.name not in available]
+    if missing and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        raise TypeError(
+            f"{role} takes {', '.join(map(repr, missing))}, which no axis provides. "
+            f"Axes in `over`: {', '.join(map(repr, available)) or 'none'}."
+        )
+    return function(*positional, **{p.name: available[p.name] for p in free if p.name in available})
+
+
+def is_function(value: Any) -> bool:
+    """Whether `value` is a plain function, as opposed to a pytree that happens to be callable."""
+    return inspect.isroutine(value) or isinstance(value, functools.partial)
+
+
+def _as_array(leaf: Any) -> Any:
+    return leaf if hasattr(leaf, "shape") else np.asarray(leaf)
+
+
+def _is_numeric_vector(value: Any) -> bool:
+    return hasattr(value, "dtype") and np.ndim(value) == 1 and not jnp.issubdtype(value.dtype, jax.dtypes.prng_key)

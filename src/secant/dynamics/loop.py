@@ -1,0 +1,245 @@
+"""The compiled part of a run: many steps on the device between two looks from the host."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from secant.dynamics.axes import call_with
+from secant.dynamics.map import Map, State
+from secant.dynamics.probes import Probe
+from secant.dynamics.stop import Outcome, Stop, is_finite
+
+AxisValues = dict[str, Any]
+
+
+class Compiled(NamedTuple):
+    """The compiled functions of one loop."""
+
+    begin: Callable[..., Carry]
+    observe: Callable[..., dict[str, Any]]
+    advance: Any
+    tail: Callable[..., Carry]
+
+
+class Carry(NamedTuple):
+    """What travels from chunk to chunk: the state, and how each trajectory stands."""
+
+    state: State
+    outcome: Any
+    stopped_at: Any
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One system with its probes and stopping rule, vectorised over the axes.
+
+    Time is cut into blocks of `block` steps, the greatest common divisor of all cadences, so that records and looks
+    at the stopping rule happen only between blocks. The loop over blocks lies outside the vectorisation: its
+    conditions stay scalars, and records are written time-major, one contiguous row each.
+
+    A loop is equal to another with the same functions, and then shares its compiled code.
+    """
+
+    system: Map | Callable[..., Map]
+    start: Callable[..., Any] | None
+    batched: bool
+    named_probes: tuple[tuple[str, Probe], ...]
+    stop: Stop
+
+    @property
+    def probes(self) -> dict[str, Probe]:
+        """The probes by name."""
+        return dict(self.named_probes)
+
+    def lift(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Vectorises `function` over the flattened grid of axes, or leaves it alone where there is none."""
+        return jax.vmap(function) if self.batched else function
+
+    @property
+    def block(self) -> int:
+        """Steps per block."""
+        cadences = [probe.every for probe in self.probes.values()]
+        if self.stop.every is not None:
+            cadences.append(self.stop.every)
+        return math.gcd(*cadences) if cadences else 1
+
+    def begin(self, values: AxisValues, point: Any) -> Carry:
+        """Every trajectory before the first step, from `start` of the axis values or else from `point`."""
+
+        def one(values: AxisValues) -> Carry:
+            first = point if self.start is None else call_with(self.start, values, role="the start")
+            state = self._map(values).init(first)
+            state = stable_types(lambda s: self._step(values, s), state)
+            return Carry(state, self._judge(values, state), jnp.zeros((), jnp.int32))
+
+        return self.lift(one)(values)
+
+    def observe(self, values: AxisValues, state: State) -> dict[str, Any]:
+        """Every probe at one moment."""
+        return {name: self._look(probe, name, values, state) for name, probe in self.probes.items()}
+
+    def advance(
+        self, values: AxisValues, carry: Carry, first: Any, blocks: Any, capacity: int
+    ) -> tuple[Carry, dict[str, Any]]:
+        """Runs `blocks` blocks from block number `first` on.
+
+        Returns the new carry and, for each probe, a buffer of records, of which the first
+        `(first + blocks) // ratio - first // ratio` are valid, `ratio` being the probe's cadence in blocks.
+        """
+        ratios = {name: probe.every // self.block for name, probe in self.probes.items()}
+        shapes = jax.eval_shape(self.observe, values, carry.state)
+        buffers = {
+            name: jnp.zeros((capacity // ratios[name] + 2, *shape.shape), shape.dtype) for name, shape in shapes.items()
+        }
+
+        def body(index: Any, loop_state: tuple[Carry, dict[str, Any]]) -> tuple[Carry, dict[str, Any]]:
+            carry, buffers = loop_state
+            number = first + index
+            carry = self._advance_block(values, carry, number)
+            written = {}
+            for name, buffer in buffers.items():
+                ratio = ratios[name]
+                # A slot is written at every block of its group and the last write, the due one, stays: no branch
+                # ever touches the buffer, so it is updated in place.
+                record = _when(
+                    (number + 1) % ratio == 0,
+                    ratio == 1,
+                    functools.partial(self._look, self.probes[name], name, values, carry.state),
+                    shapes[name],
+                )
+                slot = number // ratio - first // ratio
+                written[name] = lax.dynamic_update_index_in_dim(buffer, record, slot, 0)
+            return carry, written
+
+        return lax.fori_loop(0, blocks, body, (carry, buffers))
+
+    def steps(self, values: AxisValues, state: State, count: int) -> State:
+        """`count` steps of every trajectory, with nothing recorded."""
+        step = self.lift(self._step)
+        return lax.scan(lambda s, _: (step(values, s), None), state, length=count)[0]
+
+    def freeze(self, carry: Carry, moved: State) -> State:
+        """`moved` where the trajectory is still running, the old state where it has stopped."""
+        running = carry.outcome == Outcome.UNFINISHED
+
+        def choose(new: Any, old: Any) -> Any:
+            return jnp.where(running.reshape(running.shape + (1,) * (new.ndim - running.ndim)), new, old)
+
+        return jax.tree.map(choose, moved, carry.state)
+
+    def _advance_block(self, values: AxisValues, carry: Carry, number: Any) -> Carry:
+        state = self.freeze(carry, self.steps(values, carry.state, self.block))
+        ratio = (self.stop.every or self.block) // self.block
+        verdict = _when(
+            (number + 1) % ratio == 0,
+            ratio == 1,
+            lambda: self.lift(self._judge)(values, state),
+            jax.eval_shape(lambda: carry.outcome),
+        )
+        running = carry.outcome == Outcome.UNFINISHED
+        ends_now = running & (verdict != Outcome.UNFINISHED)
+        return Carry(
+            state,
+            jnp.where(running, verdict, carry.outcome),
+            jnp.where(ends_now, (number + 1) * self.block, carry.stopped_at),
+        )
+
+    def _map(self, values: AxisValues) -> Map:
+        if isinstance(self.system, Map):
+            return self.system
+        made = call_with(self.system, values, role="the system")
+        if not isinstance(made, Map):
+            raise TypeError(f"simulate: the system must make a Map, it made {type(made).__name__}.")
+        return made
+
+    def _step(self, values: AxisValues, state: State) -> State:
+        return self._map(values).step(state)
+
+    def _judge(self, values: AxisValues, state: State) -> Any:
+        diverged = ~is_finite(state)
+        if self.stop.diverged is not None:
+            diverged |= _truth(call_with(self.stop.diverged, values, state, role="Stop.diverged"), "diverged")
+        converged = jnp.asarray(False)
+        if self.stop.converged is not None:
+            converged = _truth(call_with(self.stop.converged, values, state, role="Stop.converged"), "converged")
+        verdict = jnp.where(diverged, Outcome.DIVERGED, jnp.where(converged, Outcome.CONVERGED, Outcome.UNFINISHED))
+        return verdict.astype(jnp.int8)
+
+    def _look(self, probe: Probe, name: str, values: AxisValues, state: State) -> Any:
+        def one(values: AxisValues, state: State) -> Any:
+            return jnp.asarray(call_with(probe.function, values, state, role=f"probe {name!r}"))
+
+        return self.lift(one)(values, state)
+
+
+@functools.lru_cache(maxsize=16)
+def compiled(loop: Loop) -> Compiled:
+    """The compiled functions of `loop`; a second run of an equal loop compiles nothing.
+
+    The few most recent loops are kept, so that data held by forgotten ones can be freed.
+    """
+
+    def tail(values: AxisValues, carry: Carry, count: int) -> Carry:
+        return carry._replace(state=loop.freeze(carry, loop.steps(values, carry.state, count)))
+
+    return Compiled(
+        jax.jit(loop.begin),
+        jax.jit(loop.observe),
+        jax.jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
+        jax.jit(tail, static_argnames="count"),
+    )
+
+
+def stable_types(step: Callable[[State], State], state: State) -> State:
+    """Casts the starting state to the types that `step` keeps, so that integers and Python floats may start a run."""
+    state = jax.tree.map(_strong, state)
+    structure: Any = jax.tree.structure(state)
+    for _ in range(3):
+        after = jax.eval_shape(step, state)
+        if structure != jax.tree.structure(after):
+            raise TypeError(
+                "simulate: `step` must return a state of the same structure as it is given. "
+                f"It was given {structure} and returned {jax.tree.structure(after)}."
+            )
+        wrong = [
+            f"{jax.tree_util.keystr(path) or 'state'}: {old.shape} -> {new.shape}"
+            for (path, old), new in zip(jax.tree.leaves_with_path(state), jax.tree.leaves(after), strict=True)
+            if old.shape != new.shape
+        ]
+        if wrong:
+            raise TypeError("simulate: `step` changes the shape of the state (" + "; ".join(wrong) + ").")
+        if all(old.dtype == new.dtype for old, new in zip(jax.tree.leaves(state), jax.tree.leaves(after), strict=True)):
+            return state
+        state = jax.tree.map(lambda old, new: old.astype(new.dtype), state, after)
+    raise TypeError("simulate: `step` changes the data type of the state every time it is called.")
+
+
+def _strong(leaf: Any) -> Any:
+    array = jnp.asarray(leaf)
+    if jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return array
+    return lax.convert_element_type(array, array.dtype)
+
+
+def _when(due: Any, always: bool, compute: Callable[[], Any], shape: Any) -> Any:
+    if always:
+        return compute()
+    return lax.cond(due, compute, lambda: jnp.zeros(shape.shape, shape.dtype))
+
+
+def _truth(value: Any, name: str) -> Any:
+    value = jnp.asarray(value)
+    if value.shape != ():
+        raise TypeError(
+            f"Stop: `{name}` must return one truth value for a state, it returned shape {value.shape}. "
+            "Reduce it with jnp.all or jnp.any."
+        )
+    return value.astype(bool)

@@ -1,0 +1,31 @@
+"""The Map: a discrete dynamical system as two pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+State = Any
+"""Any pytree of arrays."""
+
+
+class Map(NamedTuple):
+    r"""A discrete dynamical system, $s_{t+1} = F(s_t)$.
+
+    Gradient descent on a network is one, and so is a two-number recursion: everything that iterates is a Map, so
+    one runner, [`simulate`][secant.dynamics.simulate], serves them all.
+
+    Attributes:
+        init: starting point -> state.
+        step: state -> state; pure, one step, no logging.
+
+    Example:
+        ```python
+        import secant as sc
+
+        halving = sc.Map(init=lambda x: x, step=lambda x: x / 2)
+        ```
+    """
+
+    init: Callable[..., State]
+    step: Callable[[State], State]

@@ -1,0 +1,98 @@
+"""Progress as a small swappable object."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+
+class Progress(Protocol):
+    """What a long run tells its caller."""
+
+    def start(self, label: str, total: int) -> None:
+        """A run of `total` steps begins."""
+
+    def update(self, done: int, note: str) -> None:
+        """`done` steps have been taken."""
+
+    def close(self) -> None:
+        """The run has ended, well or not."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def start(self, label: str, total: int) -> None:
+        """Nothing."""
+
+    def update(self, done: int, note: str) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class Bar:
+    """A bar in the terminal, drawn by rich.
+
+    Example:
+        ```python
+        import secant as sc
+
+        halving = sc.Map(init=lambda x: x, step=lambda x: x / 2)
+        sc.simulate(halving, 1.0, steps=10, progress=sc.dynamics.Bar())
+        ```
+    """
+
+    def __init__(self, console: Any = None) -> None:
+        self._console = console
+        self._bar: Any = None
+        self._task: Any = None
+
+    def start(self, label: str, total: int) -> None:
+        """Draws an empty bar."""
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        self._bar = RichProgress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("steps"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("[dim]{task.fields[note]}"),
+            console=self._console,
+            transient=True,
+        )
+        self._bar.start()
+        self._task = self._bar.add_task(label, total=total, note="")
+
+    def update(self, done: int, note: str) -> None:
+        """Moves the bar."""
+        self._bar.update(self._task, completed=done, note=note)
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+_ambient: ContextVar[Progress | None] = ContextVar("secant_progress", default=None)
+
+
+@contextlib.contextmanager
+def reporting(progress: Progress) -> Iterator[None]:
+    """Every run inside this block reports to `progress` unless it is given its own."""
+    token = _ambient.set(progress)
+    try:
+        yield
+    finally:
+        _ambient.reset(token)
+
+
+def resolve(progress: Progress | None) -> Progress:
+    """The given reporter, or the surrounding block's, or silence."""
+    return progress or _ambient.get() or Silent()

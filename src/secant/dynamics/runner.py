@@ -1,0 +1,262 @@
+"""The runner: one compiled loop for every Map."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secant._version import __version__
+from secant.dynamics import checkpoint as checkpoints
+from secant.dynamics import progress as reporters
+from secant.dynamics.axes import Axes, is_function
+from secant.dynamics.loop import Carry, Loop, compiled
+from secant.dynamics.map import Map
+from secant.dynamics.probes import Probe, as_probes
+from secant.dynamics.stop import Outcome, Stop
+from secant.dynamics.trajectory import Trajectory, outcome_variables, record_variable
+
+CHUNK_SECONDS = 0.25
+"""How long the device works between two looks from the host."""
+
+CHUNK_BYTES = 16 * 2**20
+"""How much a chunk records before the host takes it over."""
+
+SAVE_SECONDS = 2.0
+"""How often a run with a checkpoint saves itself; a shorter one is not worth saving."""
+
+
+def simulate(
+    system: Map | Callable[..., Map],
+    start: Any,
+    steps: int,
+    *,
+    probes: Mapping[str, Probe | Callable[..., Any]] | None = None,
+    over: Mapping[str, Any] | None = None,
+    stop: Stop | None = None,
+    progress: reporters.Progress | None = None,
+    checkpoint: str | Path | None = None,
+    label: str = "simulate",
+) -> Trajectory:
+    r"""Iterates a Map, $s_{t+1} = F(s_t)$ for $t < $ `steps`, and records its probes.
+
+    The loop is compiled once and the host looks in about four times a second: to show progress, to save, to end
+    early when every trajectory has stopped. Costs what a hand-written `jit(vmap(scan))` costs; holds the recorded
+    arrays and a few states.
+
+    Args:
+        system: a [`Map`][secant.dynamics.Map], or a function of axis values that makes one: `lambda lr: ...`.
+        start: the starting point given to the map's `init`, or a function of axis values that makes one.
+        steps: how many steps to take.
+        probes: what to record, by name: functions of the state, or [`Probe`][secant.dynamics.Probe]s with a cadence.
+        over: named axes to batch over, all combinations of them in one run. Each is an array of values, or a pytree
+            of arrays with one common leading length.
+        stop: when a trajectory may end early; by default when it is no longer finite.
+        progress: who is told how far the run is.
+        checkpoint: a directory where a run longer than a moment saves itself and, if it was cut short, goes on to
+            the same bits.
+        label: what progress calls this run.
+
+    Returns:
+        The records as a labelled dataset, and the final state.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        import secant as sc
+
+        run = sc.simulate(
+            lambda r: sc.Map(init=lambda x: x, step=lambda x: r * x * (1 - x)),
+            lambda x: x,
+            steps=100,
+            probes={"x_t": lambda x: x},
+            over={"r": jnp.linspace(2.5, 4.0, 4), "x": jnp.array([0.2, 0.4])},
+        )
+        run.dataset.x_t.sizes  # {'r': 4, 'x': 2, 'step': 101}
+        ```
+    """
+    steps = _whole_number(steps, "steps")
+    axes = Axes.of(over)
+    loop = Loop(
+        system,
+        start if is_function(start) else None,
+        bool(axes.names),
+        tuple(as_probes(probes, axes.names).items()),
+        stop or Stop(),
+    )
+    values = axes.grid()
+    carry = compiled(loop).begin(values, None if loop.start else start)
+    _refuse_bad_start(carry, axes)
+
+    host = _Host(loop, axes, values, carry, steps)
+    folder = checkpoints.resolve(checkpoint)
+    if folder is not None:
+        host.resume(checkpoints.Checkpoint(folder, host.fingerprint))
+    began = time.perf_counter()
+    reporter = reporters.resolve(progress)
+    reporter.start(label, steps)
+    try:
+        host.run(reporter)
+    except KeyboardInterrupt:
+        host.save()
+        raise
+    finally:
+        reporter.close()
+    return host.trajectory(time.perf_counter() - began)
+
+
+class _Host:
+    """The part of a run that lives on the host: chunks, records, saving."""
+
+    def __init__(self, loop: Loop, axes: Axes, values: dict[str, Any], carry: Carry, steps: int) -> None:
+        self.loop, self.axes, self.values, self.carry, self.steps = loop, axes, values, carry, steps
+        self.compiled = compiled(loop)
+        self.probes = loop.probes
+        self.blocks, self.remainder = divmod(steps, loop.block)
+        self.done = 0
+        self._origin = checkpoints.fingerprint(carry, values, steps)
+        first = {n: np.asarray(record) for n, record in self.compiled.observe(values, carry.state).items()}
+        self.records = {
+            name: np.empty((steps // self.probes[name].every + 1, *record.shape), record.dtype)
+            for name, record in first.items()
+        }
+        for name, record in first.items():
+            self.records[name][0] = record
+        self.saved: dict[str, int] = dict.fromkeys(self.records, 0)
+        self.checkpoint: checkpoints.Checkpoint | None = None
+        self._capacity = self._blocks_per_chunk(first)
+
+    def fingerprint(self) -> str:
+        """What this run is: its program, its constants, its start and its length."""
+        arguments = (self.values, self.carry, jnp.int32(0), jnp.int32(0))
+        program = self.compiled.advance.trace(*arguments, capacity=self._capacity).jaxpr
+        return checkpoints.fingerprint(str(program), list(program.consts), self._origin)
+
+    def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
+        """Goes on from a checkpoint, if it holds anything."""
+        self.checkpoint = checkpoint
+        saved = checkpoint.load(self.carry)
+        if saved is None:
+            return
+        self.done, self.carry, records = saved
+        for name, parts in records.items():
+            stacked = np.concatenate(parts)
+            self.records[name][: len(stacked)] = stacked
+            self.saved[name] = len(stacked)
+
+    def run(self, reporter: reporters.Progress) -> None:
+        """Chunk after chunk until the last step, or until every trajectory has stopped."""
+        capacity = self._capacity
+        began = last_save = time.perf_counter()
+        size, began_at = min(16, capacity), self.done
+        while self.done < self.blocks and self._still_running():
+            size = min(size, capacity, self.blocks - self.done)
+            clock = time.perf_counter()
+            self.carry, buffers = self.compiled.advance(
+                self.values, self.carry, jnp.int32(self.done), jnp.int32(size), capacity=capacity
+            )
+            self._take(buffers, size)
+            seconds = time.perf_counter() - clock
+            if self.done > began_at + size:  # the first chunk's time is mostly compilation
+                size = max(1, int(size * min(16.0, CHUNK_SECONDS / max(seconds, 1e-9))))
+            else:
+                size = min(16, capacity)
+            reporter.update(self.done * self.loop.block, self._note())
+            if self.checkpoint is not None and time.perf_counter() - last_save > SAVE_SECONDS:
+                self.save()
+                last_save = time.perf_counter()
+        if self.checkpoint is not None and (self.checkpoint.parts or time.perf_counter() - began > SAVE_SECONDS):
+            self.save()  # before the tail: a checkpoint always stands between two blocks
+        if self.remainder and self._still_running():
+            self.carry = self.compiled.tail(self.values, self.carry, count=self.remainder)
+
+    def save(self) -> None:
+        """Writes what has been recorded since the last save."""
+        if self.checkpoint is None:
+            return
+        recorded = {name: self._recorded(name) for name in self.records}
+        fresh = {name: self.records[name][self.saved[name] : recorded[name]] for name in self.records}
+        self.checkpoint.save(self.done, self.carry, fresh)
+        self.saved = recorded
+
+    def trajectory(self, seconds: float) -> Trajectory:
+        """Everything recorded, labelled."""
+        import xarray as xr
+
+        axes, probes = self.axes, self.probes
+        finest = min((probe.every for probe in probes.values()), default=1)
+        variables: dict[str, Any] = {}
+        coordinates: dict[str, Any] = dict(axes.coordinates())
+        for name, records in self.records.items():
+            every = probes[name].every
+            along = "step" if every == finest else f"step_{every}"
+            kept = records[: self._recorded(name)]
+            variables[name] = record_variable(name, probes[name], kept, axes, along)
+            coordinates[along] = (along, np.arange(len(kept)) * every, {"long_name": "step", "units": "step"})
+        outcome = np.asarray(self.carry.outcome)
+        ended = np.asarray(self.carry.stopped_at)
+        ended = np.where(outcome == Outcome.UNFINISHED, self.steps, ended)
+        variables |= outcome_variables(axes, outcome, ended, "step")
+        attributes = {
+            "steps": self.steps,
+            "seconds": seconds,
+            "secant": __version__,
+            "jax": jax.__version__,
+            "device": jax.devices()[0].device_kind,
+        }
+        dataset = xr.Dataset(variables, coords=coordinates, attrs=attributes)
+        return Trajectory(dataset, axes.unflatten(self.carry.state))
+
+    def _take(self, buffers: dict[str, Any], size: int) -> None:
+        """Copies a chunk's valid records to their place."""
+        before = {name: self._recorded(name) for name in self.records}
+        self.done += size
+        for name, buffer in buffers.items():
+            after = self._recorded(name)
+            self.records[name][before[name] : after] = np.asarray(buffer)[: after - before[name]]
+
+    def _recorded(self, name: str) -> int:
+        return self.done // (self.probes[name].every // self.loop.block) + 1
+
+    def _still_running(self) -> bool:
+        return bool((np.asarray(self.carry.outcome) == Outcome.UNFINISHED).any())
+
+    def _note(self) -> str:
+        outcome = np.asarray(self.carry.outcome)
+        counts = [(o.name.lower(), int((outcome == o).sum())) for o in Outcome]
+        return ", ".join(f"{count} {name}" for name, count in counts[1:] if count)
+
+    def _blocks_per_chunk(self, first: dict[str, np.ndarray]) -> int:
+        block = self.loop.block
+        per_block = sum(r.nbytes * block / self.probes[name].every for name, r in first.items())
+        slowest = max((probe.every // block for probe in self.probes.values()), default=1)
+        return max(1, min(self.blocks, max(slowest, int(CHUNK_BYTES / max(per_block, 1.0)))))
+
+
+def _refuse_bad_start(carry: Carry, axes: Axes) -> None:
+    for path, leaf in jax.tree.leaves_with_path(carry.state):
+        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            continue
+        bad = ~np.isfinite(np.asarray(leaf))
+        if bad.any():
+            where = ""
+            if axes.names:
+                rows = np.flatnonzero(bad.reshape(bad.shape[0], -1).any(axis=1))
+                index = np.unravel_index(rows[0], axes.shape)
+                place = ", ".join(f"{n}[{int(i)}]" for n, i in zip(axes.names, index, strict=True))
+                where = f" for {len(rows)} of {len(bad)} trajectories, the first at {place}"
+            raise ValueError(
+                f"simulate: `start` is not finite at {jax.tree_util.keystr(path) or 'the state'}{where}. "
+                "Start from finite numbers."
+            )
+
+
+def _whole_number(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
+        raise ValueError(f"simulate: `{name}` must be a whole number of at least 0, got {value!r}.")
+    return int(value)

@@ -1,0 +1,53 @@
+"""When a trajectory ends: convergence and divergence are outcomes, not crashes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+
+class Outcome(enum.IntEnum):
+    """How a trajectory ended."""
+
+    UNFINISHED = 0
+    CONVERGED = 1
+    DIVERGED = 2
+
+
+def is_finite(state: Any) -> Bool[Array, ""]:
+    """Whether every floating-point number in `state` is finite."""
+    checks = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(state) if _is_inexact(leaf)]
+    return jnp.all(jnp.stack(checks)) if checks else jnp.asarray(True)
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The rule that ends a trajectory before its last step.
+
+    Each condition is a function of the state (and, by name, of the run's axis values) to a truth value. A state that
+    is not finite has diverged, whatever the conditions. A stopped trajectory is frozen: its later records hold its
+    last value, and the result says how and when it ended.
+
+    Attributes:
+        converged: true where the trajectory may end well.
+        diverged: true where it has blown up.
+        every: look every so many steps; by default whenever the fastest probe records.
+    """
+
+    converged: Callable[..., Any] | None = None
+    diverged: Callable[..., Any] | None = None
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.every is not None and (not isinstance(self.every, int) or self.every < 1):
+            raise ValueError(f"Stop: `every` must be a whole number of at least 1, got {self.every!r}.")
+
+
+def _is_inexact(leaf: Any) -> bool:
+    return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)

@@ -1,0 +1,69 @@
+"""The result of a run: records with names, dimensions and units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from secant.dynamics.axes import Axes
+from secant.dynamics.probes import Probe
+from secant.dynamics.stop import Outcome
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a run recorded, and where it ended.
+
+    Attributes:
+        dataset: one variable a probe over `(*axes, step)`, with `outcome` and `stopped_at` over the axes.
+        state: the final state, its leaves batched over the axes.
+    """
+
+    dataset: xr.Dataset
+    state: Any
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        """The records of one probe."""
+        return self.dataset[name]
+
+
+def outcome_variables(axes: Axes, outcome: np.ndarray, stopped_at: np.ndarray, unit: str) -> dict[str, Any]:
+    """The two variables every run has, whatever its probes."""
+    flags = {
+        "flag_values": np.array([o.value for o in Outcome], np.int8),
+        "flag_meanings": " ".join(o.name.lower() for o in Outcome),
+    }
+    return {
+        "outcome": (
+            axes.names,
+            outcome.reshape(axes.shape),
+            {"long_name": "how the trajectory ended", **flags},
+        ),
+        "stopped_at": (
+            axes.names,
+            stopped_at.reshape(axes.shape),
+            {"long_name": f"{unit} at which the trajectory ended", "units": unit},
+        ),
+    }
+
+
+def record_variable(
+    name: str, probe: Probe, records: np.ndarray, axes: Axes, along: str
+) -> tuple[tuple[str, ...], np.ndarray, dict[str, str]]:
+    """One probe's time-major records `(times, batch, ...)` as a variable over `(*axes, along, ...)`.
+
+    Only strides change: no number is moved.
+    """
+    own = records.ndim - 1 - (1 if axes.names else 0)
+    if probe.dims and len(probe.dims) != own:
+        raise ValueError(f"probe {name!r} names {len(probe.dims)} dimensions but its value has {own}.")
+    dims = probe.dims or tuple(f"{name}_{k}" for k in range(own))
+    if axes.names:
+        records = records.reshape(records.shape[0], *axes.shape, *records.shape[2:])
+    values = np.moveaxis(records, 0, len(axes.names))
+    return (*axes.names, along, *dims), values, {"long_name": probe.label or name, "units": probe.units}

@@ -1,0 +1,125 @@
+"""Typed configurations of studies, with three scales."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from typing import Any, Literal
+
+Scale = Literal["smoke", "laptop", "paper"]
+SCALES: tuple[Scale, ...] = typing.get_args(Scale)
+
+_LIMITS = {
+    "above": (lambda value, limit: value > limit, "above {}"),
+    "at_least": (lambda value, limit: value >= limit, "at least {}"),
+    "below": (lambda value, limit: value < limit, "below {}"),
+    "at_most": (lambda value, limit: value <= limit, "at most {}"),
+}
+
+
+def option(
+    default: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+    help: str = "",
+) -> Any:
+    """A field of a study's configuration: its default, its limits (for every entry of a tuple) and a line of help.
+
+    Example:
+        ```python
+        from dataclasses import dataclass
+        from secant.lab import option
+
+        @dataclass(frozen=True)
+        class Config:
+            epsilon: float = option(0.005, above=0, at_most=1, help="minus the second eigenvalue")
+        ```
+    """
+    limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
+    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}, "help": help, "scales": {}}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def scaled(*, smoke: Any, laptop: Any, paper: Any, **limits: Any) -> Any:
+    """A field whose default depends on the scale: seconds, minutes on two cores, or the source's own size."""
+    field = option(laptop, **limits)
+    field.metadata["scales"].update(smoke=smoke, laptop=laptop, paper=paper)
+    return field
+
+
+def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
+    """The configuration of the given scale, with `values` in place of its defaults, checked.
+
+    Raises:
+        ValueError: an unknown scale or a value outside its limits; says which field, what was given, what is allowed.
+        TypeError: an unknown field or a value of the wrong type.
+    """
+    from secant.lab.names import closest
+
+    if scale not in SCALES:
+        raise ValueError(f"scale: unknown scale {scale!r}. Use one of {', '.join(SCALES)}.")
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    for name in values:
+        if name not in fields:
+            hint = closest(name, fields)
+            raise TypeError(f"unknown option {name!r}.{hint} Options: {', '.join(fields) or 'none'}.")
+    chosen = {
+        name: field.metadata["scales"][scale]
+        for name, field in fields.items()
+        if scale in field.metadata.get("scales", {})
+    }
+    config = kind(**(chosen | values))
+    validate(config)
+    return config
+
+
+def validate(config: Any) -> None:
+    """Checks every field against its type and its limits."""
+    types = typing.get_type_hints(type(config))
+    for field in dataclasses.fields(config):
+        value, expected = getattr(config, field.name), types[field.name]
+        if not _fits(value, expected):
+            raise TypeError(f"{field.name}: expected {_type_name(expected)}, got {value!r}.")
+        limits = field.metadata.get("limits", {})
+        for entry in value if isinstance(value, tuple) else (value,):
+            if isinstance(entry, float) and not math.isfinite(entry):
+                raise ValueError(f"{field.name}: must be a finite number, got {entry!r}.")
+            if not all(_LIMITS[name][0](entry, limit) for name, limit in limits.items()):
+                raise ValueError(f"{field.name}: must be {allowed(field)}, got {entry!r}.")
+
+
+def allowed(field: dataclasses.Field[Any]) -> str:
+    """The limits of a field in words, such as "above 0 and at most 1"."""
+    return " and ".join(_LIMITS[name][1].format(limit) for name, limit in field.metadata.get("limits", {}).items())
+
+
+def content(config: Any) -> dict[str, Any]:
+    """The configuration as plain values, for JSON and for keys."""
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(config).items()}
+
+
+def _fits(value: Any, expected: Any) -> bool:
+    origin, arguments = typing.get_origin(expected), typing.get_args(expected)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        if arguments[-1] is Ellipsis:
+            return all(_fits(entry, arguments[0]) for entry in value)
+        return len(value) == len(arguments) and all(map(_fits, value, arguments))
+    if origin is Literal:
+        return value in arguments
+    if origin is not None and type(None) in arguments:
+        return value is None or any(_fits(value, a) for a in arguments if a is not type(None))
+    if expected is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if expected is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, expected)
+
+
+def _type_name(expected: Any) -> str:
+    return expected.__name__ if isinstance(expected, type) and not typing.get_args(expected) else str(expected)

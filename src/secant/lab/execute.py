@@ -1,0 +1,131 @@
+"""Running studies: compute, judge, draw, save; or read back what was saved."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from secant.dynamics import resumable
+from secant.lab import registry
+from secant.lab.figures import FIGURE_FILES, save_figures
+from secant.lab.finding import as_dict
+from secant.lab.store import Record, Store, StoreError
+from secant.lab.study import Config, Study
+
+
+def run(
+    study: str | Study,
+    *,
+    scale: str = "laptop",
+    store: Store | None = None,
+    force: bool = False,
+    figure: bool = True,
+    config: Config | None = None,
+    waiting: Callable[[], None] | None = None,
+    **options: Any,
+) -> Record:
+    """Runs a study, or reads it back if this configuration has been run before.
+
+    An interrupted or killed run goes on where it was. Two processes that ask for the same run compute it once.
+
+    Args:
+        study: a study or its id.
+        scale: `smoke` (seconds), `laptop` (minutes) or `paper` (the source's own sizes).
+        store: where runs are kept; by default below `$SECANT_HOME`.
+        force: compute again even if it has been run.
+        figure: draw the figure as well.
+        config: a whole configuration, instead of a scale and options.
+        waiting: called if another process is computing the same run.
+        **options: fields of the study's configuration to change.
+
+    Example:
+        ```python
+        import secant as sc
+
+        record = sc.run("quadreg/fig-2", scale="smoke", epsilon=0.01)
+        record.findings, record.data()
+        ```
+    """
+    study = registry.get(study) if isinstance(study, str) else study
+    store = store or Store()
+    config = study.config(scale, **options) if config is None else config
+    record = None if force else store.find(study, config)
+    if record is None:
+        with store.lock(study, config, waiting):
+            record = None if force else store.find(study, config)
+            record = record or _compute(study, config, scale, store)
+    if figure:
+        draw(study, record, config, store)
+    return record if record.scale == scale else Record(record.directory, {**record.facts, "scale": scale})
+
+
+def verify(
+    ids: Iterable[str] = (),
+    *,
+    source: str | None = None,
+    scale: str = "smoke",
+    store: Store | None = None,
+    force: bool = False,
+    on_start: Callable[[Study], None] | None = None,
+    on_end: Callable[[Study, list[dict[str, Any]]], None] | None = None,
+) -> list[dict[str, Any]]:
+    """Every finding of the chosen studies, predicted against measured.
+
+    A study that breaks down is one failing finding, and the rest go on.
+
+    Example:
+        ```python
+        import secant as sc
+
+        [row["verdict"] for row in sc.verify(["quadreg/fig-1"])]
+        ```
+    """
+    rows: list[dict[str, Any]] = []
+    for study in registry.select(ids, source):
+        if on_start is not None:
+            on_start(study)
+        found = _verify_one(study, scale, store, force)
+        if on_end is not None:
+            on_end(study, found)
+        rows.extend(found)
+    return rows
+
+
+def draw(study: Study, record: Record, config: Config, store: Store, *, again: bool = False) -> None:
+    """Draws the figure of a run that has none yet."""
+    if again or not all((record.directory / name).exists() for name in FIGURE_FILES):
+        with store.explained("write the figure"):
+            save_figures(study, record.data(), config, record.directory)
+
+
+def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
+    work = store.work(study, config)
+    began = time.perf_counter()
+    with store.explained("save the unfinished run"), resumable(work):
+        data = study(config)
+    findings = [as_dict(finding) for finding in study.judge(data, config)]
+    record = store.save(study, config, scale, data, findings, time.perf_counter() - began)
+    shutil.rmtree(work, ignore_errors=True)
+    return record
+
+
+def _verify_one(study: Study, scale: str, store: Store | None, force: bool) -> list[dict[str, Any]]:
+    head = {"study": study.id, "source": study.source.key}
+    began = time.perf_counter()
+    try:
+        record = run(study, scale=scale, store=store, force=force, figure=False)
+    except StoreError:
+        raise
+    except Exception as error:
+        broken = {
+            "finding": "the study runs to its end",
+            "predicted": 1.0,
+            "measured": 0.0,
+            "tolerance": 0.0,
+            "verdict": "fails",
+            "note": f"{type(error).__name__}: {error}",
+        }
+        return [{**head, **broken, "scale": scale, "seconds": time.perf_counter() - began}]
+    return [{**head, **finding, "scale": scale, "seconds": record.seconds} for finding in record.findings]

@@ -1,0 +1,100 @@
+"""Figures of studies: one look, light and dark, as SVG and PNG."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secant.lab.study import Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FIGURE_FILES = ("figure.svg", "figure-dark.svg", "figure.png")
+
+_COLOURS = {
+    "light": ["#2563eb", "#dc6803", "#0d9488", "#c026d3", "#65a30d", "#e11d48", "#7c3aed", "#64748b"],
+    "dark": ["#60a5fa", "#fb923c", "#2dd4bf", "#e879f9", "#a3e635", "#fb7185", "#a78bfa", "#94a3b8"],
+}
+_INK = {"light": "#1e293b", "dark": "#e2e8f0"}
+_FAINT = {"light": "#cbd5e1", "dark": "#475569"}
+_PAPER = {"light": "#ffffff", "dark": "#0f172a"}
+
+
+def theme(name: str) -> dict[str, Any]:
+    """Matplotlib settings of the light or the dark look."""
+    from cycler import cycler
+
+    ink, faint, paper = _INK[name], _FAINT[name], _PAPER[name]
+    return {
+        "axes.prop_cycle": cycler(color=_COLOURS[name]),
+        "figure.facecolor": paper,
+        "axes.facecolor": "none",
+        "savefig.facecolor": paper,
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": faint,
+        "axes.titlecolor": ink,
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "grid.color": faint,
+        "axes.grid": True,
+        "grid.alpha": 0.4,
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlesize": 11,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.labelsize": 10,
+        "xtick.labelsize": 9,
+        "ytick.labelsize": 9,
+        "legend.fontsize": 9,
+        "legend.frameon": False,
+        "legend.labelcolor": ink,
+        "lines.linewidth": 1.6,
+        "font.size": 10,
+        "mathtext.fontset": "cm",
+        "image.cmap": "viridis",
+        "svg.hashsalt": "secant",
+        "figure.constrained_layout.use": True,
+    }
+
+
+@contextlib.contextmanager
+def drawn(study: Study, data: xr.Dataset, config: Any, look: str = "light") -> Iterator[Any]:
+    """The study's figure in one look, ready to be saved."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(theme(look)):
+        figure = Figure(figsize=(9, 4), layout="constrained")
+        study.draw(data, figure, config)
+        yield figure
+
+
+def save_figures(study: Study, data: xr.Dataset, config: Any, directory: Path) -> None:
+    """Writes the study's figure beside its data, each file whole or not at all."""
+    for look in ("light", "dark"):
+        with drawn(study, data, config, look) as figure:
+            _save(figure, directory / ("figure.svg" if look == "light" else "figure-dark.svg"), transparent=True)
+            if look == "light":
+                _save(figure, directory / "figure.png", dpi=160)
+
+
+def _save(figure: Any, path: Path, **options: Any) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
+    os.close(handle)
+    try:
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(name, metadata=metadata, **options)
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

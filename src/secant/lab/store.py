@@ -1,0 +1,289 @@
+"""The run store: one directory a run, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import functools
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secant.lab import config as configs
+from secant.lab.study import Config, Study
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FORMAT = 1
+
+
+class StoreError(OSError):
+    """The store cannot be written or read; nothing that it holds was touched."""
+
+
+class CorruptRunError(ValueError):
+    """A run whose files are not what was written."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run: where it lies and what its `run.json` says."""
+
+    directory: Path
+    facts: dict[str, Any]
+
+    @property
+    def study(self) -> str:
+        """Id of the study."""
+        return self.facts["study"]
+
+    @property
+    def scale(self) -> str:
+        """The scale it was run at."""
+        return self.facts["scale"]
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Its findings as plain values."""
+        return self.facts["findings"]
+
+    @property
+    def seconds(self) -> float:
+        """How long it took to compute."""
+        return self.facts["seconds"]
+
+    @property
+    def verdict(self) -> str:
+        """The gravest verdict of its findings."""
+        return gravest(finding["verdict"] for finding in self.findings)
+
+    def data(self) -> xr.Dataset:
+        """Its data."""
+        import xarray as xr
+
+        return xr.load_dataset(self.directory / "data.nc", engine="h5netcdf")
+
+
+def gravest(verdicts: Any) -> str:
+    """The verdict that a reader should see first."""
+    order = ("holds", "erratum", "inconclusive", "fails")
+    return max(verdicts, key=order.index, default="inconclusive")
+
+
+def home() -> Path:
+    """Where Secant keeps its runs: `$SECANT_HOME`, or `secant` in the user's data directory."""
+    if given := os.environ.get("SECANT_HOME"):
+        return Path(given).expanduser()
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "secant"
+
+
+class Store:
+    """Runs on disk, keyed by the content of their configuration and the code that made them.
+
+    A run is prepared in a hidden directory and renamed into place, so a reader never sees half of one. Its
+    `run.json` holds the digest of every file and of itself: what does not match is said and computed again.
+    """
+
+    def __init__(self, root: str | os.PathLike[str] | None = None) -> None:
+        self.root = Path(root) if root is not None else home()
+        self.runs = self.root / "runs"
+
+    def directory(self, study: Study, config: Config) -> Path:
+        """Where the run of this configuration lies, or will."""
+        return self.runs / study.id / key(study, config)
+
+    def find(self, study: Study, config: Config) -> Record | None:
+        """The finished run of this configuration, if there is a sound one; a corrupt one is said."""
+        directory = self.directory(study, config)
+        if not directory.exists():
+            return None
+        try:
+            return load(directory)
+        except CorruptRunError as error:
+            warnings.warn(f"{study.id}: {error}; it will be computed again.", RuntimeWarning, stacklevel=2)
+            return None
+
+    def save(
+        self, study: Study, config: Config, scale: str, data: xr.Dataset, findings: list[Any], seconds: float
+    ) -> Record:
+        """Writes a run and puts it in place, replacing a corrupt one."""
+        target = self.directory(study, config)
+        with self.explained("write the run"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".partial"))
+            try:
+                # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
+                (partial / "data.nc").write_bytes(bytes(data.to_netcdf(engine="h5netcdf")))
+                facts = {
+                    "format": FORMAT,
+                    "study": study.id,
+                    "scale": scale,
+                    "config": configs.content(config),
+                    "key": target.name,
+                    "code": code_version(study.module),
+                    "precision": study.precision,
+                    "findings": findings,
+                    "seconds": seconds,
+                    "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                    "versions": _versions(),
+                    "files": {"data.nc": _digest(partial / "data.nc")},
+                }
+                facts["digest"] = _digest_of_facts(facts)
+                (partial / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
+                for path in partial.iterdir():
+                    _flush(path)
+                partial.chmod(0o755)
+                _put_in_place(partial, target)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+        return load(target)
+
+    def records(self) -> list[Record]:
+        """Every sound run, oldest first; corrupt ones are said and passed over."""
+        found = []
+        for path in sorted(self.runs.glob("*/*/*/run.json")):
+            if path.parent.name.startswith("."):
+                continue
+            try:
+                found.append(load(path.parent))
+            except CorruptRunError as error:
+                warnings.warn(f"{error}; it is passed over.", RuntimeWarning, stacklevel=2)
+        return sorted(found, key=lambda record: record.facts["finished"])
+
+    def work(self, study: Study, config: Config) -> Path:
+        """Where an unfinished run of this configuration saves itself."""
+        target = self.directory(study, config)
+        return target.parent / f".{target.name}.work"
+
+    @contextlib.contextmanager
+    def lock(self, study: Study, config: Config, waiting: Any = None) -> Iterator[None]:
+        """Holds this configuration for one process; others wait, after calling `waiting`.
+
+        The lock dies with its process, however that ends.
+        """
+        target = self.directory(study, config)
+        with self.explained("lock the run"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            file = (target.parent / f".{target.name}.lock").open("a")
+        with file:
+            _flock(file, waiting)
+            yield
+
+    @contextlib.contextmanager
+    def explained(self, action: str) -> Iterator[None]:
+        """Turns the system's error into one that says what could not be done, and where."""
+        try:
+            yield
+        except StoreError:
+            raise
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space" in str(error)
+            advice = "Free some space" if full else "Make it writable"
+            raise StoreError(
+                f"cannot {action} in {self.root}: {reason}. {advice}, or set SECANT_HOME to another directory. "
+                "Runs saved before are untouched."
+            ) from error
+
+
+def load(directory: Path) -> Record:
+    """Reads a run and checks it against its digests."""
+    try:
+        facts = json.loads((directory / "run.json").read_text())
+        sound = facts["digest"] == _digest_of_facts(facts) and facts["format"] == FORMAT
+        for name, digest in facts["files"].items():
+            sound = sound and _digest(directory / name) == digest
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptRunError(f"the run in {directory} is corrupt ({type(error).__name__}: {error})") from error
+    if not sound:
+        raise CorruptRunError(f"the run in {directory} is corrupt (its files do not match their digests)")
+    return Record(directory, facts)
+
+
+def key(study: Study, config: Config) -> str:
+    """The name of a run: a digest of its study, its configuration and the code."""
+    text = json.dumps([study.id, configs.content(config), code_version(study.module)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@functools.cache
+def code_version(module: str) -> str:
+    """A digest of the code that a study's numbers depend on: the library below the studies, and its own file.
+
+    What its source's studies share, in files whose name begins with an underscore, counts too.
+    """
+    package = Path(__file__).parents[1]
+    apart = ("studies", "atlas", "cli")
+    files = sorted(p for p in package.rglob("*.py") if p.relative_to(package).parts[0] not in apart)
+    digest = hashlib.sha256()
+    shared = sorted(Path(module).parent.glob("_*.py")) if "studies" in Path(module).parts else []
+    for path in [*files, *shared, Path(module)]:
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    import jax
+    import numpy
+
+    from secant._version import __version__
+
+    return {
+        "secant": __version__,
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "numpy": numpy.__version__,
+        "device": jax.devices()[0].device_kind,
+        "machine": platform.machine(),
+    }
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_facts(facts: dict[str, Any]) -> str:
+    rest = {name: value for name, value in facts.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def _flush(path: Path) -> None:
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    """Renames `partial` to `target`; what stood there before is removed only once the new run stands."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".old"))
+    target.rename(old / "run")
+    partial.rename(target)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _flock(file: Any, waiting: Any) -> None:
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system: two processes then both compute, and the last one stays
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if waiting is not None:
+            waiting()
+        fcntl.flock(file, fcntl.LOCK_EX)

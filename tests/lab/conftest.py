@@ -1,0 +1,65 @@
+"""A small study that the lab's tests run."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from secant.dynamics import Map, simulate
+from secant.lab import Erratum, Finding, Store, Tolerance, option, scaled, study
+
+
+@dataclass(frozen=True)
+class Config:
+    rate: float = option(0.5, above=0, below=1, help="factor per step")
+    steps: int = scaled(smoke=10, laptop=20, paper=40, at_least=1)
+    starts: tuple[float, ...] = option((1.0, 2.0), at_least=0)
+
+
+@study("demo/halving", section="1.2", title="Halving", statement=r"$x_{t+1} = r x_t$")
+def halving(config: Config) -> xr.Dataset:
+    halving.calls = getattr(halving, "calls", 0) + 1
+    rate = config.rate
+    return simulate(
+        Map(init=lambda x: x, step=lambda x: rate * x),
+        lambda start: start,
+        config.steps,
+        probes={"x": lambda x: x},
+        over={"start": np.array(config.starts)},
+    ).dataset
+
+
+@halving.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    last = float(data.x.isel(start=0, step=-1))
+    exact = config.starts[0] * config.rate**config.steps
+    yield Finding("it halves", predicted=exact, measured=last, tolerance=Tolerance(0, 1e-14, why="rounding"))
+    yield Erratum(
+        "power",
+        printed="r^{2t}",
+        corrected="r^t",
+        printed_value=exact**2,
+        corrected_value=exact,
+        measured=last,
+        tolerance=Tolerance(0, 1e-14, why="rounding"),
+        why="The exponent was doubled.",
+    )
+
+
+@halving.figure
+def draw(data: xr.Dataset, figure, config: Config) -> None:
+    axes = figure.subplots()
+    axes.plot(data.step, data.x.T)
+
+
+@pytest.fixture
+def demo():
+    halving.calls = 0
+    return halving
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "home")

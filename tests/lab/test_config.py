@@ -1,0 +1,34 @@
+"""Configurations say which field, what was given and what is allowed."""
+
+import pytest
+
+from secant.lab import SCALES
+from secant.lab.config import content
+
+
+def test_scales_change_only_what_they_should(demo):
+    assert [demo.config(scale).steps for scale in SCALES] == [10, 20, 40]
+    assert {demo.config(scale).rate for scale in SCALES} == {0.5}
+    assert content(demo.config("smoke")) == {"rate": 0.5, "steps": 10, "starts": [1.0, 2.0]}
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rate": 1.5}, ValueError, "rate: must be above 0 and below 1, got 1.5"),
+        ({"rate": float("nan")}, ValueError, "rate: must be a finite number, got nan"),
+        ({"rate": "fast"}, TypeError, "rate: expected float, got 'fast'"),
+        ({"steps": 0}, ValueError, "steps: must be at least 1, got 0"),
+        ({"steps": 1.5}, TypeError, "steps: expected int, got 1.5"),
+        ({"starts": (1.0, -2.0)}, ValueError, "starts: must be at least 0, got -2.0"),
+        ({"setps": 3}, TypeError, "unknown option 'setps'. Did you mean 'steps'"),
+    ],
+)
+def test_bad_values_are_refused_by_name(demo, options, error, message):
+    with pytest.raises(error, match=message):
+        demo.config("smoke", **options)
+
+
+def test_an_unknown_scale_is_refused(demo):
+    with pytest.raises(ValueError, match=r"unknown scale 'huge'\. Use one of smoke, laptop, paper"):
+        demo.config("huge")
