@@ -1,5 +1,5 @@
 """The command line."""
 
-from secant.cli.main import main
+from secant.cli.entry import main
 
 __all__ = ["main"]

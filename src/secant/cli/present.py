@@ -75,7 +75,7 @@ def record(study: Study, run: Record, seconds: float) -> None:
 
 def findings_table(findings: list[dict[str, Any]]) -> Padding:
     """Predicted, measured, tolerance, verdict."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", width=min(output.width - 2, PLAIN_WIDTH - 2))
     table.add_column("finding", ratio=1)
     for column in ("predicted", "measured", "tolerance"):
         table.add_column(column, justify="right", no_wrap=True)

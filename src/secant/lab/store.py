@@ -8,6 +8,7 @@ import errno
 import functools
 import hashlib
 import json
+import marshal
 import os
 import shutil
 import tempfile
@@ -129,7 +130,7 @@ class Store:
                     "scale": scale,
                     "config": configs.content(config),
                     "key": target.name,
-                    "code": code_version(study.module),
+                    "code": code_version(study),
                     "precision": study.precision,
                     "findings": findings,
                     "seconds": seconds,
@@ -211,25 +212,35 @@ def load(directory: Path) -> Record:
 
 def key(study: Study, config: Config) -> str:
     """The name of a run: a digest of its study, its configuration and the code."""
-    text = json.dumps([study.id, configs.content(config), code_version(study.module)], sort_keys=True)
+    text = json.dumps([study.id, configs.content(config), code_version(study)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-@functools.cache
-def code_version(module: str) -> str:
+def code_version(study: Study) -> str:
     """A digest of the code that a study's numbers depend on: the library below the studies, and its own file.
 
-    What its source's studies share, in files whose name begins with an underscore, counts too.
+    What its source's studies share, in files whose name begins with an underscore, counts too. A study without a
+    file, made at a prompt, is known by its compiled code.
     """
+    digest = hashlib.sha256(_library_version())
+    module = Path(study.module)
+    if module.is_file():
+        for path in [*sorted(module.parent.glob("_*.py")), module]:
+            digest.update(path.name.encode() + path.read_bytes())
+    else:
+        digest.update(marshal.dumps(study.compute.__code__))
+    return digest.hexdigest()[:16]
+
+
+@functools.cache
+def _library_version() -> bytes:
     package = Path(__file__).parents[1]
     apart = ("studies", "atlas", "cli")
-    files = sorted(p for p in package.rglob("*.py") if p.relative_to(package).parts[0] not in apart)
     digest = hashlib.sha256()
-    shared = sorted(Path(module).parent.glob("_*.py")) if "studies" in Path(module).parts else []
-    for path in [*files, *shared, Path(module)]:
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] not in apart:
+            digest.update(path.name.encode() + path.read_bytes())
+    return digest.digest()
 
 
 def _versions() -> dict[str, str]:

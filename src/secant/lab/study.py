@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -65,8 +65,9 @@ class Study:
     @property
     def source(self) -> Source:
         """The document it belongs to."""
-        package = importlib.import_module(self.compute.__module__.rpartition(".")[0])
-        return getattr(package, "SOURCE", None) or Source(self.id.split("/")[0], self.id.split("/")[0], "", 0)
+        package = sys.modules.get(self.compute.__module__.rpartition(".")[0])
+        key = self.id.split("/")[0]
+        return getattr(package, "SOURCE", None) or Source(key, title=key, authors="", year=0)
 
     @property
     def chapter(self) -> str:
@@ -75,8 +76,8 @@ class Study:
 
     @property
     def module(self) -> str:
-        """The file that defines it."""
-        return inspect.getfile(self.compute)
+        """The file that defines it, which need not exist for a study made at a prompt."""
+        return self.compute.__code__.co_filename
 
     def config(self, scale: str = "laptop", **options: Any) -> Config:
         """Its configuration at a scale, with some options changed."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable
 
 from secant._version import __version__
-from secant.cli import commands
+from secant.cli import commands, tour
 from secant.lab.names import closest
 from secant.lab.registry import UnknownStudyError
 from secant.lab.store import StoreError, home
@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "verify": (commands.verify, "all findings, predicted against measured"),
     "atlas": (commands.atlas, "the web pages of all runs"),
     "runs": (commands.runs, "what the store holds"),
+    "tour": (tour.tour, "a first look: a few studies, their findings, the pages"),
 }
 
 

@@ -1,0 +1,45 @@
+# Secant: every target makes the environment it needs.
+#
+#   make demo    a tour: a few studies at laptop scale, their findings, and the pages
+#   make test    lint, types, docs and all tests
+#   make bench   speed, as ratios against named peers (ONLY=row for one row, JSON=1 for a machine)
+#   make docs    the documentation site, in site/
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: demo test lint types docs bench clean
+
+demo: $(VENV)/run.stamp
+	@SECANT_HOME=build/demo $(BIN)/secant tour
+
+test: lint types docs
+	$(BIN)/python -m pytest -n auto --dist worksteal
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+docs: $(VENV)/dev.stamp
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+bench: $(VENV)/run.stamp
+	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json)
+
+clean:
+	rm -rf $(VENV) build site dist
+
+# Two environments' worth of packages in one place: what a user installs, then what a developer adds.
+$(VENV)/run.stamp: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp
+	$(PIP) --editable '.[test,lint,docs]'
+	@touch $@

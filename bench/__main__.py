@@ -1,0 +1,58 @@
+"""`python -m bench`: one table, or one row of it."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+import sys
+
+from bench.row import Row
+from bench.rows import ROWS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--only", help="name of one row")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args()
+    if options.only is not None and options.only not in ROWS:
+        near = difflib.get_close_matches(options.only, ROWS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        print(f"bench: no row called {options.only!r}.{hint} Rows: {', '.join(ROWS)}.", file=sys.stderr)
+        return 2
+    names = [options.only] if options.only else list(ROWS)
+    rows = []
+    for name in names:
+        print(f"measuring {name} ...", file=sys.stderr, flush=True)
+        rows.append(ROWS[name]())
+    if options.json:
+        print(json.dumps([row.as_dict() for row in rows], indent=1))
+    else:
+        show(rows)
+    return int(not all(row.met for row in rows))
+
+
+def show(rows: list[Row]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold")
+    for column in ("row", "work", "peer", "peer's time", "ours", "ratio", "target", ""):
+        table.add_column(column, justify="right" if column in ("peer's time", "ours", "ratio") else "left")
+    for row in rows:
+        table.add_row(
+            row.name,
+            row.work,
+            row.peer,
+            f"{row.peer_seconds:.3f} s",
+            f"{row.seconds:.3f} s",
+            f"{row.ratio:.2f}",
+            f"{row.sense} {row.target:g}",
+            "[green]met[/]" if row.met else "[bold red]missed[/]",
+        )
+    Console(width=None if sys.stdout.isatty() else 150).print(table)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

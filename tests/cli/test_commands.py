@@ -1,0 +1,143 @@
+"""Every command, its output for people and for machines, and its exit status."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from secant import lab
+
+ID = "quadreg/fig-1"
+ROW = {"study", "source", "finding", "predicted", "measured", "tolerance", "verdict", "scale", "seconds"}
+
+
+def test_run_prints_findings_saves_the_run_and_reads_it_back(secant, home):
+    status, output, _ = secant("run", ID, "--scale", "smoke", "--json")
+    facts = json.loads(output)
+    assert status == 0
+    assert facts["study"] == ID
+    assert {p.name for p in home.glob(f"runs/{ID}/*/*")} >= {"data.nc", "run.json", "figure.svg", "figure.png"}
+    status, output, _ = secant("run", ID, "--scale", "smoke")
+    assert status == 0
+    assert "holds" in output
+    assert facts["directory"] in output.replace("\n", "")
+
+    status, output, _ = secant("runs", "--json")
+    assert [row["study"] for row in json.loads(output)] == [ID]
+    status, output, _ = secant("list", "--json")
+    assert {row["id"]: row["verdict"] for row in json.loads(output)}[ID] is not None
+    status, output, _ = secant("show", ID)
+    assert status == 0
+    assert "--epsilon" in output
+    assert "last run (smoke" in output
+
+
+def test_verify_gives_one_row_a_finding(secant):
+    status, output, _ = secant("verify", ID, "--json")
+    rows = json.loads(output)
+    assert status == 0
+    assert rows
+    assert all(set(row) >= ROW for row in rows)
+    assert {row["verdict"] for row in rows} <= {"holds", "erratum", "inconclusive"}
+    assert {row["scale"] for row in rows} == {"smoke"}
+
+
+def test_verify_exits_with_1_when_a_finding_fails(secant, monkeypatch):
+    study = lab.get(ID)
+
+    def broken(config):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr(study, "compute", broken)
+    status, output, _ = secant("verify", ID, "--json", "--force")
+    assert status == 1
+    assert [row["verdict"] for row in json.loads(output)] == ["fails"]
+    assert "out of order" in output
+
+
+def test_options_of_a_study_are_options_of_the_command(secant):
+    status, output, _ = secant("run", ID, "--scale", "smoke", "--epsilon", "0.05", "--no-figure", "--json")
+    assert json.loads(output)["config"]["epsilon"] == 0.05
+    assert status in (0, 1)
+
+
+def test_list_shows_every_study(secant):
+    status, output, _ = secant("list", "--json")
+    rows = json.loads(output)
+    assert status == 0
+    assert [row["id"] for row in rows] == [study.id for study in lab.catalog()]
+    assert {"id", "source", "section", "title", "statement", "verdict"} <= set(rows[0])
+    _, output, _ = secant("list", "--source", "quadreg")
+    assert ID in output
+    assert "thesis/" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("lst",), "Did you mean 'list'"),
+        (("run",), "name a study first"),
+        (("run", "quadreg/fig1"), "Did you mean 'quadreg/fig-1'"),
+        (("show", "quadreg/fig-22"), "Did you mean 'quadreg/fig-2'"),
+        (("verify", "nonsense"), "unknown study 'nonsense'"),
+        (("verify", "--source", "quadrag"), "Did you mean 'quadreg'"),
+        (("list", "--source", "quadrag"), "Did you mean 'quadreg'"),
+        (("verify", "--scale", "smok"), "smoke"),
+        (("run", ID, "--scale", "smok"), "Did you mean 'smoke'"),
+        (("run", ID, "--epsilonn", "0.1"), "--epsilon"),
+        (("run", ID, "--epsilon", "banana"), "banana"),
+        (("run", ID, "--epsilon", "-1"), "epsilon: must be above 0 and at most 1, got -1.0"),
+        (("run", ID, "--epsilon", "nan"), "epsilon: must be a finite number, got nan"),
+        (("run", ID, "--steps", "1.5"), "1.5"),
+    ],
+)
+def test_a_wrong_command_line_is_explained_and_exits_with_2(secant, arguments, message):
+    status, _, errors = secant(*arguments)
+    assert status == 2
+    assert message in errors.replace("\n", " ")
+
+
+def test_without_a_command_there_is_help(secant):
+    status, output, _ = secant()
+    assert status == 2
+    assert "verify" in output
+    assert secant("--help")[0] == 0
+    assert secant("--version")[1].startswith("secant ")
+    assert secant("run", "--help")[0] == 0
+
+
+def test_a_store_that_cannot_be_written_is_said(secant, home):
+    home.write_text("a file in the way")
+    status, _, errors = secant("run", ID, "--scale", "smoke")
+    assert status == 1
+    assert "SECANT_HOME" in errors
+
+
+def test_the_installed_command_works_end_to_end(tmp_path):
+    environment = os.environ | {"SECANT_HOME": str(tmp_path / "home")}
+
+    def secant(*arguments):
+        return subprocess.run(
+            [sys.executable, "-m", "secant.cli", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+
+    run = secant("run", ID, "--scale", "smoke")
+    assert run.returncode == 0, run.stderr
+    pages = secant("atlas", "--output", str(tmp_path / "pages"))
+    assert pages.returncode == 0, pages.stderr
+    assert (tmp_path / "pages" / "index.html").exists()
+    assert any((tmp_path / "home" / "compiled").iterdir())
+
+
+def test_importing_secant_is_light():
+    code = (
+        "import sys, secant; assert secant.simulate; "
+        "heavy = {'matplotlib', 'xarray', 'diffrax', 'pandas', 'scipy'} & set(sys.modules); assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
