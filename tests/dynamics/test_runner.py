@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secant.dynamics import CheckpointMismatchError, Map, Outcome, Probe, Stop, gradient_descent, resumable, simulate
+from secant.dynamics import (
+    CheckpointMismatchError,
+    CheckpointWriteError,
+    Map,
+    Outcome,
+    Probe,
+    Stop,
+    gradient_descent,
+    resumable,
+    simulate,
+)
 from secant.dynamics import runner as runner_module
 
 logistic = Map(init=lambda x: x, step=lambda x: 3.7 * x * (1 - x))
@@ -240,6 +250,13 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, monkeypatch):
     for start, system in ((0.31, logistic), (0.3, Map(init=lambda x: x, step=lambda x: 3.6 * x * (1 - x)))):
         with pytest.raises(CheckpointMismatchError, match="another run"):
             simulate(system, start, 500, probes={"x": identity}, checkpoint=tmp_path)
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner_module, "SAVE_SECONDS", 0.0)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(CheckpointWriteError, match=r"cannot save in .*file"):
+        simulate(logistic, 0.3, 500, probes={"x": identity}, checkpoint=tmp_path / "file" / "below")
 
 
 def test_runs_inside_a_resumable_block_are_read_back_in_order(tmp_path, monkeypatch):

@@ -1,6 +1,6 @@
 """Discrete and continuous dynamics: Maps, the runner, probes, flows."""
 
-from secant.dynamics.checkpoint import CheckpointMismatchError, resumable
+from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flow import flow
 from secant.dynamics.map import Map, State
 from secant.dynamics.probes import Probe
@@ -13,6 +13,7 @@ from secant.dynamics.trajectory import Trajectory
 __all__ = [
     "Bar",
     "CheckpointMismatchError",
+    "CheckpointWriteError",
     "Map",
     "Outcome",
     "Probe",

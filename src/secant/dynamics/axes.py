@@ -60,8 +60,8 @@ class Axes:
 
     def grid(self) -> dict[str, Any]:
         """The axes' values at every point of the product grid, flattened to one leading dimension."""
-        if not self.values:
-            return {}
+        if len(self.values) <= 1:  # no product to form
+            return {name: jax.tree.map(jnp.asarray, value) for name, value in self.values.items()}
         indices = np.unravel_index(np.arange(int(np.prod(self.shape))), self.shape)
         return {
             name: jax.tree.map(lambda leaf, index=index: jnp.asarray(leaf[index]), value)

@@ -75,6 +75,15 @@ class Checkpoint:
 
     def save(self, block: int, carry: Any, records: dict[str, np.ndarray]) -> None:
         """Adds `records` and moves the checkpoint on to `block`."""
+        try:
+            self._save(block, carry, records)
+        except OSError as error:
+            raise CheckpointWriteError(
+                error.errno,
+                f"checkpoint: cannot save in {self.directory}: {error.strerror}. What was saved before is untouched",
+            ) from error
+
+    def _save(self, block: int, carry: Any, records: dict[str, np.ndarray]) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         _write_npz(self._part(self.parts), records)
         leaves = {f"leaf{k}": _plain(leaf) for k, leaf in enumerate(jax.tree.leaves(carry))}
@@ -93,6 +102,10 @@ class Checkpoint:
 
 class CheckpointMismatchError(ValueError):
     """A checkpoint directory that belongs to a different run."""
+
+
+class CheckpointWriteError(OSError):
+    """A checkpoint that cannot be written: no permission, or a full disk."""
 
 
 def fingerprint(*parts: Any) -> str:

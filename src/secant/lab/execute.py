@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from secant.dynamics import resumable
+from secant.dynamics import CheckpointWriteError, resumable
 from secant.lab import registry
 from secant.lab.figures import FIGURE_FILES, save_figures
 from secant.lab.finding import as_dict
@@ -44,7 +44,7 @@ def run(
         ```python
         import secant as sc
 
-        record = sc.run("quadreg/fig-2", scale="smoke", epsilon=0.01)
+        record = sc.run("quadreg/fig-2", scale="smoke", epsilon=0.01, figure=False)
         record.findings, record.data()
         ```
     """
@@ -103,8 +103,12 @@ def draw(study: Study, record: Record, config: Config, store: Store, *, again: b
 def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
     work = store.work(study, config)
     began = time.perf_counter()
-    with store.explained("save the unfinished run"), resumable(work):
-        data = study(config)
+    try:
+        with resumable(work):
+            data = study(config)
+    except CheckpointWriteError as error:
+        with store.explained("save the unfinished run"):
+            raise error from None
     findings = [as_dict(finding) for finding in study.judge(data, config)]
     record = store.save(study, config, scale, data, findings, time.perf_counter() - began)
     shutil.rmtree(work, ignore_errors=True)

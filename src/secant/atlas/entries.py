@@ -1,0 +1,233 @@
+"""What the pages say of each study, ready for the templates."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from secant.atlas.runs import Shown, command
+from secant.atlas.typeset import plain
+from secant.lab import SCALES, Source, Study
+from secant.lab.config import allowed, content
+
+VERDICTS = ("holds", "erratum", "inconclusive", "fails")
+NOT_RUN = "not run"
+RELATIONS = {"equal": "=", "at most": "\u2264", "at least": "\u2265"}
+
+
+@dataclass(frozen=True)
+class Gauge:
+    """Where a measurement lies beside its tolerance, on a line from 0 to 1 with the prediction at 1/2.
+
+    The tolerance reaches a quarter to each side; what lies beyond the line is drawn at its end.
+    """
+
+    dot: float
+    low: float
+    high: float
+    band: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A finding, with what a reader would compute in his head."""
+
+    facts: dict[str, Any]
+
+    @property
+    def relation(self) -> str:
+        """How measured and predicted should compare, as a sign."""
+        return RELATIONS[self.facts["relation"]]
+
+    @property
+    def difference(self) -> float | None:
+        """Measured less predicted, where both are finite."""
+        difference = float(self.facts["measured"]) - float(self.facts["predicted"])
+        return difference if math.isfinite(difference) else None
+
+    @property
+    def gauge(self) -> Gauge | None:
+        """The difference in units of the tolerance, for drawing."""
+        if self.difference is None:
+            return None
+        tolerance, error = float(self.facts["tolerance"]), float(self.facts["uncertainty"])
+        band = {"equal": (0.25, 0.75), "at most": (0.0, 0.75), "at least": (0.25, 1.0)}[self.facts["relation"]]
+        dot, low, high = (_on_line(self.difference + sign * error, tolerance) for sign in (0, -1, 1))
+        return Gauge(dot, low, high, band)
+
+    @property
+    def is_erratum(self) -> bool:
+        """Whether it corrects a printed formula."""
+        return "printed" in self.facts
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A field of the configuration."""
+
+    name: str
+    value: Any
+    help: str
+    allowed: str
+    scales: dict[str, Any]
+    changed: bool
+
+
+@dataclass
+class Entry:
+    """A study and the run of it that is shown, if any."""
+
+    study: Study
+    shown: Shown | None
+    scale: str
+    outdated: bool = False
+    figure: bool = False
+    figure_error: str = ""
+    rows: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = [Row(finding) for finding in self.shown.record.findings] if self.shown else []
+        self.source: Source = self.study.source
+
+    @property
+    def directory(self) -> str:
+        """Where its page lies below the index."""
+        return "studies/" + "/".join(re.sub(r"[^A-Za-z0-9._-]|^\.+", "-", part) for part in self.study.id.split("/"))
+
+    @property
+    def page(self) -> str:
+        """Its page, below the index."""
+        return f"{self.directory}/index.html"
+
+    @property
+    def title(self) -> str:
+        """Its title without markup."""
+        return plain(self.study.title)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many findings have each verdict."""
+        return _count([self])
+
+    @property
+    def verdict(self) -> str:
+        """The gravest verdict, or that it has not run."""
+        return self.shown.record.verdict if self.shown else NOT_RUN
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Every verdict it has, to filter by."""
+        return list(self.counts) or [NOT_RUN]
+
+    @property
+    def errata(self) -> list[Row]:
+        """Its corrections of printed formulas."""
+        return [row for row in self.rows if row.is_erratum]
+
+    @property
+    def section(self) -> str:
+        """Its section, with a sign where it is a bare number."""
+        section = self.study.section
+        return f"\u00a7\u00a0{section}" if re.fullmatch(r"[A-Z]?[\d.\-]*|[A-Z]", section) else section
+
+    @property
+    def search(self) -> str:
+        """What the search box looks through: everything as it is written and as it reads."""
+        study = self.study
+        texts = [study.id, study.title, study.statement, self.section, self.source.title, self.source.authors]
+        new = "new" if study.new else ""
+        return " ".join(
+            [*texts, plain(study.title), plain(study.statement), study.section, new, *self.verdicts]
+        ).lower()
+
+    @property
+    def command(self) -> str:
+        """The command that makes the run, or would."""
+        return command(self.study, self.scale, self.shown.changed if self.shown else None)
+
+    @property
+    def settings(self) -> Iterator[Setting]:
+        """Its configuration: that of the run, or the one it would have."""
+        config = self.shown.config if self.shown else self.study.config(self.scale)
+        changed = self.shown.changed if self.shown else {}
+        for option in dataclasses.fields(config):
+            yield Setting(
+                name=option.name,
+                value=content(config)[option.name],
+                help=option.metadata.get("help", ""),
+                allowed=allowed(option),
+                scales={s: v for s in SCALES if (v := option.metadata.get("scales", {}).get(s)) is not None},
+                changed=option.name in changed,
+            )
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The studies of a chapter."""
+
+    name: str
+    title: str
+    entries: list[Entry]
+
+
+@dataclass(frozen=True)
+class Part:
+    """The studies of a source, by chapter."""
+
+    source: Source
+    chapters: list[Chapter]
+    entries: list[Entry]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many findings have each verdict."""
+        return _count(self.entries)
+
+    @property
+    def waiting(self) -> int:
+        """How many studies have not run."""
+        return sum(entry.shown is None for entry in self.entries)
+
+    @property
+    def errata(self) -> list[tuple[Entry, Row]]:
+        """Its corrections of printed formulas, in reading order."""
+        return [(entry, row) for entry in self.entries for row in entry.errata]
+
+
+def parts(entries: Iterable[Entry]) -> list[Part]:
+    """The entries by source and chapter, in the order given."""
+    by_source: dict[str, list[Entry]] = {}
+    for entry in entries:
+        by_source.setdefault(entry.source.key, []).append(entry)
+    return [Part(group[0].source, list(_chapters(group)), group) for group in by_source.values()]
+
+
+def totals(entries: Iterable[Entry]) -> dict[str, int]:
+    """How many findings have each verdict, over all entries, and how many studies have not run."""
+    entries = list(entries)
+    waiting = sum(entry.shown is None for entry in entries)
+    return _count(entries) | ({NOT_RUN: waiting} if waiting else {})
+
+
+def _chapters(entries: list[Entry]) -> Iterator[Chapter]:
+    for name, group in groupby(entries, key=lambda entry: entry.study.chapter):
+        members = list(group)
+        yield Chapter(name, members[0].source.chapters.get(name, ""), members)
+
+
+def _count(entries: Iterable[Entry]) -> dict[str, int]:
+    found = Counter(row.facts["verdict"] for entry in entries for row in entry.rows)
+    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+
+def _on_line(difference: float, tolerance: float) -> float:
+    if difference == 0:
+        return 0.5
+    units = difference / tolerance if tolerance > 0 else math.copysign(math.inf, difference)
+    return min(max(0.5 + units / 4, 0.0), 1.0)

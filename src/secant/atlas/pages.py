@@ -1,0 +1,167 @@
+"""Building the pages: gathering what they say, filling the templates, copying the files beside them."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import warnings
+from collections.abc import Iterable
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from secant._version import __version__
+from secant.atlas import numbers, typeset
+from secant.atlas.entries import Entry, parts, totals
+from secant.atlas.place import AtlasError, replacing
+from secant.atlas.runs import Shown, choose, outdated
+from secant.lab import SCALES, Store, StoreError, Study, catalog, save_figures
+from secant.lab.execute import draw
+from secant.lab.figures import FIGURE_FILES
+
+__all__ = ["AtlasError", "build"]
+
+
+def build(
+    destination: Path | str,
+    store: Store | None = None,
+    scale: str | None = None,
+    *,
+    studies: Iterable[Study] | None = None,
+) -> Path:
+    """Writes the pages of every study and returns the path of their index.
+
+    Of each study the pages show the sound run that today's code made of the study's own configuration, at the largest
+    scale there is (`paper`, then `laptop`, then `smoke`), or at `scale` only. A run with changed options is shown where
+    there is no other. Studies without a run are listed with the command that runs them. Figures that are missing are
+    drawn.
+
+    The pages are complete before they take the place of older ones, and ask nothing of a network or a server.
+
+    Args:
+        destination: a directory that is new, empty, or holds pages of an earlier build, which are replaced as a whole.
+        store: where the runs are; by default below `$SECANT_HOME`.
+        scale: show runs of this scale only.
+        studies: these studies instead of all.
+
+    Raises:
+        FileExistsError: `destination` holds something else.
+        AtlasError: the pages cannot be written.
+
+    Example:
+        ```python
+        from pathlib import Path
+        from secant import atlas
+
+        index = atlas.build(Path("atlas"))
+        ```
+    """
+    if scale is not None and scale not in SCALES:
+        raise ValueError(f"scale: unknown scale {scale!r}. Use one of {', '.join(SCALES)}.")
+    store = store or Store()
+    destination = Path(destination)
+    with replacing(destination) as directory:
+        entries = [_entry(study, store, scale) for study in (catalog() if studies is None else studies)]
+        for entry in entries:
+            _copy_files(entry, store, directory / entry.directory)
+        _write_pages(entries, directory)
+        for file in resources.files("secant.atlas").joinpath("static").iterdir():
+            target = directory / "static" / file.name
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(file.read_bytes())
+    return destination.expanduser().resolve() / "index.html"
+
+
+def _entry(study: Study, store: Store, scale: str | None) -> Entry:
+    shown = choose(study, store, scale)
+    return Entry(
+        study=study,
+        shown=shown,
+        scale=shown.scale if shown else scale or "laptop",
+        outdated=shown is None and scale is None and outdated(study, store),
+    )
+
+
+def _copy_files(entry: Entry, store: Store, directory: Path) -> None:
+    """Puts the run's files beside its page, its figure drawn if it has not been."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if entry.shown is None:
+        return
+    origin = entry.shown.record.directory
+    for name in ("data.nc", "run.json"):
+        shutil.copyfile(origin / name, directory / name)
+    try:
+        entry.figure = _copy_figure(entry.study, entry.shown, store, directory)
+    except Exception as error:  # a figure that cannot be drawn costs its own page a picture, not everyone the pages
+        entry.figure_error = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"{entry.study.id}: the figure cannot be drawn ({entry.figure_error}).", RuntimeWarning, stacklevel=2
+        )
+
+
+def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> bool:
+    if study._figure is None:
+        return False
+    try:
+        draw(study, shown.record, shown.config, store)
+    except StoreError:  # a store that can only be read: the figure is drawn for these pages alone
+        save_figures(study, shown.record.data(), shown.config, directory)
+        return True
+    for name in FIGURE_FILES:
+        shutil.copyfile(shown.record.directory / name, directory / name)
+    return True
+
+
+def _write_pages(entries: list[Entry], directory: Path) -> None:
+    environment = _environment()
+    book = parts(entries)
+    common: dict[str, Any] = {
+        "parts": book,
+        "totals": totals(entries),
+        "errata_count": sum(len(part.errata) for part in book),
+        "version": __version__,
+        "built": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    }
+    for name in ("index.html", "errata.html"):
+        page = environment.get_template(name).render(common, root="", entries=entries)
+        (directory / name).write_text(page, encoding="utf-8")
+    template = environment.get_template("study.html")
+    for position, entry in enumerate(entries):
+        neighbours = {
+            "previous": entries[position - 1] if position > 0 else None,
+            "next": entries[position + 1] if position + 1 < len(entries) else None,
+        }
+        root = "../" * entry.page.count("/")
+        page = template.render(common, root=root, entry=entry, study=entry.study, shown=entry.shown, **neighbours)
+        (directory / entry.page).write_text(page, encoding="utf-8")
+
+
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("secant.atlas", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "inline": typeset.inline,
+        "prose": typeset.prose,
+        "excerpt": typeset.excerpt,
+        "sentence": typeset.sentence,
+        "claim": typeset.statement_of,
+        "number": numbers.number,
+        "exact": numbers.exact,
+        "duration": numbers.duration,
+        "moment": _moment,
+    }
+    return environment
+
+
+def _moment(iso: str) -> str:
+    """A date and time, to the minute, in the time zone it was written in."""
+    when = datetime.datetime.fromisoformat(iso)
+    return f"{when.day} {when:%B %Y, %H:%M %Z}"

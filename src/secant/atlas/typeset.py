@@ -1,0 +1,109 @@
+"""Text with LaTeX in it, as HTML."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+
+from markupsafe import Markup, escape
+
+from secant.atlas.mathml import UntranslatableError, mathml
+
+_MATH = re.compile(r"(?<!\\)\$\$(?P<display>.+?)(?<!\\)\$\$|(?<!\\)\$(?P<inline>[^$]+?)(?<!\\)\$", re.DOTALL)
+_CODE = re.compile(r"`([^`\n]+)`")
+_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+_COMMANDS = re.compile(r"\\(?:text|mathrm|operatorname\*?|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
+_WORDS = re.compile(r"(?<![A-Za-z\\_^{])[A-Za-z]{2,}[,;:]?\s+[A-Za-z]{2,}(?![A-Za-z}])")
+
+_SYMBOL = re.compile(
+    "alpha|beta|gamma|delta|eps|epsilon|eta|theta|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|phi|chi|psi|omega"
+    "|log|ln|exp|sin|cos|tan|tr"
+)
+
+
+def formula(latex: str, *, display: bool = False) -> Markup:
+    r"""A formula as MathML, or its LaTeX source as code where it cannot be translated.
+
+    Example:
+        ```python
+        from secant.atlas.typeset import formula
+
+        formula(r"\eta = 2/\lambda_1")
+        ```
+    """
+    try:
+        pieces = [ET.tostring(piece, encoding="unicode") for piece in mathml(latex, display=display)]
+    except UntranslatableError:
+        code = Markup('<code class="latex">{}</code>').format(latex.strip())
+        return Markup('<span class="display">{}</span>').format(code) if display else code
+    # ElementTree has escaped every text and attribute of its output.
+    html = Markup("<wbr>").join(Markup(piece) for piece in pieces)
+    return (
+        Markup('<span class="display" tabindex="0" role="group" aria-label="formula">{}</span>').format(html)
+        if display
+        else html
+    )
+
+
+def inline(text: str) -> Markup:
+    """One line of text: formulas between dollars, code between backticks, everything else escaped."""
+    parts, end = [], 0
+    for match in _MATH.finditer(text):
+        parts += [_words(text[end : match.start()]), formula(match["display"] or match["inline"])]
+        end = match.end()
+    return Markup("").join([*parts, _words(text[end:])])
+
+
+def prose(text: str) -> Markup:
+    """Paragraphs of text: blank lines part them, formulas between double dollars stand on lines of their own."""
+    paragraphs = []
+    for paragraph in filter(None, _BLANK_LINES.split(text.strip())):
+        parts, end = [], 0
+        for match in _MATH.finditer(paragraph):
+            parts.append(_words(paragraph[end : match.start()]))
+            display = match["display"] is not None
+            parts.append(formula(match["display"] or match["inline"], display=display))
+            end = match.end()
+        parts.append(_words(paragraph[end:]))
+        paragraphs.append(Markup("<p>{}</p>").format(Markup("").join(parts)))
+    return Markup("\n").join(paragraphs)
+
+
+def statement_of(text: str) -> Markup:
+    """A formula given without dollars, or a sentence that may have formulas in it, whichever `text` is."""
+    if "$" in text or _WORDS.search(_COMMANDS.sub(" ", text)):
+        return inline(text)
+    return formula(text, display=True)
+
+
+def sentence(text: str) -> Markup:
+    """One line of text that begins with a capital, unless it begins with a symbol."""
+    word = re.match(r"[a-z]+(?=[\s,:;-]|$)", text)
+    if word and not _SYMBOL.fullmatch(word[0]) and (len(word[0]) > 1 or word[0] == "a"):
+        text = text[0].upper() + text[1:]
+    return inline(text)
+
+
+def excerpt(text: str) -> Markup:
+    """The beginning of a text, up to its first display or blank line, on one line."""
+    first = _BLANK_LINES.split(text.strip())[0]
+    head = first.split("$$")[0].strip()
+    return inline(head or first) + ("" if head == text.strip() else " \u2026")
+
+
+def plain(text: str) -> str:
+    """The text without markup, with formulas in Unicode as far as that goes: for titles and for searching."""
+    return re.sub(r"\s+", " ", _MATH.sub(lambda match: _unicode(match["display"] or match["inline"]), text)).strip()
+
+
+def _unicode(latex: str) -> str:
+    try:
+        return "".join(text for piece in mathml(latex) for text in piece.itertext())
+    except UntranslatableError:
+        return latex
+
+
+def _words(text: str) -> Markup:
+    parts = _CODE.split(text.replace(r"\$", "$"))
+    html = [escape(part) if i % 2 == 0 else Markup("<code>{}</code>").format(part) for i, part in enumerate(parts)]
+    return Markup("").join(html)

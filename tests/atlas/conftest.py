@@ -1,0 +1,114 @@
+"""Studies made up for the pages, and the pages made of them."""
+
+import sys
+import types
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from secant import atlas, lab
+from secant.lab import Erratum, Finding, Source, Store, Tolerance, option, scaled, study
+
+
+@dataclass(frozen=True)
+class Config:
+    ratio: float = option(0.5, above=0, at_most=1, help="size of a step relative to the last, $r$")
+    offset: float = option(0.0, help="what is added, of either sign")
+    starts: tuple[float, ...] = option((1.0, -2.0), help="where to start")
+    steps: int = scaled(smoke=20, laptop=40, paper=40, at_least=1, help="how many steps")
+    mirrored: bool = option(False, help="turn it round")
+    mode: str = option("plain", help="a word")
+
+
+def series(config: Config) -> xr.Dataset:
+    values = config.offset + config.ratio ** np.arange(config.steps)
+    return xr.Dataset({"term": ("step", values)}, coords={"step": np.arange(config.steps)})
+
+
+def judge(data, config):
+    total = float(data.term.sum())
+    exact = Tolerance(1e-4, why="the rest of the series, $r^n / (1 - r)$, at most $2^{-19}$")
+    yield Finding("sum of the series", predicted=2.0, measured=total, tolerance=exact, note="with <b>tags</b> & $a<b$")
+    yield Finding("a bound", 3.0, total, Tolerance(0, why="an inequality"), relation="at most")
+    yield Finding("a noisy number", 0.0, 2.5e-7, Tolerance(1e-7, why="sampling"), uncertainty=1e-7)
+    yield Finding("what blows up", 1.0, np.inf, Tolerance(0.1, why="none"), note="it is meant to fail")
+    yield Erratum(
+        "the closed form",
+        printed=r"\sum_{k=0}^\infty r^k = \frac{1}{1 + r}",
+        corrected=r"\sum_{k=0}^\infty r^k = \frac{1}{1 - r}",
+        printed_value=2 / 3,
+        corrected_value=2.0,
+        measured=total,
+        tolerance=exact,
+        why="the sign of $r$ is lost",
+        where="equation (3)",
+    )
+
+
+def draw(data, figure, config):
+    figure.subplots().plot(data.step, data.term)
+
+
+def of(package):
+    """Makes a function look as if it were defined in a package of studies with a source of its own."""
+
+    def decorate(function):
+        def copied(config: Config) -> xr.Dataset:
+            return function(config)
+
+        copied.__module__ = f"{package}.module"
+        return copied
+
+    return decorate
+
+
+def make(id, section="1.2", title="A series that adds up", statement="The series $\\sum_k r^k$ adds up.", **rest):
+    package = f"demo_{id.split('/')[0]}"
+    result = study(id, section=section, title=title, statement=statement, **rest)(of(package)(series))
+    result.findings(judge)
+    result.figure(draw)
+    return result
+
+
+STATEMENT = r"""
+For $0 < r < 1$ the geometric series with ratio $r$ adds up to
+$$\sum_{k=0}^{\infty} r^k = \frac{1}{1 - r}, \qquad
+  \sum_{k=0}^{n} r^k = \frac{1 - r^{n+1}}{1 - r} \le \frac{1}{1 - r},$$
+whatever <script>alert("x")</script> & `code` say.
+
+In a line, $a_1 + a_2 + a_3 + a_4 = b_1 + b_2 + b_3 + b_4 \le c_1 + c_2 + c_3 + c_4 \le d_1 + d_2 + d_3 + d_4$
+may break.
+"""
+
+
+@pytest.fixture(scope="session")
+def demo():
+    """Studies of two sources: some run, one new, one never run."""
+    for key, title in (("series", "On series & their $\\sum$ums"), ("limits", "Limits")):
+        package = types.ModuleType(f"demo_{key}")
+        package.SOURCE = Source(key, title, "A. Author and B. Author", 1821, {"1": "First steps to $\\infty$"})
+        sys.modules[package.__name__] = package
+    yield [
+        make("series/sum", statement=STATEMENT, title=r"The geometric series sums to $\frac{1}{1-r}$"),
+        make("series/thm-1.3", section="1.3", title="A catapult of its own", new=True),
+        make("limits/thm-1", section="Theorem 1", title="Never run & <i>odd</i>"),
+    ]
+    for key in ("series", "limits"):
+        del sys.modules[f"demo_{key}"]
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory, demo):
+    """A store with runs of the first two studies."""
+    store = Store(tmp_path_factory.mktemp("store"))
+    lab.run(demo[0], scale="smoke", store=store)
+    lab.run(demo[1], scale="smoke", store=store, figure=False)
+    return store
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory, demo, store):
+    """The pages made of them."""
+    return atlas.build(tmp_path_factory.mktemp("pages") / "atlas", store, studies=demo).parent

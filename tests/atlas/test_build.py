@@ -1,0 +1,160 @@
+import json
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from secant import atlas, lab
+from secant.atlas.entries import Row
+from secant.lab import Finding, Store, Tolerance
+from secant.lab.finding import as_dict
+
+
+def text_of(page: Path) -> str:
+    return re.sub(r"\s+", " ", page.read_text(encoding="utf-8"))
+
+
+def test_the_index_tells_every_study_and_its_verdicts(pages):
+    index = text_of(pages / "index.html")
+    for id in ("series/sum", "series/thm-1.3", "limits/thm-1"):
+        assert f"<code>{id}</code>" in index
+    assert "secant run limits/thm-1 --scale laptop" in index
+    assert index.count(">new</span>") == 1
+    assert "First steps to" in index
+    assert re.search(r"holds <b>4</b>", index)
+    assert "not run <b>1</b>" in index
+
+
+def test_the_page_of_a_study_has_its_numbers_and_its_files(pages, demo, store):
+    directory = pages / "studies" / "series" / "sum"
+    page = text_of(directory / "index.html")
+    assert "secant run series/sum --scale smoke" in page
+    for shown in (
+        "2.5 × 10<sup>−7</sup>",
+        "±&nbsp;10<sup>−7</sup>",
+        "≤",
+        "∞",
+        "Above 0 and at most 1",
+        "It is meant to fail",
+    ):
+        assert shown in page
+    for verdict in ("holds", "fails", "erratum", "inconclusive"):
+        assert f'class="chip v-{verdict}"' in page
+    record = lab.run(demo[0], scale="smoke", store=store)
+    assert json.loads((directory / "run.json").read_text()) == record.facts
+    xr.testing.assert_identical(xr.load_dataset(directory / "data.nc"), record.data())
+    for name in ("figure.svg", "figure-dark.svg", "figure.png"):
+        assert (directory / name).read_bytes() == (record.directory / name).read_bytes()
+
+
+def test_nothing_of_a_study_reaches_the_page_as_markup(pages):
+    for page in pages.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "<script>alert" not in text
+        assert "<b>tags</b>" not in text
+        assert "<i>odd</i>" not in text
+        assert 'class="latex"' not in text
+
+
+def test_the_errata_have_both_formulas_and_the_numbers_that_decide(pages):
+    page = text_of(pages / "errata.html")
+    assert page.count(">Printed</h4>") == 2
+    assert "Equation (3)" in page
+    assert "0.666667" in page
+    assert "The sign of" in page
+
+
+def test_a_study_without_a_run_says_how_to_run_it(pages):
+    page = text_of(pages / "studies" / "limits" / "thm-1" / "index.html")
+    assert "Not run yet" in page
+    assert "secant run limits/thm-1 --scale laptop" in page
+    assert "how many steps".capitalize() in page
+
+
+def test_every_address_on_the_pages_is_a_file_beside_them(pages):
+    for page in pages.rglob("*.html"):
+        for address in re.findall(r'(?:href|src)="([^"]*)"', page.read_text(encoding="utf-8")):
+            path, _, anchor = address.partition("#")
+            target = (page.parent / path).resolve() if path else page
+            assert target.is_file(), f"{page}: {address}"
+            assert target.is_relative_to(pages.resolve())
+            if anchor:
+                assert f'id="{anchor}"' in target.read_text(encoding="utf-8")
+
+
+def test_figures_that_cannot_be_drawn_cost_only_themselves(tmp_path, demo):
+    broken = lab.Study(**{**vars(demo[0]), "_figure": lambda *_: 1 / 0})
+    store = Store(tmp_path / "store")
+    lab.run(broken, scale="smoke", store=store, figure=False)
+    with pytest.warns(RuntimeWarning, match="figure cannot be drawn"):
+        index = atlas.build(tmp_path / "pages", store, studies=[broken])
+    assert "could not be drawn" in (index.parent / "studies/series/sum/index.html").read_text(encoding="utf-8")
+
+
+def test_a_store_that_cannot_be_written_still_gives_pages(tmp_path, demo, monkeypatch):
+    store = Store(tmp_path / "store")
+    lab.run(demo[0], scale="smoke", store=store, figure=False)
+
+    def refuse(*_, **__):
+        raise lab.StoreError("read only")
+
+    monkeypatch.setattr("secant.atlas.pages.draw", refuse)
+    index = atlas.build(tmp_path / "pages", store, studies=demo[:1])
+    assert (index.parent / "studies/series/sum/figure.svg").stat().st_size > 1000
+
+
+def test_building_again_forgets_what_is_gone(tmp_path, demo, store):
+    target = tmp_path / "pages"
+    atlas.build(target, store, studies=demo)
+    index = atlas.build(target, store, studies=demo[:1])
+    assert index == target / "index.html"
+    assert not (target / "studies" / "limits").exists()
+
+
+def test_an_interrupted_build_leaves_the_old_pages(tmp_path, demo, store, monkeypatch):
+    target = tmp_path / "pages"
+    before = atlas.build(target, store, studies=demo).read_bytes()
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("secant.atlas.pages._write_pages", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        atlas.build(target, store, studies=demo[:1])
+    assert (target / "index.html").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["pages"]
+
+
+def test_a_foreign_directory_is_refused(tmp_path, demo, store):
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match="not an atlas"):
+        atlas.build(tmp_path, store, studies=demo)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_an_unknown_scale_is_refused(tmp_path, store):
+    with pytest.raises(ValueError, match="smoke, laptop, paper"):
+        atlas.build(tmp_path / "pages", store, scale="huge")
+
+
+def test_no_studies_make_pages_too(tmp_path, store):
+    assert "no studies yet" in text_of(atlas.build(tmp_path / "pages", store, studies=[]))
+
+
+def test_the_pages_of_all_studies_build_without_any_run(tmp_path):
+    index = atlas.build(tmp_path / "pages", Store(tmp_path / "nothing"))
+    assert len(list((index.parent / "studies").rglob("index.html"))) == len(lab.catalog())
+    shutil.rmtree(index.parent)
+
+
+@pytest.mark.parametrize(
+    ("measured", "tolerance", "dot"),
+    [(1.0, 0.0, 0.5), (1.25, 0.25, 0.75), (0.75, 0.25, 0.25), (5.0, 0.1, 1.0), (0.5, 0.0, 0.0)],
+)
+def test_the_gauge_shows_the_difference_in_units_of_the_tolerance(measured, tolerance, dot):
+    row = Row(as_dict(Finding("x", 1.0, measured, Tolerance(tolerance, why="test"))))
+    assert np.isclose(row.gauge.dot, dot)
+    assert (row.facts["verdict"] == "holds") == (row.gauge.band[0] <= row.gauge.dot <= row.gauge.band[1])
