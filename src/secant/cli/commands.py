@@ -124,7 +124,7 @@ def run(arguments: list[str]) -> int:
 
     with reporting(Bar(present.errors)):
         record = lab.run(
-            study, config=config, scale=flags.scale, force=flags.force, figure=flags.figure, waiting=waiting
+            study, config=config, scale=flags.scale, force=flags.force, figure=not flags.no_figure, waiting=waiting
         )
     if flags.json:
         print(json.dumps({"directory": str(record.directory), **record.facts}, indent=1))

@@ -30,7 +30,7 @@ class RunFlags:
         "laptop"
     )
     force: Force = False
-    figure: Annotated[bool, tyro.conf.arg(help="draw the figure")] = True
+    no_figure: Annotated[bool, tyro.conf.arg(help="do not draw the figure")] = False
     json: Json = False
 
 
