@@ -1,0 +1,15 @@
+"""Second-order regression models exhibit progressive sharpening to the edge of stability."""
+
+from secant.lab import Source
+
+SOURCE = Source(
+    key="quadreg",
+    title="Second-order regression models exhibit progressive sharpening to the edge of stability",
+    authors="Atish Agarwala, Fabian Pedregosa, Jeffrey Pennington",
+    year=2022,
+    chapters={
+        "2": "Quartic loss function",
+        "A": "Connection to other models",
+        "B": "Two-parameter model",
+    },
+)

@@ -1,0 +1,216 @@
+"""Appendix B.2 and B.3: two steps at once, their nullclines, and the distance to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory import nullclines, two_eigenvalue, two_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    epsilons: tuple[float, ...] = option((0.005, 0.05, 0.2), above=0, at_most=0.5, help="minus the second eigenvalue")
+    points: int = scaled(smoke=121, laptop=401, paper=401, at_least=11, help="points on each nullcline")
+    samples: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=10, help="random points for the polynomials")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/app-B.2",
+    section="B.2",
+    title="Two steps at once and their nullclines",
+    statement=r"""
+    Two steps of gradient descent with eigenvalues $\{1, -\epsilon\}$ are cubics in $T$ with coefficients of degree 9
+    in $\tilde z$ and at most 6 in $\epsilon$. Through $(\tilde z, T) = (0, 2)$ pass a nullcline of the residual and
+    one of the curvature,
+    $$f_z = 2 + 2(1-\epsilon)\tilde z + 2(1-\epsilon+\epsilon^2)\tilde z^2 + \dots,\qquad
+      f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \tfrac12(4-\epsilon+4\epsilon^2)\tilde z^2 +
+      \dots,$$
+    whose distance is linear in $\epsilon$; at $\epsilon = 0$ both are $2/(1-\tilde z)$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    keys = jax.random.split(jax.random.key(config.seed), 3)
+    z = jax.random.uniform(keys[0], (config.samples,), minval=-1.0, maxval=1.0)
+    T = jax.random.uniform(keys[1], (config.samples,), maxval=4.0)
+    e = jax.random.uniform(keys[2], (config.samples,))
+
+    @jax.jit
+    def gap(z: jax.Array, T: jax.Array, e: jax.Array) -> jax.Array:
+        twice = two_step.two_step(e).step(two_eigenvalue.Point(z, T))
+        dz, dT = two_step.two_step_change(z, T, e)
+        scale = 1 + jnp.abs(twice.z) + jnp.abs(twice.T)
+        return jnp.maximum(jnp.abs(twice.z - z - dz), jnp.abs(twice.T - T - dT)) / scale
+
+    grid = np.linspace(-0.9, 0.9, config.points)
+    curves = {
+        of: np.stack([nullclines.nullcline(grid, eps, of) for eps in (0.0, *config.epsilons)])
+        for of in ("residual", "curvature")
+    }
+    series = {
+        "residual": np.stack([nullclines.residual_series(grid, eps) for eps in (0.0, *config.epsilons)]),
+        "curvature": np.stack([nullclines.curvature_series(grid, eps) for eps in (0.0, *config.epsilons)]),
+    }
+
+    # Slope in y, at y = 0 and epsilon = 0, of the two-step change of y: -8 z^2 - 8 z^3 - 10 z^4 - ...
+    def after(y: jax.Array, z: jax.Array) -> jax.Array:
+        end = two_step.two_step(0.0).step(two_eigenvalue.Point(z, y + nullclines.skeleton_nullcline(z)))
+        return end.T - nullclines.skeleton_nullcline(end.z) - y
+
+    h = 1e-3
+    slopes = jax.jit(jax.vmap(lambda z: jax.grad(after)(0.0, z) / z**2))(jnp.array([h, -h]))
+    one = two_eigenvalue.two_eigenvalue(0.0).step(two_eigenvalue.Point(0.1, 1.7))
+    eps, near = config.epsilons[0], 1e-3
+    f_T = nullclines.nullcline(np.array([near, -near]), eps, "curvature")
+    return xr.Dataset(
+        {
+            "error": ("sample", np.asarray(gap(z, T, e))),
+            "nullcline": (("of", "eps", "z"), np.stack([curves["residual"], curves["curvature"]])),
+            "series": (("of", "eps", "z"), np.stack([series["residual"], series["curvature"]])),
+            "cubic_slope": float((slopes[0] - slopes[1]) / (2 * h)),
+            "ratio": float((one.T - 1.7) / (one.z - 0.1)),
+            "slope_T": float((f_T[0] - f_T[1]) / (2 * near)),
+        },
+        coords={"of": ["residual", "curvature"], "eps": [0.0, *config.epsilons], "z": grid},
+    )
+
+
+def _degree(table: two_step.Coefficients) -> int:
+    return max(power for row in table for power in row)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    yield Finding(
+        "two-step polynomials against two iterations: largest relative difference",
+        predicted=0.0,
+        measured=float(data.error.max()),
+        tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
+    )
+    for name, table in (("residual", two_step.P), ("curvature", two_step.Q)):
+        yield Finding(
+            f"degree in the residual of the {name}'s two-step change",
+            predicted=9,
+            measured=_degree(table),
+            tolerance=Tolerance(0.0, why="a count"),
+        )
+    zero = data.nullcline.sel(eps=0.0)
+    closed = np.asarray(nullclines.skeleton_nullcline(data.z.values))
+    yield Finding(
+        "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference",
+        predicted=0.0,
+        measured=float(np.abs(zero / closed - 1).max()),
+        tolerance=Tolerance(1e-6, why="rounding near the double root, where the two nullclines meet"),
+    )
+    small = np.abs(data.z) < 0.1
+    for of, order in (("residual", 6), ("curvature", 4)):
+        gap = np.abs(data.nullcline - data.series).sel(of=of).where(small, drop=True)
+        yield Finding(
+            f"series of the {of}'s nullcline for |z| < 0.1: largest error",
+            predicted=0.0,
+            measured=float(gap.max()),
+            tolerance=Tolerance(8 * 0.1**order, why=f"first power left out, z^{order}, with coefficients of order two"),
+        )
+    eps = config.epsilons[0]
+    value = float(nullclines.nullcline(0.2, eps))
+    yield Erratum(
+        "powers of epsilon in the series of the nullclines",
+        printed=r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k",
+        corrected=r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k",
+        printed_value=2.0,
+        corrected_value=2 / (1 - 0.2),
+        measured=float(nullclines.nullcline(0.2, 0.0)),
+        tolerance=Tolerance(1e-6, why="the closed form at epsilon = 0, at z = 0.2"),
+        why="the terms without epsilon are there: at epsilon = 0 the series sums to 2/(1 - z)",
+        where="equations (66) and (67)",
+    )
+    slope = (2 - 3 * eps + 2 * eps**2) / (1 - eps)
+    yield Erratum(
+        "slope of the curvature's nullcline at the edge",
+        printed=r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots",
+        corrected=r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots",
+        printed_value=-slope,
+        corrected_value=slope,
+        measured=float(data.slope_T),
+        tolerance=Tolerance(1e-5, why="third-order term of the central difference, 2e-6"),
+        why="a sign; the printed difference of the nullclines needs the plus as well",
+        where="equation (69)",
+    )
+    difference = value - float(nullclines.nullcline(0.2, eps, "curvature"))
+    series = -eps / (1 - eps) * 0.2 - 1.5 * eps * 0.04
+    yield Erratum(
+        "the function called f_Delta",
+        printed=r"f_z - f_T = \epsilon f_\Delta",
+        corrected=r"f_z - f_T = f_\Delta",
+        printed_value=eps * series,
+        corrected_value=series,
+        measured=difference,
+        tolerance=Tolerance(4 * eps * 0.2**3, why="next term of the series, 11/4 eps z^3, at z = 0.2"),
+        why="the name first stands for the difference and then for the difference over epsilon",
+        where="equation (70) against (73)",
+    )
+    yield Erratum(
+        "one-step changes at epsilon = 0",
+        printed=r"\Delta\tilde z = 2\Delta T",
+        corrected=r"\Delta T = 2\Delta\tilde z",
+        printed_value=0.5,
+        corrected_value=2.0,
+        measured=float(data.ratio),
+        tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
+        why="the two changes are exchanged; T - 2z is conserved",
+        where="after equation (72)",
+    )
+    yield Erratum(
+        "the term y z^3 in the two-step change of y",
+        printed=r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2",
+        corrected=r"\dots - 2(1-\epsilon)(4-\epsilon+4\epsilon^2)y\tilde z^3 + y^2\tilde z^2g_1+\epsilon\tilde z^3g_2",
+        printed_value=0.0,
+        corrected_value=-8.0,
+        measured=float(data.cubic_slope),
+        tolerance=Tolerance(1e-3, why="terms of relative order z^2 = 1e-6, and rounding over z^3"),
+        why="at epsilon = 0 it is -8 y z^3, neither quadratic in y nor proportional to epsilon; the proof survives it",
+        where="equations (82), (85) and (88)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(12, 4.2)
+    left, middle, right = figure.subplots(1, 3)
+    left.plot(data.z, nullclines.skeleton_nullcline(data.z.values), "--", color=ink, lw=1.2, label=r"$2/(1-\tilde z)$")
+    for i, eps in enumerate(config.epsilons):
+        f_z, f_T = (data.nullcline.sel(of=of, eps=eps) for of in ("residual", "curvature"))
+        left.plot(data.z, f_z, color=f"C{i}", label=rf"$f_z$, $\epsilon={eps:g}$")
+        left.plot(data.z, f_T, ":", color=f"C{i}", lw=2)
+        middle.plot(data.z, (f_z - f_T) / eps, color=f"C{i}", label=rf"$\epsilon = {eps:g}$")
+        error = np.abs(data.nullcline - data.series).sel(eps=eps, of="residual")
+        right.semilogy(data.z, np.maximum(error, 1e-17), color=f"C{i}", label=rf"$f_z$, $\epsilon = {eps:g}$")
+    left.plot([], [], ":", color=ink, lw=2, label=r"$f_T$")
+    left.plot(0, 2, "o", color=ink)
+    left.set(
+        title=r"Two nullclines through $(0, 2)$", xlabel=r"$\tilde z$", ylabel=r"$T$", xlim=(-0.9, 0.8), ylim=(0.8, 8)
+    )
+    left.legend(loc="upper left")
+    z = data.z.values
+    middle.plot(z, -z - 1.5 * z**2, "--", color=ink, lw=1.2, label=r"$-\tilde z - \frac{3}{2}\tilde z^2$")
+    middle.set(title=r"Their distance is linear in $\epsilon$", xlabel=r"$\tilde z$", ylabel=r"$(f_z - f_T)/\epsilon$")
+    middle.set(xlim=(-0.6, 0.6), ylim=(-4, 1))
+    middle.legend(loc="lower left")
+    right.set(
+        title="The series serve near the edge only", xlabel=r"$\tilde z$", ylabel="error of the fifth-order series"
+    )
+    right.set(ylim=(1e-14, 1e2), xlim=(-0.9, 0.9))
+    right.legend(loc="lower right")

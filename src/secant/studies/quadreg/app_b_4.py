@@ -1,0 +1,251 @@
+"""Appendix B.4: the two phases of the proof, with its constants measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.optimize
+import xarray as xr
+
+from secant.dynamics import Stop, simulate
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    epsilons: tuple[float, ...] = option((0.002, 0.01, 0.03), above=0, at_most=0.05, help="minus the second eigenvalue")
+    starts: int = scaled(smoke=20, laptop=60, paper=60, at_least=3, help="random starts for each epsilon")
+    B: float = option(0.5, above=0, below=1, help="the constant B of the proof")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/app-B.4",
+    section="B.4",
+    title="The two phases of the proof, measured",
+    statement=r"""
+    From $\tilde z_0, y_0 > 0$ small with $y_0 \le \tilde z_0^2$ and $4(8+B)\tilde z_0^2 < 1$, even iterates pass
+    through two phases. First $\tilde z$ grows, to no more than $2\tilde z_0$, and $y$ falls until it turns negative.
+    Then $y$ stays in $\bigl(1 + \tfrac{3B}{8-B}\bigr)y^* < y < 0$ and $\tilde z$ decays to zero: the curvature ends
+    $O(\epsilon)$ below the edge.""",
+)
+def run(config: Config) -> xr.Dataset:
+    keys = jax.random.split(jax.random.key(config.seed))
+    largest = 1 / np.sqrt(4 * (8 + config.B))  # phase one ends O(eps) below zero for smaller residuals only
+    z0 = np.asarray(jax.random.uniform(keys[0], (config.starts,), minval=0.05, maxval=largest))
+    ratio = np.asarray(jax.random.uniform(keys[1], (config.starts,), minval=0.2, maxval=1.0))
+    eps = np.array(config.epsilons)
+    T0 = np.stack([nullclines.nullcline(z0, e) + ratio * z0**2 for e in eps])
+    # The proof ends where z is small; 14 times the decay time of z takes it there.
+    steps = int(2 * 14 / eps.min())
+    every = max(2, 2 * (steps // 4000))
+    pairs = {
+        "eps": jnp.repeat(jnp.array(eps), len(z0)),
+        "z": jnp.tile(jnp.array(z0), len(eps)),
+        "T": jnp.array(T0.ravel()),
+    }
+    ran = simulate(
+        lambda case: two_step.two_step(case["eps"]),
+        lambda case: two_eigenvalue.Point(case["z"], case["T"]),
+        steps // 2,
+        over={"case": pairs},
+        probes={"z": lambda p: p.z, "T": lambda p: p.T},
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, every=every // 2 * 10),
+    ).dataset
+    shape = (len(eps), len(z0), -1)
+    z, T = ran.z.values.reshape(shape), ran["T"].values.reshape(shape)
+    y = np.stack([nullclines.edge_distance(z[i], T[i], e) for i, e in enumerate(eps)])
+
+    # The coefficient of z^3 in the two-step change of y at y = 0, from its odd part.
+    e, h = config.epsilons[1], 1e-2
+
+    def change(z: float, e: float = e) -> float:
+        start = nullclines.nullcline(z, e)
+        dz, dT = (float(d) for d in two_step.two_step_change(z, float(start), e))
+        return dT - float(nullclines.nullcline(z + dz, e) - start)
+
+    odd = [(change(s) - change(-s)) / (2 * s**3) for s in (h, 2 * h)]
+    cubic = (4 * odd[0] - odd[1]) / 3  # Richardson: removes the z^5 term
+
+    # Decay rate of a small y at epsilon = 0, per single step and per z^2.
+    slow = two_eigenvalue.Point(jnp.asarray(0.05), jnp.asarray(1e-5 + 2 / 0.95))
+    count = 200
+    end = jax.lax.fori_loop(0, count // 2, lambda _, p: two_step.two_step(0.0).step(p), slow)
+    decay = np.log(1e-5 / (float(end.T) - 2 / (1 - float(end.z)))) / (0.05**2 * count)
+
+    # Phase one of the lowest-order map: the rise of z, and the first negative y from a large residual.
+    rise_start, tiny = two_step.Local(0.02, 0.5 * 0.02**2), 1e-7
+    path = [rise_start]
+    for _ in range(12_000):
+        s = path[-1]
+        dz = 2 * s.y * s.z
+        dy = -2 * (4 - 3 * tiny) * s.y * s.z**2 - 4 * tiny * s.z**2
+        path.append(two_step.Local(s.z + dz, s.y + dy))
+        if path[-1].y < 0:
+            break
+    big = two_step.Local(0.5, 0.2)
+    first = two_step.lowest_order(1e-4).step(big)
+    return xr.Dataset(
+        {
+            "z": (("eps", "start", "even"), z),
+            "y": (("eps", "start", "even"), y),
+            "z0": ("start", z0),
+            "cubic": cubic,
+            "decay": decay,
+            "rise": float(path[-1].z - rise_start.z),
+            "first_negative": float(first.y),
+        },
+        coords={"eps": eps, "even": 2 * np.asarray(ran.step.values)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    B = config.B
+    growth = (data.z / data.z0).max()
+    yield Finding(
+        "largest growth of the residual over all starts",
+        predicted=2.0,
+        measured=float(growth),
+        tolerance=Tolerance(0.0, why="the bound of phase one"),
+        relation="at most",
+    )
+    star = xr.DataArray(np.asarray(edge_limit.fixed_point(data.eps.values)), dims="eps")
+    # A start counts once y has turned negative, and until z is too small for y to be told from rounding.
+    turned = (data.y < 0).cumsum("even") > 0
+    alive = turned & (np.abs(data.z) > 1e-7)
+    yield Finding(
+        "largest y once it has turned negative, over epsilon",
+        predicted=0.0,
+        measured=float((data.y / data.eps).where(alive).max()),
+        tolerance=Tolerance(0.0, why="y stays negative"),
+        relation="at most",
+    )
+    yield Finding(
+        "smallest y over the fixed point y*",
+        predicted=1 + 3 * B / (8 - B),
+        measured=float((data.y / star).where(alive).max()),
+        tolerance=Tolerance(0.0, why="the bound of phase two with this B"),
+        relation="at most",
+    )
+    yield Finding(
+        "largest residual at the end",
+        predicted=0.0,
+        measured=float(np.abs(data.z.isel(even=-1)).max()),
+        tolerance=Tolerance(1e-5, why="the run spans 14 decay times of the residual"),
+    )
+    e = config.epsilons[1]
+    yield Erratum(
+        "the term in z^3 of the two-step change of y",
+        printed=r"\tilde z_t^3\,g_2",
+        corrected=r"\epsilon\,\tilde z_t^3\,g_2",
+        printed_value=-4 * (1 - e),
+        corrected_value=-4 * e * (1 - e),
+        measured=float(data.cubic),
+        tolerance=Tolerance(0.02 * 4 * e, why="differences of the exact map at z = 0.01, their fifth order removed"),
+        why="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
+        where="equations (95) and (106)",
+    )
+    yield Erratum(
+        "decay of y in phase one, per step and per squared residual",
+        printed=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}",
+        corrected=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}",
+        printed_value=8.0,
+        corrected_value=4.0,
+        measured=float(data.decay),
+        tolerance=Tolerance(0.3, why="the next term, -8 y z^3, is z = 0.05 of the first"),
+        why="t counts single steps and the bound is applied once in two; sums over t run over even t",
+        where="equation (100); also (101), (102), (122), (126)-(129)",
+    )
+    z0, y0 = 0.02, 0.5 * 0.02**2
+    yield Erratum(
+        "rise of the residual in phase one",
+        printed=r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}",
+        corrected=r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}",
+        printed_value=y0**2 / (2 * z0),
+        corrected_value=y0 / (2 * z0),
+        measured=float(data.rise),
+        tolerance=Tolerance(0.0, why="a bound, with A = B = 0: the lowest-order map"),
+        relation="at most",
+        why="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)",
+        where="equation (102)",
+    )
+    z0, y0, tiny = 0.5, 0.2, 1e-4
+    yield Erratum(
+        "first negative y, from a residual of 0.5",
+        printed=r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2",
+        corrected=r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
+        printed_value=-16 * tiny * z0**2,
+        corrected_value=(1 - 32 * z0**2) * y0 - 16 * tiny * z0**2,
+        measured=float(data.first_negative),
+        tolerance=Tolerance(0.0, why="a bound, with B = 0: the lowest-order map"),
+        relation="at least",
+        why="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
+        where="from equation (103) to (104)",
+    )
+    A, z, y = float(edge_limit.contraction(e)), 0.1, -0.3 * e
+    star_e = float(edge_limit.fixed_point(e))
+    rest = z**2 * (2 * A * star_e + B * e)
+    yield Erratum(
+        "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon",
+        printed=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots",
+        corrected=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
+        printed_value=(1 - 2 * A * z**2 - B) * y + rest,
+        corrected_value=(1 - 2 * A * z**2 - B * z**2) * y + rest,
+        measured=y - 2 * A * z**2 * (y - star_e) + B * (-y + e) * z**2,
+        tolerance=Tolerance(1e-15, why="an identity: the bound (109) it is rewritten from"),
+        why="B lost its squared residual",
+        where="equation (110)",
+    )
+    threshold = scipy.optimize.brentq(lambda s: 3 * B / (8 - B) - 3 * B * s, 0.0, 1.0, xtol=1e-14)
+    yield Erratum(
+        "largest squared residual for which the two regions of phase two overlap",
+        printed=r"\tilde z_0^2 < 3/7",
+        corrected=r"\tilde z_0^2 < 1/(8-B)",
+        printed_value=3 / 7,
+        corrected_value=1 / (8 - B),
+        measured=threshold,
+        tolerance=Tolerance(1e-10, why="a root found numerically"),
+        why="3B/(8-B) > 3B z_0^2 needs z_0^2 < 1/(8-B); 1/8 serves every B",
+        where="summary of phase two, before equation (117)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(10.5, 4.2)
+    left, right = figure.subplots(1, 2)
+    star = np.asarray(edge_limit.fixed_point(data.eps.values))
+    for i, eps in enumerate(data.eps.values):
+        time = (data.even.values + 2) * eps / 2
+        for k in range(min(data.sizes["start"], 12)):
+            one = data.isel(eps=i, start=k)
+            keep = np.abs(one.z.values) > 1e-7
+            label = rf"$\epsilon = {eps:g}$" if k == 0 else None
+            left.plot(time, one.z / one.z0, color=f"C{i}", lw=0.9, alpha=0.7, label=label)
+            right.plot(time[keep], (one.y.values / -star[i])[keep], color=f"C{i}", lw=0.9, alpha=0.7)
+    left.axhline(2, ls="--", color=ink, lw=1.2)
+    left.text(7.8, 1.97, r"bound $2\tilde z_0$", va="top", ha="right")
+    left.set(
+        title="Residual: a small rise, then decay", xlabel=r"time $\epsilon t/2$", ylabel=r"$\tilde z_t/\tilde z_0$"
+    )
+    left.set(xlim=(0, 8), ylim=(0, 2.1))
+    left.legend()
+    bound = 1 + 3 * config.B / (8 - config.B)
+    right.axhline(-bound, ls="--", color=ink, lw=1.2)
+    right.axhline(0, ls="--", color=ink, lw=1.2)
+    right.text(7.8, -bound - 0.06, r"bound $(1+\frac{3B}{8-B})\,y^*$", va="top", ha="right")
+    right.set(title=r"Distance: negative, and near $y^*$", xlabel=r"time $\epsilon t/2$", ylabel=r"$y_t/|y^*|$")
+    right.set(xlim=(0, 8), ylim=(-1.7, 3))

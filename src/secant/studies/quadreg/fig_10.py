@@ -1,0 +1,160 @@
+"""Figure 10: how far below the edge training ends, against the second eigenvalue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, flow, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.theory import edge_limit, two_eigenvalue, two_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    smallest: float = option(1e-3, above=0, at_most=0.05, help="smallest epsilon")
+    largest: float = option(1e-1, above=0, at_most=0.5, help="largest epsilon")
+    epsilons: int = scaled(smoke=5, laptop=13, paper=25, at_least=3, help="how many values of epsilon")
+    starts: int = scaled(smoke=60, laptop=300, paper=300, at_least=5, help="random starts for each")
+    residual: float = option(0.3, above=0, help="starting residual of the flow")
+    distance: float = option(0.02, above=0, help="starting distance to the nullcline of the flow")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/fig-10",
+    section="B.5",
+    title="The final distance to the edge is half of epsilon",
+    statement=r"""
+    Over random starts near the nullcline, the median final curvature among those that end in $[1.9, 2]$ is
+    $2 - \epsilon/2$ up to $O(\epsilon^2)$, for the exact map and for the lowest-order flow alike. The flow's
+    second-order coefficient is $\tfrac38$; the map's is $\tfrac{27}{32}$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    eps = jnp.geomspace(config.smallest, config.largest, config.epsilons)
+    keys = jax.random.split(jax.random.key(config.seed))
+    z = jax.random.uniform(keys[0], (config.starts,), minval=0.05, maxval=0.6)
+    T = 2 / (1 - z) + jax.random.uniform(keys[1], (config.starts,), maxval=0.3) * z**2
+    steps = int(2.6 / config.smallest * np.log(1e9))  # |z| falls by a factor e in about 2/eps steps
+    ends = simulate(
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
+        lambda start: start,
+        steps,
+        over={"eps": eps, "start": two_eigenvalue.Point(z, T)},
+        stop=Stop(
+            converged=lambda p: jnp.abs(p.z) < 1e-9,
+            diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
+            every=200,
+        ),
+    )
+    final = np.asarray(ends.state.T) - 2
+    near = (final > -0.1) & (final < 0) & (ends.dataset.outcome.values == 1)
+    median = np.array([np.median(row[ok]) if ok.any() else np.nan for row, ok in zip(final, near, strict=True)])
+
+    def field(state: two_step.Local, eps: jax.Array) -> two_step.Local:
+        change = two_step.lowest_order_flow(eps)(state)
+        return two_step.Local(change.z / eps, change.y / eps)  # time in units of 1/eps
+
+    start = two_step.Local(jnp.asarray(config.residual), jnp.asarray(config.distance))
+    ode = flow(
+        field, start, until=30.0, over={"eps": eps}, probes={"y": lambda s: s.y}, samples=2, rtol=1e-10, atol=1e-13
+    )
+    return xr.Dataset(
+        {
+            "median": ("eps", median, {"long_name": "median of the final T - 2"}),
+            "near": ("eps", near.mean(-1), {"long_name": "share of starts that end in [1.9, 2]"}),
+            "final": (("eps", "start"), np.where(near, final, np.nan)),
+            "flow": ("eps", ode.dataset.y.values[:, -1], {"long_name": "final y of the flow"}),
+        },
+        coords={"eps": np.asarray(eps)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    small = data.isel(eps=0)
+    eps = float(small.eps)
+    yield Finding(
+        f"median final distance over epsilon/2, at epsilon = {eps:g}",
+        predicted=1.0,
+        measured=float(-small["median"] / (eps / 2)),
+        tolerance=Tolerance(4 * eps, why="the next term is O(eps) of the first"),
+    )
+    yield Finding(
+        f"second-order coefficient of the map, at epsilon = {eps:g}",
+        predicted=27 / 32,
+        measured=float(-(small["median"] + eps / 2) / eps**2),
+        tolerance=Tolerance(2 * eps + 3e-8 / eps, why="next term 153/128 eps; residuals of 1e-9 over eps squared"),
+    )
+    yield Finding(
+        f"second-order coefficient of the flow, at epsilon = {eps:g}",
+        predicted=3 / 8,
+        measured=float(-(small.flow + eps / 2) / eps**2),
+        tolerance=Tolerance(2 * eps, why="next term of the fixed point, of order eps"),
+    )
+    low = data.where(data.eps <= 0.011, drop=True)
+    slope = np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0]
+    yield Finding(
+        "power of epsilon in the deviation from epsilon/2",
+        predicted=2.0,
+        measured=float(slope),
+        tolerance=Tolerance(0.02, why="the next term changes the local power by 1.4 eps, at most 0.015 on this range"),
+    )
+    formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
+    yield Finding(
+        "limit of the flow against its closed form: largest difference",
+        predicted=0.0,
+        measured=float(np.abs(data.flow - formula).max()),
+        tolerance=Tolerance(
+            1e-7, why="relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps"
+        ),
+    )
+    yield Finding(
+        "share of starts that end in [1.9, 2], at the smallest epsilon",
+        predicted=0.98,
+        measured=float(small.near),
+        tolerance=Tolerance(0.0, why="an inequality: an open set of starts"),
+        relation="at least",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    fine = np.geomspace(config.smallest, config.largest, 200)
+    for axis, power in ((left, 1), (right, 2)):
+        spread = -data.final - (data.eps / 2 if power == 2 else 0)
+        x = np.broadcast_to(data.eps.values[:, None], spread.shape)
+        axis.plot(x.ravel(), spread.values.ravel(), ".", ms=3, color="C0", alpha=0.15, label="exact map, each start")
+    left.loglog(data.eps, -data["median"], "o", color="C0", label="exact map, median")
+    left.loglog(data.eps, -data.flow, "s", mfc="none", color="C1", label="lowest-order flow")
+    left.loglog(fine, fine / 2, "--", color=ink, lw=1.2, label=r"$\epsilon/2$")
+    left.set(title="Distance below the edge", xlabel=r"$\epsilon$", ylabel=r"$2 - \eta\lambda_\infty$")
+    left.set_ylim(config.smallest / 4, config.largest)
+    left.legend()
+    right.loglog(data.eps, -(data["median"] + data.eps / 2), "o", color="C0")
+    right.loglog(data.eps, -(data.flow + data.eps / 2), "s", mfc="none", color="C1")
+    series = -np.asarray(edge_limit.limit_series(fine)) - fine / 2
+    right.loglog(fine, series, "--", color=ink, lw=1.2)
+    right.loglog(fine, 3 / 8 * fine**2, ":", color=ink, lw=1.4)
+    right.annotate(
+        r"$\frac{27}{32}\epsilon^2 + \cdots$", (2e-3, 1.1 * 27 / 32 * 4e-6), ha="right", va="bottom", fontsize=13
+    )
+    right.annotate(r"$\frac{3}{8}\epsilon^2$", (4e-3, 3 / 8 * 1.6e-5 / 1.3), ha="left", va="top", fontsize=13)
+    right.set(
+        title=r"Deviation from $\epsilon/2$", xlabel=r"$\epsilon$", ylabel=r"$2 - \epsilon/2 - \eta\lambda_\infty$"
+    )
+    right.set_ylim(config.smallest**2 / 8, 3 * config.largest**2)

@@ -1,0 +1,203 @@
+"""Figure 8: the symmetric model sharpens, at most, without ever seeking the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.theory import two_eigenvalue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    offsets: tuple[float, ...] = option((0.0, 0.5, -0.5), help="rescaled offsets; the first without, the second with")
+    epsilon: float = option(0.005, above=0, at_most=0.1, help="minus the second eigenvalue of the contrasting model")
+    residuals: int = scaled(smoke=25, laptop=81, paper=81, at_least=5, help="grid points in the residual, -1 to 1")
+    curvatures: int = scaled(smoke=30, laptop=90, paper=90, at_least=5, help="grid points in the curvature, up to 4.5")
+    steps: int = scaled(smoke=3_000, laptop=8_000, paper=20_000, at_least=100, help="gradient-descent steps")
+
+
+@study(
+    "quadreg/fig-8",
+    section="B.1",
+    title="The symmetric model has no edge of stability",
+    statement=r"""
+    With eigenvalues $\{1, -1\}$ and no offset, $T_{t+1} - T_t = \tilde z_t^2(T_t - 4)$: the curvature of every
+    convergent run falls, and there is no sharpening. An offset splits the nullclines and opens a small region of
+    sharpening, but no set of starts away from $T = 2$ gathers there; eigenvalues $\{1, -\epsilon\}$ with small
+    $\epsilon$ do gather.""",
+)
+def run(config: Config) -> xr.Dataset:
+    half = (config.residuals - 1) / 2
+    z = (jnp.arange(config.residuals) - half) / half  # exactly antisymmetric, as linspace is not
+    T = jnp.linspace(0.0, 4.5, config.curvatures + 1)[1:]
+    stop = Stop(
+        converged=lambda p: jnp.abs(p.z) < 1e-9, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (p.T > 1e3), every=10
+    )
+    start = lambda z, T: two_eigenvalue.Point(z, T)  # noqa: E731
+
+    def final(system, over):  # type: ignore[no-untyped-def]
+        trajectory = simulate(system, start, config.steps, over=over, stop=stop)
+        return np.asarray(trajectory.state.T), np.asarray(trajectory.state.z), trajectory.dataset.outcome.values
+
+    offsets = jnp.array(config.offsets)
+    end_T, end_z, outcome = final(lambda E: two_eigenvalue.symmetric(E), {"E": offsets, "z": z, "T": T})
+    other_T, other_z, other = final(two_eigenvalue.two_eigenvalue(-config.epsilon), {"z": z, "T": T})
+    E, zz, TT = jnp.meshgrid(offsets, z, T, indexing="ij")
+    after = two_eigenvalue.symmetric().step(two_eigenvalue.Point(zz[0], TT[0]))
+    dims, plane = ("E", "z", "T"), ("z", "T")
+    # A run has settled once its residual is too small to move the curvature in the figure's resolution.
+    settled = (outcome == 1) | ((outcome == 0) & (np.abs(end_z) < 1e-2))
+    other_settled = (other == 1) | ((other == 0) & (np.abs(other_z) < 1e-2))
+    return xr.Dataset(
+        {
+            "final": (dims, end_T, {"long_name": "final rescaled curvature"}),
+            "settled": (dims, settled & np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))),
+            "admissible": (dims, np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))),
+            "outcome": (dims, outcome),
+            "other_final": (plane, other_T),
+            "other_settled": (
+                plane,
+                other_settled & np.asarray(two_eigenvalue.admissible(zz[0], TT[0], -config.epsilon)),
+            ),
+            "law": (plane, np.asarray(after.T - TT[0] - zz[0] ** 2 * (TT[0] - 4))),
+        },
+        coords={"E": np.asarray(offsets), "z": np.asarray(z), "T": np.asarray(T)},
+    )
+
+
+def _fraction(hits: xr.DataArray, among: xr.DataArray) -> float:
+    return float((hits & among).sum() / among.sum())
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield Finding(
+        "curvature change without offset, against z^2 (T - 4): largest difference",
+        predicted=0.0,
+        measured=float(np.abs(data.law).max()),
+        tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
+    )
+    none, some = data.isel(E=0), data.isel(E=1)
+    # Without offset the curvature can only rise above four, and such runs do not converge.
+    yield Finding(
+        "share of convergent starts that sharpen, without offset",
+        predicted=0.0,
+        measured=_fraction(none.final > data["T"] + 1e-9, none.settled),
+        tolerance=Tolerance(0.0, why="none may"),
+    )
+    yield Finding(
+        "share of convergent starts that sharpen, with offset",
+        predicted=0.01,
+        measured=_fraction(some.final > data["T"] + 1e-9, some.settled),
+        tolerance=Tolerance(0.0, why="an inequality: the region exists"),
+        relation="at least",
+    )
+    away = np.abs(data["T"] - 2) > 0.5
+    for name, one in (("without offset", none), ("with offset", some)):
+        yield Finding(
+            f"share of starts away from the edge that end within 0.1 of it, {name}",
+            predicted=0.0,
+            measured=_fraction(np.abs(one.final - 2) < 0.1, one.settled & away),
+            tolerance=Tolerance(0.05, why="0.2 of the 4.5 units of curvature covers about 5% of the starts by chance"),
+        )
+    gathers = data.other_settled & away
+    yield Finding(
+        "the same share for eigenvalues {1, -epsilon}",
+        predicted=0.3,
+        measured=_fraction(np.abs(data.other_final - 2) < 0.1, gathers),
+        tolerance=Tolerance(0.0, why="an inequality, far above the 5% of chance"),
+        relation="at least",
+    )
+    if data.sizes["E"] > 2 and config.offsets[2] == -config.offsets[1]:
+        mirrored = data.isel(E=2).final.values[::-1]
+        both = some.settled.values & data.isel(E=2).settled.values[::-1]
+        yield Finding(
+            "offsets of opposite sign mirror each other: largest difference of final curvatures",
+            predicted=0.0,
+            measured=float(np.abs(mirrored[both] - some.final.values[both]).max()),
+            tolerance=Tolerance(0.0, why="an exact symmetry, of every operation in floating point too"),
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
+    figure.set_size_inches(12, 4.4)
+    axes = figure.subplots(1, 3)
+    fine = np.linspace(-1, 1, 801)
+    for axis, index in ((axes[0], 0), (axes[1], 1)):
+        E = config.offsets[index]
+        one = data.isel(E=index)
+        zz, TT = np.meshgrid(np.linspace(-0.92, 0.92, 13), np.linspace(0.3, 4.3, 11), indexing="ij")
+        with_field = np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))
+        after = two_eigenvalue.symmetric(E).step(two_eigenvalue.Point(zz, TT))
+        dz, dT = np.sign(np.asarray(after.z) - zz), np.sign(np.asarray(after.T) - TT)
+        axis.quiver(
+            zz[with_field], TT[with_field], dz[with_field] * 0.35, dT[with_field] * 0.75,
+            color=ink, alpha=0.35, width=0.004, angles="xy", scale_units="xy", scale=6,
+        )  # fmt: skip
+        axis.fill_between(fine, 0, np.maximum(2 * fine + E, -(2 * fine + E)), color=faint, alpha=0.8, lw=0)
+        f_z, f_T = (np.asarray(f) for f in two_eigenvalue.one_step_nullclines(fine, -1.0, E))
+        axis.plot(fine, f_z, color="C0", label=r"$\Delta\tilde z = 0$")
+        f_T = np.where(np.abs(f_T) > 10, np.nan, f_T)
+        axis.plot(fine, f_T, color="C1", label=r"$\Delta T = 0$")
+        axis.axvline(0, color="C0", lw=1.6)
+        sharper = (one.final > data["T"] + 1e-9) & one.settled
+        zi, Ti = np.nonzero(sharper.values)
+        axis.plot(data.z.values[zi], data["T"].values[Ti], "s", ms=3, color="C2", alpha=0.8)
+        lost = ~one.settled & one.admissible
+        zi, Ti = np.nonzero(lost.values)
+        axis.plot(data.z.values[zi], data["T"].values[Ti], "x", ms=3, color="C5", alpha=0.5)
+        axis.set(xlim=(-1, 1), ylim=(0, 4.5), xlabel=r"$\tilde z$", ylabel=r"$T$")
+        axis.set_title("No offset: no sharpening" if E == 0 else rf"Offset $\tilde E = {E:g}$: a little")
+        axis.grid(False)
+    axes[0].plot([], [], "s", color="C2", label="sharpens")
+    axes[0].plot([], [], "x", color="C5", label="diverges")
+    axes[0].legend(
+        loc="center",
+        ncols=2,
+        frameon=True,
+        facecolor=plt.rcParams["figure.facecolor"],
+        edgecolor=faint,
+        framealpha=0.95,
+    )
+    bins = np.linspace(0, 4.5, 46)
+    right = axes[2]
+    away = np.abs(data["T"] - 2) > 0.5
+    for index, colour in ((0, "C0"), (1, "C1")):
+        one = data.isel(E=index)
+        values = one.final.values[(one.settled & away).values]
+        right.hist(
+            values,
+            bins,
+            density=True,
+            histtype="step",
+            color=colour,
+            lw=1.6,
+            label=rf"$\{{1,-1\}}$, $\tilde E={config.offsets[index]:g}$",
+        )
+    values = data.other_final.values[(data.other_settled & away).values]
+    right.hist(
+        values, bins, density=True, color="C3", alpha=0.45, label=rf"$\{{1,-{config.epsilon:g}\}}$, $\tilde E=0$"
+    )
+    right.axvline(2, ls="--", color=ink, lw=1)
+    right.set(
+        title="Only the asymmetric model gathers",
+        xlabel=r"final $T$, from $|T_0 - 2| > 0.5$",
+        ylabel="density",
+        xlim=(0, 3),
+    )
+    right.legend(loc="upper left")

@@ -1,0 +1,186 @@
+"""The limit of the lowest-order flow in closed form, with its memory of the start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, flow, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    epsilons: tuple[float, ...] = option((0.01, 0.03, 0.1), above=0, at_most=0.2, help="minus the second eigenvalue")
+    residuals: int = scaled(smoke=10, laptop=24, paper=40, at_least=3, help="starting residuals, 0.04 to 0.3")
+    distance: float = option(0.01, above=0, at_most=0.1, help="starting distance to the nullcline")
+
+
+@study(
+    "quadreg/lambert-limit",
+    section="B.5",
+    title="The limit of the flow in closed form",
+    new=True,
+    statement=r"""
+    The flow $\dot{\tilde z} = 2y\tilde z$, $\dot y = -2Ay\tilde z^2 - 4\epsilon\tilde z^2$ with
+    $A = 4 - 3\epsilon + 4\epsilon^2$ conserves
+    $$\tfrac A2\tilde z^2 + (y - y^*) + y^*\ln|y - y^*|,\qquad y^* = -2\epsilon/A,$$
+    so its limit is known in closed form by Lambert's function: with $s = (y_0 - y^*)/|y^*|$,
+    $$y_\infty = y^*\left(1 + W_0\!\left(-s\,e^{-s - A\tilde z_0^2/2|y^*|}\right)\right),\qquad
+      y_\infty - y^* \approx (y_0 - y^*)\,e^{-(4\tilde z_0^2 + 2(y_0 - y^*))/\epsilon}.$$
+    The memory of the start is exponentially small in $4\tilde z_0^2/\epsilon$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    eps = jnp.array(config.epsilons)
+    z0 = jnp.linspace(0.04, 0.3, config.residuals)
+
+    def field(state: two_step.Local, eps: jax.Array) -> two_step.Local:
+        change = two_step.lowest_order_flow(eps)(state)
+        return two_step.Local(change.z / eps, change.y / eps)  # time in units of 1/eps
+
+    times = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 80)])
+    ran = flow(
+        field,
+        lambda z0: two_step.Local(z0, config.distance + 0.0 * z0),
+        until=60.0,
+        over={"eps": eps, "z0": z0},
+        probes={
+            "z": lambda s: s.z,
+            "y": lambda s: s.y,
+            "integral": lambda s, eps: edge_limit.first_integral(s.z, s.y, eps),
+        },
+        samples=times,
+        rtol=1e-11,
+        atol=1e-14,
+    ).dataset
+    pairs = [(float(e), float(z)) for e in eps for z in z0]
+    cases = {
+        "eps": jnp.array([e for e, _ in pairs]),
+        "z": jnp.array([z for _, z in pairs]),
+        "T": jnp.array([float(nullclines.nullcline(z, e)) + config.distance for e, z in pairs]),
+    }
+    exact = simulate(
+        lambda case: two_eigenvalue.two_eigenvalue(-case["eps"]),
+        lambda case: two_eigenvalue.Point(case["z"], case["T"]),
+        int(60 / min(config.epsilons)),
+        over={"case": cases},
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
+    ).state
+    closed = edge_limit.flow_limit(z0[None], config.distance, eps[:, None])
+    return xr.Dataset(
+        {
+            "z": ran.z,
+            "y": ran.y,
+            "integral": ran.integral,
+            "closed": (("eps", "z0"), np.asarray(closed), {"long_name": "limit in closed form"}),
+            "leading": (("eps", "z0"), np.asarray(edge_limit.memory(z0[None], config.distance, eps[:, None]))),
+            "exact": (
+                ("eps", "z0"),
+                np.asarray(exact.T).reshape(closed.shape) - 2,
+                {"long_name": "limit of gradient descent"},
+            ),
+        }
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    numeric = Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, through the exponential of 4z^2/eps")
+    limit = data.y.isel(time=-1)
+    yield Finding(
+        "closed form against the integrated flow: largest difference",
+        0.0,
+        float(np.abs(limit - data.closed).max()),
+        numeric,
+    )
+    # Where y has come within rounding of y*, the logarithm has nothing left to measure.
+    star = xr.DataArray(np.asarray(edge_limit.fixed_point(data.eps.values)), dims="eps")
+    measurable = np.abs(data.y - star) > 1e-5
+    drift = np.abs(data.integral - data.integral.isel(time=0)).where(measurable)
+    yield Finding(
+        "drift of the first integral along the flow: largest",
+        predicted=0.0,
+        measured=float(drift.max()),
+        tolerance=Tolerance(1e-7, why="an error of 1e-11 in y, through the logarithm of a distance of 1e-5"),
+    )
+    # The leading form needs small eps and a small argument of Lambert's function.
+    eps = float(data.eps[0])
+    small = data.isel(eps=0)
+    share = (small.leading / -star[0]).values
+    chosen = (share < 0.1) & (share > 1e-12)
+    ratio = ((small.closed - star[0]) / small.leading).values[chosen]
+    exponent = (4 * small.z0.values**2 / eps)[chosen]
+    yield Finding(
+        f"memory of the start over its leading form, at epsilon = {eps:g}: logarithm over the exponent, largest",
+        predicted=0.0,
+        measured=float(np.abs(np.log(ratio) / (1 + exponent)).max()),
+        tolerance=Tolerance(
+            eps + 0.1, why="relative correction eps of the exponent, and the next term of Lambert's function, up to 0.1"
+        ),
+    )
+    tiny = edge_limit.flow_limit(0.3, config.distance, jnp.array([1e-4, 1e-6, 1e-8]))
+    yield Finding(
+        "closed form at epsilon = 1e-8, over its fixed point: nothing overflows",
+        predicted=1.0,
+        measured=float(tiny[-1] / edge_limit.fixed_point(1e-8)),
+        tolerance=Tolerance(1e-12, why="rounding"),
+    )
+    far = data.isel(z0=-1, eps=0)
+    yield Finding(
+        f"limit of gradient descent itself over the closed form, from z = 0.3 at epsilon = {eps:g}",
+        predicted=1.0,
+        measured=float(far.exact / far.closed),
+        tolerance=Tolerance(2 * eps, why="second-order coefficients 27/32 against 3/8: a relative 0.94 eps"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
+    figure.set_size_inches(11.5, 4.4)
+    left, right = figure.subplots(1, 2)
+    eps = config.epsilons[-1]
+    star = float(edge_limit.fixed_point(eps))
+    z, y = np.meshgrid(np.linspace(0.0, 0.34, 300), np.linspace(star + 1e-4, 0.06, 300))
+    level = np.asarray(edge_limit.first_integral(z, y, eps))
+    left.contour(
+        z, y, level, levels=np.linspace(level.min(), np.percentile(level, 98), 22), colors=faint, linewidths=0.9
+    )
+    for i, k in enumerate(np.linspace(1, data.sizes["z0"] - 1, 5).astype(int)):
+        one = data.isel(eps=-1, z0=k)
+        left.plot(one.z, one.y, color=f"C{i}", lw=2)
+        left.plot(one.z[0], one.y[0], "o", color=f"C{i}", ms=5)
+        left.plot(0, float(one.closed), "D", color=f"C{i}", ms=6, mec=ink, clip_on=False, zorder=5)
+    left.axhline(star, ls="--", color=ink, lw=1.2)
+    left.text(0.335, star - 0.001, r"$y^*$", va="top", ha="right", fontsize=12)
+    left.set(title=rf"Orbits are level lines ($\epsilon = {eps:g}$)", xlabel=r"$\tilde z$", ylabel=r"$y$")
+    left.set(xlim=(0, 0.34), ylim=(star - 0.008, 0.05))
+    left.plot([], [], "D", color=ink, ms=5, label="limit, closed form")
+    left.legend(loc="upper right", frameon=True, facecolor=plt.rcParams["figure.facecolor"], edgecolor="none")
+    fine = np.linspace(0.03, 0.3, 300)
+    for i, e in enumerate(config.epsilons):
+        one = data.isel(eps=i)
+        right.plot(fine, np.asarray(edge_limit.flow_limit(fine, config.distance, e)) / e, "--", color=ink, lw=1.2)
+        right.plot(data.z0, one.y.isel(time=-1) / e, "o", color=f"C{i}", label=rf"flow, $\epsilon = {e:g}$")
+        right.plot(data.z0, one.exact / e, "x", color=f"C{i}", ms=6, alpha=0.8)
+    right.plot([], [], "x", color=ink, label="gradient descent")
+    right.plot([], [], "--", color=ink, label="closed form")
+    right.axhline(-0.5, color=ink, lw=0.6)
+    right.set(
+        title="Where it ends, and what it remembers",
+        xlabel=r"starting residual $\tilde z_0$",
+        ylabel=r"$y_\infty/\epsilon$",
+    )
+    right.legend(loc="upper right")

@@ -1,0 +1,254 @@
+"""Section 2.1: the quartic model, its four forms and its invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import flow, simulate
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory import quartic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    parameters: int = option(6, at_least=2, at_most=12, help="number of parameters")
+    lr: float = option(0.22, above=0, help="step size")
+    offset: float = option(0.8, help="the offset E")
+    steps: int = scaled(smoke=40, laptop=40, paper=40, at_least=2, help="gradient-descent steps")
+    residual: float = option(0.4, above=0, help="starting residual of the equal-weight flow")
+    weight: float = option(0.3, above=0, help="common starting weight of the equal-weight flow")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/sec-2.1",
+    section="2.1",
+    title="One model in four forms, and what it conserves",
+    statement=r"""
+    The residual $z = \tfrac12(\theta^\top Q\theta - E)$ has loss $z^2/2$, Jacobian $J = Q\theta$ and scalar tangent
+    kernel $JJ^\top$. Rescaled by the step size, $\tilde z = \eta z$ and $\tilde J = \sqrt\eta J$, gradient descent
+    closes on the eigenmodes,
+    $$\tilde z_{t+1} - \tilde z_t = -\tilde z_t\sum_i\tilde J_i^2 + \tfrac12\tilde z_t^2\sum_i\omega_i\tilde
+    J_i^2,\qquad \tilde J_{i,t+1} = (1 - \tilde z_t\omega_i)\tilde J_{i,t},$$
+    and on the moments $T(k) = \sum_i\omega_i^k\tilde J_i^2$; $T(-1) - 2\tilde z = \eta E$ is conserved. Under
+    gradient flow the residual keeps its sign, and eigenvalues $\{-\omega, \omega\}$ of equal weight sharpen at all
+    times.""",
+)
+def run(config: Config) -> xr.Dataset:
+    keys = jax.random.split(jax.random.key(config.seed))
+    A = jax.random.normal(keys[0], (config.parameters, config.parameters))
+    Q = (A + A.T) / 2
+    spectrum, basis = jnp.linalg.eigh(Q)
+    theta = jax.random.normal(keys[1], (config.parameters,)) / 2
+    lr, E = config.lr, config.offset
+
+    start = quartic.modes(basis.T @ theta, spectrum, lr, E)
+    first = spectrum[None] ** jnp.arange(config.parameters)[:, None] @ start.J**2
+    full = simulate(
+        quartic.quartic(Q, lr, E),
+        theta,
+        config.steps,
+        probes={
+            "z": lambda t: lr * quartic.residual(t, Q, E),
+            "T": lambda t: lr * jnp.sum((Q @ t) ** 2),
+            "E": lambda t: quartic.invariant(quartic.modes(basis.T @ t, spectrum, lr, E), spectrum),
+        },
+    ).dataset
+    modal = simulate(
+        quartic.quartic_modes(spectrum),
+        start,
+        config.steps,
+        probes={"z": lambda s: s.z, "T": lambda s: jnp.sum(s.J**2), "E": lambda s: quartic.invariant(s, spectrum)},
+    ).dataset
+    moments = simulate(
+        quartic.quartic_moments(spectrum),
+        quartic.Moments(start.z, first),
+        config.steps,
+        probes={"z": lambda s: s.z, "T": lambda s: s.T[0]},
+    ).dataset
+
+    two = jnp.array([-1.0, 1.0])
+    sharpening = flow(
+        quartic.quartic_modes_flow(two),
+        quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)),
+        until=25.0,
+        probes={"flow_z": lambda s: s.z, "flow_J": lambda s: s.J**2},
+        rtol=1e-11,
+        atol=1e-13,
+    ).dataset
+
+    # One instant of the flow, by automatic differentiation along minus the gradient.
+    velocity = -lr * jax.grad(quartic.loss)(theta, Q, E)
+    J = Q @ theta
+    _, J_dot = jax.jvp(lambda t: jax.grad(lambda s: quartic.residual(s, Q, E))(t), (theta,), (velocity,))
+    mode_J = jnp.sqrt(lr) * basis.T @ J
+    mode_J_dot = jnp.sqrt(lr) * basis.T @ J_dot
+    z = quartic.residual(theta, Q, E)
+    form = xr.Variable("form", ["parameters", "modes", "moments"])
+    return xr.Dataset(
+        {
+            "z": (
+                ("form", "step"),
+                np.stack([d.z for d in (full, modal, moments)]),
+                {"long_name": "rescaled residual"},
+            ),
+            "T": (
+                ("form", "step"),
+                np.stack([d["T"] for d in (full, modal, moments)]),
+                {"long_name": "rescaled curvature"},
+            ),
+            "invariant": (("form", "step"), np.stack([full.E, modal.E, np.full(config.steps + 1, np.nan)])),
+            "flow_z": sharpening.flow_z,
+            "flow_J": (("time", "mode"), sharpening.flow_J.values),
+            "theta_dot": velocity[0],
+            "theta_dot_formula": -lr * z * J[0],
+            "J_dot": J_dot[0],
+            "J_dot_formula": -lr * z * (Q @ J)[0],
+            "mode_dot": mode_J_dot[-1],
+            "mode_dot_formula": -lr * z * spectrum[-1] * mode_J[-1],
+            "mode_dot_printed": -2 * lr * z * spectrum[-1] * mode_J[-1] ** 2,
+        },
+        coords={"form": form, "step": full.step, "time": sharpening.time},
+    )
+
+
+ROUNDING = Tolerance(1e-11, why="an identity: rounding of float64 over the run")
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    for form in ("modes", "moments"):
+        gap = abs(data.sel(form=form) - data.sel(form="parameters"))
+        yield Finding(
+            f"{form} follow the parameters: largest difference of residual and curvature",
+            predicted=0.0,
+            measured=float(max(gap.z.max(), gap["T"].max())),
+            tolerance=ROUNDING,
+        )
+    yield Finding(
+        "largest drift of the invariant",
+        predicted=0.0,
+        measured=float(abs(data.invariant - config.lr * config.offset).max()),
+        tolerance=ROUNDING,
+    )
+    T = data.flow_J.sum("mode")
+    formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
+    yield Finding(
+        "curvature under the equal-weight flow, against its closed form: largest difference",
+        predicted=0.0,
+        measured=float(np.abs(T - formula).max()),
+        tolerance=Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, over 25 units of time"),
+    )
+    yield Finding(
+        "smallest increase of the curvature between records of the equal-weight flow",
+        predicted=0.0,
+        measured=float(T.diff("time").min()),
+        tolerance=Tolerance(1e-10, why="rounding, where the curvature has settled"),
+        relation="at least",
+    )
+    yield Finding(
+        "smallest residual along the flow: it keeps its sign",
+        predicted=0.0,
+        measured=float(data.flow_z.min()),
+        tolerance=Tolerance(1e-10, why="absolute tolerance of the integrator"),
+        relation="at least",
+    )
+    yield Erratum(
+        "sign of the gradient flow",
+        printed=r"\dot\theta = \eta z\,Q\theta",
+        corrected=r"\dot\theta = -\eta z\,Q\theta",
+        printed_value=-float(data.theta_dot_formula),
+        corrected_value=float(data.theta_dot_formula),
+        measured=float(data.theta_dot),
+        tolerance=ROUNDING,
+        why="the minus of the gradient is missing: with the printed sign the loss would grow",
+        where="equation (2)",
+    )
+    yield Erratum(
+        "velocity of the Jacobian",
+        printed=r"\dot J = -2\eta z\,QJ",
+        corrected=r"\dot J = -\eta z\,QJ",
+        printed_value=2 * float(data.J_dot_formula),
+        corrected_value=float(data.J_dot_formula),
+        measured=float(data.J_dot),
+        tolerance=ROUNDING,
+        why="the factor two belongs to the square of the Jacobian",
+        where="equation (3)",
+    )
+    yield Erratum(
+        "velocity of a mode",
+        printed=r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
+        corrected=r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
+        printed_value=float(data.mode_dot_printed),
+        corrected_value=float(data.mode_dot_formula),
+        measured=float(data.mode_dot),
+        tolerance=ROUNDING,
+        why="the left-hand side lost its square",
+        where="equation (4)",
+    )
+    theta, curvature = 1.0, 1.8
+    after = (theta - curvature * theta) * (1 - curvature)
+    yield Erratum(
+        "two steps on a parabola",
+        printed=r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
+        corrected=r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
+        printed_value=(1 - curvature) ** 2 * theta,
+        corrected_value=float(quartic.linear_two_step(curvature, theta)),
+        measured=after - theta,
+        tolerance=ROUNDING,
+        why="the printed right-hand side is the new coordinate, not its change (curvature 1.8)",
+        where="equation (14)",
+    )
+    yield Erratum(
+        "the offset in rescaled variables",
+        printed=r"E = T(-1) - 2\tilde z",
+        corrected=r"\eta E = T(-1) - 2\tilde z",
+        printed_value=config.offset,
+        corrected_value=config.lr * config.offset,
+        measured=float(data.invariant.sel(form="parameters").isel(step=-1)),
+        tolerance=ROUNDING,
+        why="rescaling the residual rescales the offset with it; the same letter stands for both",
+        where="after equation (9), and E in equations (10)-(13)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    left, middle, right = figure.subplots(1, 3)
+    figure.set_size_inches(11, 3.8)
+    T = data.flow_J.sum("mode")
+    left.plot(data.time, data.flow_J.isel(mode=0), color="C1", label=r"$\tilde J_-^2$")
+    left.plot(data.time, data.flow_J.isel(mode=1), color="C2", label=r"$\tilde J_+^2$")
+    left.plot(data.time, T, color="C0", lw=3, label=r"$T(0)$")
+    formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
+    left.plot(data.time, formula, "--", color=ink, lw=1.2, label="closed form")
+    left.plot(data.time, data.flow_z, color="C3", label=r"residual $\tilde z$")
+    left.set(title="Equal weights sharpen", xlabel="time", xlim=(0, 8), ylim=(-0.02, 1.1))
+    left.legend(ncols=2, loc="center right", bbox_to_anchor=(1.0, 0.62))
+    for form, style in (("parameters", "-"), ("modes", "--"), ("moments", ":")):
+        width = {"-": 4, "--": 2.2, ":": 1.6}[style]
+        colour = {"-": "C0", "--": "C1", ":": ink}[style]
+        middle.plot(data.step, data["T"].sel(form=form), style, color=colour, lw=width, alpha=0.9, label=form)
+    middle.set(title="Three forms, one descent", xlabel="step", ylabel=r"curvature $T(0) = \eta JJ^\top$")
+    middle.legend()
+    floor = 1e-18
+    for i, form in enumerate(("modes", "moments")):
+        gap = abs(data["T"].sel(form=form) - data["T"].sel(form="parameters"))
+        right.semilogy(data.step, gap + floor, color=f"C{i + 1}", label=f"{form} − parameters")
+    drift = abs(data.invariant.sel(form="parameters") - config.lr * config.offset)
+    right.semilogy(data.step, drift + floor, color="C0", label=r"drift of $T(-1) - 2\tilde z$")
+    right.set(title="Equal to rounding", xlabel="step", ylabel="difference", ylim=(1e-18, 1e-9))
+    right.legend(loc="upper left")

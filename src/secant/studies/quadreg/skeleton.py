@@ -1,0 +1,262 @@
+"""The skeleton of the edge of stability: one conserved number, one cubic map, one window of step sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Map, Stop, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.theory import edge_limit, skeleton, two_eigenvalue
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    epsilons: tuple[float, ...] = option((0.005, 0.02), above=0, at_most=0.05, help="minus the second eigenvalue")
+    levels: int = scaled(smoke=240, laptop=900, paper=2_000, at_least=20, help="levels C of the bifurcation diagram")
+    transient: int = scaled(smoke=2_000, laptop=4_000, paper=20_000, at_least=100, help="steps before recording")
+    kept: int = scaled(smoke=48, laptop=120, paper=300, at_least=4, help="steps recorded for the diagram")
+    scan: int = scaled(smoke=70, laptop=300, paper=600, at_least=10, help="step sizes of the scan")
+    slow: float = option(1e-3, above=0, at_most=0.01, help="second eigenvalue of the slowly drifting orbit")
+    direction: tuple[float, float] = option(
+        (-0.44, 0.12), help="start of the scan: (residual, curvature) at step size one"
+    )
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/skeleton",
+    section="2.2",
+    title="The skeleton of the edge of stability",
+    new=True,
+    statement=r"""
+    At $\epsilon = 0$ the level $C = T - 2\tilde z$ is conserved and gradient descent is an odd cubic map of the
+    surviving Jacobian, $\tilde J' = \tilde J(1 + \tfrac C2 - \tfrac12\tilde J^2)$, with $T = \tilde J^2$. It
+    converges for $C < 2$, has the two-cycle $(C + 2\tilde z)(1 - \tilde z) = 2$ with multiplier $1 - 8h - 2h^2$,
+    $h = (C-2)/2$, stable up to $C = 2\sqrt5 - 2$, then doubles its period into chaos; beyond $3\sqrt3 - 2$ the
+    parameter changes sign, and beyond $4$ orbits escape. With $\epsilon > 0$ the level moves exactly by
+    $C' = C(1 + \epsilon\tilde z)^2$, on average down, until it reaches the edge. Hence the step sizes that end at
+    the edge of stability, as $\epsilon\to0$:
+    $$\frac{2}{\lambda_0 - 2z_0} < \eta < \frac{4}{\lambda_0 - 2z_0},$$
+    while below this window the curvature ends at
+    $\eta\lambda_\infty = C\,(1 + 2\epsilon\sum_t\tilde z_t) + O(\epsilon^2)$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    C = jnp.linspace(1.6, 4.0, config.levels)
+    settled = simulate(
+        lambda C: skeleton.jacobian_skeleton(C), lambda C: 1.05 * jnp.sqrt(C), config.transient, over={"C": C}
+    ).state
+    attractor = simulate(
+        lambda case: skeleton.jacobian_skeleton(case["C"]),
+        lambda case: case["J"],
+        config.kept - 1,
+        over={"case": {"C": C, "J": settled}},
+        probes={"J": lambda J: J},
+    ).dataset.J.values
+
+    # How orbits leave: a cloud of starts inside, just below and just above the level of escape.
+    edge = jnp.array([3.98, 4.02])
+    cloud = jax.random.uniform(jax.random.key(config.seed), (200,), minval=0.1, maxval=2.5)
+    escaped = simulate(
+        lambda C: skeleton.jacobian_skeleton(C),
+        lambda J: J,
+        4_000,
+        over={"C": edge, "J": cloud},
+        stop=Stop(diverged=lambda J: jnp.abs(J) > 10, every=10),
+    ).dataset.outcome
+
+    ray = config.direction
+    unit = ray[1] - 2 * ray[0]
+    levels = np.linspace(0.4, 4.6, config.scan)
+    eps = jnp.array(config.epsilons)
+    ends = simulate(
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
+        lambda level: two_eigenvalue.Point(ray[0] * level / unit, ray[1] * level / unit),
+        int(44 / min(config.epsilons)),
+        over={"eps": eps, "level": jnp.array(levels)},
+        stop=Stop(
+            converged=lambda p: jnp.abs(p.z) < 1e-8,
+            diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
+            every=50,
+        ),
+    )
+    final = np.where(ends.dataset.outcome.values == 2, np.nan, np.asarray(ends.state.T))
+
+    # To first order in epsilon a run below the window ends at C (1 + 2 eps sum of z), the sum along the skeleton.
+    def summed(level: jax.Array) -> Map:
+        step = skeleton.skeleton(level).step
+        return Map(init=lambda state: state, step=lambda state: (step(state[0]), state[1] + state[0]))
+
+    below = levels[levels < 1.8]
+    total = simulate(
+        summed, lambda level: (ray[0] * level / unit, 0.0 * level), 2_000, over={"level": jnp.array(below)}
+    ).state[1]
+
+    slow, steps = config.slow, int(6 / config.slow)
+    high = two_eigenvalue.Point(jnp.asarray(0.3), jnp.asarray(3.8 + 0.6))
+    on_cycle = skeleton.cycle(2.4)[1]
+    starts = two_eigenvalue.Point(jnp.array([high.z, on_cycle]), jnp.array([high.T, 2.4 + 2 * on_cycle]))
+    drifting = simulate(
+        two_eigenvalue.two_eigenvalue(-slow),
+        lambda start: start,
+        steps,
+        over={"start": starts},
+        probes={
+            "T": lambda p: p.T,
+            "level": lambda p: skeleton.conserved(p.z, p.T),
+            "predicted": lambda p: skeleton.level_step(skeleton.conserved(p.z, p.T), p.z, slow),
+        },
+    ).dataset
+    multipliers = jnp.array([2.1, 2.4, 2.5])
+    twice = lambda z, C: skeleton.skeleton(C).step(skeleton.skeleton(C).step(z))  # noqa: E731
+    slope = jax.jit(jax.vmap(lambda C: jax.grad(twice)(skeleton.cycle(C)[0], C)))(multipliers)
+    return xr.Dataset(
+        {
+            "J": (("C", "kept"), attractor, {"long_name": "Jacobian on the attractor"}),
+            "escaped": (("edge",), (escaped == 2).mean("J").values),
+            "final": (("eps", "level"), final, {"long_name": "final rescaled curvature"}),
+            "first_order": ("low", below * 2 * np.asarray(total), {"long_name": "d final curvature / d epsilon"}),
+            "T": (("start", "time"), drifting["T"].values),
+            "drift": (("start", "time"), drifting.level.values, {"long_name": "level along the orbit"}),
+            "drift_step": (("start", "time"), drifting.predicted.values),
+            "multiplier": ("cycle", np.asarray(slope)),
+        },
+        coords={
+            "C": np.asarray(C),
+            "edge": np.asarray(edge),
+            "eps": np.asarray(eps),
+            "level": levels,
+            "low": below,
+            "cycle": np.asarray(multipliers),
+        },
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    spacing = float(data.C[1] - data.C[0])
+    exact = Tolerance(1e-10, why="an identity: rounding of float64")
+    jump = np.abs(data.drift_step.values[:, :-1] - data.drift.values[:, 1:])
+    yield Finding("level after a step against C (1 + eps z)^2: largest difference", 0.0, float(jump.max()), exact)
+    for C in data.cycle.values:
+        yield Finding(
+            f"multiplier of the two-cycle at C = {C:g}",
+            predicted=float(skeleton.cycle_multiplier(C)),
+            measured=float(data.multiplier.sel(cycle=C)),
+            tolerance=exact,
+        )
+    T = data.J**2
+    two = T.sel(C=slice(2.05, 2.4))
+    low, high = (np.asarray(c) for c in skeleton.cycle(two.C.values))
+    measured = np.sort(two.values, axis=1)
+    yield Finding(
+        "curvatures of the two-cycle for C from 2.05 to 2.4: largest difference",
+        predicted=0.0,
+        measured=float(
+            np.abs(np.stack([measured[:, 0] - (two.C + 2 * low), measured[:, -1] - (two.C + 2 * high)])).max()
+        ),
+        tolerance=Tolerance(1e-8, why="the transient has died out by its multiplier, below 0.8"),
+    )
+    # Slowest near the flip: 2000 steps resolve multipliers within 0.01 of -1, and the multiplier falls by 5 per unit C.
+    wobble = np.abs(T.values[:, 2:] - T.values[:, :-2]).max(axis=1)
+    after = data.C.values[(data.C.values > 2.2) & (wobble > 1e-3)].min()
+    yield Finding(
+        "level at which the period doubles",
+        predicted=skeleton.CYCLE_FLIP,
+        measured=float(after),
+        tolerance=Tolerance(2 * spacing + 0.004, why="spacing of the levels, and critical slowing over the transient"),
+    )
+    signs = (data.J.values.min(axis=1) < 0) & (data.J.values.max(axis=1) > 0)
+    yield Finding(
+        "level at which the parameter starts to change sign on the attractor",
+        predicted=skeleton.SIGN_CRISIS,
+        measured=float(data.C.values[signs].min()),
+        tolerance=Tolerance(3 * spacing + 0.02, why="spacing of the levels; just past the crisis crossings are rare"),
+    )
+    for edge, expected in zip(data.edge.values, (0.0, 1.0), strict=True):
+        yield Finding(
+            f"share of starts that escape at C = {edge:g}",
+            predicted=expected,
+            measured=float(data.escaped.sel(edge=edge)),
+            tolerance=Tolerance(0.02, why="a set of starts of measure zero, or a long stay"),
+        )
+    for eps in data.eps.values:
+        one = data.final.sel(eps=eps)
+        inside = one.sel(level=slice(2.2, 3.7))
+        yield Finding(
+            f"final curvature inside the window, epsilon = {eps:g}: largest difference from the slow manifold",
+            predicted=0.0,
+            measured=float(np.abs(inside - 2 - float(edge_limit.limit_series(eps))).max()),
+            tolerance=Tolerance(
+                eps / 5, why="the memory of the last stay at the edge, a fraction of the distance eps/2"
+            ),
+        )
+        expected = data.low + eps * data.first_order
+        yield Finding(
+            f"final curvature below the window, epsilon = {eps:g}: largest difference from C + 2 eps C sum z",
+            predicted=0.0,
+            measured=float(np.abs(one.sel(level=data.low.values).values - expected.values).max()),
+            tolerance=Tolerance(
+                60 * eps**2, why="second order in eps: the square of the first, up to 5.5 eps, and as much again"
+            ),
+        )
+    t = np.arange(data.sizes["time"])
+    formula = np.asarray(skeleton.level_drift(t, 2.4, config.slow))
+    early = t < 3 / config.slow
+    yield Finding(
+        "drift of the level from C = 2.4 against its average over the cycle: largest difference over three decay times",
+        predicted=0.0,
+        measured=float(np.abs(data.drift.values[1] - formula)[early].max()),
+        tolerance=Tolerance(5 * config.slow, why="next order of averaging, and the step-to-step wobble of 2 eps C |z|"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(12, 5)
+    left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
+    x = np.repeat(data.C.values, data.sizes["kept"])
+    left.plot(x, (data.J.values**2).ravel(), ",", color="C0", alpha=0.5, rasterized=True)
+    fine = np.linspace(2.0001, skeleton.CYCLE_FLIP, 100)
+    for branch in skeleton.cycle(fine):
+        left.plot(fine, fine + 2 * np.asarray(branch), "--", color=ink, lw=1.2)
+    every = 2 * (data.sizes["time"] // 8000) + 1  # odd, so that both branches of the cycle show
+    left.plot(data.drift[0, ::every], data["T"][0, ::every], ".", ms=2.2, color="C1", alpha=0.8, rasterized=True)
+    left.plot([], [], "s", color="C0", label=r"skeleton, $\epsilon = 0$")
+    left.plot([], [], "s", color="C1", label=rf"one run at $\epsilon = {config.slow:g}$, drifting left")
+    for value, name in (
+        (2, "2"),
+        (skeleton.CYCLE_FLIP, r"2\sqrt{5}-2"),
+        (skeleton.SIGN_CRISIS, r"3\sqrt{3}-2"),
+        (4, "4"),
+    ):
+        left.axvline(value, color=ink, lw=0.8, ls=":")
+        left.text(value, 8.35, f"${name}$", ha="center", va="bottom", fontsize=9)
+    left.set(xlabel=r"level $C = T - 2\tilde z$", ylabel=r"curvature $T$", xlim=(1.6, 4.05), ylim=(0, 8.3))
+    left.set_title("Descent rides its skeleton down to the edge", pad=20)
+    left.legend(loc="upper left", markerscale=0.9)
+    right.axvspan(2, 4, color="C2", alpha=0.12, lw=0)
+    ramp = np.array([0.0, 2.0])
+    right.plot(ramp, ramp, "--", color=ink, lw=1.2)
+    for i, eps in enumerate(data.eps.values):
+        one = data.final.sel(eps=eps)
+        right.plot(data.level, one, "o", ms=3.5, color=f"C{i}", label=rf"$\epsilon = {eps:g}$")
+        right.plot([2, 4], [2 + float(edge_limit.limit_series(eps))] * 2, "--", color=ink, lw=1.0)
+    lost = data.level.values[np.isnan(data.final.values).all(axis=0)]
+    right.plot(lost, np.full(len(lost), 2.25), "x", ms=4, color="C5", label="diverged")
+    right.set_title("The window of step sizes", pad=20)
+    right.set(xlabel=r"$\eta(\lambda_0 - 2z_0)$", ylabel=r"final $\eta\lambda$", xlim=(0.3, 4.7), ylim=(0, 2.4))
+    right.text(3, 0.5, "edge of stability", ha="center")
+    right.legend(loc="lower right")

@@ -1,0 +1,224 @@
+"""Theorem B.3: the limit of the lowest-order dynamics, and how much of the start it remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, simulate
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory import edge_limit, two_step
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    epsilons: tuple[float, ...] = option(
+        (0.0025, 0.005, 0.01), above=0, at_most=0.05, help="minus the second eigenvalue"
+    )
+    residuals: int = scaled(smoke=9, laptop=25, paper=25, at_least=5, help="starting residuals")
+    reach: float = option(6.0, above=1, at_most=8, help="largest 4 z^2 / epsilon of the starts")
+    orbits: tuple[float, ...] = option((0.05, 0.08, 0.12, 0.16), above=0, help="starting residuals of the drawn orbits")
+
+
+@study(
+    "quadreg/thm-B.3",
+    section="B.5",
+    title="The lowest-order dynamics end at minus epsilon over two",
+    statement=r"""
+    For $\tilde z_{t+2} - \tilde z_t = 2y_t\tilde z_t$ and
+    $y_{t+2} - y_t = -2(4-3\epsilon+4\epsilon^2)y_t\tilde z_t^2 - 4\epsilon\tilde z_t^2$ with small
+    $\tilde z_0, y_0 > 0$, $y_0 < 2\tilde z_0^2$ and $\epsilon\log(1/\epsilon) \ll 4\tilde z_0^2$,
+    $$\lim\tilde z_t = 0,\qquad \lim y_t = -\epsilon/2 + O(\epsilon^2).$$
+    The distance from the fixed point $y^* = -\epsilon/(2 - \tfrac32\epsilon + 2\epsilon^2)$ falls by
+    $e^{-4\tilde z_0^2/\epsilon}$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    eps = np.array(config.epsilons)
+    exponent = np.linspace(0.5, config.reach, config.residuals)  # 4 z0^2 / eps
+    stop = Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100)
+    steps = int(40 / eps.min())
+    ends = simulate(
+        lambda eps: two_step.lowest_order(eps),
+        lambda eps, exponent: two_step.Local(jnp.sqrt(exponent * eps / 4), 0.0 * eps),
+        steps,
+        over={"eps": jnp.array(eps), "exponent": jnp.array(exponent)},
+        stop=stop,
+    )
+    delta = np.asarray(ends.state.y) / np.asarray(edge_limit.fixed_point(eps))[:, None] - 1
+
+    small = eps[0]
+    starts = two_step.Local(jnp.array(config.orbits), jnp.array(config.orbits) ** 2)
+    orbits = simulate(
+        two_step.lowest_order(small),
+        lambda start: start,
+        steps,
+        over={"start": starts},
+        probes={"z": lambda s: s.z, "y": lambda s: s.y},
+        stop=stop,
+    ).dataset
+    # The residual at which the proof's condition is met with equality, 4 z^2 = eps log(1/eps).
+    critical = np.sqrt(eps * np.log(1 / eps) / 4)
+    at_condition = simulate(
+        lambda case: two_step.lowest_order(case["eps"]),
+        lambda case: two_step.Local(case["z"], 0.0 * case["z"]),
+        steps,
+        over={"case": {"eps": jnp.array(eps), "z": jnp.array(critical)}},
+        stop=stop,
+    )
+    condition = np.asarray(at_condition.state.y) / np.asarray(edge_limit.fixed_point(eps)) - 1
+    return xr.Dataset(
+        {
+            "delta": (("eps", "exponent"), delta, {"long_name": "final y over y*, minus one"}),
+            "condition": ("eps", condition, {"long_name": "the same where 4 z^2 = eps log(1/eps)"}),
+            "z": orbits.z,
+            "y": orbits.y,
+        },
+        coords={"eps": eps, "exponent": exponent},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    eps = float(data.eps[0])
+    last = data.isel(step=-1)
+    yield Finding(
+        "largest residual at the end",
+        predicted=0.0,
+        measured=float(np.abs(last.z).max()),
+        tolerance=Tolerance(1e-8, why="the runs stop at 1e-9"),
+    )
+    yield Finding(
+        f"second-order coefficient of the limit, at epsilon = {eps:g}",
+        predicted=-3 / 8,
+        measured=float((last.y.isel(start=-1) + eps / 2) / eps**2),
+        tolerance=Tolerance(
+            2 * eps, why="third-order term of the fixed point, and a memory of exp(-4 z^2/eps) < 1e-10"
+        ),
+    )
+    formula = np.asarray(
+        edge_limit.flow_limit(
+            np.sqrt(data.exponent.values[None] * data.eps.values[:, None] / 4), 0.0, data.eps.values[:, None]
+        )
+    )
+    formula = formula / np.asarray(edge_limit.fixed_point(data.eps.values))[:, None] - 1
+    ratio = (data.delta / formula).isel(eps=0).values
+    yield Finding(
+        f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest",
+        predicted=1.0,
+        measured=float(ratio[np.argmax(np.abs(ratio - 1))]),
+        tolerance=Tolerance(
+            10 * eps * config.reach, why="steps of relative size eps over a memory of up to `reach` e-folds"
+        ),
+    )
+    first = data.isel(eps=0)
+    far = first.where(data.exponent > config.reach / 3, drop=True)
+    slope = -np.polyfit(far.exponent / 4, np.log(np.abs(far.delta)), 1)[0]
+    yield Erratum(
+        "how the limit forgets its start: -eps log|delta| over z_0^2",
+        printed=r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|",
+        corrected=r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|",
+        printed_value=16.0,
+        corrected_value=4.0,
+        measured=float(slope),
+        tolerance=Tolerance(
+            0.2, why="curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)"
+        ),
+        why="2 z_0, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
+        where="equations (127)-(130), condition of Theorem B.3",
+    )
+    condition = float(first.condition)
+    yield Erratum(
+        "memory where 4 z_0^2 = epsilon log(1/epsilon)",
+        printed=r"\lim|\delta_t| \le \epsilon^2",
+        corrected=r"\lim|\delta_t| \le \epsilon",
+        printed_value=eps**2,
+        corrected_value=eps,
+        measured=abs(condition),
+        tolerance=Tolerance(0.0, why="an inequality"),
+        relation="at most",
+        why="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
+        where="equation (131)",
+    )
+    orbit = data.isel(start=-1)
+    turn = int(np.argmax(orbit.y.values < 0))
+    later = turn + int(1 / eps / 2)  # one half more decay time; a step of the map is two of descent
+    t = 2 * later
+    yield Erratum(
+        "lower bound on the residual, z_t / z_0, one decay time after the turn",
+        printed=r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0",
+        corrected=r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0",
+        printed_value=2 * np.exp(-eps * 2 * turn),
+        corrected_value=1.0,
+        measured=float(orbit.z[turn] / orbit.z[0]),
+        tolerance=Tolerance(eps, why="(1 - eps) against exp(-eps), over the turn"),
+        relation="at least",
+        why="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps",
+        where="equation (127), at t = t_-",
+    )
+    yield Finding(
+        "residual half a decay time after the turn, over the corrected lower bound",
+        predicted=1.0,
+        measured=float(orbit.z[later] / orbit.z[0]) / np.exp(-eps * (t - 2 * turn) / 2),
+        tolerance=Tolerance(2 * eps, why="second order in eps of the decay, over half a decay time"),
+        relation="at least",
+    )
+    z0, y0 = float(orbit.z[0]), float(orbit.y[0])
+    fell = 2 * int(np.argmax(orbit.y.values < eps))
+    yield Erratum(
+        "steps until y falls below epsilon",
+        printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2",
+        corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
+        printed_value=float("nan"),
+        corrected_value=2 * np.log(y0 / eps) / (8 * z0**2),
+        measured=fell,
+        tolerance=Tolerance(2.0, why="one pair of steps"),
+        relation="at most",
+        why="the logarithm of a negative number; and a unit of this decay is two steps",
+        where="phase 1 of the proof, after equation (121)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(11, 4.4)
+    left, right = figure.subplots(1, 2)
+    eps = float(data.eps[0])
+    star = float(edge_limit.fixed_point(eps))
+    z, y = np.meshgrid(np.linspace(0.0, 0.22, 60), np.linspace(-2 * eps, 12 * eps, 60))
+    dz, dy = (np.asarray(d) for d in two_step.lowest_order_change(z, y, eps))
+    left.streamplot(
+        z, y / eps, dz, dy / eps, color=plt.rcParams["grid.color"], density=1.1, linewidth=0.8, arrowsize=0.8
+    )
+    for i in range(data.sizes["start"]):
+        left.plot(data.z[i], data.y[i] / eps, "-", color=f"C{i}", lw=2)
+        left.plot(data.z[i, 0], data.y[i, 0] / eps, "o", color=f"C{i}")
+    left.axhline(star / eps, ls="--", color=ink, lw=1.2)
+    left.text(0.215, star / eps - 0.15, r"$y^*$", va="top", ha="right", fontsize=12)
+    left.axhline(0, color=ink, lw=0.6)
+    left.set(title=rf"Lowest-order dynamics, $\epsilon = {eps:g}$", xlabel=r"$\tilde z$", ylabel=r"$y/\epsilon$")
+    left.set(xlim=(0, 0.22), ylim=(-2, 12))
+    x = np.linspace(0, config.reach, 200)
+    for i, e in enumerate(data.eps.values):
+        right.semilogy(
+            data.exponent, np.abs(data.delta.isel(eps=i)), "o", color=f"C{i}", ms=5, label=rf"map, $\epsilon={e:g}$"
+        )
+    closed = np.asarray(edge_limit.flow_limit(np.sqrt(x * eps / 4), 0.0, eps)) / star - 1
+    right.semilogy(x, np.abs(closed), "--", color=ink, lw=1.3, label="flow, closed form")
+    right.semilogy(x, np.exp(-4 * x), ":", color=ink, lw=1.5)
+    right.text(1.6, 3.5e-3, r"printed $e^{-16\tilde z_0^2/\epsilon}$", ha="left", va="bottom", rotation=0)
+    right.set(
+        title="Memory of the start", xlabel=r"$4\tilde z_0^2/\epsilon$, from $y_0 = 0$", ylabel=r"$|y_\infty/y^* - 1|$"
+    )
+    right.set(ylim=(1e-4, 1.2), xlim=(0, config.reach))
+    right.legend(loc="upper right")

@@ -1,0 +1,212 @@
+"""The one-sample map against gradient descent on the model itself, and against its own factorisations."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secant.theory import catapult as ct
+from secant.theory.quadratic_model import (
+    TwoLayer,
+    gated_bilinear,
+    gated_curvature,
+    gates,
+    imbalance,
+    two_layer,
+    two_layer_init,
+)
+
+WIDTH, DIM = 24, 3
+
+residuals = st.floats(-2.5, 2.5)
+curvatures = st.floats(0.0, 6.0)
+targets = st.floats(-1.9, 1.9)
+
+
+@jax.jit
+def descend(params, on, x, y, lr):
+    """Twenty steps of gradient descent by autodiff; output, curvature and imbalance before each."""
+
+    def loss(p):
+        return (gated_bilinear(p, on, x) - y) ** 2 / 2
+
+    def step(p, _):
+        record = gated_bilinear(p, on, x), gated_curvature(p, on, x), imbalance(p, on, x)
+        return jax.tree.map(lambda w, g: w - lr * g, p, jax.grad(loss)(p)), record
+
+    return jax.lax.scan(step, params, length=20)[1]
+
+
+def model(seed, scale=1.0):
+    init, data = jax.random.split(jax.random.key(seed))
+    x = scale * jax.random.normal(data, (DIM,))
+    params = two_layer_init(init, WIDTH, DIM)
+    return params, gates(params.u, x), x
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 1000), st.floats(-1.5, 1.5), st.floats(0.1, 3.8))
+def test_the_map_is_gradient_descent_on_the_quadratic_model(seed, y, ratio):
+    params, on, x = model(seed)
+    size = float(x @ x) / DIM
+    curvature = gated_curvature(params, on, x)
+    lr = ratio / curvature
+    outputs, curvatures, _ = descend(params, on, x, y, lr)
+    system = ct.catapult(lr, WIDTH, y, size)
+    state = system.init((outputs[0], curvatures[0]))
+    for t in range(20):
+        output, curvature = ct.unscale(state, lr, WIDTH, y, size)
+        limit = 1e-10 * (1 + abs(float(outputs[t])) + float(curvatures[t]))
+        if abs(float(outputs[t])) > 1e6:
+            break
+        assert abs(float(output - outputs[t])) < limit
+        assert abs(float(curvature - curvatures[t])) < limit
+        state = system.step(state)
+
+
+def test_the_gated_model_is_the_taylor_polynomial_of_the_network():
+    params, on, x = model(3)
+    move = jax.tree.map(lambda p: jnp.cos(jnp.arange(p.size)).reshape(p.shape), params)
+    moved = jax.tree.map(jnp.add, params, move)
+
+    def f(p):
+        return two_layer(p, x)
+
+    def first(p):
+        return jax.jvp(f, (p,), (move,))[1]
+
+    taylor = f(params) + first(params) + jax.jvp(first, (params,), (move,))[1] / 2
+    np.testing.assert_allclose(gated_bilinear(moved, on, x), taylor, atol=1e-13)
+
+
+def test_its_curvature_is_the_squared_gradient():
+    params, on, x = model(5)
+    gradient = jax.grad(lambda p: gated_bilinear(p, on, x))(params)
+    total = sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient))
+    np.testing.assert_allclose(gated_curvature(params, on, x), total, rtol=1e-13)
+    difference = jnp.sum(gradient.u**2) - jnp.sum(gradient.v**2)
+    np.testing.assert_allclose(imbalance(params, on, x), difference, rtol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(residuals, curvatures, targets)
+def test_the_separatrix_is_multiplied(a, v, b):
+    after = ct.step(a, v, b)
+    expected = ct.separatrix_factor(a, b) * ct.separatrix(a, v, b)
+    np.testing.assert_allclose(ct.separatrix(after.a, after.v, b), expected, atol=1e-11)
+    assert ct.separatrix_factor(a, b) > 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(residuals, curvatures, targets)
+def test_the_edges_are_multiplied_and_stay_feasible(a, v, b):
+    plus, minus = ct.edges(a, v, b)
+    after = ct.step(a, v, b)
+    np.testing.assert_allclose(ct.edges(after.a, after.v, b), ((1 - a) ** 2 * plus, (1 + a) ** 2 * minus), atol=1e-11)
+
+
+@settings(max_examples=60, deadline=None)
+@given(residuals, curvatures, targets)
+def test_squares_and_signed_map_agree(a, v, b):
+    state = ct.squares_catapult().step(ct.squares(ct.Catapult(jnp.asarray(a), jnp.asarray(v)), b))
+    np.testing.assert_allclose(state, ct.squares(ct.step(a, v, b), b), atol=1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(residuals, curvatures, targets)
+def test_confinement_bounds_the_residual_and_is_kept(a, v, b):
+    if bool(ct.confined(a, v, b)):
+        assert abs(a) < 2
+        after = ct.step(a, v, b)
+        # rounding may put a state on the rim just outside
+        assert ct.separatrix(after.a, after.v, b) < 1e-12
+        assert after.v - 2 * abs(after.a + b) > -1e-12
+
+
+def test_the_imbalance_is_multiplied_and_its_ratio_to_the_edges_conserved():
+    params, on, x = model(11)
+    y, size = 0.7, float(x @ x) / DIM
+    lr = 2.7 / gated_curvature(params, on, x)
+    outputs, curvatures, differences = descend(params, on, x, y, lr)
+    states = ct.rescale(outputs, curvatures, lr, WIDTH, y, size)
+    np.testing.assert_allclose(differences[1:], ct.imbalance_factor(states.a[:-1]) * differences[:-1], atol=1e-12)
+    plus, minus = ct.edges(states.a, states.v, ct.rescaled_target(lr, WIDTH, y, size))
+    ratio = (lr * differences) ** 2 / (plus * minus)
+    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.floats(-3, 3))
+def test_the_maximal_step_separates_convergence_from_divergence(seed, y):
+    params, on, x = model(seed)
+    size = float(x @ x) / DIM
+    output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
+    limit = ct.max_step(output, curvature, WIDTH, y, size)
+    assert jnp.isfinite(limit)
+    assert abs(float(ct.rescaled_target(limit, WIDTH, y, size))) <= 2 + 1e-12
+    for factor, sign in ((1 - 1e-9, -1), (1 + 1e-9, 1)):
+        state = ct.rescale(output, curvature, factor * limit, WIDTH, y, size)
+        b = ct.rescaled_target(factor * limit, WIDTH, y, size)
+        assert jnp.sign(ct.separatrix(state.a, state.v, b)) == sign
+
+
+def test_bisection_finds_the_maximal_step():
+    output, curvature, width, y = 0.6, 1.1, 50, -0.8
+
+    @jax.jit
+    def diverges(lr):
+        system = ct.catapult(lr, width, y)
+        final = jax.lax.fori_loop(0, 3000, lambda _, s: system.step(s), system.init((output, curvature)))
+        return ~(jnp.abs(final.a) < 10)
+
+    low, high = 2.5, 5.0
+    for _ in range(26):
+        middle = (low + high) / 2
+        low, high = (low, middle) if bool(diverges(middle)) else (middle, high)
+    np.testing.assert_allclose(low, ct.max_step(output, curvature, width, y), rtol=1e-6)
+
+
+def test_on_the_separatrix_the_residual_is_a_chebyshev_orbit():
+    a, b = jnp.asarray(1.3), 0.4
+    orbit = ct.separatrix_orbit(a, 8)
+    state = ct.Catapult(a, 4 + a * b)
+    for expected in orbit:
+        np.testing.assert_allclose(state.a, expected, atol=1e-9)
+        state = ct.step(state.a, state.v, b)
+
+
+def test_the_transverse_exponent_is_the_arcsine_average():
+    angles = (jnp.arange(4000) + 0.5) * jnp.pi / 4000
+    average = jnp.mean(jnp.log1p(4 * jnp.cos(angles) ** 2))
+    np.testing.assert_allclose(ct.transverse_exponent(), average, atol=1e-12)
+
+
+@pytest.mark.parametrize("b", [0.0, 0.3, -1.1])
+def test_equilibria_return_and_have_the_stated_multipliers(b):
+    for point in ct.equilibria(b):
+        state = ct.Catapult(jnp.asarray(point.a), jnp.asarray(point.v))
+        derivative = jnp.eye(2)
+        for _ in range(point.period):
+            derivative = ct.jacobian(state.a, state.v, b) @ derivative
+            state = ct.step(state.a, state.v, b)
+        np.testing.assert_allclose((state.a, state.v), (point.a, point.v), atol=1e-12)
+        eigenvalues = np.sort(np.linalg.eigvals(np.asarray(derivative)).real)
+        np.testing.assert_allclose(eigenvalues, np.sort(point.multipliers), atol=1e-6)
+        assert max(map(abs, point.multipliers)) > 1 or b == 0
+
+
+def test_jacobian_is_the_derivative():
+    def move(s):
+        return jnp.stack(ct.step(s[0], s[1], 0.4))
+
+    point = jnp.array([0.3, 2.2])
+    np.testing.assert_allclose(ct.jacobian(point[0], point[1], 0.4), jax.jacobian(move)(point), atol=1e-14)
+
+
+def test_conversions_invert_each_other():
+    state = ct.rescale(0.4, 1.3, 2.0, 64, -0.5, 1.7)
+    np.testing.assert_allclose(ct.unscale(state, 2.0, 64, -0.5, 1.7), (0.4, 1.3), atol=1e-14)
+    np.testing.assert_allclose(ct.loss_from_square(state.a**2, 2.0, 64, 1.7), 0.9**2 / 2, atol=1e-14)
+    assert isinstance(two_layer_init(jax.random.key(0), 4, 2), TwoLayer)
