@@ -70,6 +70,9 @@ def _complain(message: str, status: int) -> int:
 
 def _keep_compiled_code() -> None:
     """Keeps compiled loops between commands; without a writable home they are simply compiled again."""
+    # Code that calls back to the host to raise cannot be kept: a flow that goes wrong turns into NaN instead, which
+    # is recorded as divergence.
+    os.environ.setdefault("EQX_ON_ERROR", "nan")
     import jax
 
     jax.config.update("jax_compilation_cache_dir", str(home() / "compiled"))

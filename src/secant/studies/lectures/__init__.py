@@ -1,0 +1,11 @@
+"""B. Hanin's lectures on deep-learning theory, as taken down by a student."""
+
+from secant.lab import Source
+
+SOURCE = Source(
+    key="lectures",
+    title="ORF 543: Deep Learning Theory (lecture notes)",
+    authors="Boris Hanin",
+    year=2022,
+    chapters={"11-07": "The catapult phase in quadratic models"},
+)

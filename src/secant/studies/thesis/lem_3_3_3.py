@@ -1,0 +1,137 @@
+"""Lemma 3.3.3: the decreasing phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, simulate
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory import catapult as ct
+from secant.theory import catapult_scaling as cs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Widths, step sizes and starts."""
+
+    widths: tuple[float, ...] = option((1e3, 1e4, 1e6, 1e8), above=10, help="hidden neurons")
+    excesses: tuple[float, ...] = option(
+        (0.3, 1.0, 1.4, 1.8), above=0, below=2, help="step size times curvature, minus 2"
+    )
+    starts: int = scaled(smoke=12, laptop=48, paper=48, at_least=2, help="starting residuals of either sign")
+    pull: float = option(1.0, above=0, help="the constant C, step size times label times input norm over sqrt(d)")
+    steps: int = option(2_000, at_least=10, help="gradient-descent steps")
+
+
+@study(
+    "thesis/lem-3.3.3",
+    section="3.3.3",
+    title="The fall: curvature drops until the loss is of order one",
+    statement=r"""
+    After the rise there is a time $T_2$ with $v(T_2) \le 3$ (for $\bar C$ in place of 3, any constant in
+    $(2, 4)$), from which $v$ keeps falling until $u = O(1/m)$: there is $T^\ast$ with $u(T^\ast) = O(1/m)$,
+    that is a loss of order one. The engine is that $v(t + 1) < v(t)$ whenever $v(t) < 4$ and
+    $$u(t) > \frac{16\,C^2}{m\,(4 - v(t))^2} .$$""",
+)
+def run(config: Config) -> xr.Dataset:
+    starts = np.geomspace(0.2, 2.0, config.starts) * (-1.0) ** np.arange(config.starts)
+    data = simulate(
+        lambda width: ct.reduced_catapult(config.pull / jnp.sqrt(width)),
+        lambda width, excess, start: (start / jnp.sqrt(width), 2 + excess),
+        config.steps,
+        over={
+            "width": jnp.asarray(config.widths),
+            "excess": jnp.asarray(config.excesses),
+            "start": jnp.asarray(starts),
+        },
+        probes={"a": lambda s: s.a, "v": lambda s: s.v},
+        stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-10) & (s.v < 2)),
+    ).dataset
+    squares = np.geomspace(3e-3, 0.1, 400)
+    change = np.asarray(ct.step(-np.sqrt(squares), 2.0, 0.1).v) - 2.0
+    return data[["a", "v", "outcome"]].assign(change=("square", change)).assign_coords(square=squares)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    u, v = data.a**2, data.v
+    b = (config.pull / np.sqrt(data.width)).values.reshape(-1, 1, 1, 1)
+    below = np.asarray(ct.separatrix(data.a.values, data.v.values, b)) < 0
+    yield Finding(
+        "runs that end with m u of order one (at most 16 C^2) and eta lambda below 2",
+        predicted=float(below[..., 0].mean()),
+        measured=float(((u.isel(step=-1) * data.width <= 16 * config.pull**2) & (v.isel(step=-1) < 2)).mean()),
+        tolerance=Tolerance(0.0, why="every start below the separatrix converges"),
+    )
+    threshold = np.asarray(cs.decrease_threshold(v.values, data.width.values.reshape(-1, 1, 1, 1), config.pull))
+    must_fall = (u.values > threshold) & (v.values < 4) & below
+    rises = np.diff(v.values, axis=-1) > 1e-14
+    yield Finding(
+        "steps with u above the threshold on which the curvature rose",
+        predicted=0.0,
+        measured=float((rises & must_fall[..., :-1]).sum()),
+        tolerance=Tolerance(0.0, why="a proven implication"),
+    )
+    after = np.maximum.accumulate(v.values <= 3, axis=-1)[..., :-1] & below[..., :-1]
+    scaled_u = (u * data.width).values[..., :-1]
+    ceiling = np.asarray(cs.decrease_threshold(3.0, 1.0, config.pull))
+    yield Finding(
+        "m u where the curvature first rises after it fell below 3",
+        predicted=float(ceiling),
+        measured=float(np.where(rises & after, scaled_u, 0).max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="the threshold at v = 3 is 16 C^2, whatever the width"),
+    )
+    # the true threshold at C = 1, m = 100, v = 2, read off the map
+    falls = data.square.values[np.flatnonzero(data.change.values >= 0)[-1]]
+    yield Erratum(
+        "square above which the curvature must fall (C = 1, m = 100, v = 2)",
+        printed=r"u > \frac{4C}{m(4 - v)^2}",
+        corrected=r"u > \frac{16\,C^2}{m(4 - v)^2}",
+        printed_value=4 * 1.0 / (100 * 4),
+        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)),
+        measured=float(falls),
+        tolerance=Tolerance(relative=0.01, why="spacing of the grid of squares"),
+        why="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
+        where="Proposition B.5.2 (used again in B.5.3 and B.8)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    ink = plt.rcParams["text.color"]
+    excess = float(data.excess[min(1, data.sizes["excess"] - 1)])
+    for i, m in enumerate(data.width.values):
+        one = data.sel(width=m, excess=excess).isel(start=config.starts // 2)
+        label = rf"$m = 10^{{{np.log10(m):.0f}}}$"
+        left.semilogy(one.v, one.a**2, "o-", ms=3.5, lw=1, color=f"C{i}", label=label)
+        v = np.linspace(0.02, 3.4, 200)
+        left.semilogy(v, np.asarray(cs.decrease_threshold(v, m, config.pull)), ls="--", lw=1, color=f"C{i}", alpha=0.7)
+    left.plot([], [], "--", lw=1, color=ink, label=r"$16\,C^2/(m(4 - v)^2)$")
+    left.axvline(2, color=ink, lw=0.8, ls=":")
+    left.set(
+        title=rf"Orbits, $\delta = {excess:g}$",
+        xlabel=r"$v = \eta\lambda$",
+        ylabel=r"$u$",
+        ylim=(1e-11, 10),
+        xlim=(0, 3.5),
+    )
+    left.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 0))
+    right.semilogx(data.square, data.change, color="C0")
+    right.axhline(0, color=ink, lw=0.8)
+    for value, name, style in ((0.01, "printed", ":"), (0.04, "corrected", "--")):
+        right.axvline(value, color=ink, ls=style, lw=1.2)
+        right.text(value * 0.93, -0.08, name, rotation=90, ha="right", va="center", color=ink)
+    right.set(title="Change of curvature at $v = 2$, $w < 0$", xlabel=r"$u$", ylabel=r"$v' - v$", ylim=(-0.12, 0.03))

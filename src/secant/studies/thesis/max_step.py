@@ -1,0 +1,201 @@
+"""The exact maximal step size of the quadratic model, and the chaos on its border."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._models import starting_points
+from secant.theory import catapult as ct
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks, labels, and the sweep of step sizes."""
+
+    width: int = option(50, at_least=4, help="hidden neurons; small, so that the correction is visible")
+    targets: tuple[float, ...] = option((-3.0, -1.0, 0.0, 1.0, 3.0), help="labels")
+    networks: int = scaled(smoke=20, laptop=200, paper=1_000, at_least=2, help="random networks")
+    halvings: int = scaled(smoke=20, laptop=24, paper=26, at_least=10, help="bisections of the step size")
+    steps: int = option(2_000, at_least=100, help="steps after which a run has converged or diverged")
+    sweep: int = scaled(smoke=400, laptop=2_000, paper=4_000, at_least=50, help="step sizes in the picture")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/max-step",
+    section="3.3",
+    title="The exact maximal step size",
+    new=True,
+    statement=r"""
+    For one sample the border between convergence and divergence is exact at every width:
+    $$\eta_{\max} = \frac{8}{\lambda_0 + \sqrt{\lambda_0^2 - 16\,c\,(g_0 - y)\,y}}, \qquad c = \frac{\|x\|^2}{md},$$
+    which is $4/\lambda_0$ for $y = 0$ or infinite width. For $q = v - 4 - w$ obeys $q' = (1 + u + w)\,q$ and
+    so keeps its sign, and $q < 0$ confines the model: $u < 4$ for ever. On the border $q = 0$ gradient
+    descent is the Chebyshev map $a' = a^3 - 3a$, $a_t = 2\cos(3^t\theta)$: fully developed chaos, from which
+    runs escape at the mean rate $2\log\frac{1 + \sqrt5}{2}$ a step.""",
+)
+def run(config: Config) -> xr.Dataset:
+    output, curvature = starting_points(jax.random.key(config.seed), config.width, config.networks)
+    targets = jnp.asarray(config.targets)[:, None]
+    exact = ct.max_step(output, curvature, config.width, targets)
+
+    @jax.jit
+    def diverges(lr: jax.Array) -> jax.Array:
+        state = ct.rescale(output, curvature, lr, config.width, targets)
+        b = ct.rescaled_target(lr, config.width, targets)
+        end = jax.lax.fori_loop(0, config.steps, lambda _, s: ct.step(s[0], s[1], b), state)
+        return ~(jnp.abs(end[0]) < 10)
+
+    low, high = jnp.broadcast_to(0.5 * exact, exact.shape), 1.5 * exact
+    for _ in range(config.halvings):
+        middle = (low + high) / 2
+        out = diverges(middle)
+        low, high = jnp.where(out, low, middle), jnp.where(out, middle, high)
+
+    # the picture: y = 0, one start, all step sizes
+    ratios = jnp.linspace(0.02, 3.999, config.sweep)
+    sweep = simulate(
+        lambda ratio: ct.reduced_catapult(0.0),
+        lambda ratio, start: (start * ratio, ratio),
+        config.steps,
+        over={"ratio": ratios, "start": jnp.array([1e-2, 2e-2])},
+        probes={"u": lambda s: s.a**2},
+        stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-10) & (s.v < 2)),
+    )
+    peaks = sweep.dataset.u.max("step")
+    product = np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step")
+
+    # on the border: the closed form, and the rate of escape of a long orbit
+    angle = 1.0
+    orbit = np.asarray(ct.separatrix_orbit(2 * jnp.cos(angle), 12))
+    a, v, seen = jnp.asarray(2 * np.cos(angle)), jnp.asarray(4 + 2 * np.cos(angle) * 0.4), []
+    for _ in range(13):
+        seen.append(float(a))
+        a, v = ct.step(a, v, 0.4)
+    angles = np.random.default_rng(config.seed).uniform(0, np.pi, 20_000)
+    escape, span = ct.Catapult(jnp.asarray(2 * np.cos(angles)), jnp.full(angles.size, 4 - 1e-9)), 8
+    for _ in range(span):
+        escape = ct.step(escape.a, escape.v)
+    growths = np.log(np.asarray(4 - escape.v) / 1e-9) / span
+    return xr.Dataset(
+        {
+            "exact": (("target", "network"), np.asarray(exact)),
+            "bisected": (("target", "network"), np.asarray(low)),
+            "curvature": ("network", np.asarray(curvature)),
+            "final": (("ratio", "start"), np.asarray(sweep.state.v)),
+            "residual": (("ratio", "start"), np.abs(np.asarray(sweep.state.a))),
+            "peak": peaks,
+            "log_product": product,
+            "orbit": ("time", orbit),
+            "orbit_map": ("time", seen),
+            "escape": ((), growths.mean()),
+            "escape_error": ((), growths.std() / np.sqrt(growths.size)),
+        },
+        coords={"target": list(config.targets), "ratio": np.asarray(ratios), "start": [1e-2, 2e-2]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    error = np.abs(data.bisected / data.exact - 1)
+    yield Finding(
+        "maximal step by bisection against the formula: largest relative difference",
+        predicted=0.0,
+        measured=float(error.max()),
+        tolerance=Tolerance(
+            2.0 ** -(config.halvings - 1), why="width of the last bracket; runs this close still end in time"
+        ),
+    )
+    naive = np.abs(data.exact * data.curvature / 4 - 1)
+    yield Finding(
+        "the correction to 4 / lambda_0 that is resolved: largest",
+        predicted=100 * 2.0 ** -(config.halvings - 1),
+        measured=float(naive.max()),
+        relation="at least",
+        tolerance=Tolerance(0.0, why="a hundred brackets"),
+    )
+    yield Finding(
+        "largest u in any run below the border",
+        predicted=4.0,
+        measured=float(data.peak.max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="q < 0 confines |a| < 2"),
+    )
+    done = data.residual < 1e-10
+    gap = np.abs((4 - data.final) / (4 - data.ratio) - np.exp(data.log_product)).where(done)
+    yield Finding(
+        "product rule for the final curvature: largest relative deviation",
+        predicted=0.0,
+        measured=float((gap / np.exp(data.log_product)).max()),
+        tolerance=Tolerance(
+            1e-10, why="a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border"
+        ),
+    )
+    yield Finding(
+        "runs below the border that converged",
+        predicted=1.0,
+        measured=float(done.mean()),
+        tolerance=Tolerance(0.02, why="near eta lambda = 2 and near 0 convergence is slower than the run is long"),
+    )
+    yield Finding(
+        "orbit on the border against 2 cos(3^t theta), twelve steps",
+        predicted=0.0,
+        measured=float(np.abs(data.orbit - data.orbit_map).max()),
+        tolerance=Tolerance(1e-4, why="rounding 1e-16 grows by 3 along and by up to 6 across the border each step"),
+    )
+    yield Finding(
+        "mean rate of escape from the border",
+        predicted=ct.transverse_exponent(),
+        measured=float(data.escape),
+        tolerance=Tolerance(3 * float(data.escape_error), why="three standard errors of 20000 orbits"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(11, 4)
+    left, middle, right = figure.subplots(1, 3, width_ratios=(5, 3, 3))
+    ink = plt.rcParams["text.color"]
+    done = data.residual < 1e-8
+    left.plot(data.ratio, data.final.isel(start=0).where(done.isel(start=0)), ".", ms=2, color="C0", rasterized=True)
+    d = np.linspace(0, 0.9, 50)
+    left.plot(2 + d, 2 - d - 2 * d**2 / 3, "--", color=ink, lw=1.2, label=r"$2 - \delta - \frac{2}{3}\delta^2$")
+    left.plot([0, 2], [0, 2], "--", color=ink, lw=1.2)
+    left.set(title="Final curvature over all step sizes", xlabel=r"$\eta\lambda_0$", ylabel=r"$\eta\lambda_\infty$")
+    left.set(xlim=(0, 4.25), ylim=(0, 2.1))
+    for x, text in ((2, "edge"), (4, "border")):
+        left.axvline(x, color=ink, lw=0.8, ls=":")
+        left.text(x + 0.04, 1.6, text, rotation=90, ha="left", color=ink)
+    left.legend(loc="upper left")
+    for i, y in enumerate(data.target.values):
+        x = (data.exact.sel(target=y) * data.curvature).values
+        middle.plot(
+            x, (data.bisected.sel(target=y) * data.curvature).values, "o", ms=3, color=f"C{i}", label=rf"$y = {y:g}$"
+        )
+    lim = [float((data.exact * data.curvature).min()) - 0.1, float((data.exact * data.curvature).max()) + 0.1]
+    middle.plot(lim, lim, "--", color=ink, lw=1)
+    middle.set(
+        title="Border, bisected", xlabel=r"formula, $\eta_{\max}\lambda_0$", ylabel=r"measured, $\eta_{\max}\lambda_0$"
+    )
+    middle.legend(fontsize=8)
+    a = np.linspace(-2, 2, 300)
+    right.plot(a, a**3 - 3 * a, color="C0", label=r"$a^3 - 3a$")
+    right.plot(a, a, color=ink, lw=0.8, ls=":")
+    orbit = data.orbit_map.values[:9]
+    right.plot(np.repeat(orbit, 2)[:-1], np.append(0, np.repeat(orbit[1:], 2)), color="C1", lw=0.9, label="orbit")
+    right.set(title="On the border: Chebyshev", xlabel="$a$", ylabel="$a'$", aspect="equal")
+    right.legend(fontsize=8, loc="lower right")

@@ -1,0 +1,176 @@
+"""Proposition B.13.1: quadratic models without linear part, and the two-layer linear network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, gradient_descent, simulate
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory import quadratic_model as qm
+from secant.theory.catapult_scaling import CATAPULT, DIVERGENT, MONOTONE, classify_run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Network and step sizes."""
+
+    width: int = scaled(smoke=200, laptop=1_000, paper=1_000, at_least=2, help="hidden neurons")
+    dim: int = option(3, at_least=2, help="input dimension")
+    ratios: tuple[float, ...] = option(
+        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2), above=0, help="step sizes times the initial curvature"
+    )
+    steps: int = option(400, at_least=10, help="gradient-descent steps")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/prop-B.13.1",
+    section="B.13",
+    title="Linear networks catapult too",
+    statement=r"""
+    Let $g = \frac{\gamma}{2} w^\top\Sigma w$ with $\Sigma^3 = \|x\|^2\Sigma$, and $y = 0$. Then
+    $$g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g,
+    \qquad \lambda' = \lambda - \eta\gamma^2\|x\|^2 g^2 (4 - \eta\lambda),$$
+    and gradient descent catapults for $2/\lambda(0) < \eta < 4/\lambda(0)$. The two-layer linear network
+    $f = \frac{1}{\sqrt m} v^\top U x$ is such a model with $\gamma = 1/\sqrt m$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    keys = jax.random.split(jax.random.key(config.seed), 3)
+    m, d = config.width, config.dim
+    u, v, x = (jax.random.normal(k, s) for k, s in zip(keys, ((m, d), (m,), (d,)), strict=True))
+
+    def output(p: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return qm.linear_network(p[0], p[1], x)
+
+    def curvature(p: tuple[jax.Array, jax.Array]) -> jax.Array:
+        return jnp.sum(jnp.stack([jnp.sum(g**2) for g in jax.grad(output)(p)]))
+
+    lrs = jnp.asarray(config.ratios) / curvature((u, v))
+    weights = simulate(
+        lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr),
+        (u, v),
+        config.steps,
+        over={"lr": lrs},
+        probes={"output": output, "curvature": curvature},
+        stop=Stop(converged=lambda p: jnp.abs(output(p)) < 1e-9, diverged=lambda p: jnp.abs(output(p)) > 1e8),
+    ).dataset
+    reduced = simulate(
+        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, x @ x),
+        (output((u, v)), curvature((u, v))),
+        config.steps,
+        over={"lr": lrs},
+        probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
+        stop=Stop(converged=lambda s: jnp.abs(s.output) < 1e-9, diverged=lambda s: jnp.abs(s.output) > 1e8),
+    ).dataset
+    small = 4
+    sigma = qm.linear_network_matrix(x, small)
+    square, size = sigma @ sigma, float(x @ x)
+    data = xr.merge([weights, reduced[["output_map", "curvature_map"]]], join="inner", compat="override")
+    return data.assign(
+        size=size,
+        square_defect=float(jnp.linalg.norm(square - size * jnp.eye(square.shape[0]), 2)),
+        cube_defect=float(jnp.linalg.norm(square @ sigma - size * sigma, 2)),
+    ).assign_coords(ratio=("lr", np.asarray(config.ratios)))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    fine = (np.abs(data.output) < 1e5) & (data.step <= data.stopped_at).transpose("lr", "step")
+    for name in ("output", "curvature"):
+        error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
+        yield Finding(
+            f"{name}: corrected map against gradient descent on the linear network",
+            predicted=0.0,
+            measured=float(error.where(fine).max()),
+            tolerance=Tolerance(1e-8, why="rounding, amplified by the growth of the loss"),
+        )
+    loss = jnp.asarray(np.nan_to_num(data.output.values, nan=np.inf) ** 2)
+    seen = np.asarray(classify_run(loss))
+    ratio = data.ratio.values
+    expected = np.where(ratio < 2, MONOTONE, np.where(ratio < 4, CATAPULT, DIVERGENT))
+    yield Finding(
+        "step sizes with another regime than predicted",
+        predicted=0.0,
+        measured=float((seen != expected).sum()),
+        tolerance=Tolerance(0.0, why="none of the step sizes is within 0.1 of a border"),
+    )
+    # one step from a state with a large output, read off gradient descent
+    i = int(np.argmin(np.abs(ratio - 3.0)))
+    run3 = data.isel(lr=i)
+    t = int(np.argmax(np.abs(run3.output.values)))
+    g, lam = float(run3.output[t]), float(run3.curvature[t])
+    g2, lam2 = float(run3.output[t + 1]), float(run3.curvature[t + 1])
+    lr, size, gamma = float(data.lr[i]), float(data.size), config.width**-0.5
+    yield Erratum(
+        "output: coefficient of eta^2 |x|^2 g^2",
+        printed=r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g",
+        corrected=r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g",
+        printed_value=gamma,
+        corrected_value=gamma**2,
+        measured=(g2 / g - 1 + lr * lam) / (lr**2 * size * g**2),
+        tolerance=Tolerance(relative=1e-8, why="rounding"),
+        why="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
+        where="appendix B.13",
+    )
+    yield Erratum(
+        "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)",
+        printed=r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)",
+        corrected=r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)",
+        printed_value=gamma,
+        corrected_value=lr * gamma**2,
+        measured=(lam - lam2) / (size * g**2 * (4 - lr * lam)),
+        tolerance=Tolerance(relative=1e-8, why="rounding"),
+        why="The step size and one factor gamma are lost.",
+        where="appendix B.13",
+    )
+    yield Erratum(
+        "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I",
+        printed=r"\Sigma^2 = \|x\|^2 I",
+        corrected=r"\Sigma^3 = \|x\|^2\,\Sigma",
+        printed_value=0.0,
+        corrected_value=size,
+        measured=float(data.square_defect),
+        tolerance=Tolerance(1e-10, why="rounding"),
+        why="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
+        where="Proposition B.13.1",
+    )
+    yield Finding(
+        "norm of Sigma^3 - |x|^2 Sigma",
+        predicted=0.0,
+        measured=float(data.cube_defect),
+        tolerance=Tolerance(1e-10, why="rounding"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    shown = [r for r in (1.5, 2.2, 3.0, 3.8, 4.2) if np.any(np.abs(data.ratio.values - r) < 1e-6)]
+    for i, r in enumerate(shown):
+        one = data.isel(lr=int(np.argmin(np.abs(data.ratio.values - r))))
+        one = one.sel(step=one.step <= min(float(one.stopped_at), 50))
+        left.semilogy(
+            one.step, one.output**2 / 2 + 1e-18, "o", ms=3.5, color=f"C{i}", label=rf"$\eta\lambda_0 = {r:g}$"
+        )
+        left.semilogy(one.step, one.output_map**2 / 2 + 1e-18, "--", lw=0.9, color=ink)
+        right.plot(one.step, one.lr * one.curvature, "o", ms=3.5, color=f"C{i}")
+        right.plot(one.step, one.lr * one.curvature_map, "--", lw=0.9, color=ink)
+    left.plot([], [], "--", lw=0.9, color=ink, label="map of two numbers")
+    left.set(title="Two-layer linear network: loss", xlabel="step", ylabel=r"$\frac{1}{2} g^2$", ylim=(1e-10, 1e7))
+    left.legend(fontsize=8, loc="upper right")
+    right.axhline(2, color=ink, lw=0.8, ls=":")
+    right.axhline(4, color=ink, lw=0.8, ls=":")
+    right.set(title="Curvature", xlabel="step", ylabel=r"$\eta\lambda$", ylim=(0, 6))

@@ -1,0 +1,150 @@
+"""Equations (3.11)-(3.14): gradient descent on the quadratic model closes on two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Stop, simulate
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._models import descent, one_sample
+from secant.theory import catapult as ct
+from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Network, sample and step sizes."""
+
+    width: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=2, help="hidden neurons")
+    dim: int = option(5, at_least=1, help="input dimension")
+    target: float = option(0.5, help="label of the sample")
+    ratios: tuple[float, ...] = option((1.5, 2.1, 3.0, 4.2), above=0, help="step sizes times the initial curvature")
+    steps: int = option(120, at_least=2, help="gradient-descent steps")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/sec-3.3",
+    section="3.3",
+    title="One sample, two numbers",
+    statement=r"""
+    Gradient descent on the quadratic model of a two-layer ReLU network, with one sample $(x, y)$ and the loss
+    $\frac12 (g - y)^2$, obeys exactly
+    $$g' - y = \Big(1 - \eta\lambda + \tfrac{\|x\|^2}{md}\,\eta^2 (g - y)\,g\Big)(g - y), \qquad
+    \lambda' = \lambda - \eta\,\tfrac{\|x\|^2}{md}\,(g - y)^2 \Big(4\,\tfrac{g}{g - y} - \eta\lambda\Big).$$
+    In the variables $u \propto (g - y)^2$, $v = \eta\lambda$, $w \propto (g - y)\,y$ this is
+    $u' = (1 - v + u + w)^2 u$ and $v' = v - u(4 - v) - 4w$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
+    y, lrs = config.target, jnp.asarray(config.ratios) / sample.curvature
+    blown = Stop(diverged=lambda s: jnp.abs(gated_bilinear(s, sample.on, sample.x)) > 1e6)
+    weights = simulate(
+        lambda lr: descent("quadratic", sample.params, sample.x, y, lr),
+        sample.params,
+        config.steps,
+        over={"lr": lrs},
+        probes={
+            "output": lambda s: gated_bilinear(s, sample.on, sample.x),
+            "curvature": lambda s: gated_curvature(s, sample.on, sample.x),
+            "imbalance": lambda s: imbalance(s, sample.on, sample.x),
+        },
+        stop=blown,
+    ).dataset
+    reduced = simulate(
+        lambda lr: ct.catapult(lr, config.width, y),
+        (sample.output, sample.curvature),
+        config.steps,
+        over={"lr": lrs},
+        probes={
+            "output_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[0],
+            "curvature_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[1],
+        },
+    ).dataset
+    data = xr.merge(
+        [weights[["output", "curvature", "imbalance", "stopped_at"]], reduced[["output_map", "curvature_map"]]],
+        join="inner",
+    )
+    return data.assign_coords(ratio=("lr", np.asarray(config.ratios)))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    alive = (np.abs(data.output) < 1e4) & (data.step <= data.stopped_at).transpose("lr", "step")
+    for name, label in (("output", "output g"), ("curvature", "curvature")):
+        error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
+        yield Finding(
+            f"{label}: reduced map against gradient descent on the weights",
+            predicted=0.0,
+            measured=float(error.where(alive).max()),
+            tolerance=Tolerance(1e-9, why="rounding, amplified by the growth of the loss during the catapult"),
+        )
+    lr = data.lr.values[:, None]
+    state = ct.rescale(data.output.values, data.curvature.values, lr, config.width, config.target)
+    b = np.asarray(ct.rescaled_target(lr, config.width, config.target))
+    a, v = np.asarray(state.a), np.asarray(state.v)
+    keep = alive.values[:, 1:] & alive.values[:, :-1]
+    q = np.asarray(ct.separatrix(a, v, b))
+    step = q[:, 1:] - np.asarray(ct.separatrix_factor(a, b))[:, :-1] * q[:, :-1]
+    yield Finding(
+        "separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w",
+        predicted=0.0,
+        measured=float(np.abs(step / (1 + np.abs(q[:, 1:])))[keep].max()),
+        tolerance=Tolerance(1e-10, why="rounding of the recorded weights"),
+    )
+    D = data.imbalance.values
+    step = D[:, 1:] - (1 - a[:, :-1] ** 2) * D[:, :-1]
+    yield Finding(
+        "imbalance of the two layers is multiplied by 1 - u",
+        predicted=0.0,
+        measured=float(np.abs(step / (1 + np.abs(D[:, 1:])))[keep].max()),
+        tolerance=Tolerance(1e-10, why="rounding of the recorded weights"),
+    )
+    past = int(np.argmax(np.asarray(config.ratios) > 2))
+    loss = ((data.output - config.target) ** 2).isel(lr=past)
+    loss_map = ((data.output_map - config.target) ** 2).isel(lr=past)
+    yield Erratum(
+        "loss slightly past the critical step size: largest over first",
+        printed=r"\max_t \mathcal L(t) = \mathcal L(0)",
+        corrected=r"\max_t \mathcal L(t) > \mathcal L(0)",
+        printed_value=1.0,
+        corrected_value=float(loss_map.max() / loss_map[0]),
+        measured=float(loss.max() / loss[0]),
+        tolerance=Tolerance(relative=1e-6, why="the reduced map is exact; rounding only"),
+        why="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
+        where="section 3.3, after equation (3.12)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    for i, ratio in enumerate(data.ratio.values):
+        one = data.isel(lr=i)
+        one = one.sel(step=one.step <= min(float(one.stopped_at), 60))
+        label = rf"$\eta\lambda_0 = {ratio:g}$"
+        left.semilogy(one.step, (one.output - config.target) ** 2 / 2 + 1e-16, "o", ms=3.5, color=f"C{i}", label=label)
+        left.semilogy(one.step, (one.output_map - config.target) ** 2 / 2 + 1e-16, "--", lw=0.9, color=ink)
+        right.plot(one.step, one.lr * one.curvature, "o", ms=3.5, color=f"C{i}", label=label)
+        right.plot(one.step, one.lr * one.curvature_map, "--", lw=0.9, color=ink)
+    left.set(title="Loss", xlabel="step", ylabel=r"$\frac{1}{2}(g - y)^2$", ylim=(1e-12, 1e8), xlim=(-1, 60))
+    right.set(title="Curvature", xlabel="step", ylabel=r"$\eta\lambda$", ylim=(0, 6), xlim=(-1, 60))
+    right.axhline(2, color=ink, lw=0.8, ls=":")
+    right.axhline(4, color=ink, lw=0.8, ls=":")
+    right.text(59, 2.06, "edge, 2", ha="right", color=ink)
+    right.text(59, 4.06, "separatrix, 4", ha="right", color=ink)
+    left.plot([], [], "--", lw=0.9, color=ink, label="map of two numbers")
+    left.legend(loc="upper right", fontsize=8)
