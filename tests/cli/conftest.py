@@ -8,7 +8,7 @@ import secant.cli.entry as cli
 @pytest.fixture
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("SECANT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(cli, "_keep_compiled_code", lambda: None)  # the tests share one process
+    monkeypatch.setattr(cli, "keep_compiled_code", lambda: None)  # the tests share one process
     return tmp_path / "home"
 
 

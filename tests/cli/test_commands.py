@@ -51,7 +51,7 @@ def test_verify_exits_with_1_when_a_finding_fails(secant, monkeypatch):
         raise RuntimeError("out of order")
 
     monkeypatch.setattr(study, "compute", broken)
-    status, output, _ = secant("verify", ID, "--json", "--force")
+    status, output, _ = secant("verify", ID, "--json", "--force", "--jobs", "1")
     assert status == 1
     assert [row["verdict"] for row in json.loads(output)] == ["fails"]
     assert "out of order" in output

@@ -1,5 +1,6 @@
 """A killed run loses nothing: whatever the moment, the next run ends with the same bits."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -83,10 +84,8 @@ class Forks:
         child = int(self.process.stdout.readline())
         if kill_after is not None:
             time.sleep(kill_after)
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         return int(self.process.stdout.readline())
 
     def close(self):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 import time
 import webbrowser
@@ -15,6 +16,7 @@ import tyro
 
 from secant import lab
 from secant.cli import present
+from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
 from secant.dynamics import Bar, reporting
 from secant.lab.config import Scale, allowed, content
@@ -38,6 +40,9 @@ class VerifyOptions:
     ids: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ID ...]")] = ()
     source: Annotated[str | None, tyro.conf.arg(help="only the studies of this source")] = None
     scale: Scale = "smoke"
+    jobs: Annotated[int, tyro.conf.arg(help="studies to run at once; by default one a core, up to four")] = min(
+        os.cpu_count() or 1, 4
+    )
     force: Force = False
     json: Json = False
 
@@ -136,6 +141,8 @@ def run(arguments: list[str]) -> int:
 def verify(arguments: list[str]) -> int:
     """`secant verify`."""
     options = parse(VerifyOptions, arguments, "verify")
+    if options.jobs < 1:
+        raise UsageError(f"verify: jobs: must be at least 1, got {options.jobs}.")
     board = present.Scoreboard(len(lab.select(options.ids, options.source)), quiet=options.json)
     began = time.perf_counter()
     with board:
@@ -144,7 +151,8 @@ def verify(arguments: list[str]) -> int:
             source=options.source,
             scale=options.scale,
             force=options.force,
-            on_start=board.begin,
+            jobs=options.jobs,
+            prepare=keep_compiled_code,
             on_end=board.end,
         )
     if options.json:

@@ -12,9 +12,10 @@ from collections.abc import Callable
 
 from secant._version import __version__
 from secant.cli import commands, tour
+from secant.cli.compiled import keep_compiled_code
 from secant.lab.names import closest
 from secant.lab.registry import UnknownStudyError
-from secant.lab.store import StoreError, home
+from secant.lab.store import StoreError
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "list": (commands.list_studies, "every study: id, section, title, last verdict"),
@@ -40,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     if name not in COMMANDS:
         return _complain(f"unknown command {name!r}.{closest(name, COMMANDS)} Commands: {', '.join(COMMANDS)}.", 2)
     warnings.showwarning = lambda message, *_, **__: print(f"secant: warning: {message}", file=sys.stderr)
-    _keep_compiled_code()
+    keep_compiled_code()
     try:
         return COMMANDS[name][0](rest)
     except commands.UsageError as error:
@@ -66,19 +67,3 @@ def _usage() -> None:
 def _complain(message: str, status: int) -> int:
     print(f"secant: {message}", file=sys.stderr)
     return status
-
-
-def _keep_compiled_code() -> None:
-    """Keeps compiled loops between commands; without a writable home they are simply compiled again."""
-    # Code that calls back to the host to raise cannot be kept: a flow that goes wrong turns into NaN instead, which
-    # is recorded as divergence.
-    os.environ.setdefault("EQX_ON_ERROR", "nan")
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", str(home() / "compiled"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

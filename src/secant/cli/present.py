@@ -131,13 +131,9 @@ class Scoreboard:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def begin(self, study: Study) -> None:
-        """A study starts."""
-        self._bar.update(self._task, description=study.id)
-
     def end(self, study: Study, rows: list[dict[str, Any]]) -> None:
         """A study has ended with these findings."""
-        self._bar.advance(self._task)
+        self._bar.update(self._task, advance=1, description=study.id)
         if not self._quiet:
             output.print(f"[bold]{study.id}[/]  {study.title}")
             output.print(findings_table(rows))

@@ -24,7 +24,7 @@ from secant.dynamics.trajectory import Trajectory, outcome_variables, record_var
 CHUNK_SECONDS = 0.25
 """How long the device works between two looks from the host."""
 
-CHUNK_BYTES = 16 * 2**20
+CHUNK_BYTES = 8 * 2**20
 """How much a chunk records before the host takes it over."""
 
 SAVE_SECONDS = 2.0
@@ -96,7 +96,7 @@ def simulate(
     host = _Host(loop, axes, values, carry, steps)
     folder = checkpoints.resolve(checkpoint)
     if folder is not None:
-        host.resume(checkpoints.Checkpoint(folder, host.fingerprint))
+        host.resume(folder)
     began = time.perf_counter()
     reporter = reporters.resolve(progress)
     reporter.start(label, steps)
@@ -119,7 +119,6 @@ class _Host:
         self.probes = loop.probes
         self.blocks, self.remainder = divmod(steps, loop.block)
         self.done = 0
-        self._origin = checkpoints.fingerprint(carry, values, steps)
         first = {n: np.asarray(record) for n, record in self.compiled.observe(values, carry.state).items()}
         self.records = {
             name: np.empty((steps // self.probes[name].every + 1, *record.shape), record.dtype)
@@ -131,15 +130,17 @@ class _Host:
         self.checkpoint: checkpoints.Checkpoint | None = None
         self._capacity = self._blocks_per_chunk(first)
 
-    def fingerprint(self) -> str:
-        """What this run is: its program, its constants, its start and its length."""
-        arguments = (self.values, self.carry, jnp.int32(0), jnp.int32(0))
-        program = self.compiled.advance.trace(*arguments, capacity=self._capacity).jaxpr
-        return checkpoints.fingerprint(str(program), list(program.consts), self._origin)
+    def resume(self, folder: Path) -> None:
+        """Saves to `folder` from now on, and goes on from what it holds, if anything."""
+        origin = checkpoints.fingerprint(self.carry, self.values, self.steps)
 
-    def resume(self, checkpoint: checkpoints.Checkpoint) -> None:
-        """Goes on from a checkpoint, if it holds anything."""
-        self.checkpoint = checkpoint
+        def identify() -> str:
+            """What this run is: its program, its constants, its start and its length."""
+            arguments = (self.values, self.carry, jnp.int32(0), jnp.int32(0))
+            program = self.compiled.advance.trace(*arguments, capacity=self._capacity).jaxpr
+            return checkpoints.fingerprint(str(program), list(program.consts), origin)
+
+        self.checkpoint = checkpoint = checkpoints.Checkpoint(folder, identify)
         saved = checkpoint.load(self.carry)
         if saved is None:
             return

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
+import itertools
+import multiprocessing
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from secant.dynamics import CheckpointWriteError, resumable
@@ -68,12 +73,23 @@ def verify(
     scale: str = "smoke",
     store: Store | None = None,
     force: bool = False,
-    on_start: Callable[[Study], None] | None = None,
+    jobs: int = 1,
+    prepare: Callable[[], None] | None = None,
     on_end: Callable[[Study, list[dict[str, Any]]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Every finding of the chosen studies, predicted against measured.
 
     A study that breaks down is one failing finding, and the rest go on.
+
+    Args:
+        ids: the studies; by default all.
+        source: only those of this source.
+        scale: `smoke`, `laptop` or `paper`.
+        store: where runs are kept.
+        force: compute again what has been run.
+        jobs: how many studies to run at once, each in a process of its own.
+        prepare: called first in every such process.
+        on_end: told each study's findings, in reading order.
 
     Example:
         ```python
@@ -82,14 +98,19 @@ def verify(
         [row["verdict"] for row in sc.verify(["quadreg/fig-1"])]
         ```
     """
+    chosen = registry.select(ids, source)
+    root = (store or Store()).root
     rows: list[dict[str, Any]] = []
-    for study in registry.select(ids, source):
-        if on_start is not None:
-            on_start(study)
-        found = _verify_one(study, scale, store, force)
-        if on_end is not None:
-            on_end(study, found)
-        rows.extend(found)
+    with contextlib.ExitStack() as stack:
+        tasks = [(study.id, scale, root, force) for study in chosen]
+        if min(jobs, len(chosen)) > 1:
+            results = stack.enter_context(_in_processes(min(jobs, len(chosen)), prepare, tasks))
+        else:
+            results = itertools.starmap(_verify_one, tasks)
+        for study, found in zip(chosen, results, strict=True):
+            if on_end is not None:
+                on_end(study, found)
+            rows.extend(found)
     return rows
 
 
@@ -115,7 +136,21 @@ def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
     return record
 
 
-def _verify_one(study: Study, scale: str, store: Store | None, force: bool) -> list[dict[str, Any]]:
+@contextlib.contextmanager
+def _in_processes(
+    jobs: int, prepare: Callable[[], None] | None, tasks: list[Any]
+) -> Iterator[Iterator[list[dict[str, Any]]]]:
+    """The results of `_verify_one` on the tasks, in order, from fresh processes; none outlives the block."""
+    spawn = multiprocessing.get_context("spawn")  # a forked JAX would hang
+    pool = concurrent.futures.ProcessPoolExecutor(jobs, mp_context=spawn, initializer=prepare)
+    try:
+        yield pool.map(_verify_one, *zip(*tasks, strict=True))
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _verify_one(id: str, scale: str, root: Path, force: bool) -> list[dict[str, Any]]:
+    study, store = registry.get(id), Store(root)
     head = {"study": study.id, "source": study.source.key}
     began = time.perf_counter()
     try:

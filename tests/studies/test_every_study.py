@@ -1,0 +1,47 @@
+"""Every study: its findings hold or are errata, its figure draws in both looks, its place in the source is named."""
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+from secant import lab
+from secant.lab import Erratum, Verdict
+
+IDS = [study.id for study in lab.catalog()]
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_study_holds_and_draws(id, outcome):
+    study = lab.get(id)
+    data, config, findings = outcome(id)
+    for finding in findings:
+        expected = Verdict.ERRATUM if isinstance(finding, Erratum) else Verdict.HOLDS
+        assert finding.verdict == expected, (finding.name, finding.predicted, finding.measured)
+    for look in ("light", "dark"):
+        with lab.drawn(study, data, config, look) as figure:
+            FigureCanvasAgg(figure).draw()
+            assert any(axes.get_title(loc="left") for axes in figure.axes)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_study_knows_its_place(id):
+    study = lab.get(id)
+    assert study.source.key == id.split("/")[0]
+    assert study.source.chapters[study.chapter]
+    for scale in lab.SCALES:
+        study.config(scale)
+
+
+def test_every_study_that_the_sources_name_is_there():
+    assert set(IDS) >= {
+        "quadreg/sec-2.1", "quadreg/fig-1", "quadreg/fig-2", "quadreg/fig-8", "quadreg/fig-9", "quadreg/fig-10",
+        "quadreg/thm-2.1", "quadreg/thm-B.3", "quadreg/app-A.1", "quadreg/app-A.2", "quadreg/app-A.3",
+        "quadreg/app-B.2", "quadreg/app-B.4",
+        "thesis/sec-3.3", "thesis/thm-3.3.1", "thesis/lem-3.3.2", "thesis/lem-3.3.3", "thesis/thm-3.3.4",
+        "thesis/thm-3.3.6", "thesis/thm-B.3.1", "thesis/thm-B.7.1", "thesis/prop-B.9.1", "thesis/prop-B.11",
+        "thesis/prop-B.13.1", "thesis/eq-3.16", "thesis/fig-3.1", "thesis/fig-3.2a", "thesis/fig-3.3", "thesis/fig-B.4a",
+        "lectures/11-07-catapult",
+    }  # fmt: skip
+    new = {study.id for study in lab.catalog() if study.new}
+    assert new >= {
+        "quadreg/skeleton", "quadreg/lambert-limit", "quadreg/limit-series", "quadreg/drift-law", "thesis/max-step",
+    }  # fmt: skip
