@@ -221,8 +221,8 @@ def imbalance_factor(a: ArrayLike) -> Array:
 def separatrix(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0) -> Array:
     r"""The signed distance to the border of divergence, $q = v - 4 - ab$; it obeys $q' = (1 + a^2 + ab)\,q$.
 
-    The factor is positive for every $a$ when $|b| < 2$, so $q$ never changes sign: $q < 0$ stays bounded and
-    converges from almost every start, $q > 0$ diverges.
+    The factor is positive for every $a$ when $|b| < 2$, so $q$ never changes sign: $q < 0$ stays bounded,
+    and comes to rest where it can, which is for $|b| < 1$; $q > 0$ diverges.
     """
     return jnp.asarray(v) - 4 - jnp.asarray(a) * b
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, simulate
+from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.studies.thesis._models import starting_points
 from secant.theory import catapult as ct
@@ -29,6 +29,7 @@ class Config:
     networks: int = scaled(smoke=20, laptop=200, paper=1_000, at_least=2, help="random networks")
     halvings: int = scaled(smoke=20, laptop=24, paper=26, at_least=10, help="bisections of the step size")
     steps: int = option(2_000, at_least=100, help="steps after which a run has converged or diverged")
+    confined: int = scaled(smoke=300, laptop=2_000, paper=20_000, at_least=20, help="random starts below the border")
     sweep: int = scaled(smoke=400, laptop=2_000, paper=4_000, at_least=50, help="step sizes in the picture")
     seed: int = option(0, help="random seed")
 
@@ -39,12 +40,13 @@ class Config:
     title="The exact maximal step size",
     new=True,
     statement=r"""
-    For one sample the border between convergence and divergence is exact at every width:
+    For one sample the border of divergence is exact at every width:
     $$\eta_{\max} = \frac{8}{\lambda_0 + \sqrt{\lambda_0^2 - 16\,c\,(g_0 - y)\,y}}, \qquad c = \frac{\|x\|^2}{md},$$
     which is $4/\lambda_0$ for $y = 0$ or infinite width. For $q = v - 4 - w$ obeys $q' = (1 + u + w)\,q$ and
-    so keeps its sign, and $q < 0$ confines the model: $u < 4$ for ever. On the border $q = 0$ gradient
-    descent is the Chebyshev map $a' = a^3 - 3a$, $a_t = 2\cos(3^t\theta)$: fully developed chaos, from which
-    runs escape at the mean rate $2\log\frac{1 + \sqrt5}{2}$ a step.""",
+    so keeps its sign, and $q < 0$ confines the model: $u < 4$ for ever. A confined run comes to rest if it can:
+    every minimum has $\eta\lambda \ge 2|b|$, $b = \sqrt c\,\eta y$, so none is stable once $|b| \ge 1$. On the
+    border $q = 0$ gradient descent is the Chebyshev map $a' = a^3 - 3a$, $a_t = 2\cos(3^t\theta)$: fully
+    developed chaos, from which runs escape at the mean rate $2\log\frac{1 + \sqrt5}{2}$ a step.""",
 )
 def run(config: Config) -> xr.Dataset:
     output, curvature = starting_points(jax.random.key(config.seed), config.width, config.networks)
@@ -77,6 +79,20 @@ def run(config: Config) -> xr.Dataset:
     peaks = sweep.dataset.u.max("step")
     product = np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step")
 
+    # below the border with a large label: is there anywhere to come to rest?
+    keys = jax.random.split(jax.random.key(config.seed), 2)
+    labels = jnp.array([0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.7])
+    a = jax.random.uniform(keys[0], (config.confined,), minval=-2, maxval=2)
+    low_v, high_v = 2 * jnp.abs(a + labels[:, None]), 4 + a * labels[:, None]
+    v = low_v + (high_v - low_v) * jax.random.uniform(keys[1], low_v.shape)
+    rest = simulate(
+        lambda label: ct.reduced_catapult(label["b"]),
+        lambda label, number: (a[number], label["v"][number]),
+        config.steps,
+        over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
+        stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-8, every=50),
+    )
+
     # on the border: the closed form, and the rate of escape of a long orbit
     angle = 1.0
     orbit = np.asarray(ct.separatrix_orbit(2 * jnp.cos(angle), 12))
@@ -97,13 +113,20 @@ def run(config: Config) -> xr.Dataset:
             "final": (("ratio", "start"), np.asarray(sweep.state.v)),
             "residual": (("ratio", "start"), np.abs(np.asarray(sweep.state.a))),
             "peak": peaks,
+            "ended": (("label", "number"), rest.dataset.outcome.values),
+            "confined": (("label", "number"), np.asarray(low_v < high_v)),
             "log_product": product,
             "orbit": ("time", orbit),
             "orbit_map": ("time", seen),
             "escape": ((), growths.mean()),
             "escape_error": ((), growths.std() / np.sqrt(growths.size)),
         },
-        coords={"target": list(config.targets), "ratio": np.asarray(ratios), "start": [1e-2, 2e-2]},
+        coords={
+            "label": np.asarray(labels),
+            "target": list(config.targets),
+            "ratio": np.asarray(ratios),
+            "start": [1e-2, 2e-2],
+        },
     )
 
 
@@ -148,6 +171,27 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         predicted=1.0,
         measured=float(done.mean()),
         tolerance=Tolerance(0.02, why="near eta lambda = 2 and near 0 convergence is slower than the run is long"),
+    )
+    small, large = data.sel(label=data.label < 1), data.sel(label=data.label > 1)
+    yield Finding(
+        "runs below the border that diverged, any label",
+        predicted=0.0,
+        measured=float(((data.ended == Outcome.DIVERGED) & data.confined).sum()),
+        tolerance=Tolerance(0.0, why="q < 0 confines the model for every |b| < 2"),
+    )
+    yield Finding(
+        "share of runs below the border that come to rest, |b| < 1",
+        predicted=1.0,
+        measured=float((small.ended == Outcome.CONVERGED).sum() / small.confined.sum()),
+        tolerance=Tolerance(
+            2 / np.sqrt(config.steps), why="near eta lambda = 2 residuals fall like t^(-1/2), not exponentially"
+        ),
+    )
+    yield Finding(
+        "share of runs below the border that come to rest, |b| > 1",
+        predicted=0.0,
+        measured=float((large.ended == Outcome.CONVERGED).sum() / large.confined.sum()),
+        tolerance=Tolerance(0.0, why="no minimum is stable"),
     )
     yield Finding(
         "orbit on the border against 2 cos(3^t theta), twelve steps",
