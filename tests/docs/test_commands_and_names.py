@@ -48,7 +48,7 @@ def call(tmp_path, monkeypatch, capfd):
     """Runs `secant` in this process; gives what it says."""
     monkeypatch.setenv("SECANT_HOME", str(tmp_path))
     monkeypatch.setenv("COLUMNS", "150")
-    monkeypatch.setattr(entry, "_keep_compiled_code", lambda: None)
+    monkeypatch.setattr(entry, "keep_compiled_code", lambda: None)
 
     def run(*arguments: str) -> str:
         with contextlib.suppress(SystemExit):

@@ -33,14 +33,14 @@ class Source:
         key: its short name, the first part of its studies' ids.
         title: its title.
         authors: who wrote it.
-        year: when.
+        year: when, if it says.
         chapters: title of each chapter, by the part of a section number before its first dot.
     """
 
     key: str
     title: str
     authors: str
-    year: int
+    year: int | None = None
     chapters: dict[str, str] = field(default_factory=dict)
 
 
@@ -67,7 +67,7 @@ class Study:
         """The document it belongs to."""
         package = sys.modules.get(self.compute.__module__.rpartition(".")[0])
         key = self.id.split("/")[0]
-        return getattr(package, "SOURCE", None) or Source(key, title=key, authors="", year=0)
+        return getattr(package, "SOURCE", None) or Source(key, title=key, authors="")
 
     @property
     def chapter(self) -> str:

@@ -4,8 +4,7 @@ from secant.lab import Source
 
 SOURCE = Source(
     key="lectures",
-    title="ORF 543: Deep Learning Theory (lecture notes)",
+    title="ORF 543, lecture notes of a graduate course",
     authors="Boris Hanin",
-    year=2022,
     chapters={"11-07": "The catapult phase in quadratic models"},
 )
