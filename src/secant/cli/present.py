@@ -121,6 +121,7 @@ class Scoreboard:
             TimeElapsedColumn(),
             console=errors,
             transient=True,
+            disable=not errors.is_terminal,
         )
         self._task = self._bar.add_task("", total=total)
 

@@ -35,7 +35,7 @@ class Silent:
 
 
 class Bar:
-    """A bar in the terminal, drawn by rich.
+    """A bar in the terminal, drawn by rich; nothing where the output is a file.
 
     Example:
         ```python
@@ -53,9 +53,11 @@ class Bar:
 
     def start(self, label: str, total: int) -> None:
         """Draws an empty bar."""
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as RichProgress
 
+        console = self._console or Console(stderr=True)
         self._bar = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -63,8 +65,9 @@ class Bar:
             TextColumn("steps"),
             TimeRemainingColumn(compact=True),
             TextColumn("[dim]{task.fields[note]}"),
-            console=self._console,
+            console=console,
             transient=True,
+            disable=not console.is_terminal,
         )
         self._bar.start()
         self._task = self._bar.add_task(label, total=total, note="")
