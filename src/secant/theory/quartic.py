@@ -173,13 +173,13 @@ def quartic_modes_flow(spectrum: Float[Array, " modes"]) -> Callable[[Modes], Mo
     return lambda state: Modes(z=-state.z * jnp.sum(state.J**2), J=-state.z * spectrum * state.J)
 
 
-def moment(k: float | int, spectrum: Float[Array, " modes"], J: Float[Array, "*batch modes"]) -> Array:
+def moment(k: float | int, spectrum: Float[Array, "*#batch modes"], J: Float[Array, "*#batch modes"]) -> Array:
     r"""Moment $T(k) = \sum_i \omega_i^k \tilde J_i^2$ for any real $k$ (integer where an eigenvalue is
     negative).
 
     Args:
         k: order of the moment.
-        spectrum: eigenvalues, shape `(modes,)`.
+        spectrum: eigenvalues, shape `(modes,)`, or one set for each `J`.
         J: rescaled Jacobian components, shape `(..., modes)`.
 
     Returns:
