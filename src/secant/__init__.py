@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secant._version import __version__
 
 if TYPE_CHECKING:
-    from secant import atlas, dynamics, lab, theory
+    from secant import atlas, data, dynamics, lab, theory
     from secant.dynamics import (
         Map,
         Outcome,
@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "atlas",
     "catalog",
+    "data",
     "dynamics",
     "flow",
     "gradient_descent",
@@ -51,7 +52,7 @@ __all__ = [
 ]
 
 # Names are imported when they are first used, so that `import secant` costs no more than the part of it in use.
-_ROOMS = ("atlas", "dynamics", "lab", "theory")
+_ROOMS = ("atlas", "data", "dynamics", "lab", "theory")
 _HOMES = {
     "secant.dynamics": (
         "Map",

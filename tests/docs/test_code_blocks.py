@@ -17,13 +17,14 @@ import jax
 import pytest
 
 import secant.atlas
+import secant.data
 import secant.dynamics
 import secant.lab
 import secant.theory
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = (secant.dynamics, secant.lab, secant.theory, secant.atlas)
+ROOMS = (secant.data, secant.dynamics, secant.lab, secant.theory, secant.atlas)
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import secant
 import secant.atlas
+import secant.data
 import secant.dynamics
 import secant.lab
 import secant.theory
@@ -128,6 +129,7 @@ def public(module: ModuleType) -> list[str]:
 
 
 MODULES = [
+    secant.data,
     secant.dynamics,
     secant.lab,
     secant.atlas,
