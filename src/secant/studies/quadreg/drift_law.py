@@ -206,6 +206,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.set(
         title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$",
         xlabel=r"offset $\tilde E$",
+        xticks=sorted(config.offsets),
         ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$",
     )
     right.legend()
