@@ -114,9 +114,9 @@ def verify(
     return rows
 
 
-def draw(study: Study, record: Record, config: Config, store: Store, *, again: bool = False) -> None:
+def draw(study: Study, record: Record, config: Config, store: Store) -> None:
     """Draws the figure of a run that has none yet."""
-    if again or not all((record.directory / name).exists() for name in FIGURE_FILES):
+    if not all((record.directory / name).exists() for name in FIGURE_FILES):
         with store.explained("write the figure"):
             save_figures(study, record.data(), config, record.directory)
 
