@@ -1,21 +1,10 @@
 """Real data comes prepared as asked, with every choice on record."""
 
-import os
-
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from sklearn.neighbors import KNeighborsClassifier
 
-from secant.data import MissingDataError, load
-
-SIZES = {
-    "cifar10": (5000, 32 * 32 * 3, 1000),
-    "mnist": (60000, 28 * 28, 10000),
-    "fashion-mnist": (10000, 28 * 28, 2000),
-    "usps": (7291, 16 * 16, 2007),
-    "spoken-digits": (2700, 32 * 64, 300),
-}
-needs_files = pytest.mark.skipif(not os.environ.get("SECANT_DATA"), reason="set SECANT_DATA to the data directory")
+from secant.data import load
 
 
 def test_digits_need_no_file(monkeypatch):
@@ -24,23 +13,43 @@ def test_digits_need_no_file(monkeypatch):
     assert task.train.x.shape == (1500, 64)
     assert task.train.y.shape == (1500, 10)
     assert len(task.test) == 297
+    assert task.validation is None
     np.testing.assert_array_equal(task.train.y.sum(axis=1), 1)
 
 
 def test_two_classes_are_coded_by_sign_in_the_order_asked():
-    task, turned = load("digits", classes=(3, 8)), load("digits", classes=(8, 3))
+    task, turned = load("digits", classes=(3, 8)), load("digits", classes=np.array([8, 3]))
     assert set(task.train.y) == {1.0, -1.0}
     np.testing.assert_array_equal(task.train.y, -turned.train.y)
+    assert turned.recipe["classes"] == [8, 3]
+
+
+def test_classes_are_numbered_in_the_order_asked():
+    all_classes = load("digits", labels="index", scaling="none")
+    task = load("digits", classes=(7, 0, 4), labels="index", scaling="none")
+    for place, label in enumerate((7, 0, 4)):
+        np.testing.assert_array_equal(
+            task.train.x[task.train.y == place], all_classes.train.x[all_classes.train.y == label]
+        )
 
 
 @pytest.mark.parametrize("scaling", ["feature", "global"])
 def test_standardisation_uses_the_training_samples_only(scaling):
-    x = load("digits", samples=500, scaling=scaling, dtype=np.float64).train.x
+    task = load("digits", samples=500, validation_samples=300, scaling=scaling, dtype=np.float64)
     axis = 0 if scaling == "feature" else None
-    np.testing.assert_allclose(x.mean(axis=axis), 0, atol=1e-12)
-    spread = np.atleast_1d(x.std(axis=axis))
+    np.testing.assert_allclose(task.train.x.mean(axis=axis), 0, atol=1e-12)
+    spread = np.atleast_1d(task.train.x.std(axis=axis))
     np.testing.assert_allclose(spread[spread > 0], 1)
-    assert np.isfinite(load("digits", samples=500, scaling=scaling).test.x).all()
+    assert abs(task.validation.x.mean(axis=axis)).max() > 1e-6
+    assert np.isfinite(task.test.x).all()
+
+
+def test_colours_are_standardised_apart(user_file):
+    user_file("svhn")
+    x = load("svhn", scaling="channel", flat=False, dtype=np.float64).train.x
+    assert x.shape == (40, 32, 32, 3)
+    np.testing.assert_allclose(x.mean(axis=(0, 1, 2)), 0, atol=1e-12)
+    np.testing.assert_allclose(x.std(axis=(0, 1, 2)), 1)
 
 
 def test_a_draw_is_without_replacement_and_repeats():
@@ -52,56 +61,91 @@ def test_a_draw_is_without_replacement_and_repeats():
     assert a.recipe["seed"] == 0
 
 
+@pytest.mark.parametrize("samples", [1000, None])
+def test_validation_samples_are_held_out_of_the_training_samples(samples):
+    plain = load("digits", samples=samples, scaling="none")
+    task = load("digits", samples=samples, validation_samples=300, scaling="none")
+    assert len(task.validation) == task.recipe["validation_samples"] == 300
+    assert len(task.train) == task.recipe["samples"] == (samples or 1200)
+    both = np.concatenate([task.train.x, task.validation.x])
+    assert len(np.unique(both, axis=0)) == len(both)  # no two of the digits are alike
+    if samples:
+        np.testing.assert_array_equal(task.train.x, plain.train.x)
+        np.testing.assert_array_equal(task.test.x, plain.test.x)
+
+
+@pytest.mark.parametrize("classes", [(0, 2), None], ids=["two", "ten"])
+def test_label_noise_changes_so_many_training_labels_and_nothing_else(classes):
+    options = {"classes": classes, "samples": 250, "validation_samples": 50, "labels": "index"}
+    clean, noisy = load("digits", **options), load("digits", **options, label_noise=0.1)
+    for part in ("train", "validation", "test"):
+        np.testing.assert_array_equal(getattr(clean, part).x, getattr(noisy, part).x)
+    assert (clean.train.y != noisy.train.y).sum() == 25
+    assert set(noisy.train.y) == set(clean.train.y)
+    np.testing.assert_array_equal(clean.validation.y, noisy.validation.y)
+    np.testing.assert_array_equal(clean.test.y, noisy.test.y)
+    assert (clean.recipe["label_noise"], noisy.recipe["label_noise"]) == (0.0, 0.1)
+    np.testing.assert_array_equal(noisy.train.y, load("digits", **options, label_noise=0.1).train.y)
+
+
+def test_a_wrong_label_is_any_other_one():
+    options = {"labels": "index", "classes": (0, 1, 2, 3)}
+    clean, noisy = load("digits", **options).train.y, load("digits", **options, label_noise=0.9).train.y
+    changes = np.bincount((noisy - clean) % 4, minlength=4)
+    wrong = round(0.9 * len(clean))
+    assert changes[0] == len(clean) - wrong
+    # each of the three others has a third of them, up to five standard errors
+    assert np.all(np.abs(changes[1:] - wrong / 3) < 5 * np.sqrt(wrong * 2 / 9))
+
+
 def test_images_keep_their_shape_when_asked():
     assert load("digits", flat=False, samples=5).train.x.shape == (5, 8, 8, 1)
 
 
-@needs_files
-@pytest.mark.parametrize("name", SIZES)
-def test_sets_from_files_have_their_sizes(name):
-    task = load(name, scaling="none")
-    train, features, test = SIZES[name]
-    assert task.train.x.shape == (train, features)
-    assert len(task.test) == test
-    assert task.train.x.min() >= 0
-    assert task.train.x.max() <= 1
-    assert task.train.y.shape == (train, 10)
-
-
-@needs_files
-def test_spoken_digits_can_be_told_apart_by_their_spectra():
-    task = load("spoken-digits", labels="index")
-    neighbour = KNeighborsClassifier(1).fit(*task.train)
-    assert neighbour.score(*task.test) > 0.8  # chance is 0.1, and the speakers are the same
-
-
-def test_a_missing_file_is_named(monkeypatch, tmp_path):
-    monkeypatch.delenv("SECANT_DATA", raising=False)
-    with pytest.raises(MissingDataError, match=r"mnist\.npz is needed, and SECANT_DATA is not set"):
-        load("mnist")
-    monkeypatch.setenv("SECANT_DATA", str(tmp_path))
-    with pytest.raises(MissingDataError, match=r"mnist\.npz does not exist"):
-        load("mnist")
-    (tmp_path / "mnist.npz").write_bytes(b"not an archive")
-    with pytest.raises(MissingDataError, match=r"mnist\.npz cannot be read"):
-        load("mnist")
+def test_any_floating_type_will_do():
+    for dtype in ("float64", np.float16, jnp.bfloat16):
+        task = load("digits", samples=5, dtype=dtype)
+        assert task.train.x.dtype == task.train.y.dtype == dtype
+        assert task.recipe["dtype"] == jnp.dtype(dtype).name
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"name": "digit"}, "Did you mean 'digits'"),
-        ({"classes": (1, 1)}, "different labels"),
-        ({"classes": (1, 11)}, "different labels"),
-        ({"classes": ()}, "different labels"),
-        ({"samples": 0}, "`samples` must be between 1 and the 1500"),
-        ({"samples": 10_000}, "`samples` must be between 1 and the 1500"),
-        ({"test_samples": 2.5}, "`test_samples` must be between 1 and the 297"),
+        ({"name": "digit"}, "`name` must be one of .*; got 'digit'. Did you mean 'digits'"),
+        ({"classes": (1, 1)}, "`classes` must be different labels"),
+        ({"classes": (1, 11)}, "`classes` must be different labels out of .*got .1, 11."),
+        ({"classes": ()}, "`classes` must be different labels"),
+        ({"classes": 3}, "`classes` must be different labels"),
+        ({"classes": (0.5, 1)}, "`classes` must be different labels"),
+        ({"samples": 0}, "`samples` must be a whole number of at least 1, got 0"),
+        ({"samples": True}, "`samples` must be a whole number"),
+        ({"samples": 10_000}, "`samples` must be between 1 and the 1500 there are, got 10000"),
+        ({"test_samples": 2.5}, "`test_samples` must be a whole number of at least 1, got 2.5"),
+        ({"test_samples": 298}, "`test_samples` must be between 1 and the 297"),
+        ({"validation_samples": -1}, "`validation_samples` must be a whole number"),
+        ({"validation_samples": 1500}, "`validation_samples` can be at most 1499 of the 1500 .*got 1500"),
+        ({"samples": 1400, "validation_samples": 101}, "`validation_samples` can be at most 100 .*since 1400 must"),
         ({"labels": "signs"}, "needs two classes"),
-        ({"labels": "words"}, "`labels` must be"),
-        ({"scaling": "much"}, "`scaling` must be"),
+        ({"labels": "words"}, "`labels` must be one of signs, one-hot, index; got 'words'"),
+        ({"scaling": "globl"}, "`scaling` must be one of .*Did you mean 'global'"),
+        ({"label_noise": 1.0}, "`label_noise` must be a fraction, at least 0 and below 1, got 1.0"),
+        ({"label_noise": float("nan")}, "`label_noise` must be a fraction"),
+        ({"label_noise": "much"}, "`label_noise` must be a fraction"),
+        ({"label_noise": 0.1, "classes": (3,)}, "`label_noise` needs a second class"),
+        ({"seed": -1}, "`seed` must be a whole number of at least 0, got -1"),
+        ({"dtype": int}, "`dtype` must be a floating type"),
+        ({"dtype": "float33"}, "`dtype` must be a floating type"),
     ],
 )
 def test_bad_input_is_refused_by_name(options, message):
     with pytest.raises(ValueError, match=message):
         load(**({"name": "digits"} | options))
+
+
+def test_a_wrong_option_downloads_nothing(publish, server):
+    publish("mnist")
+    for options in ({"labels": "words"}, {"scaling": "much"}, {"samples": 0}, {"seed": None}, {"dtype": int}):
+        with pytest.raises(ValueError, match="must be"):
+            load("mnist", **options)
+    assert not server.asked

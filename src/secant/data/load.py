@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 
+from secant.data import scaling as scalings
+from secant.data.errors import CorruptDataError
 from secant.data.sets import READERS, Raw
 from secant.data.task import Split, Task
 
@@ -15,7 +20,8 @@ NAMES = tuple(READERS)
 """The data sets by name."""
 
 Labels = Literal["signs", "one-hot", "index"]
-Scaling = Literal["feature", "global", "none"]
+Scaling = Literal["feature", "channel", "global", "none"]
+Part = tuple[np.ndarray, np.ndarray]
 
 
 def load(
@@ -23,8 +29,10 @@ def load(
     *,
     classes: Sequence[int] | None = None,
     samples: int | None = None,
+    validation_samples: int | None = None,
     test_samples: int | None = None,
     labels: Labels | None = None,
+    label_noise: float = 0.0,
     scaling: Scaling = "feature",
     flat: bool = True,
     seed: int = 0,
@@ -33,20 +41,26 @@ def load(
     r"""A data set, prepared for training.
 
     Args:
-        name: one of `secant.data.NAMES`. `digits` needs no file; the others are read from `$SECANT_DATA`.
+        name: one of `secant.data.NAMES`. `digits` needs no file; the others are read from `$SECANT_DATA`, or downloaded
+            once.
         classes: keep only these, in this order; by default all.
         samples: how many training samples, drawn at random without replacement; by default all.
+        validation_samples: how many of the other training samples to hold out for validation; by default none.
         test_samples: how many test samples; by default all.
         labels: `signs` ($+1$ for the first class, $-1$ for the second), `one-hot`, or `index`. By default `signs` for
             two classes and `one-hot` for more.
+        label_noise: fraction of the training samples that get a wrong label: of exactly so many, rounded, the class
+            is changed to another one at random. Validation and test labels stay true.
         scaling: `feature` gives every input coordinate mean 0 and variance 1 over the training samples (constant
-            ones become 0), `global` does so for all coordinates together, `none` leaves values in [0, 1].
+            ones become 0), `channel` does so for all coordinates of a colour together, `global` for all, `none`
+            leaves values in [0, 1].
         flat: whether inputs are vectors; otherwise images of shape `(height, width, channels)`.
-        seed: of the random draw.
+        seed: of the random draw and of the label noise.
         dtype: of inputs and targets.
 
     Returns:
-        The task, with every choice in its recipe.
+        The task, with every choice in its recipe. There, `source` says where the data came from, and `digest` tells
+        apart data sets that bear the same name, such as all of CIFAR-10 and a part of it.
 
     Example:
         ```python
@@ -56,81 +70,137 @@ def load(
         task.train.x.shape, task.train.y[:3]
         ```
     """
-    if name not in READERS:
-        near = difflib.get_close_matches(name, READERS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"load: unknown data set {name!r}.{hint} There are {', '.join(NAMES)}.")
+    # What does not depend on the data is looked at before any of it is read, or downloaded.
+    _choice("name", name, NAMES)
+    _choice("scaling", scaling, scalings.SCALINGS)
+    if labels is not None:
+        _choice("labels", labels, ("signs", "one-hot", "index"))
+    if not isinstance(label_noise, Real) or not 0 <= label_noise < 1:
+        raise ValueError(f"load: `label_noise` must be a fraction, at least 0 and below 1, got {label_noise!r}.")
+    try:
+        floating = jnp.issubdtype(dtype, jnp.floating)
+    except TypeError:
+        floating = False
+    if not floating:
+        raise ValueError(f"load: `dtype` must be a floating type such as 'float32', got {dtype!r}.")
+    seed = _whole("seed", seed, 0)
+    for argument, count in (
+        ("samples", samples),
+        ("validation_samples", validation_samples),
+        ("test_samples", test_samples),
+    ):
+        if count is not None:
+            _whole(argument, count, 1)
+
     raw = READERS[name]()
-    known = sorted(set(raw[1].tolist()))
-    chosen = known if classes is None else list(classes)
-    if len(set(chosen)) != len(chosen) or not set(chosen) <= set(known) or not chosen:
-        raise ValueError(f"load: `classes` must be different labels out of {known}, got {classes!r}.")
+    chosen = _classes(raw, classes)
     labels = labels or ("signs" if len(chosen) == 2 else "one-hot")
     if labels == "signs" and len(chosen) != 2:
         raise ValueError(f"load: `labels`='signs' needs two classes, got {len(chosen)}. Use 'one-hot' or 'index'.")
-    random = np.random.default_rng(seed)
-    train, test = (
-        _draw(_pick(raw, part, chosen), count, random, argument)
-        for part, count, argument in ((0, samples, "samples"), (2, test_samples, "test_samples"))
-    )
-    mean, spread = _moments(train[0], scaling)
+    if label_noise and len(chosen) < 2:
+        raise ValueError("load: `label_noise` needs a second class to change labels to; `classes` has one.")
 
-    def finish(part: tuple[np.ndarray, np.ndarray]) -> Split:
-        x = ((part[0] - mean) / spread).astype(dtype)
-        x = x.reshape(len(x), -1) if flat else (x if x.ndim == 4 else x[..., None])
-        return Split(x, _code(part[1], labels, len(chosen)).astype(dtype if labels != "index" else np.int32))
+    random = np.random.default_rng(seed)
+    train, validation = _draw(_pick(raw.x, raw.y, chosen), samples, validation_samples, random)
+    test, _ = _draw(_pick(raw.x_test, raw.y_test, chosen), test_samples, None, random, "test_samples")
+    train = train[0], _noisy(train[1], label_noise, len(chosen), seed)
+    mean, spread = scalings.moments(train[0], scaling, raw.top)
+
+    def finish(part: Part) -> Split:
+        x = scalings.apply(part[0], mean, spread, dtype)
+        y = _code(part[1], labels, len(chosen)).astype(np.int32 if labels == "index" else dtype)
+        return Split(x.reshape(len(x), -1) if flat else x, y)
 
     recipe = {
         "data": name,
+        "source": raw.source,
+        "digest": raw.digest,
         "classes": chosen,
         "samples": len(train[0]),
+        "validation_samples": 0 if validation is None else len(validation[0]),
         "test_samples": len(test[0]),
         "labels": labels,
+        "label_noise": float(label_noise),
         "scaling": scaling,
-        "flat": flat,
+        "flat": bool(flat),
         "seed": seed,
-        "dtype": np.dtype(dtype).name,
+        "dtype": jnp.dtype(dtype).name,
     }
-    return Task(finish(train), finish(test), recipe)
+    return Task(finish(train), finish(test), recipe, None if validation is None else finish(validation))
 
 
-def _pick(raw: Raw, part: int, chosen: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """The samples of the chosen classes, relabelled by their position in the list."""
-    x, y = raw[part], raw[part + 1]
-    position = np.full(max(int(y.max()), *chosen) + 1, -1)
-    position[chosen] = np.arange(len(chosen))
-    kept = position[y] >= 0
-    return x[kept], position[y[kept]]
+def _choice(argument: str, value: Any, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        near = difflib.get_close_matches(str(value), allowed, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"load: `{argument}` must be one of {', '.join(allowed)}; got {value!r}.{hint}")
+
+
+def _whole(argument: str, value: Any, least: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"load: `{argument}` must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def _classes(raw: Raw, classes: Sequence[int] | None) -> list[int]:
+    """The labels to keep, each with samples to train and to test on."""
+    known = np.intersect1d(raw.y, raw.y_test).tolist()
+    if not known:
+        raise CorruptDataError(f"load: no class has both training and test samples in {raw.source}.")
+    if classes is None:
+        return known
+    try:
+        chosen = [operator.index(label) for label in classes]
+    except TypeError:
+        chosen = []
+    if not chosen or len(set(chosen)) != len(chosen) or not set(chosen) <= set(known):
+        raise ValueError(f"load: `classes` must be different labels out of {known}, got {classes!r}.")
+    return chosen
+
+
+def _pick(x: np.ndarray, y: np.ndarray, chosen: list[int]) -> Part:
+    """The samples of the chosen classes as `(height, width, channels)`, labelled by their position in the list."""
+    kept = np.isin(y, chosen)
+    position = np.searchsorted(chosen, y[kept], sorter=(order := np.argsort(chosen)))
+    return (x if x.ndim == 4 else x[..., None])[kept], order[position]
 
 
 def _draw(
-    part: tuple[np.ndarray, np.ndarray], count: int | None, random: np.random.Generator, argument: str
-) -> tuple[np.ndarray, np.ndarray]:
+    part: Part, count: int | None, held_out: int | None, random: np.random.Generator, argument: str = "samples"
+) -> tuple[Part, Part | None]:
+    """So many samples in random order, and so many others; all, in their own order, if nothing is asked for."""
     x, y = part
-    if count is None:
-        return x, y
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 1 <= count <= len(x):
-        raise ValueError(f"load: `{argument}` must be between 1 and the {len(x)} there are, got {count!r}.")
-    order = random.permutation(len(x))[:count]
-    return x[order], y[order]
+    if count is not None and count > len(x):
+        raise ValueError(f"load: `{argument}` must be between 1 and the {len(x)} there are, got {count}.")
+    if count is None and held_out is None:
+        return part, None
+    order = random.permutation(len(x))
+    if held_out is None:
+        return (x[order[:count]], y[order[:count]]), None
+    most = len(x) - (1 if count is None else count)
+    if held_out > most:
+        raise ValueError(
+            f"load: `validation_samples` can be at most {most} of the {len(x)} there are, since "
+            f"{'one' if count is None else count} must be left to train on; got {held_out}."
+        )
+    count = len(x) - held_out if count is None else count
+    first, second = order[:count], order[count : count + held_out]
+    return (x[first], y[first]), (x[second], y[second])
 
 
-def _moments(x: np.ndarray, scaling: str) -> tuple[Any, Any]:
-    if scaling == "none":
-        return 0.0, 1.0
-    if scaling == "global":
-        return x.mean(), x.std() or 1.0
-    if scaling == "feature":
-        spread = x.std(axis=0)
-        return x.mean(axis=0), np.where(spread > 0, spread, 1.0)
-    raise ValueError(f"load: `scaling` must be 'feature', 'global' or 'none', got {scaling!r}.")
+def _noisy(index: np.ndarray, fraction: float, count: int, seed: int) -> np.ndarray:
+    """Changes the class of a fraction of the samples to another one."""
+    changed = round(fraction * len(index))
+    if not changed:
+        return index
+    random = np.random.default_rng([seed, 1])  # apart from the draw: noise does not change which samples there are
+    which = random.choice(len(index), changed, replace=False)
+    index = index.copy()
+    index[which] = (index[which] + random.integers(1, count, changed)) % count
+    return index
 
 
 def _code(index: np.ndarray, labels: str, count: int) -> np.ndarray:
     if labels == "index":
         return index
-    if labels == "one-hot":
-        return np.eye(count)[index]
-    if labels == "signs":
-        return 1.0 - 2.0 * index
-    raise ValueError(f"load: `labels` must be 'signs', 'one-hot' or 'index', got {labels!r}.")
+    return np.eye(count)[index] if labels == "one-hot" else 1.0 - 2.0 * index

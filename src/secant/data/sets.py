@@ -1,21 +1,49 @@
-"""Real data sets, read from files."""
+"""Real data sets as arrays: bundled, from the user's files, or downloaded."""
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
-Raw = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Training inputs and labels, test inputs and labels: inputs in [0, 1], labels whole numbers."""
+from secant.data.download import download
+from secant.data.errors import CorruptDataError, MissingDataError
+from secant.data.formats import IMAGES, Arrays
+from secant.data.sources import SOURCES
+
+# Spectrograms: how much of a recording is kept, and the windows it is cut into, by the places of their samples.
+_LENGTH, _SIZE = 6400, 400
+_PLACES = np.linspace(0, _LENGTH - _SIZE, 32).astype(int)[:, None] + np.arange(_SIZE)
+_WINDOW = np.hanning(_SIZE)
 
 
-class MissingDataError(FileNotFoundError):
-    """A data set that is not on this machine."""
+class Raw(NamedTuple):
+    """A data set as it lies on disk.
+
+    Attributes:
+        x: training inputs, shape `(samples, height, width)` or `(samples, height, width, channels)`.
+        y: training labels, whole numbers.
+        x_test: test inputs.
+        y_test: test labels.
+        top: the value that stands for 1; inputs lie between 0 and it.
+        source: where it came from.
+        digest: of the arrays it was read from.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+    y_test: np.ndarray
+    top: float
+    source: str
+    digest: str
 
 
 def digits() -> Raw:
@@ -23,65 +51,131 @@ def digits() -> Raw:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    images, labels = bunch.images / 16.0, bunch.target
-    return images[:1500], labels[:1500], images[1500:], labels[1500:]
+    x, y = bunch.images, bunch.target
+    return Raw(x[:1500], y[:1500], x[1500:], y[1500:], 16.0, "bundled:scikit-learn", _digest({"x": x, "y": y}))
 
 
-def images(file: str) -> Callable[[], Raw]:
-    """Reads a set of 8-bit images from `file` in the data directory."""
+def images(name: str) -> Raw:
+    """A set of images with values from 0 to 255."""
+    path, source = _locate(name)
+    arrays = _read(path, IMAGES)
+    for part in ("train", "test"):
+        name, pixels = f"x_{part}", arrays[f"x_{part}"]
+        _require(path, name, pixels.ndim in (3, 4) and pixels.size, "images, one a row", pixels)
+        _require(path, name, pixels.shape[1:] == arrays["x_train"].shape[1:], "images as large as x_train's", pixels)
+        _require(path, name, pixels.min() >= 0 and pixels.max() <= 255, "values from 0 to 255", pixels)
+        _require_labels(path, f"y_{part}", arrays, len(pixels))
+    x, y, x_test, y_test = (arrays[array] for array in IMAGES)
+    return Raw(x, y.astype(int), x_test, y_test.astype(int), 255.0, source, _digest(arrays))
 
-    def read() -> Raw:
-        with _open(file) as arrays:
-            x, y, x_test, y_test = (arrays[name] for name in ("x_train", "y_train", "x_test", "y_test"))
-        return x / 255.0, y.astype(int), x_test / 255.0, y_test.astype(int)
 
-    return read
-
-
-def spoken_digits() -> Raw:
+def spoken_digits(name: str) -> Raw:
     r"""Spoken digits as log-spectrograms of 32 times by 64 frequencies; takes 0 to 4 of each speaker are for testing.
 
     A take is centred in (or cut to) 6,400 samples at 8 kHz, in 32 windows of 400 samples, Hann-weighted and 200
-    apart at the middle; each window gives $\log(1 + |\hat s_f|)$ at its lowest 64 frequencies, scaled to [0, 1].
+    apart at the middle; each window gives $\log(1 + |\hat s_f|)$ at its lowest 64 frequencies.
     """
-    with _open("fsdd.npz") as arrays:
-        waveform, offset, label, take = (arrays[name] for name in ("waveform", "offset", "label", "take"))
+    path, source = _locate(name)
+    arrays = _read(path, ("waveform", "offset", "label", "take"))
+    waveform, offset, label, take = arrays.values()
+    _require(path, "waveform", waveform.ndim == 1 and waveform.size, "takes, end to end", waveform)
+    bounds = offset.ndim == 1 and len(offset) > 1 and offset[0] == 0 and offset[-1] == len(waveform)
+    rising = bounds and (np.diff(offset) > 0).all()
+    _require(path, "offset", rising, f"whole numbers that rise from 0 to {len(waveform)}", offset)
+    for array in ("label", "take"):
+        _require_labels(path, array, arrays, len(offset) - 1)
     spectra = np.stack([_spectrogram(waveform[a:b]) for a, b in itertools.pairwise(offset)])
-    spectra /= spectra.max()
-    test = take < 5
-    return spectra[~test], label[~test].astype(int), spectra[test], label[test].astype(int)
+    test, label = take < 5, label.astype(int)
+    return Raw(
+        spectra[~test], label[~test], spectra[test], label[test], float(spectra.max()) or 1.0, source, _digest(arrays)
+    )
 
 
 READERS: dict[str, Callable[[], Raw]] = {
     "digits": digits,
-    "cifar10": images("cifar10_5k.npz"),
-    "mnist": images("mnist.npz"),
-    "fashion-mnist": images("fashion_mnist_12k.npz"),
-    "usps": images("usps.npz"),
-    "spoken-digits": spoken_digits,
+    "cifar10": lambda: images("cifar10"),
+    "mnist": lambda: images("mnist"),
+    "fashion-mnist": lambda: images("fashion-mnist"),
+    "usps": lambda: images("usps"),
+    "svhn": lambda: images("svhn"),
+    "spoken-digits": lambda: spoken_digits("spoken-digits"),
 }
 
 
-def _spectrogram(wave: np.ndarray, length: int = 6400, windows: int = 32, size: int = 400) -> np.ndarray:
-    wave = wave.astype(float) / 2**15
-    extra = len(wave) - length
-    wave = wave[extra // 2 : extra // 2 + length] if extra > 0 else np.pad(wave, (-extra // 2, -extra - -extra // 2))
-    starts = np.linspace(0, length - size, windows).astype(int)
-    frames = np.stack([wave[start : start + size] for start in starts]) * np.hanning(size)
-    return np.log1p(np.abs(np.fft.rfft(frames, axis=1))[:, :64])
+def fetch(name: str) -> Path:
+    """Makes sure that a data set is on this machine, for instance before it goes offline.
+
+    Args:
+        name: one of `secant.data.NAMES`, except `digits`, which comes with scikit-learn.
+
+    Returns:
+        The `.npz` file that holds it: in `$SECANT_DATA` if it is there, else downloaded.
+    """
+    if name not in SOURCES:
+        raise ValueError(f"fetch: {name!r} has no file. There are {', '.join(SOURCES)}.")
+    return _locate(name)[0]
 
 
-def _open(file: str) -> np.lib.npyio.NpzFile:
-    directory = os.environ.get("SECANT_DATA")
-    if not directory:
-        raise MissingDataError(
-            f"data: {file} is needed, and SECANT_DATA is not set. Set it to the directory that holds the file, "
-            "or use 'digits', which needs none."
-        )
-    path = Path(directory).expanduser() / file
-    if not path.exists():
-        raise MissingDataError(f"data: {path} does not exist. Put the file there, or set SECANT_DATA to where it is.")
+def _locate(name: str) -> tuple[Path, str]:
+    """The file of a data set, and in words where it came from."""
+    source = SOURCES[name]
+    if given := os.environ.get("SECANT_DATA"):
+        directory = Path(given).expanduser()
+        if not directory.is_dir():
+            raise MissingDataError(
+                f"data: SECANT_DATA names {directory}, which is not a directory. Correct or unset it."
+            )
+        for file in filter(None, (source.file, source.part)):
+            if (directory / file).exists():
+                return directory / file, f"file:{file}"
+    return download(source), f"download:{source.homes[0]}"
+
+
+def _read(path: Path, names: tuple[str, ...]) -> Arrays:
+    """Some arrays of a file: numbers, all of them finite."""
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise MissingDataError(f"data: {path} cannot be read ({error}). Fetch the file again.") from error
+        with path.open("rb") as content:
+            file = np.load(content, allow_pickle=False)
+            if not isinstance(file, np.lib.npyio.NpzFile):
+                raise ValueError("it is a single array")
+            if missing := [name for name in names if name not in file]:
+                raise ValueError(f"it has no {' and no '.join(missing)}")
+            arrays = {name: file[name] for name in names}
+    except (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise CorruptDataError(f"data: {path} cannot be read ({error}). Delete it, and fetch it again.") from error
+    for name, array in arrays.items():
+        _require(path, name, array.dtype.kind in "iuf", "numbers", array)
+        if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
+            count, place = int((~finite).sum()), tuple(map(int, np.argwhere(~finite)[0]))
+            raise CorruptDataError(f"data: {name} in {path} has {count} values that are not finite, first at {place}.")
+    return arrays
+
+
+def _require(path: Path, name: str, holds: object, what: str, array: np.ndarray) -> None:
+    if not holds:
+        between = f", from {array.min()} to {array.max()}" if array.size and array.dtype.kind in "iuf" else ""
+        raise CorruptDataError(
+            f"data: {name} in {path} must hold {what}; it has shape {array.shape} and type {array.dtype}{between}."
+        )
+
+
+def _require_labels(path: Path, name: str, arrays: Arrays, count: int) -> None:
+    array = arrays[name]
+    sound = array.dtype.kind in "iu" and array.shape == (count,) and array.min() >= 0
+    _require(path, name, sound, f"{count} whole numbers, none negative", array)
+
+
+def _digest(arrays: Arrays) -> str:
+    """Tells data sets apart that bear the same name."""
+    digest = hashlib.blake2b(digest_size=8)
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def _spectrogram(wave: np.ndarray) -> np.ndarray:
+    extra = len(wave) - _LENGTH
+    wave = wave[extra // 2 : extra // 2 + _LENGTH] if extra > 0 else np.pad(wave, (-extra // 2, -extra - -extra // 2))
+    frames = wave[_PLACES] / 2**15 * _WINDOW
+    return np.log1p(np.abs(np.fft.rfft(frames, axis=1)[:, :64]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +76,14 @@ TARGETS = {
 
 
 def regression(
-    target: str, key: PRNGKeyArray, *, samples: int, test_samples: int, dim: int = 100, noise: float = 0.1
+    target: str,
+    key: PRNGKeyArray,
+    *,
+    samples: int,
+    test_samples: int,
+    validation_samples: int = 0,
+    dim: int = 100,
+    noise: float = 0.1,
 ) -> Task:
     r"""Gaussian inputs and noisy values of a target, $y = f^*(x) + \epsilon$, $\epsilon \sim N(0, \text{noise}^2)$.
 
@@ -84,6 +92,7 @@ def regression(
         key: randomness.
         samples: how many training samples.
         test_samples: how many test samples; they carry noise too.
+        validation_samples: how many samples for validation, with noise as well.
         dim: input dimension $d$.
         noise: standard deviation of the noise.
 
@@ -99,23 +108,127 @@ def regression(
     if target not in TARGETS:
         raise ValueError(f"regression: unknown target {target!r}. There are {', '.join(TARGETS)}.")
     chosen = TARGETS[target]
+    samples = _whole("regression", "samples", samples, 1)
+    test_samples = _whole("regression", "test_samples", test_samples, 1)
+    validation_samples = _whole("regression", "validation_samples", validation_samples, 0)
     if dim < chosen.least_dim:
         raise ValueError(f"regression: {target!r} needs `dim` of at least {chosen.least_dim}, got {dim}.")
-    if samples < 1 or test_samples < 1:
-        raise ValueError(f"regression: needs at least one sample of each, got {samples} and {test_samples}.")
-    splits: list[Split] = []
-    for part, count in zip(jax.random.split(key), (samples, test_samples), strict=True):
-        of_x, of_noise = jax.random.split(part)
+    if not (noise >= 0 and np.isfinite(noise)):
+        raise ValueError(f"regression: `noise` must be a standard deviation of at least 0, got {noise!r}.")
+
+    def draw(key: PRNGKeyArray, count: int) -> Split:
+        of_x, of_noise = jax.random.split(key)
         x = jax.random.normal(of_x, (count, dim))
         y = jax.vmap(chosen.function)(x) + noise * jax.random.normal(of_noise, (count,))
-        splits.append(Split(np.asarray(x), np.asarray(y)))
-    recipe = {"data": target, "samples": samples, "test_samples": test_samples, "dim": dim, "noise": noise}
-    return Task(splits[0], splits[1], recipe)
+        return Split(np.asarray(x), np.asarray(y))
+
+    of_train, of_test = jax.random.split(key)
+    recipe = {
+        "data": target,
+        "samples": samples,
+        "validation_samples": validation_samples,
+        "test_samples": test_samples,
+        "dim": dim,
+        "noise": noise,
+        "key": np.asarray(jax.random.key_data(key)).tolist(),
+    }
+    validation = draw(jax.random.fold_in(key, 2), validation_samples) if validation_samples else None
+    return Task(draw(of_train, samples), draw(of_test, test_samples), recipe, validation)
 
 
 def two_clusters(key: PRNGKeyArray, *, samples: int = 128, centre: float = 2.0) -> Split:
     r"""Scalars $x \sim N(\pm c, 1)$ with labels $\pm 1$, half of each, as a column of inputs."""
-    if samples < 2 or samples % 2:
-        raise ValueError(f"two_clusters: `samples` must be even and at least 2, got {samples}.")
+    samples = _whole("two_clusters", "samples", samples, 2)
+    if samples % 2:
+        raise ValueError(f"two_clusters: `samples` must be even, to have as many of each sign; got {samples}.")
     y = jnp.repeat(jnp.array([1.0, -1.0]), samples // 2)
     return Split(np.asarray(centre * y + jax.random.normal(key, (samples,)))[:, None], np.asarray(y))
+
+
+def sphere(key: PRNGKeyArray, *, samples: int = 100, dim: int = 100, scale: float = 2.0, which: int = 0) -> Split:
+    r"""Uniform points on the unit sphere with target 1; one of them longer, in input and target alike.
+
+    $x_i$ uniform on $S^{d-1}$ and $y_i = 1$, but $x_* = s\,x$ and $y_* = s$ for one sample. A model that is homogeneous
+    in its input fits that one as it fits the others, but sees its tangent kernel $s^2$ times as large: the critical
+    step size of a batch of it alone is $1/s^2$ of theirs.
+
+    Args:
+        key: randomness.
+        samples: how many points.
+        dim: input dimension $d$.
+        scale: $s$; with 1 all points are alike.
+        which: the place of the longer one.
+
+    Example:
+        ```python
+        import jax
+        import numpy as np
+        import secant as sc
+
+        x, y = sc.data.sphere(jax.random.key(0), samples=5, dim=3)
+        np.linalg.norm(x, axis=1), y  # both are 2, 1, 1, 1, 1
+        ```
+    """
+    samples, dim = _whole("sphere", "samples", samples, 1), _whole("sphere", "dim", dim, 1)
+    if not 0 <= _whole("sphere", "which", which, 0) < samples:
+        raise ValueError(f"sphere: `which` must be one of the {samples} samples, counted from 0; got {which}.")
+    if not (scale > 0 and np.isfinite(scale)):
+        raise ValueError(f"sphere: `scale` must be a positive number, got {scale!r}.")
+    x = jax.random.normal(key, (samples, dim))
+    length = jnp.ones(samples).at[which].set(scale)
+    return Split(np.asarray(x * (length / jnp.linalg.norm(x, axis=1))[:, None]), np.asarray(length))
+
+
+def single_sample(key: PRNGKeyArray, *, dim: int = 100, y: float = 0.0) -> Split:
+    r"""One Gaussian input, $x \sim N(0, I_d)$, with a target of your choice: shapes `(1, dim)` and `(1,)`."""
+    x = jax.random.normal(key, (1, _whole("single_sample", "dim", dim, 1)))
+    return Split(np.asarray(x), np.full(1, y, x.dtype))
+
+
+class QuadraticSample(NamedTuple):
+    r"""Data for a model quadratic in its parameters, $g_i = w^\top\phi_i + \frac{\gamma}{2} w^\top\Sigma_i w$.
+
+    Attributes:
+        features: $\phi_i$, one row a sample.
+        second: $\Sigma_i$, symmetric.
+        y: targets.
+    """
+
+    features: Float[Array, "n p"]
+    second: Float[Array, "n p p"]
+    y: Float[Array, "n"]
+
+
+def quadratic_sample(key: PRNGKeyArray, *, dim: int = 100, y: float = 0.0) -> QuadraticSample:
+    r"""One sample for a general quadratic model, $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$.
+
+    $\phi = x/\lVert x\rVert$ with $x \sim N(0, I_d)$, and $\Sigma = \operatorname{diag}(\pm 1)$, each sign with
+    probability one half. So $\Sigma^2 = I$; and the tangent kernel is 1 at $\gamma = 0$, where the critical step size
+    for the loss $\frac12 (g - y)^2$ is 2.
+
+    Args:
+        key: randomness.
+        dim: $d$, here also the number of parameters.
+        y: target.
+
+    Example:
+        ```python
+        import jax
+        import secant as sc
+        from secant.theory.quadratic_model import quadratic_output
+
+        features, second, y = sc.data.quadratic_sample(jax.random.key(0))
+        w = jax.random.normal(jax.random.key(1), (100,))
+        quadratic_output(w, features, second, gamma=1e-3)  # shape (1,)
+        ```
+    """
+    of_x, of_signs = jax.random.split(key)
+    x, target = single_sample(of_x, dim=dim, y=y)
+    signs = jax.random.rademacher(of_signs, (dim,), x.dtype)
+    return QuadraticSample(jnp.asarray(x / np.linalg.norm(x)), jnp.diag(signs)[None], jnp.asarray(target))
+
+
+def _whole(function: str, argument: str, value: Any, least: int) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
+        raise ValueError(f"{function}: `{argument}` must be a whole number of at least {least}, got {value!r}.")
+    return int(value)

@@ -32,8 +32,26 @@ class Task:
         train: what the model sees.
         test: what it is judged by.
         recipe: every choice that made them, as plain values, to be kept with the run.
+        validation: held-out samples by which to choose among models, where they were asked for.
     """
 
     train: Split
     test: Split
     recipe: dict[str, Any] = field(default_factory=dict)
+    validation: Split | None = None
+
+    def attributes(self) -> dict[str, str | int | float | list[int]]:
+        """The recipe as attributes of a dataset: flat, each name beginning with `data`, of types that any file keeps.
+
+        Example:
+            ```python
+            import secant as sc
+
+            task = sc.data.load("digits", classes=(0, 1), samples=100)
+            halving = sc.Map(init=lambda x: x, step=lambda x: x / 2)
+            run = sc.simulate(halving, 1.0, steps=10).dataset.assign_attrs(task.attributes())
+            run.attrs["data"], run.attrs["data_samples"]  # ('digits', 100)
+            ```
+        """
+        named = {name if name == "data" else f"data_{name}": value for name, value in self.recipe.items()}
+        return {name: int(value) if isinstance(value, bool) else value for name, value in named.items()}
