@@ -1,0 +1,67 @@
+"""Networks: layers, combinators, parametrisations, architectures and general graphs."""
+
+from secant.nets import graphs
+from secant.nets.activations import ACTIVATIONS
+from secant.nets.architectures import (
+    cnn,
+    deep_linear,
+    densenet,
+    mlp,
+    myrtle5,
+    resnet,
+    two_layer,
+    vit,
+    vit4,
+    wide_resnet,
+)
+from secant.nets.combinators import concat, residual, serial
+from secant.nets.graph import Graph
+from secant.nets.images import average_pool, conv, global_average_pool, patches
+from secant.nets.layers import activation, dense, flatten, identity, layer_norm, scalar
+from secant.nets.network import Network, count_parameters
+from secant.nets.neurons import dag, edge_weights, with_edge_weights
+from secant.nets.parametrization import Draw, Parametrization
+from secant.nets.recursion import pre_activation_hessian
+from secant.nets.sites import Site, observe
+from secant.nets.tokens import attention, positions
+
+__all__ = [
+    "ACTIVATIONS",
+    "Draw",
+    "Graph",
+    "Network",
+    "Parametrization",
+    "Site",
+    "activation",
+    "attention",
+    "average_pool",
+    "cnn",
+    "concat",
+    "conv",
+    "count_parameters",
+    "dag",
+    "deep_linear",
+    "dense",
+    "densenet",
+    "edge_weights",
+    "flatten",
+    "global_average_pool",
+    "graphs",
+    "identity",
+    "layer_norm",
+    "mlp",
+    "myrtle5",
+    "observe",
+    "patches",
+    "positions",
+    "pre_activation_hessian",
+    "residual",
+    "resnet",
+    "scalar",
+    "serial",
+    "two_layer",
+    "vit",
+    "vit4",
+    "wide_resnet",
+    "with_edge_weights",
+]

@@ -1,0 +1,94 @@
+"""Combinators: networks made of networks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from secant.nets.layers import identity
+from secant.nets.network import Network, Params, Shape, keys_of
+
+
+def _check(name: str, parts: tuple[Network, ...]) -> None:
+    if not parts:
+        raise ValueError(f"{name}: takes at least one network, got none.")
+    for index, part in enumerate(parts):
+        if not isinstance(part, Network):
+            raise TypeError(f"{name}: every part must be a Network, part {index} is {part!r}.")
+
+
+def serial(*parts: Network, name: str = "serial", **facts: Any) -> Network:
+    r"""One network after the other, $x \mapsto f_k(\cdots f_2(f_1(x)))$. `params` is a tuple with one entry a part.
+
+    Example:
+        ```python
+        from secant import nets
+
+        net = nets.serial(nets.flatten(), nets.dense(32), nets.activation("erf"), nets.dense(10, last=True))
+        print(net.output_shape((8, 4, 4, 3)))
+        ```
+        ```text
+        (8, 10)
+        ```
+    """
+    _check(name, parts)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        params = []
+        for part, one in zip(parts, keys_of(key, len(parts)), strict=True):
+            drawn, shape = part.new(one, shape, dtype)
+            params.append(drawn)
+        return tuple(params), shape
+
+    def run(params: Params, x: Array) -> Array:
+        if len(params) != len(parts):
+            raise ValueError(f"{name}: `params` has {len(params)} entries but the network has {len(parts)} parts.")
+        for part, own in zip(parts, params, strict=True):
+            x = part.run(own, x)
+        return x
+
+    return Network(new, run, name, parts, {"layer": "serial"} | facts, parts[0].axes)
+
+
+def residual(branch: Network, projection: Network | None = None, name: str = "residual") -> Network:
+    r"""A branch beside a shortcut, $x \mapsto P(x) + f(x)$, where $P$ is the identity unless given.
+
+    `params` is `(params of the branch, params of the projection)`.
+    """
+    parts = (branch, identity() if projection is None else projection)
+    _check(name, parts)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        keys = keys_of(key, 2)
+        first, out = branch.new(keys[0], shape, dtype)
+        second, skipped = parts[1].new(keys[1], shape, dtype)
+        if out != skipped:
+            raise ValueError(
+                f"{name}: the branch gives shape {out} but the shortcut gives {skipped}. "
+                "Pass a `projection` that gives the branch's shape."
+            )
+        return (first, second), out
+
+    def run(params: Params, x: Array) -> Array:
+        return parts[1].run(params[1], x) + branch.run(params[0], x)
+
+    return Network(new, run, name, parts, {"layer": "residual"}, branch.axes)
+
+
+def concat(*branches: Network, name: str = "concat") -> Network:
+    r"""Branches side by side, $x \mapsto [f_1(x), \dots, f_k(x)]$ over features. `params` has one entry a branch."""
+    _check(name, branches)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        drawn = [b.new(one, shape, dtype) for b, one in zip(branches, keys_of(key, len(branches)), strict=True)]
+        shapes = [out for _, out in drawn]
+        if len({out[:-1] for out in shapes}) > 1:
+            raise ValueError(f"{name}: the branches give shapes {shapes}, which differ in more than their features.")
+        return tuple(params for params, _ in drawn), (*shapes[0][:-1], sum(out[-1] for out in shapes))
+
+    def run(params: Params, x: Array) -> Array:
+        return jnp.concatenate([b.run(own, x) for b, own in zip(branches, params, strict=True)], axis=-1)
+
+    return Network(new, run, name, branches, {"layer": "concat"}, branches[0].axes)

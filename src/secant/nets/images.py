@@ -1,0 +1,146 @@
+"""Layers for samples with one or two spatial axes, channels last."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, PRNGKeyArray
+
+from secant.nets import sites
+from secant.nets.layers import at_least_one, fixed
+from secant.nets.network import FeatureMismatchError, Network, Params, Shape, keys_of
+from secant.nets.parametrization import Parametrization, parametrized
+
+
+def _spatial(name: str, window: int | tuple[int, ...]) -> tuple[int, ...]:
+    """A window as a tuple: a number stands for a square."""
+    window = (window, window) if isinstance(window, int) else tuple(window)
+    if len(window) not in (1, 2):
+        raise ValueError(f"{name}: `window` must have one or two lengths, got {window}.")
+    for size in window:
+        at_least_one(name, window=size)
+    return window
+
+
+def _fits(name: str, shape: Shape, window: tuple[int, ...]) -> None:
+    if len(shape) != len(window) + 1:
+        wanted = "(length, channels)" if len(window) == 1 else "(height, width, channels)"
+        raise ValueError(f"{name}: with window {window} one sample must have shape {wanted}, got {shape}.")
+
+
+def conv(
+    channels: int,
+    window: int | tuple[int, ...] = 3,
+    *,
+    strides: int = 1,
+    padding: str = "SAME",
+    parametrization: str | Parametrization = "ntk",
+    bias: bool = False,
+    last: bool = False,
+) -> Network:
+    r"""A convolution, $z_{p} = s \sum_{\delta} a_{p + \delta} W_\delta + s_b\, b$.
+
+    Every output has as many incoming edges as the window has places, times the channels of the input.
+
+    Args:
+        channels: how many outputs at every position.
+        window: lengths of the window: `(3,)` for samples of shape `(length, channels)`, `(3, 3)`, or `3` for short,
+            for samples of shape `(height, width, channels)`.
+        strides: distance between neighbouring positions.
+        padding: `SAME` pads with zeros so that no position is lost, `VALID` does not.
+        parametrization: as for [`dense`][secant.nets.dense].
+        bias: as for `dense`.
+        last: as for `dense`.
+
+    Returns:
+        A layer with `params = {"weight": (*window, in, out)}` and, with a bias, `"bias": (out,)`.
+    """
+    at_least_one("conv", channels=channels, strides=strides)
+    window, rule = _spatial("conv", window), parametrized(parametrization)
+    if padding not in ("SAME", "VALID"):
+        raise ValueError(f"conv: `padding` must be 'SAME' or 'VALID', got {padding!r}.")
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        _fits("conv", shape, window)
+        keys = keys_of(key, 2)
+        fan_in = math.prod(window) * shape[-1]
+        params = {"weight": rule.weight(fan_in, last=last).sample(keys[0], (*window, shape[-1], channels), dtype)}
+        if bias:
+            params["bias"] = rule.bias(fan_in).sample(keys[1], (channels,), dtype)
+        lost = (0,) * len(window) if padding == "SAME" else tuple(size - 1 for size in window)
+        places = tuple(-(-(size - less) // strides) for size, less in zip(shape, lost, strict=False))
+        if min(places) < 1:
+            raise ValueError(f"conv: window {window} does not fit into samples of shape {shape}. Use padding='SAME'.")
+        return params, (*places, channels)
+
+    def run(params: Params, x: Array) -> Array:
+        weight = params["weight"]
+        if x.shape[-1] != weight.shape[-2]:
+            raise FeatureMismatchError("conv", x.shape[-1], weight.shape[-2])
+        fan_in = math.prod(weight.shape[:-1])
+        z = sites.convolution(weight, x, rule.weight(fan_in, last=last).scale, strides=strides, padding=padding)
+        return sites.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
+
+    facts = {
+        "layer": "conv",
+        "channels": channels,
+        "window": window,
+        "strides": strides,
+        "padding": padding,
+        "parametrization": rule,
+        "bias": bias,
+        "last": last,
+    }
+    return Network(new, run, "conv", facts=facts, axes=len(window) + 1)
+
+
+def average_pool(window: int | tuple[int, ...] = 2, *, strides: int | None = None) -> Network:
+    """Means over windows, side by side unless `strides` says otherwise; what does not fill a window is left out."""
+    window = _spatial("average_pool", window)
+    steps = window if strides is None else (strides,) * len(window)
+    at_least_one("average_pool", strides=min(steps))
+
+    def out(shape: Shape) -> Shape:
+        _fits("average_pool", shape, window)
+        places = tuple((size - w) // s + 1 for size, w, s in zip(shape, window, steps, strict=False))
+        if min(places) < 1:
+            raise ValueError(f"average_pool: window {window} does not fit into samples of shape {shape}.")
+        return (*places, shape[-1])
+
+    def pool(x: Array) -> Array:
+        # A plain number: JAX knows the derivative of a sum over windows only if it can see that it starts at zero.
+        sums = lax.reduce_window(x, np.zeros((), x.dtype), lax.add, (1, *window, 1), (1, *steps, 1), "VALID")
+        return sums / math.prod(window)
+
+    return fixed("average_pool", pool, out, len(window) + 1, window=window, strides=steps)
+
+
+def global_average_pool() -> Network:
+    """The mean over all positions: everything between the samples and the features."""
+
+    def pool(x: Array) -> Array:
+        return jnp.mean(x, axis=tuple(range(1, x.ndim - 1)))
+
+    return fixed("global_average_pool", pool, lambda shape: shape[-1:])
+
+
+def patches(size: int = 4) -> Network:
+    """Cuts images into square patches, each a vector: `(height, width, channels)` to `(tokens, size² channels)`."""
+    at_least_one("patches", size=size)
+
+    def out(shape: Shape) -> Shape:
+        _fits("patches", shape, (size, size))
+        if shape[0] % size or shape[1] % size:
+            raise ValueError(f"patches: images of {shape[0]} by {shape[1]} cannot be cut into patches of size {size}.")
+        return (shape[0] // size * (shape[1] // size), size * size * shape[2])
+
+    def cut(x: Array) -> Array:
+        n, tokens = len(x), out(x.shape[1:])
+        rows = x.reshape(n, x.shape[1] // size, size, x.shape[2] // size, size, x.shape[3])
+        return jnp.swapaxes(rows, 2, 3).reshape(n, *tokens)
+
+    return fixed("patches", cut, out, 3, size=size)

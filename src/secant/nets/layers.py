@@ -1,0 +1,136 @@
+"""Layers, each a Network of its own. Those of image and token networks are in `images` and `tokens`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from secant.nets import sites
+from secant.nets.activations import Function, activate, named
+from secant.nets.network import FeatureMismatchError, Network, Params, Shape, keys_of
+from secant.nets.parametrization import Parametrization, parametrized
+
+
+def fixed(name: str, function: Any, out: Any, axes: int | None = None, /, **facts: Any) -> Network:
+    """A layer without parameters; `out` is the shape of one output, given that of one sample."""
+    return Network(
+        lambda key, shape, dtype: ((), out(shape)),
+        lambda params, x: function(x),
+        name,
+        facts={"layer": name} | facts,
+        axes=axes,
+    )
+
+
+def at_least_one(name: str, **options: int) -> None:
+    """Refuses sizes that are not whole numbers of at least 1."""
+    for option, value in options.items():
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}: `{option}` must be a whole number of at least 1, got {value!r}.")
+
+
+def identity() -> Network:
+    r"""$x \mapsto x$."""
+    return fixed("identity", lambda x: x, lambda shape: shape)
+
+
+def activation(function: str | Function) -> Network:
+    r"""$z \mapsto \sigma(z)$, entry by entry; by name (in [`ACTIVATIONS`][secant.nets.ACTIVATIONS]) or any function."""
+    name, sigma = named(function)
+    return fixed("activation", lambda z: activate(sigma, z), lambda shape: shape, activation=name, function=sigma)
+
+
+def flatten() -> Network:
+    """One vector a sample."""
+    return fixed("flatten", lambda x: x.reshape(len(x), -1), lambda shape: (math.prod(shape),))
+
+
+def scalar() -> Network:
+    """Drops the feature axis of a network with a single output, so that a batch gives shape `(samples,)`."""
+
+    def out(shape: Shape) -> Shape:
+        if shape != (1,):
+            raise ValueError(f"scalar: takes one output a sample, shape (samples, 1), got (samples, {shape}).")
+        return ()
+
+    return fixed("scalar", lambda x: x[..., 0], out)
+
+
+def dense(
+    features: int, *, parametrization: str | Parametrization = "ntk", bias: bool = False, last: bool = False
+) -> Network:
+    r"""A dense layer, $z = s\, a W + s_b\, b$, on the last axis.
+
+    Args:
+        features: how many outputs.
+        parametrization: sets how $W$ and $b$ are drawn and the scales $s$ and $s_b$; see
+            [`Parametrization`][secant.nets.Parametrization].
+        bias: whether there is a $b$.
+        last: whether this layer gives the outputs of the network, which some parametrisations scale differently.
+
+    Returns:
+        A layer with `params = {"weight": (in, out)}` and, with a bias, `"bias": (out,)`.
+    """
+    at_least_one("dense", features=features)
+    rule = parametrized(parametrization)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        keys = keys_of(key, 2)
+        fan_in = shape[-1]
+        params = {"weight": rule.weight(fan_in, last=last).sample(keys[0], (fan_in, features), dtype)}
+        if bias:
+            params["bias"] = rule.bias(fan_in).sample(keys[1], (features,), dtype)
+        return params, (*shape[:-1], features)
+
+    def run(params: Params, x: Array) -> Array:
+        weight = params["weight"]
+        fan_in = weight.shape[0]
+        if x.shape[-1] != fan_in:
+            raise FeatureMismatchError("dense", x.shape[-1], fan_in)
+        z = sites.linear(weight, x, rule.weight(fan_in, last=last).scale)
+        return sites.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
+
+    facts = {"layer": "dense", "features": features, "parametrization": rule, "bias": bias, "last": last}
+    return Network(new, run, "dense", facts=facts)
+
+
+def layer_norm(
+    *, over: Literal["features", "sample"] = "features", gain: bool = True, shift: bool = True, epsilon: float = 1e-6
+) -> Network:
+    r"""Makes every sample's entries have mean 0 and variance 1, $z = g \circ (x - \mu) / \sqrt{v + \epsilon} + b$.
+
+    Args:
+        over: `features` takes mean $\mu$ and variance $v$ over the last axis, at every position alone; `sample` takes
+            them over everything but the samples.
+        gain: whether there is a trained $g$, one number a feature, starting at 1.
+        shift: whether there is a trained $b$, one number a feature, starting at 0.
+        epsilon: added to the variance.
+    """
+    if over not in ("features", "sample"):
+        raise ValueError(f"layer_norm: `over` must be 'features' or 'sample', got {over!r}.")
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        params = {}
+        if gain:
+            params["gain"] = jnp.ones(shape[-1:], dtype)
+        if shift:
+            params["shift"] = jnp.zeros(shape[-1:], dtype)
+        return params or (), shape
+
+    def run(params: Params, x: Array) -> Array:
+        axes = -1 if over == "features" else tuple(range(1, x.ndim))
+        centred = x - jnp.mean(x, axes, keepdims=True)
+        z = centred * jax.lax.rsqrt(jnp.mean(centred**2, axes, keepdims=True) + epsilon)
+        for name, use in (("gain", sites.stretch), ("shift", sites.shift)):
+            if name in params:
+                if params[name].shape != x.shape[-1:]:
+                    raise FeatureMismatchError("layer_norm", x.shape[-1], len(params[name]))
+                z = use(params[name], z)
+        return z
+
+    facts = {"layer": "layer_norm", "over": over, "gain": gain, "shift": shift, "epsilon": epsilon}
+    return Network(new, run, "layer_norm", facts=facts)

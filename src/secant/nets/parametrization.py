@@ -1,0 +1,141 @@
+"""Parametrisations: how a weight is drawn, and what fixed number multiplies its product."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import jax
+from jaxtyping import Array, PRNGKeyArray
+
+NAMES = ("ntk", "standard", "pytorch", "mean-field", "near-zero")
+"""The parametrisations, by name."""
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _cut(drawn: Array, spread: Any, shape: tuple[int, ...]) -> Array:
+    return (spread * drawn[: math.prod(shape)]).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Draw:
+    r"""How a parameter starts and what multiplies it: $z = s \sum_i a_i w_i$ with independent $w_i$.
+
+    Attributes:
+        law: `normal`, or `uniform` between plus and minus `spread`, or `sign`: one of the two, each half the time.
+        spread: see `law`; for `normal` the standard deviation.
+        scale: $s$, which is not trained.
+    """
+
+    law: Literal["normal", "uniform", "sign"]
+    spread: float
+    scale: float = 1.0
+
+    @property
+    def variance(self) -> float:
+        r"""$s^2 \operatorname{Var}(w)$."""
+        return self.scale**2 * self.spread**2 / (3 if self.law == "uniform" else 1)
+
+    def sample(self, key: PRNGKeyArray, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Draws the parameter: the numbers that `jax.random` draws for this key and shape."""
+        size = math.prod(shape)
+        if not isinstance(key, jax.core.Tracer):
+            # A generator is compiled anew for every size, which takes longer than to draw and evaluate most networks.
+            # So it draws a few sizes only, of which the first numbers are the ones that are wanted.
+            exponent = max(8, (size - 1).bit_length())
+            size = 1 << (exponent + exponent % 2 if exponent < 16 else exponent)
+        if self.law == "normal":
+            drawn = jax.random.normal(key, (size,), dtype)
+        elif self.law == "uniform":
+            drawn = jax.random.uniform(key, (size,), dtype, -1, 1)
+        else:
+            drawn = jax.random.rademacher(key, (size,), dtype)
+        return _cut(drawn, self.spread, shape)
+
+
+@dataclass(frozen=True)
+class Parametrization:
+    r"""How weights and biases are drawn and scaled in $z = s\, a^\top w + s_b\, b$, for $m$ incoming edges.
+
+    | name | $w$ | $s$ | $b$ | $s_b$ |
+    |---|---|---|---|---|
+    | `ntk` | $N(0, 1)$ | $g/\sqrt m$ | $N(0, 1)$ | $g_b$ |
+    | `standard` | $N(0, g^2/m)$ | $1$ | $N(0, g_b^2)$ | $1$ |
+    | `pytorch` | $U(\pm 1/\sqrt m)$ | $1$ | $U(\pm 1/\sqrt m)$ | $1$ |
+    | `mean-field` | $N(0, 1)$ | $g/\sqrt m$; last layer $g/m$ | $N(0, 1)$ | $g_b$ |
+    | `near-zero` | $N(0, \epsilon^2)$ | $1$ | $N(0, \epsilon^2)$ | $1$ |
+
+    The first two give the same function at the start but train differently: in `ntk` a step of gradient descent moves a
+    weight's product $m$ times less, so that one step size suits all widths.
+
+    Attributes:
+        name: one of the above.
+        gain: $g$; $\sqrt2$ keeps the size of signals through ReLU layers.
+        bias_gain: $g_b$.
+        spread: $\epsilon$ of `near-zero`.
+        output_signs: the weights of the last layer start at plus or minus their standard deviation, each with
+            probability one half, instead of as above.
+
+    Example:
+        ```python
+        import secant as sc
+
+        critical = sc.nets.Parametrization("standard", gain=2**0.5)
+        net = sc.nets.mlp([128, 128], activation="relu", parametrization=critical)
+        ```
+    """
+
+    name: str = "ntk"
+    gain: float = 1.0
+    bias_gain: float = 1.0
+    spread: float = 0.01
+    output_signs: bool = False
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            close = difflib.get_close_matches(str(self.name), NAMES, n=1)
+            hint = f"Did you mean {close[0]!r}?" if close else f"Known parametrisations: {', '.join(NAMES)}."
+            raise ValueError(f"unknown parametrization {self.name!r}. {hint}")
+        for option in ("gain", "spread"):
+            value = getattr(self, option)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"Parametrization: `{option}` must be a positive number, got {value}.")
+        if not (math.isfinite(self.bias_gain) and self.bias_gain >= 0):
+            raise ValueError(f"Parametrization: `bias_gain` must be a number of at least 0, got {self.bias_gain}.")
+        if self.name in ("pytorch", "near-zero") and (self.gain, self.bias_gain) != (1.0, 1.0):
+            raise ValueError(
+                f"Parametrization: {self.name!r} has no gain, got gain={self.gain} and bias_gain={self.bias_gain}. "
+                "Use 'ntk', 'standard' or 'mean-field'."
+            )
+
+    def weight(self, fan_in: int, *, last: bool = False) -> Draw:
+        """The draw of a weight with `fan_in` incoming edges; `last` for the layer that gives the outputs."""
+        root = math.sqrt(fan_in)
+        draw = {
+            "ntk": Draw("normal", 1.0, self.gain / root),
+            "standard": Draw("normal", self.gain / root),
+            "pytorch": Draw("uniform", 1 / root),
+            "mean-field": Draw("normal", 1.0, self.gain / (fan_in if last else root)),
+            "near-zero": Draw("normal", self.spread),
+        }[self.name]
+        if last and self.output_signs:
+            return Draw("sign", math.sqrt(draw.variance) / draw.scale, draw.scale)
+        return draw
+
+    def bias(self, fan_in: int) -> Draw:
+        """The draw of a bias beside a weight with `fan_in` incoming edges."""
+        return {
+            "ntk": Draw("normal", 1.0, self.bias_gain),
+            "standard": Draw("normal", self.bias_gain),
+            "pytorch": Draw("uniform", 1 / math.sqrt(fan_in)),
+            "mean-field": Draw("normal", 1.0, self.bias_gain),
+            "near-zero": Draw("normal", self.spread),
+        }[self.name]
+
+
+def parametrized(parametrization: str | Parametrization) -> Parametrization:
+    """A parametrisation by its name; a `Parametrization` is passed through."""
+    return parametrization if isinstance(parametrization, Parametrization) else Parametrization(parametrization)

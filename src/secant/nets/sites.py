@@ -1,0 +1,132 @@
+"""Sites: the places where a parameter meets the data.
+
+Every layer with parameters touches them through one of the functions below, and nowhere else. Normally each is just
+its formula. Under [`observe`][secant.nets.sites.observe] it also hands out what it was given, and takes a
+perturbation of its output: the two halves of every per-sample gradient, from which tangent kernels are built without
+the Jacobian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Float
+
+
+@dataclass(frozen=True)
+class Site:
+    r"""One use of one parameter.
+
+    Attributes:
+        weight: the parameter, as the network holds it.
+        kind: `linear` for $z_p = a_p^\top (S \circ W)$ at positions $p$ with a fixed scale $S$, or `elementwise` for
+            $z = S a \circ w$, where $w$ is broadcast over positions.
+        inputs: $a$, of shape `(samples, *positions, features)`; patches of the input for a convolution.
+        scale: $S$: a number, or for `linear` also a matrix of the shape of `weight` (zero where there is no edge).
+    """
+
+    weight: Array
+    kind: Literal["linear", "elementwise"]
+    inputs: Array
+    scale: Any
+
+
+@dataclass
+class _Tape:
+    taps: Mapping[int, Array]
+    sites: list[Site] = field(default_factory=list)
+    outputs: list[Array] = field(default_factory=list)
+
+
+_tape: ContextVar[_Tape | None] = ContextVar("tape", default=None)
+
+
+def observe(
+    run: Callable[[], Any], taps: Sequence[Array] | Mapping[int, Array] | None = None
+) -> tuple[Any, list[Site], list[Array]]:
+    r"""Runs a network and reports its sites.
+
+    Args:
+        run: evaluates the network.
+        taps: one array a site, or some by the number of the site, added to its output. The gradient of the network's
+            outputs in a tap at zero is the backpropagated signal at that site.
+
+    Returns:
+        What `run` returned, the sites in the order of evaluation, and the output of each site.
+    """
+    tape = _Tape(taps if isinstance(taps, Mapping) else dict(enumerate(taps or ())))
+    token = _tape.set(tape)
+    try:
+        result = run()
+    finally:
+        _tape.reset(token)
+    return result, tape.sites, tape.outputs
+
+
+def _note(outputs: Array, site: Callable[[], Site]) -> Array:
+    tape = _tape.get()
+    if tape is None:
+        return outputs
+    if len(tape.sites) in tape.taps:
+        outputs = outputs + tape.taps[len(tape.sites)]
+    tape.sites.append(site())
+    tape.outputs.append(outputs)
+    return outputs
+
+
+def linear(weight: Float[Array, "in out"], inputs: Float[Array, "n *p in"], scale: Any = 1.0) -> Array:
+    r"""$z = s\, a W$ at every position; `scale` may be a matrix like the weight, then $z = a (S \circ W)$."""
+    whole = jnp.ndim(scale) == 2
+    # The scale goes on the smaller of the three arrays: it is then cheapest, and exact for what follows.
+    outputs = inputs @ (scale * weight) if whole else scale * (inputs @ weight)
+    return _note(outputs, lambda: Site(weight, "linear", inputs, scale))
+
+
+def convolution(
+    weight: Float[Array, "*window in out"],
+    inputs: Float[Array, "n *p in"],
+    scale: Any = 1.0,
+    *,
+    strides: int = 1,
+    padding: str = "SAME",
+) -> Array:
+    r"""$z_p = s \sum_\delta a_{p+\delta} W_\delta$ over one or two spatial axes, channels last."""
+    axes = weight.ndim - 2
+    letters = "HW"[:axes]
+    numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+    steps = (strides,) * axes
+    dtype = jnp.promote_types(inputs.dtype, weight.dtype)  # which this function, unlike a product, leaves to its caller
+    z = lax.conv_general_dilated(inputs.astype(dtype), weight.astype(dtype), steps, padding, dimension_numbers=numbers)
+    outputs = scale * z
+
+    def site() -> Site:
+        # The patches come out ordered (channel, *window); the weight is ordered (*window, channel).
+        patches = lax.conv_general_dilated_patches(
+            inputs, weight.shape[:axes], steps, padding, dimension_numbers=numbers
+        )
+        grouped = patches.reshape(*patches.shape[:-1], weight.shape[-2], -1)
+        return Site(weight, "linear", jnp.swapaxes(grouped, -1, -2).reshape(patches.shape), scale)
+
+    return _note(outputs, site)
+
+
+def shift(weight: Float[Array, "*shape"], inputs: Float[Array, "n *p"], scale: Any = 1.0) -> Array:
+    r"""$z = a + s\, b$: a bias, or a table of positions, broadcast against the inputs."""
+    return _note(inputs + scale * weight, lambda: Site(weight, "elementwise", jnp.ones_like(inputs), scale))
+
+
+def stretch(weight: Float[Array, "*shape"], inputs: Float[Array, "n *p"], scale: Any = 1.0) -> Array:
+    r"""$z = s\, a \circ w$: a gain, broadcast against the inputs."""
+    return _note(scale * inputs * weight, lambda: Site(weight, "elementwise", inputs, scale))
+
+
+def zeros_like_outputs(run: Callable[[], Any]) -> list[Array]:
+    """One zero tap a site, found without computing anything."""
+    shapes = jax.eval_shape(lambda: observe(run)[2])
+    return [jnp.zeros(shape.shape, shape.dtype) for shape in shapes]

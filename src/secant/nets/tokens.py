@@ -1,0 +1,87 @@
+"""Layers for samples that are sequences of tokens, shape `(tokens, features)`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, PRNGKeyArray
+
+from secant.nets import sites
+from secant.nets.layers import at_least_one, dense
+from secant.nets.network import FeatureMismatchError, Network, Params, Shape, keys_of
+from secant.nets.parametrization import Parametrization, parametrized
+
+ROLES = ("query", "key", "value", "output")
+
+
+def attention(
+    heads: int = 1,
+    features: int | None = None,
+    *,
+    parametrization: str | Parametrization = "ntk",
+    bias: bool = False,
+) -> Network:
+    r"""Self-attention with several heads.
+
+    Queries, keys and values are dense in the tokens, $q = x W_q$ and so on; each head of $h$ features gives
+    $\operatorname{softmax}(q k^\top / \sqrt h)\, v$, and the heads side by side pass a dense output layer.
+
+    Args:
+        heads: how many heads.
+        features: features of queries, keys and values, all heads together; by default those of the input.
+        parametrization: of all four dense layers.
+        bias: whether they have biases.
+
+    Returns:
+        A layer with `params = {"query": ..., "key": ..., "value": ..., "output": ...}`, each those of a dense layer.
+    """
+    at_least_one("attention", heads=heads)
+    rule = parametrized(parametrization)
+
+    def layer(size: int) -> Network:
+        return dense(size, parametrization=rule, bias=bias)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        if len(shape) != 2:
+            raise ValueError(f"attention: one sample must have shape (tokens, features), got {shape}.")
+        inner = shape[-1] if features is None else features
+        if inner % heads:
+            raise ValueError(f"attention: {inner} features cannot be split over {heads} heads.")
+        keys = keys_of(key, 4)
+        params = {role: layer(inner).new(one, shape, dtype)[0] for role, one in zip(ROLES[:3], keys, strict=False)}
+        params["output"] = layer(shape[-1]).new(keys[3], (shape[0], inner), dtype)[0]
+        return params, shape
+
+    def run(params: Params, x: Array) -> Array:
+        n, tokens = x.shape[:2]
+
+        def project(role: str) -> Array:
+            inner = params[role]["weight"].shape[1]
+            return layer(inner).run(params[role], x).reshape(n, tokens, heads, -1)
+
+        query, key, value = (project(role) for role in ROLES[:3])
+        scores = jnp.einsum("nthd,nshd->nhts", query, key) / math.sqrt(query.shape[-1])
+        mixed = jnp.einsum("nhts,nshd->nthd", jax.nn.softmax(scores), value)
+        return layer(x.shape[-1]).run(params["output"], mixed.reshape(n, tokens, -1))
+
+    facts = {"layer": "attention", "heads": heads, "features": features, "parametrization": rule, "bias": bias}
+    return Network(new, run, "attention", facts=facts, axes=2)
+
+
+def positions(parametrization: str | Parametrization = "ntk") -> Network:
+    r"""Adds a trained table, one vector a token, $x_t \mapsto x_t + s_b\, b_t$, drawn as a bias is."""
+    rule = parametrized(parametrization)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        return {"table": rule.bias(shape[-1]).sample(key, shape, dtype)}, shape
+
+    def run(params: Params, x: Array) -> Array:
+        table = params["table"]
+        if table.shape != x.shape[1:]:
+            raise FeatureMismatchError("positions", math.prod(x.shape[1:]), table.size)
+        return sites.shift(table, x, rule.bias(x.shape[-1]).scale)
+
+    return Network(new, run, "positions", facts={"layer": "positions", "parametrization": rule})

@@ -1,0 +1,71 @@
+"""Combinators compose, add and lay side by side."""
+
+import jax
+import numpy as np
+import pytest
+
+from secant import nets
+
+X = np.random.default_rng(0).normal(size=(3, 4))
+
+
+def test_a_chain_applies_its_parts_in_order():
+    first, second = nets.dense(5), nets.dense(2, bias=True)
+    net = nets.serial(first, nets.activation("tanh"), second)
+    params = net.init(jax.random.key(0), X.shape)
+    expected = second.apply(params[2], np.tanh(first.apply(params[0], X)))
+    np.testing.assert_allclose(net.apply(params, X), expected, rtol=1e-12)
+    assert [part.name for part in net.parts] == ["dense", "activation", "dense"]
+
+
+def test_a_residual_adds_the_branch_to_the_shortcut():
+    branch = nets.dense(4)
+    net = nets.residual(branch)
+    params = net.init(jax.random.key(0), X.shape)
+    np.testing.assert_allclose(net.apply(params, X), X + branch.apply(params[0], X), rtol=1e-12)
+    projected = nets.residual(nets.dense(2), nets.dense(2))
+    own = projected.init(jax.random.key(0), X.shape)
+    expected = X @ (own[0]["weight"] + own[1]["weight"]) / 2
+    np.testing.assert_allclose(projected.apply(own, X), expected, rtol=1e-12)
+
+
+def test_branches_lie_side_by_side():
+    net = nets.concat(nets.identity(), nets.dense(2), nets.dense(3))
+    params = net.init(jax.random.key(0), X.shape)
+    expected = np.hstack([X, *(X @ own["weight"] / 2 for own in params[1:])])
+    np.testing.assert_allclose(net.apply(params, X), expected, rtol=1e-12)
+    assert net.output_shape(X.shape) == (3, 9)
+
+
+def test_equal_layers_get_different_parameters():
+    layer = nets.dense(4)
+    for net in (nets.serial(layer, layer), nets.concat(layer, layer), nets.residual(layer, layer)):
+        first, second = net.init(jax.random.key(0), X.shape)
+        assert not np.allclose(first["weight"], second["weight"])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: nets.serial(), ValueError, "serial: takes at least one network"),
+        (lambda: nets.serial(nets.dense(3), "tanh"), TypeError, "part 1 is 'tanh'"),
+        (
+            lambda: nets.residual(nets.dense(3)).output_shape(X.shape),
+            ValueError,
+            r"branch gives shape \(3,\) but the shortcut gives \(4,\)",
+        ),
+        (
+            lambda: nets.concat(nets.identity(), nets.global_average_pool()).output_shape((2, 3, 4)),
+            ValueError,
+            "differ in more than their features",
+        ),
+        (
+            lambda: nets.serial(nets.dense(3)).apply((), X),
+            ValueError,
+            "`params` has 0 entries but the network has 1 parts",
+        ),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

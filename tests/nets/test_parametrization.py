@@ -1,0 +1,117 @@
+"""A parametrisation draws and scales as its table says."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from secant import nets
+from secant.nets import Parametrization
+
+DRAWS = 4000
+
+
+def spread_of(net, x):
+    """Second moment of the output over draws of the parameters, and its standard error."""
+    keys = jax.random.split(jax.random.key(0), DRAWS)
+    params = jax.vmap(lambda key: net.init(key, x.shape))(keys)
+    jax.tree.map(
+        lambda many, one: np.testing.assert_allclose(many[1], one, rtol=1e-12), params, net.init(keys[1], x.shape)
+    )
+    squares = np.asarray(jax.vmap(net.apply, (0, None))(params, x)).reshape(DRAWS, -1) ** 2
+    return squares.mean(), squares.mean(axis=1).std() / math.sqrt(DRAWS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "factor"),
+    [
+        # each hidden layer halves the second moment of a ReLU network, the gain's square multiplies it
+        (Parametrization("ntk"), 1 / 4),
+        (Parametrization("standard"), 1 / 4),
+        (Parametrization("ntk", gain=math.sqrt(2)), 2),
+        (Parametrization("pytorch"), 1 / 27 / 4),
+        (Parametrization("mean-field"), 1 / 4 / 8),
+        (Parametrization("ntk", output_signs=True), 1 / 4),
+        (Parametrization("near-zero", spread=0.5), 5 * 6 * 8 / 2**6 / 4),
+    ],
+    ids=lambda value: value.name if isinstance(value, Parametrization) else "",
+)
+def test_the_output_of_a_relu_network_has_the_variance_of_theory(rule, factor):
+    x = jax.random.normal(jax.random.key(1), (1, 5))
+    moment, error = spread_of(nets.mlp([6, 8], activation="relu", parametrization=rule), x)
+    assert abs(moment - factor * float(jnp.mean(x**2))) < 5 * error
+
+
+def test_the_output_of_a_convolutional_network_has_the_variance_of_theory():
+    x = jax.random.normal(jax.random.key(1), (1, 4, 4, 2))
+    moment, error = spread_of(nets.cnn([6], activation="identity"), x)
+    # a pixel is read as often as windows reach it: the mean is over the zero padding too
+    padded = np.pad(np.asarray(x[0]), ((1, 1), (1, 1), (0, 0))) ** 2
+    windows = [padded[i : i + 3, j : j + 3].mean() for i in range(4) for j in range(4)]
+    assert abs(moment - np.mean(windows)) < 5 * error
+
+
+@pytest.mark.parametrize("name", ["ntk", "standard", "pytorch", "mean-field", "near-zero"])
+def test_draws_have_the_spread_they_say(name):
+    rule = Parametrization(name)
+    for draw in (rule.weight(9), rule.weight(9, last=True), rule.bias(9)):
+        sample = np.asarray(draw.sample(jax.random.key(0), (20_000,), jnp.float64)) * draw.scale
+        assert sample.var() == pytest.approx(draw.variance, rel=0.06)
+        assert abs(sample.mean()) < 5 * math.sqrt(draw.variance / 20_000)
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((3, 2, 5), "float64"), ((70, 1000), "float64")])
+def test_draws_are_those_of_jax_inside_and_outside_of_jit(shape, dtype):
+    key, draw = jax.random.key(3), Parametrization("ntk").weight(4)
+    expected = jax.random.normal(key, shape, dtype)
+    np.testing.assert_array_equal(draw.sample(key, shape, dtype), expected)
+    np.testing.assert_array_equal(jax.jit(lambda key: draw.sample(key, shape, dtype))(key), expected)
+
+
+def test_signs_keep_the_spread_and_the_scale():
+    for name in ("ntk", "standard", "pytorch", "mean-field", "near-zero"):
+        plain, signs = (Parametrization(name, output_signs=s).weight(9, last=True) for s in (False, True))
+        assert signs.variance == pytest.approx(plain.variance)
+        assert signs.scale == plain.scale
+        values = np.abs(signs.sample(jax.random.key(0), (50,), jnp.float64))
+        np.testing.assert_allclose(values, values[0])
+        assert Parametrization(name, output_signs=True).weight(9) == Parametrization(name).weight(9)
+
+
+def test_biases_are_scaled_and_drawn_as_the_table_says():
+    x = jnp.zeros((1, 5))
+    for rule, variance in (
+        (Parametrization("ntk", bias_gain=0.5), 0.25),
+        (Parametrization("standard", bias_gain=0.5), 0.25),
+        (Parametrization("pytorch"), 1 / 15),
+        (Parametrization("near-zero"), 1e-4),
+    ):
+        moment, error = spread_of(nets.dense(6, parametrization=rule, bias=True), x)
+        assert abs(moment - variance) < 5 * error
+
+
+def test_ntk_and_standard_are_the_same_function_with_rescaled_weights():
+    x = jax.random.normal(jax.random.key(1), (3, 5))
+    ntk, standard = (nets.mlp([6, 7], parametrization=Parametrization(name, gain=1.3)) for name in ("ntk", "standard"))
+    params = ntk.init(jax.random.key(0), x.shape)
+    moved = jax.tree.map(lambda w: 1.3 * w / math.sqrt(len(w)), params)
+    np.testing.assert_allclose(standard.apply(moved, x), ntk.apply(params, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"name": "mean_field"}, "Did you mean 'mean-field'"),
+        ({"name": "zzz"}, "Known parametrisations: ntk"),
+        ({"gain": 0.0}, "`gain` must be a positive number, got 0.0"),
+        ({"gain": math.inf}, "`gain` must be a positive number"),
+        ({"spread": -1.0}, "`spread` must be a positive number"),
+        ({"bias_gain": -1.0}, "`bias_gain` must be a number of at least 0"),
+        ({"name": "pytorch", "gain": 2.0}, "'pytorch' has no gain"),
+    ],
+)
+def test_bad_options_are_refused_by_name(options, message):
+    with pytest.raises(ValueError, match=message):
+        Parametrization(**options)
