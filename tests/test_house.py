@@ -10,7 +10,9 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "secant"
 ROOMS = [
     "_version",
+    "_device",
     "data",
+    "losses",
     "nets",
     "linalg",
     "curvature",
@@ -25,7 +27,7 @@ ROOMS = [
     "atlas",
     "cli",
 ]
-FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE)
+FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
 def imported_rooms(path):

@@ -12,18 +12,33 @@ from typing import TYPE_CHECKING, Any
 from secant._version import __version__
 
 if TYPE_CHECKING:
-    from secant import atlas, data, dynamics, lab, theory
+    from secant import atlas, curvature, data, dynamics, lab, linalg, losses, nets, theory
+    from secant.curvature import (
+        batch_critical_lr,
+        critical_lr,
+        gauss_newton,
+        hessian,
+        jacobian,
+        loss_split,
+        ntk,
+        output_hessian,
+        second_derivative,
+    )
     from secant.dynamics import (
         Map,
         Outcome,
         Probe,
+        Problem,
         Stop,
         Trajectory,
         flow,
         gradient_descent,
         gradient_field,
+        measure,
         simulate,
+        train,
     )
+    from secant.expansion import expand
     from secant.lab import Erratum, Finding, Study, Tolerance, catalog, run, verify
 
 __all__ = [
@@ -32,39 +47,71 @@ __all__ = [
     "Map",
     "Outcome",
     "Probe",
+    "Problem",
     "Stop",
     "Study",
     "Tolerance",
     "Trajectory",
     "__version__",
     "atlas",
+    "batch_critical_lr",
     "catalog",
+    "critical_lr",
+    "curvature",
     "data",
     "dynamics",
+    "expand",
     "flow",
+    "gauss_newton",
     "gradient_descent",
     "gradient_field",
+    "hessian",
+    "jacobian",
     "lab",
+    "linalg",
+    "loss_split",
+    "losses",
+    "measure",
+    "nets",
+    "ntk",
+    "output_hessian",
     "run",
+    "second_derivative",
     "simulate",
     "theory",
+    "train",
     "verify",
 ]
 
 # Names are imported when they are first used, so that `import secant` costs no more than the part of it in use.
-_ROOMS = ("atlas", "data", "dynamics", "lab", "theory")
+_ROOMS = ("atlas", "curvature", "data", "dynamics", "lab", "linalg", "losses", "nets", "theory")
 _HOMES = {
+    "secant.curvature": (
+        "batch_critical_lr",
+        "critical_lr",
+        "gauss_newton",
+        "hessian",
+        "jacobian",
+        "loss_split",
+        "ntk",
+        "output_hessian",
+        "second_derivative",
+    ),
     "secant.dynamics": (
         "Map",
         "Outcome",
         "Probe",
+        "Problem",
         "Stop",
         "Trajectory",
         "flow",
         "gradient_descent",
         "gradient_field",
+        "measure",
         "simulate",
+        "train",
     ),
+    "secant.expansion": ("expand",),
     "secant.lab": ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

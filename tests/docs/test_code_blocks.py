@@ -17,14 +17,30 @@ import jax
 import pytest
 
 import secant.atlas
+import secant.curvature
 import secant.data
 import secant.dynamics
+import secant.expansion
 import secant.lab
+import secant.linalg
+import secant.losses
+import secant.nets
 import secant.theory
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = (secant.data, secant.dynamics, secant.lab, secant.theory, secant.atlas)
+ROOMS = (
+    secant.data,
+    secant.losses,
+    secant.nets,
+    secant.linalg,
+    secant.curvature,
+    secant.expansion,
+    secant.dynamics,
+    secant.lab,
+    secant.theory,
+    secant.atlas,
+)
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 
 
@@ -65,7 +81,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
     modules = [
         importlib.import_module(info.name)
         for room in ROOMS
-        for info in pkgutil.walk_packages(room.__path__, room.__name__ + ".")
+        for info in pkgutil.walk_packages(getattr(room, "__path__", ()), room.__name__ + ".")
     ]
     for module in (*ROOMS, *modules):
         yield module.__name__, module.__doc__ or ""

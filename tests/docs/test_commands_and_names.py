@@ -17,9 +17,14 @@ import pytest
 
 import secant
 import secant.atlas
+import secant.curvature
 import secant.data
 import secant.dynamics
+import secant.expansion
 import secant.lab
+import secant.linalg
+import secant.losses
+import secant.nets
 import secant.theory
 from secant.cli import entry
 
@@ -130,7 +135,13 @@ def public(module: ModuleType) -> list[str]:
 
 MODULES = [
     secant.data,
+    secant.losses,
+    secant.nets,
+    secant.linalg,
+    secant.curvature,
+    secant.expansion,
     secant.dynamics,
+    secant.dynamics.measure,
     secant.lab,
     secant.atlas,
     *(m for m in THEORY if not m.__name__.rpartition(".")[2].startswith("_")),

@@ -1,13 +1,17 @@
 """Discrete and continuous dynamics: Maps, the runner, probes, flows."""
 
+from secant.dynamics import measure
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flow import flow
 from secant.dynamics.map import Map, State
+from secant.dynamics.measure import Measurement
 from secant.dynamics.probes import Probe
+from secant.dynamics.problem import Problem
 from secant.dynamics.progress import Bar, Progress, Silent, reporting
 from secant.dynamics.rules import gradient_descent, gradient_field
 from secant.dynamics.runner import simulate
 from secant.dynamics.stop import Outcome, Stop
+from secant.dynamics.train import train
 from secant.dynamics.trajectory import Trajectory
 
 __all__ = [
@@ -15,8 +19,10 @@ __all__ = [
     "CheckpointMismatchError",
     "CheckpointWriteError",
     "Map",
+    "Measurement",
     "Outcome",
     "Probe",
+    "Problem",
     "Progress",
     "Silent",
     "State",
@@ -25,7 +31,9 @@ __all__ = [
     "flow",
     "gradient_descent",
     "gradient_field",
+    "measure",
     "reporting",
     "resumable",
     "simulate",
+    "train",
 ]

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from secant._version import __version__
 from secant.dynamics.axes import Axes, call_with, is_function
 from secant.dynamics.loop import stable_types
-from secant.dynamics.probes import Probe, as_probes
+from secant.dynamics.probes import Probe, as_probes, named_records
 from secant.dynamics.stop import Outcome, is_finite
 from secant.dynamics.trajectory import Trajectory, outcome_variables, record_variable
 
@@ -65,15 +65,19 @@ def flow(
     axes = Axes.of(over)
     named = as_probes(probes, axes.names)
 
+    def look(name: str, probe: Probe, values: dict[str, Any], state: Any) -> dict[str, Any]:
+        role = f"probe {name!r}"
+        if probe.memory is None:
+            return named_records(name, call_with(probe.function, values, state, role=role))
+        # The solver may look anywhere in any order, so a probe with a memory starts afresh each time.
+        return named_records(name, call_with(probe.function, values, state, probe.memory(state), role=role)[0])
+
     def one(values: dict[str, Any]) -> tuple[dict[str, Any], Any, Any]:
         point = call_with(start, values, role="the start") if is_function(start) else start
         point = stable_types(lambda s: call_with(field, values, s, role="the field"), point)
 
         def observe(_: Any, state: Any, __: Any) -> dict[str, Any]:
-            return {
-                name: jnp.asarray(call_with(probe.function, values, state, role=f"probe {name!r}"))
-                for name, probe in named.items()
-            }
+            return {name: look(name, probe, values, state) for name, probe in named.items()}
 
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(lambda _, state, __: call_with(field, values, state, role="the field")),
@@ -97,10 +101,11 @@ def flow(
 
     solve = jax.jit(jax.vmap(one) if axes.names else one)
     records, state, outcome = solve(axes.grid())
-    time_major = {name: np.moveaxis(np.asarray(record), 1 if axes.names else 0, 0) for name, record in records.items()}
-    variables: dict[str, Any] = {
-        name: record_variable(name, named[name], record, axes, "time") for name, record in time_major.items()
-    }
+    variables: dict[str, Any] = {}
+    for owner, parts in records.items():
+        for name, record in parts.items():
+            time_major = np.moveaxis(np.asarray(record), 1 if axes.names else 0, 0)
+            variables[name] = record_variable(name, named[owner], time_major, axes, "time")
     outcome = np.asarray(outcome)
     variables |= outcome_variables(axes, outcome, np.full(outcome.shape, until), "time")
     coordinates = {**axes.coordinates(), "time": ("time", times, {"long_name": "time"})}

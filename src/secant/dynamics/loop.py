@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from secant._device import jit
 from secant.dynamics.axes import call_with
 from secant.dynamics.map import Map, State
-from secant.dynamics.probes import Probe
+from secant.dynamics.probes import Probe, named_records
 from secant.dynamics.stop import Outcome, Stop, is_finite
 
 AxisValues = dict[str, Any]
@@ -24,17 +25,17 @@ class Compiled(NamedTuple):
     """The compiled functions of one loop."""
 
     begin: Callable[..., Carry]
-    observe: Callable[..., dict[str, Any]]
     advance: Any
     tail: Callable[..., Carry]
 
 
 class Carry(NamedTuple):
-    """What travels from chunk to chunk: the state, and how each trajectory stands."""
+    """What travels from chunk to chunk: the state, how each trajectory stands, and what probes remember."""
 
     state: State
     outcome: Any
     stopped_at: Any
+    memory: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -78,46 +79,60 @@ class Loop:
             first = point if self.start is None else call_with(self.start, values, role="the start")
             state = self._map(values).init(first)
             state = stable_types(lambda s: self._step(values, s), state)
-            return Carry(state, self._judge(values, state), jnp.zeros((), jnp.int32))
+            memory = {name: probe.memory(state) for name, probe in self.probes.items() if probe.memory}
+            return Carry(state, self._judge(values, state), jnp.zeros((), jnp.int32), memory)
 
         return self.lift(one)(values)
 
-    def observe(self, values: AxisValues, state: State) -> dict[str, Any]:
-        """Every probe at one moment."""
-        return {name: self._look(probe, name, values, state) for name, probe in self.probes.items()}
+    def observe(
+        self, values: AxisValues, state: State, memory: dict[str, Any]
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
+        """The records of every probe at one moment, and what those with a memory remember of it."""
+        looks = {name: self._look(name, values, state, memory.get(name)) for name in self.probes}
+        return {name: records for name, (records, _) in looks.items()}, {name: looks[name][1] for name in memory}
 
     def advance(
         self, values: AxisValues, carry: Carry, first: Any, blocks: Any, capacity: int
     ) -> tuple[Carry, dict[str, Any]]:
-        """Runs `blocks` blocks from block number `first` on.
+        """Runs `blocks` blocks from block number `first` on. Block -1 takes no step: it records the start.
 
-        Returns the new carry and, for each probe, a buffer of records, of which the first
+        Returns the new carry and, for each probe, buffers of its records, of which the first
         `(first + blocks) // ratio - first // ratio` are valid, `ratio` being the probe's cadence in blocks.
         """
         ratios = {name: probe.every // self.block for name, probe in self.probes.items()}
-        shapes = jax.eval_shape(self.observe, values, carry.state)
+        shapes, _ = jax.eval_shape(self.observe, values, carry.state, carry.memory)
         buffers = {
-            name: jnp.zeros((capacity // ratios[name] + 2, *shape.shape), shape.dtype) for name, shape in shapes.items()
+            name: {
+                record: jnp.zeros((capacity // ratios[name] + 2, *shape.shape), shape.dtype)
+                for record, shape in records.items()
+            }
+            for name, records in shapes.items()
         }
 
         def body(index: Any, loop_state: tuple[Carry, dict[str, Any]]) -> tuple[Carry, dict[str, Any]]:
             carry, buffers = loop_state
             number = first + index
-            carry = self._advance_block(values, carry, number)
-            written = {}
-            for name, buffer in buffers.items():
-                ratio = ratios[name]
+            # The start is recorded by the same code as everything after it, which is then compiled only once.
+            carry = lax.cond(number >= 0, lambda c: self._advance_block(values, c, number), lambda c: c, carry)
+            written, memory = {}, {}
+            for name, rows in buffers.items():
+                ratio, remembered = ratios[name], carry.memory.get(name)
                 # A slot is written at every block of its group and the last write, the due one, stays: no branch
                 # ever touches the buffer, so it is updated in place.
-                record = _when(
+                records, latest = _when(
                     (number + 1) % ratio == 0,
                     ratio == 1,
-                    functools.partial(self._look, self.probes[name], name, values, carry.state),
-                    shapes[name],
+                    functools.partial(self._look, name, values, carry.state, remembered),
+                    ({record: jnp.zeros(s.shape, s.dtype) for record, s in shapes[name].items()}, remembered),
                 )
+                if name in carry.memory:
+                    memory[name] = latest
                 slot = number // ratio - first // ratio
-                written[name] = lax.dynamic_update_index_in_dim(buffer, record, slot, 0)
-            return carry, written
+                written[name] = {
+                    record: lax.dynamic_update_index_in_dim(rows[record], value, slot, 0)
+                    for record, value in records.items()
+                }
+            return carry._replace(memory=memory), written
 
         return lax.fori_loop(0, blocks, body, (carry, buffers))
 
@@ -142,7 +157,7 @@ class Loop:
             (number + 1) % ratio == 0,
             ratio == 1,
             lambda: self.lift(self._judge)(values, state),
-            jax.eval_shape(lambda: carry.outcome),
+            jnp.zeros_like(carry.outcome),
         )
         running = carry.outcome == Outcome.UNFINISHED
         ends_now = running & (verdict != Outcome.UNFINISHED)
@@ -150,6 +165,7 @@ class Loop:
             state,
             jnp.where(running, verdict, carry.outcome),
             jnp.where(ends_now, (number + 1) * self.block, carry.stopped_at),
+            carry.memory,
         )
 
     def _map(self, values: AxisValues) -> Map:
@@ -173,11 +189,21 @@ class Loop:
         verdict = jnp.where(diverged, Outcome.DIVERGED, jnp.where(converged, Outcome.CONVERGED, Outcome.UNFINISHED))
         return verdict.astype(jnp.int8)
 
-    def _look(self, probe: Probe, name: str, values: AxisValues, state: State) -> Any:
-        def one(values: AxisValues, state: State) -> Any:
-            return jnp.asarray(call_with(probe.function, values, state, role=f"probe {name!r}"))
+    def _look(self, name: str, values: AxisValues, state: State, memory: Any) -> tuple[dict[str, Any], Any]:
+        """One probe's records and, if it has a memory, its memory after them."""
+        probe = self.probes[name]
 
-        return self.lift(one)(values, state)
+        def one(values: AxisValues, state: State, memory: Any) -> tuple[dict[str, Any], Any]:
+            role = f"probe {name!r}"
+            if probe.memory is None:
+                return named_records(name, call_with(probe.function, values, state, role=role)), None
+            record, latest = call_with(probe.function, values, state, memory, role=role)
+            before: Any = jax.tree.structure(memory)
+            if before != jax.tree.structure(latest):
+                raise TypeError(f"simulate: {role} must return a memory of the structure it was given.")
+            return named_records(name, record), latest
+
+        return self.lift(one)(values, state, memory)
 
 
 @functools.lru_cache(maxsize=16)
@@ -191,10 +217,9 @@ def compiled(loop: Loop) -> Compiled:
         return carry._replace(state=loop.freeze(carry, loop.steps(values, carry.state, count)))
 
     return Compiled(
-        jax.jit(loop.begin),
-        jax.jit(loop.observe),
-        jax.jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
-        jax.jit(tail, static_argnames="count"),
+        jit(loop.begin),
+        jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
+        jit(tail, static_argnames="count"),
     )
 
 
@@ -229,10 +254,10 @@ def _strong(leaf: Any) -> Any:
     return lax.convert_element_type(array, array.dtype)
 
 
-def _when(due: Any, always: bool, compute: Callable[[], Any], shape: Any) -> Any:
+def _when(due: Any, always: bool, compute: Callable[[], Any], otherwise: Any) -> Any:
     if always:
         return compute()
-    return lax.cond(due, compute, lambda: jnp.zeros(shape.shape, shape.dtype))
+    return lax.cond(due, compute, lambda: otherwise)
 
 
 def _truth(value: Any, name: str) -> Any:

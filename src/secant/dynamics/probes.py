@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import jax.numpy as jnp
+
 from secant.dynamics.axes import RESERVED
 
 
@@ -14,11 +16,15 @@ class Probe:
     r"""A function of the state to record, and how often.
 
     Attributes:
-        function: state -> array. May also take, by name, the values of the run's axes: `lambda state, lr: ...`.
+        function: state -> array. May also take, by name, the values of the run's axes: `lambda state, lr: ...`. May
+            return several arrays as `{"value": ..., "error": ...}`: the value is recorded under the probe's own name,
+            the others as `name_error` and so on.
         every: record at steps $0, k, 2k, \dots$
         units: unit of the recorded values, kept in the dataset.
         label: what a plot calls it (LaTeX between dollars).
         dims: names of the value's own dimensions, if it has any.
+        memory: for a probe that builds on its last record (a warm start): `state -> memory`, its memory before the
+            first record. The function then takes `(state, memory)` and returns `(value, memory)`.
     """
 
     function: Callable[..., Any]
@@ -26,10 +32,13 @@ class Probe:
     units: str = ""
     label: str = ""
     dims: tuple[str, ...] = field(default=())
+    memory: Callable[[Any], Any] | None = None
 
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise TypeError(f"Probe: `function` must be callable, got {type(self.function).__name__}.")
+        if self.memory is not None and not callable(self.memory):
+            raise TypeError(f"Probe: `memory` must be a function of the state, got {type(self.memory).__name__}.")
         if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
             raise ValueError(f"Probe: `every` must be a whole number of at least 1, got {self.every!r}.")
 
@@ -44,3 +53,14 @@ def as_probes(probes: Mapping[str, Probe | Callable[..., Any]] | None, axes: tup
             )
         result[name] = probe if isinstance(probe, Probe) else Probe(probe)
     return result
+
+
+def named_records(name: str, value: Any) -> dict[str, Any]:
+    """What a probe returned, by the names under which it is recorded."""
+    if not isinstance(value, Mapping):
+        return {name: jnp.asarray(value)}
+    if "value" not in value:
+        raise TypeError(
+            f"probe {name!r} returned {sorted(value)}; a probe of several arrays calls the main one 'value'."
+        )
+    return {name if key == "value" else f"{name}_{key}": jnp.asarray(array) for key, array in value.items()}

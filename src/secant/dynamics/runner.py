@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -119,16 +120,25 @@ class _Host:
         self.probes = loop.probes
         self.blocks, self.remainder = divmod(steps, loop.block)
         self.done = 0
-        first = {n: np.asarray(record) for n, record in self.compiled.observe(values, carry.state).items()}
+        shapes, _ = jax.eval_shape(loop.observe, values, carry.state, carry.memory)
+        self.owners = {record: self.probes[name] for name, parts in shapes.items() for record in parts}
+        kinds = {record: kind for parts in shapes.values() for record, kind in parts.items()}
         self.records = {
-            name: np.empty((steps // self.probes[name].every + 1, *record.shape), record.dtype)
-            for name, record in first.items()
+            name: np.empty((steps // self.owners[name].every + 1, *kind.shape), kind.dtype)
+            for name, kind in kinds.items()
         }
-        for name, record in first.items():
-            self.records[name][0] = record
         self.saved: dict[str, int] = dict.fromkeys(self.records, 0)
         self.checkpoint: checkpoints.Checkpoint | None = None
-        self._capacity = self._blocks_per_chunk(first)
+        self._capacity = self._blocks_per_chunk({n: math.prod(k.shape) * k.dtype.itemsize for n, k in kinds.items()})
+        if kinds:
+            self._record_start()
+
+    def _record_start(self) -> None:
+        self.carry, buffers = self.compiled.advance(
+            self.values, self.carry, jnp.int32(-1), jnp.int32(1), capacity=self._capacity
+        )
+        for name, buffer in ((name, rows) for parts in buffers.values() for name, rows in parts.items()):
+            self.records[name][0] = np.asarray(buffer)[0]
 
     def resume(self, folder: Path) -> None:
         """Saves to `folder` from now on, and goes on from what it holds, if anything."""
@@ -189,7 +199,7 @@ class _Host:
         """Everything recorded, labelled."""
         import xarray as xr
 
-        axes, probes = self.axes, self.probes
+        axes, probes = self.axes, self.owners
         finest = min((probe.every for probe in probes.values()), default=1)
         variables: dict[str, Any] = {}
         coordinates: dict[str, Any] = dict(axes.coordinates())
@@ -217,12 +227,12 @@ class _Host:
         """Copies a chunk's valid records to their place."""
         before = {name: self._recorded(name) for name in self.records}
         self.done += size
-        for name, buffer in buffers.items():
+        for name, buffer in ((name, rows) for parts in buffers.values() for name, rows in parts.items()):
             after = self._recorded(name)
             self.records[name][before[name] : after] = np.asarray(buffer)[: after - before[name]]
 
     def _recorded(self, name: str) -> int:
-        return self.done // (self.probes[name].every // self.loop.block) + 1
+        return self.done // (self.owners[name].every // self.loop.block) + 1
 
     def _still_running(self) -> bool:
         return bool((np.asarray(self.carry.outcome) == Outcome.UNFINISHED).any())
@@ -232,9 +242,9 @@ class _Host:
         counts = [(o.name.lower(), int((outcome == o).sum())) for o in Outcome]
         return ", ".join(f"{count} {name}" for name, count in counts[1:] if count)
 
-    def _blocks_per_chunk(self, first: dict[str, np.ndarray]) -> int:
+    def _blocks_per_chunk(self, sizes: dict[str, int]) -> int:
         block = self.loop.block
-        per_block = sum(r.nbytes * block / self.probes[name].every for name, r in first.items())
+        per_block = sum(size * block / self.owners[name].every for name, size in sizes.items())
         slowest = max((probe.every // block for probe in self.probes.values()), default=1)
         return max(1, min(self.blocks, max(slowest, int(CHUNK_BYTES / max(per_block, 1.0)))))
 

@@ -60,9 +60,9 @@ def record_variable(
     Only strides change: no number is moved.
     """
     own = records.ndim - 1 - (1 if axes.names else 0)
-    if probe.dims and len(probe.dims) != own:
+    if len(probe.dims) < own and probe.dims:
         raise ValueError(f"probe {name!r} names {len(probe.dims)} dimensions but its value has {own}.")
-    dims = probe.dims or tuple(f"{name}_{k}" for k in range(own))
+    dims = probe.dims[:own] or tuple(f"{name}_{k}" for k in range(own))
     if axes.names:
         records = records.reshape(records.shape[0], *axes.shape, *records.shape[2:])
     values = np.moveaxis(records, 0, len(axes.names))

@@ -8,6 +8,7 @@ the Jacobian.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -106,14 +107,26 @@ def convolution(
     outputs = scale * z
 
     def site() -> Site:
-        # The patches come out ordered (channel, *window); the weight is ordered (*window, channel).
-        patches = lax.conv_general_dilated_patches(
-            inputs, weight.shape[:axes], steps, padding, dimension_numbers=numbers
-        )
-        grouped = patches.reshape(*patches.shape[:-1], weight.shape[-2], -1)
-        return Site(weight, "linear", jnp.swapaxes(grouped, -1, -2).reshape(patches.shape), scale)
+        return Site(weight, "linear", _patches(inputs, weight.shape[:axes], steps, padding), scale)
 
     return _note(outputs, site)
+
+
+def _patches(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> Array:
+    """What the window sees at every position, with features ordered as in the weight: (*window, channels)."""
+    pads = lax.padtype_to_pads(inputs.shape[1:-1], window, steps, padding)
+    padded = jnp.pad(inputs, ((0, 0), *pads, (0, 0)))
+    sizes = [(size - w) // step + 1 for size, w, step in zip(padded.shape[1:-1], window, steps, strict=True)]
+    seen = [
+        padded[
+            (
+                slice(None),
+                *(slice(o, o + (n - 1) * step + 1, step) for o, n, step in zip(offset, sizes, steps, strict=True)),
+            )
+        ]
+        for offset in itertools.product(*map(range, window))
+    ]
+    return jnp.concatenate(seen, axis=-1)
 
 
 def shift(weight: Float[Array, "*shape"], inputs: Float[Array, "n *p"], scale: Any = 1.0) -> Array:

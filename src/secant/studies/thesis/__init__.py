@@ -1,4 +1,4 @@
-"""The catapult chapter of L. Zhu's thesis: quadratic models of wide networks at large step sizes."""
+"""L. Zhu's thesis: wide networks turn linear, quadratic models of them catapult, and catapults learn features."""
 
 from secant.lab import Source
 
@@ -8,7 +8,11 @@ SOURCE = Source(
     authors="Libin Zhu",
     year=2024,
     chapters={
+        "2": "Transition to linearity of general feedforward neural networks",
         "3": "Catapult dynamics of neural networks",
+        "4": "Feature learning of catapult dynamics",
+        "A": "Appendix to chapter 2: proofs",
         "B": "Appendix to chapter 3: proofs and experiments",
+        "C": "Appendix to chapter 4: experiments",
     },
 )

@@ -1,0 +1,26 @@
+"""Curvature without matrices: tangent kernels, Hessians, their spectra, and the step sizes they allow."""
+
+from secant.curvature.critical import CriticalStep, batch_critical_lr, critical_lr, stability_factor
+from secant.curvature.directions import Convergence, LossSplit, convergence, kernel_drift, loss_split
+from secant.curvature.operators import gauss_newton, hessian, jacobian, output_hessian, second_derivative
+from secant.curvature.tangent_kernel import kernel_matrix, ntk, ntk_per_parameter
+
+__all__ = [
+    "Convergence",
+    "CriticalStep",
+    "LossSplit",
+    "batch_critical_lr",
+    "convergence",
+    "critical_lr",
+    "gauss_newton",
+    "hessian",
+    "jacobian",
+    "kernel_drift",
+    "kernel_matrix",
+    "loss_split",
+    "ntk",
+    "ntk_per_parameter",
+    "output_hessian",
+    "second_derivative",
+    "stability_factor",
+]

@@ -1,0 +1,158 @@
+"""What every measurement asks of its arguments, checked before anything is computed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from secant.curvature.kept import kept
+from secant.losses import LOSSES, Loss
+from secant.losses import get as get_loss
+
+Params = Any
+"""Any pytree of real floating-point arrays."""
+
+Function = Callable[[Params, Any], Array]
+"""`f(params, x)`: a batch of inputs in, one row of outputs a sample."""
+
+
+def samples_in(caller: str, x: Any, name: str = "x") -> int:
+    """How many samples a batch holds: the common leading length of its arrays."""
+    leaves = jax.tree.leaves(x)
+    lengths = {jnp.shape(leaf)[0] if jnp.ndim(leaf) else None for leaf in leaves}
+    if len(lengths) != 1 or None in lengths:
+        raise ValueError(f"{caller}: `{name}` must hold one row a sample, got shapes {[jnp.shape(a) for a in leaves]}.")
+    count = lengths.pop()
+    if count == 0:
+        raise ValueError(f"{caller}: `{name}` is an empty batch. Pass at least one sample.")
+    assert count is not None
+    return count
+
+
+def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x") -> jax.ShapeDtypeStruct:
+    """Shape and type of `f(params, x)`, with every argument checked; nothing is computed."""
+    real_parameters(caller, params)
+    count = samples_in(caller, x, name)
+    try:
+        outputs = jax.eval_shape(f, params, x)
+    except Exception as error:
+        shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(x)]
+        error.add_note(f"{caller}: this is what `f(params, {name})` raised, for `{name}` of shape {shapes}.")
+        raise
+    if not isinstance(outputs, jax.ShapeDtypeStruct):
+        raise TypeError(f"{caller}: `f` must return one array, it returns {jax.tree.structure(outputs)}.")
+    if outputs.ndim < 1 or outputs.shape[0] != count:
+        raise ValueError(
+            f"{caller}: `f(params, {name})` has shape {outputs.shape} for {count} samples. "
+            f"It must return one row a sample: ({count},) or ({count}, outputs)."
+        )
+    if not jnp.issubdtype(outputs.dtype, jnp.floating):
+        raise TypeError(f"{caller}: `f` must return real floating-point outputs, it returns {outputs.dtype}.")
+    return outputs
+
+
+def real_parameters(caller: str, params: Params) -> None:
+    """Refuses parameters that have no real derivative."""
+    leaves = jax.tree.leaves_with_path(params)
+    if not leaves:
+        raise ValueError(f"{caller}: `params` holds no array.")
+    for path, leaf in leaves:
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.floating):
+            where = jax.tree_util.keystr(path)
+            raise TypeError(
+                f"{caller}: `params`{where} is of type {dtype}; every parameter must be real and floating-point. "
+                "Keep counters and complex numbers out of `params`, or split them into real and imaginary parts."
+            )
+
+
+def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeStruct, y: Any) -> None:
+    """Refuses a loss that is not one real number."""
+    value = jax.eval_shape(loss, outputs, y)
+    if not isinstance(value, jax.ShapeDtypeStruct) or value.shape != ():
+        got = getattr(value, "shape", value)
+        raise TypeError(
+            f"{caller}: `loss(outputs, targets)` must be one number, its shape is {got}. Sum or average it."
+        )
+    if not jnp.issubdtype(value.dtype, jnp.floating):
+        raise TypeError(f"{caller}: `loss(outputs, targets)` must be a real number, it is of type {value.dtype}.")
+
+
+def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
+    r"""The number $c$ of a squared loss, $\partial^2 L/\partial f \partial f = c\, I$; refuses any other loss."""
+    found = get_loss(loss)
+    c = found.curvature(outputs)
+    if c is None:
+        squared = ", ".join(name for name, one in LOSSES.items() if one.weight is not None)
+        raise ValueError(
+            f"{caller}: `loss` must be one of the squared losses of secant.losses ({squared}), got {found.name}."
+        )
+    return c
+
+
+def is_traced(*trees: Any) -> bool:
+    """Whether there are no numbers to look at yet: inside a function that is being compiled or differentiated."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
+
+
+def finite_results(caller: str, *results: Array) -> None:
+    """Refuses to hand out what is not finite, where that can be seen."""
+    if not is_traced(results) and not all(bool(jnp.all(jnp.isfinite(result))) for result in results):
+        raise FloatingPointError(
+            f"{caller}: the result is not finite. Are the parameters, the data and the loss finite?"
+        )
+
+
+def matching_targets(caller: str, outputs: jax.ShapeDtypeStruct, y: Any) -> None:
+    """Refuses targets that have another number of samples than the outputs."""
+    if samples_in(caller, y, "y") != outputs.shape[0]:
+        raise ValueError(
+            f"{caller}: `y` has {samples_in(caller, y, 'y')} samples and `x` has {outputs.shape[0]}. They must agree."
+        )
+
+
+def refuse_mixing(caller: str, f: Function, params: Params, x: Any) -> None:
+    """Refuses a function whose output for one sample depends on the others (batch normalisation).
+
+    Compares the outputs of the batch with those of its first half alone, and looks for derivatives of those in the
+    other half. Inside a function that is being compiled there is nothing to compare, and nothing is refused.
+    """
+    count = samples_in(caller, x)
+    if count < 2 or is_traced(params, x):
+        return
+    if not bool(_treats_samples_alone(f)(params, x)):
+        raise ValueError(
+            f"{caller}: `f` mixes samples: its first {count // 2} outputs change when the others are left out, as with "
+            "batch normalisation. Per-sample gradients do not exist then. Use the operator's `mv` and `top`, which "
+            "treat the batch as one function, or evaluate `f` with fixed statistics."
+        )
+
+
+@kept
+def _treats_samples_alone(f: Function) -> Callable[[Params, Any], Array]:
+    def check(params: Params, x: Any) -> Array:
+        leaves, structure = jax.tree.flatten(x)
+        half = leaves[0].shape[0] // 2
+        smooth = [jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]
+
+        def first_outputs(*moving: Array) -> Array:
+            given = iter(moving)
+            mixed = [next(given) if moves else leaf for leaf, moves in zip(leaves, smooth, strict=True)]
+            return f(params, jax.tree.unflatten(structure, mixed))[:half]
+
+        whole, pull = jax.vjp(first_outputs, *(leaf for leaf, moves in zip(leaves, smooth, strict=True) if moves))
+        alone = f(params, jax.tree.map(lambda a: a[:half], x))
+        slack = 1e4 * jnp.finfo(whole.dtype).eps * jnp.maximum(jnp.max(jnp.abs(whole)), 1.0)
+        same = jnp.all(jnp.abs(whole - alone) <= slack) | ~jnp.all(jnp.isfinite(whole))
+        # Where samples are treated alone, these derivatives are not small but zero.
+        weights = jax.random.normal(jax.random.key(0), whole.shape, whole.dtype)
+        others = [signal[half:] for signal in pull(weights)]
+        silent = [jnp.all((signal == 0) | ~jnp.isfinite(signal)) for signal in others]
+        return functools.reduce(jnp.logical_and, silent, same)
+
+    return jax.jit(check)

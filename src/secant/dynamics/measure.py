@@ -1,0 +1,215 @@
+r"""What to measure along a training run. Each function here makes a measurement for [`train`][secant.dynamics.train].
+
+Eigenvalues are followed: each measurement starts from the eigenvectors of the last one and stops by a residual
+tolerance, so that after small steps a few products are enough. It records the values, and beside them `_residual`,
+the distance within which there is sure to be an eigenvalue, `_error`, the estimated error, and `_products`, the cost.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array
+
+from secant.curvature.directions import kernel_drift as drift_between
+from secant.curvature.operators import hessian
+from secant.curvature.structured import network_of
+from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.dynamics.probes import Probe
+from secant.dynamics.problem import Problem
+from secant.linalg import Operator, Ritz, block_lanczos
+from secant.losses import Loss as SquaredLoss
+
+DENSE_ROWS = 2048
+"""The largest tangent kernel that is written out at every measurement."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Something to record along a training run.
+
+    Attributes:
+        make: `(problem, **options) -> Probe`.
+        options: what `make` is given.
+    """
+
+    make: Callable[..., Probe]
+    options: tuple[tuple[str, Any], ...]
+
+    def on(self, problem: Problem) -> Probe:
+        """The probe that measures this on a problem; its state is the parameters."""
+        return _made(self, problem)
+
+
+@functools.lru_cache(maxsize=64)
+def _made(measurement: Measurement, problem: Problem) -> Probe:
+    return measurement.make(problem, **dict(measurement.options))
+
+
+def _measurement(make: Callable[..., Probe], **options: Any) -> Measurement:
+    return Measurement(make, tuple(options.items()))
+
+
+def loss(*, every: int = 1) -> Measurement:
+    """The training loss."""
+    return _measurement(_loss, every=every)
+
+
+def _loss(problem: Problem, every: int) -> Probe:
+    return Probe(problem.objective, every, label="loss")
+
+
+def gradient_norm(*, every: int = 1) -> Measurement:
+    r"""$\|\nabla L\|$."""
+    return _measurement(_gradient_norm, every=every)
+
+
+def _gradient_norm(problem: Problem, every: int) -> Probe:
+    gradient = jax.grad(problem.objective)
+    return Probe(lambda params: jnp.linalg.norm(ravel_pytree(gradient(params))[0]), every, label=r"$\|\nabla L\|$")
+
+
+def distance(*, every: int = 1) -> Measurement:
+    r"""Distance from the start, $\|\theta_t - \theta_0\|$."""
+    return _measurement(_distance, every=every)
+
+
+def _distance(problem: Problem, every: int) -> Probe:
+    def look(params: Any, start: Any) -> tuple[Array, Any]:
+        difference = jax.tree.map(jnp.subtract, params, start)
+        return jnp.linalg.norm(ravel_pytree(difference)[0]), start
+
+    label = r"$\|\theta_t - \theta_0\|$"
+    return Probe(look, every, label=label, memory=lambda params: jax.tree.map(jnp.copy, params))
+
+
+def sharpness(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: int = 200) -> Measurement:
+    r"""The `k` largest eigenvalues of the Hessian of the loss.
+
+    Args:
+        k: how many.
+        every: steps between two measurements.
+        tol: estimated error relative to the largest of them.
+        max_products: Hessian products a measurement may cost at most.
+    """
+    return _measurement(_sharpness, k=_count("sharpness", k), every=every, tol=tol, max_products=max_products)
+
+
+def _sharpness(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
+    def operator(params: Any) -> Operator:
+        return hessian(problem.f, params, problem.x, problem.y, problem.loss)
+
+    return _followed(operator, k, every, tol, max_products, r"eigenvalues of $\nabla^2 L$")
+
+
+def kernel_top(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: int = 200) -> Measurement:
+    """The `k` largest eigenvalues of the tangent kernel; the arguments are those of `sharpness`.
+
+    Up to 2,048 samples times outputs of one of Secant's own networks the kernel is written out, which costs less
+    than its products; otherwise it is only multiplied.
+    """
+    return _measurement(_kernel_top, k=_count("kernel_top", k), every=every, tol=tol, max_products=max_products)
+
+
+def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
+    written_out = _writes_out(problem)
+
+    def operator(params: Any) -> Operator:
+        if not written_out(params):
+            return ntk(problem.f, params, problem.x)
+        matrix = pair_kernel(problem.f)(params, problem.x, None)
+        space = jax.ShapeDtypeStruct(matrix.shape[:1], matrix.dtype)
+        return Operator(lambda data: lambda v: data @ v, matrix, space, space)
+
+    return _followed(operator, k, every, tol, max_products, "eigenvalues of the tangent kernel")
+
+
+def loss_within(s: int = 1, *, every: int = 1) -> Measurement:
+    r"""The squared loss in the first `s` eigendirections of the current tangent kernel, and in all `_others`."""
+    return _measurement(_loss_within, s=_count("loss_within", s), every=every)
+
+
+def _loss_within(problem: Problem, s: int, every: int) -> Probe:
+    if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
+        raise ValueError("loss_within: `loss` of the problem must be one of the squared losses of secant.losses.")
+    kernel = pair_kernel(problem.f)
+
+    def look(params: Any) -> dict[str, Array]:
+        outputs = problem.f(params, problem.x)
+        residual = (outputs - problem.y).reshape(-1)
+        directions = jnp.linalg.eigh(kernel(params, problem.x, None))[1]
+        parts = problem.loss.curvature(outputs) / 2 * (directions.T @ residual)[::-1] ** 2  # type: ignore[attr-defined]
+        return {"value": parts[:s].sum(), "others": parts[s:].sum()}
+
+    return Probe(look, every, label=f"loss in the first {s} kernel directions")
+
+
+def kernel_drift(*, every: int = 1) -> Measurement:
+    r"""How far the tangent kernel has moved, $\|K_t - K_0\| / \|K_0\|$ in the spectral norm."""
+    return _measurement(_kernel_drift, every=every)
+
+
+def _kernel_drift(problem: Problem, every: int) -> Probe:
+    kernel = pair_kernel(problem.f)
+
+    def look(params: Any, start: Array) -> tuple[Array, Array]:
+        return drift_between(start, kernel(params, problem.x, None)), start
+
+    label = r"$\|K_t - K_0\| / \|K_0\|$"
+    return Probe(look, every, label=label, memory=lambda params: kernel(params, problem.x, None))
+
+
+def _followed(
+    operator: Callable[[Any], Operator], k: int, every: int, tol: float, max_products: int, label: str
+) -> Probe:
+    """Leading eigenvalues of an operator that moves with the parameters, from the eigenvectors of the last look."""
+
+    def look(params: Any, vectors: Array) -> tuple[dict[str, Array], Array]:
+        at = operator(params)
+        found: Ritz = block_lanczos(at.flat_product(), vectors, k, tol=tol, max_products=max_products)
+        # A run that blows up leaves no eigenvectors behind: the next look starts from the old ones.
+        usable = jnp.all(jnp.isfinite(found.vectors))
+        record = {
+            "value": found.values,
+            "residual": found.residuals,
+            "error": found.errors,
+            "products": found.products,
+        }
+        return record, jnp.where(usable, found.vectors, vectors)
+
+    def memory(params: Any) -> Array:
+        at = jax.eval_shape(lambda p: jnp.zeros(operator(p).shape[0], operator(p).dtype), params)
+        return jax.random.normal(jax.random.key(0), (min(k, at.shape[0]), at.shape[0]), at.dtype)
+
+    return Probe(look, every, label=label, dims=("mode",), memory=memory)
+
+
+def _writes_out(problem: Problem) -> Callable[[Any], bool]:
+    def decide(params: Any) -> bool:
+        return network_of(problem.f) is not None and jax.eval_shape(problem.f, params, problem.x).size <= DENSE_ROWS
+
+    return decide
+
+
+def _count(name: str, k: Any) -> int:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise ValueError(f"{name}: takes a whole number of at least 1, got {k!r}.")
+    return k
+
+
+__all__ = [
+    "Measurement",
+    "distance",
+    "gradient_norm",
+    "kernel_drift",
+    "kernel_top",
+    "loss",
+    "loss_within",
+    "sharpness",
+]

@@ -1,0 +1,164 @@
+"""Training: gradient descent on a problem, measured on the way."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from secant.curvature.checks import Params
+from secant.dynamics.map import Map
+from secant.dynamics.measure import Measurement
+from secant.dynamics.probes import Probe
+from secant.dynamics.problem import Problem
+from secant.dynamics.progress import Progress
+from secant.dynamics.rules import gradient_descent
+from secant.dynamics.runner import simulate
+from secant.dynamics.stop import Stop
+from secant.dynamics.trajectory import Trajectory
+from secant.nets.reduction import InputReduction
+
+Rule = Callable[[Callable[[Params], Any]], Map]
+"""From a loss of the parameters to a Map of them."""
+
+
+def train(
+    problem: Problem,
+    params: Params,
+    *,
+    steps: int,
+    lr: float | None = None,
+    rule: Rule | None = None,
+    probes: Mapping[str, Measurement | Probe | Callable[..., Any]] | None = None,
+    over: Mapping[str, Any] | None = None,
+    stop: Stop | None = None,
+    reduce: bool | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
+    label: str = "train",
+) -> Trajectory:
+    r"""Full-batch gradient descent on a problem, $\theta_{t+1} = \theta_t - \eta \nabla L(\theta_t)$.
+
+    With fewer samples than input features and a dense first layer, the run takes place in the span of the data, where
+    it is the same and costs less; the dataset's attribute `input_reduction` says so.
+
+    Args:
+        problem: what to train.
+        params: where to start.
+        steps: how many steps.
+        lr: the step size, unless it is an axis in `over`.
+        rule: another update rule, `loss -> Map` with the parameters as state.
+        probes: what to record, by name: measurements from `secant.measure`, or functions of the parameters.
+        over: named axes to batch over, as for [`simulate`][secant.dynamics.simulate]; `lr` may be one.
+        stop: when to end early.
+        reduce: whether to train in the span of the data: by default where it is exact; `False` never; `True` also
+            for another `rule`, which must then treat rotated parameters alike, as momentum does and Adam does not.
+        attributes: what to keep with the records, such as `task.attributes()`.
+        progress: who is told how far the run is.
+        checkpoint: a directory to save to and resume from.
+        label: what progress calls the run.
+
+    Returns:
+        The records, and the final parameters.
+
+    Example:
+        ```python
+        import jax
+        import secant as sc
+
+        task = sc.data.load("digits", classes=(0, 1), samples=32)
+        net = sc.nets.mlp([64], activation="tanh")
+        problem = sc.Problem(net.apply, *task.train, sc.losses.mean_mse)
+        run = sc.train(
+            problem,
+            net.init(jax.random.key(0), task.train.x.shape),
+            lr=0.5,
+            steps=20,
+            probes={"loss": sc.measure.loss(), "sharpness": sc.measure.sharpness(every=10)},
+        )
+        run.dataset.attrs["input_reduction"], run.dataset.sharpness.sizes
+        ```
+    """
+    problem.check("train", params)
+    given = over or {}
+    if rule is None and lr is None and "lr" not in given:
+        raise ValueError("train: `lr` is missing. Give a step size, an axis `lr` in `over`, or a `rule`.")
+    if rule is not None and lr is not None:
+        raise ValueError("train: `lr` belongs to gradient descent; a `rule` brings its own.")
+    reduction = _reduction(problem, rule, reduce)
+    inner, start = (problem, params) if reduction is None else (reduction[0], reduction[1].shrink(params))
+    change = None if reduction is None else reduction[1]
+    trajectory = simulate(
+        _system(inner, lr, rule),
+        start,
+        steps,
+        probes={name: _probe(name, probe, inner, change, params) for name, probe in (probes or {}).items()},
+        over=over,
+        stop=stop,
+        progress=progress,
+        checkpoint=checkpoint,
+        label=label,
+    )
+    record = dict(attributes or {}) | {"input_reduction": _describe(change)}
+    return Trajectory(trajectory.dataset.assign_attrs(record), _lifted(trajectory.state, change, params, len(given)))
+
+
+def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tuple[Problem, InputReduction] | None:
+    if reduce is False or (reduce is None and rule is not None):
+        return None
+    if reduce and not problem.is_reducible:
+        raise ValueError(
+            "train: `reduce=True` needs one of Secant's networks with a dense first layer, "
+            "and fewer samples than features."
+        )
+    return problem.reduced
+
+
+@functools.lru_cache(maxsize=32)
+def _system(problem: Problem, lr: float | None, rule: Rule | None) -> Map | Callable[..., Map]:
+    if rule is not None:
+        return rule(problem.objective)
+    if lr is not None:
+        return gradient_descent(problem.objective, lr)
+    return lambda lr: gradient_descent(problem.objective, lr)
+
+
+def _probe(
+    name: str, probe: Any, inner: Problem, change: InputReduction | None, params: Params
+) -> Probe | Callable[..., Any]:
+    """A measurement sees the problem that is run; a function of the parameters sees the parameters of the user."""
+    if isinstance(probe, Measurement):
+        found = probe.on(inner)
+        return dataclasses.replace(found, dims=tuple(f"{name}_{dim}" for dim in found.dims))
+    if change is None:
+        return probe
+    whole = probe if isinstance(probe, Probe) else Probe(probe)
+    if whole.memory is not None:
+        raise ValueError("train: a probe with a memory of its own sees reduced parameters. Pass `reduce=False`.")
+
+    @functools.wraps(whole.function)
+    def look(small: Params, *rest: Any, **named: Any) -> Any:
+        return whole.function(change.lift(small, params), *rest, **named)
+
+    return Probe(look, whole.every, whole.units, whole.label, whole.dims)
+
+
+def _lifted(state: Params, change: InputReduction | None, params: Params, axes: int) -> Params:
+    if change is None:
+        return state
+    lift = functools.partial(change.lift, start=params)
+    for _ in range(axes):
+        lift = jax.vmap(lift)
+    return lift(state)
+
+
+def _describe(change: InputReduction | None) -> str:
+    if change is None:
+        return "none"
+    before, after = change.features
+    return f"{before} -> {after} features"

@@ -1,0 +1,7 @@
+"""Linear algebra of operators known only by their products."""
+
+from secant.linalg.lanczos import Ritz, Which, block_lanczos
+from secant.linalg.operator import Eigenpairs, Operator, Vector
+from secant.linalg.stochastic import Density, Estimate
+
+__all__ = ["Density", "Eigenpairs", "Estimate", "Operator", "Ritz", "Vector", "Which", "block_lanczos"]

@@ -1,0 +1,244 @@
+"""Eigenpairs of a symmetric operator by block Lanczos: warm starts, residual tolerance, thick restarts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, ScalarLike
+
+Which = Literal["largest", "magnitude", "smallest"]
+"""Which end of the spectrum: algebraically largest, largest in magnitude, algebraically smallest."""
+
+Product = Callable[[Float[Array, " p"]], Float[Array, " p"]]
+
+
+class Ritz(NamedTuple):
+    r"""Approximate eigenpairs, best first.
+
+    Attributes:
+        values: $\theta_i$.
+        vectors: $u_i$, orthonormal rows.
+        residuals: $r_i = \|A u_i - \theta_i u_i\|$, with what rounding adds. Within this distance of $\theta_i$ there
+            is an eigenvalue: a guarantee.
+        errors: $\min(r_i, r_i^2 / \delta_i)$ with $\delta_i$ the distance to the nearest other Ritz value, which is
+            the size of the error once the spectrum near $\theta_i$ is resolved (Temple and Kato), with what rounding
+            adds.
+        products: how many products with the operator were spent.
+        converged: whether every error came below the tolerance.
+    """
+
+    values: Float[Array, " k"]
+    vectors: Float[Array, "k p"]
+    residuals: Float[Array, " k"]
+    errors: Float[Array, " k"]
+    products: Int[Array, ""]
+    converged: Bool[Array, ""]
+
+
+class _Krylov(NamedTuple):
+    basis: Array  # (capacity, p), orthonormal rows, zero from `size` on
+    projected: Array  # (capacity, capacity), basis A basis^T
+    values: Array  # (capacity,), eigenvalues of `projected`, the wanted ones first
+    coordinates: Array  # (capacity, capacity), its eigenvectors, as columns
+    size: Array
+    block: Array  # (b, p), the next orthonormal rows
+    since: Array  # products when the Krylov space was last exhausted
+    ritz: Ritz
+
+
+def block_lanczos(
+    product: Product,
+    start: Float[Array, "b p"],
+    k: int,
+    *,
+    which: Which = "largest",
+    tol: ScalarLike = 1e-6,
+    min_products: ScalarLike = 0,
+    max_products: ScalarLike = 400,
+    capacity: int | None = None,
+    key: PRNGKeyArray | None = None,
+) -> Ritz:
+    r"""The `k` leading eigenpairs of a symmetric operator.
+
+    Builds an orthonormal basis $Q$ of the block Krylov space of `start`, with full reorthogonalisation, and solves
+    $Q A Q^\top$. Each round costs one product a row of `start`; they are taken together, so that a block runs at
+    the speed of a matrix product. From one random row this is Lanczos' method; from the eigenvectors of a nearby
+    operator it is done after a round or two. A full basis is compressed to its best Ritz vectors (thick restart), and
+    an exhausted Krylov space is widened by a random direction, so a rank-deficient operator yields its zeros.
+
+    What is found are eigenvalues; that none between them was skipped is very likely, not certain. In particular a
+    Krylov space of $b$ rows holds at most $b$ eigenvectors of an eigenvalue: where multiplicities matter, start
+    with as many rows.
+
+    Can be traced: it stops by itself inside a compiled function.
+
+    Args:
+        product: $v \mapsto Av$ on flat vectors.
+        start: the starting block; its rows need not be orthonormal.
+        k: how many pairs; at most $p$.
+        which: `largest`, `magnitude` or `smallest`.
+        tol: stop when every error is at most `tol` times the largest magnitude among the Ritz values.
+        min_products: do not stop before so many, from the start or from when the Krylov space was last exhausted; a
+            start that knows nothing cannot judge its first Ritz values.
+        max_products: stop in any case after so many, at the end of a round; `k` are always spent.
+        capacity: rows of the basis kept; more need fewer products and more memory.
+        key: for the random directions.
+    """
+    b, p = start.shape
+    k = min(k, p)
+    capacity = max(capacity or 0, 2 * k + 18, k + 3 * b)
+    if p <= capacity + b:
+        return _dense(product, jnp.zeros((p,), start.dtype), k, which)
+    keep = min(k + max(2, k // 2), capacity - b)
+    key = jax.random.key(0) if key is None else key
+    none, rounding = jnp.int32(0), 4 * jnp.finfo(start.dtype).eps
+    products = jax.vmap(product) if b > 1 else lambda rows: product(rows[0])[None]
+    # Drawn once, because drawing costs as much as a small product; every round shifts it, and so has another.
+    spare = jax.random.normal(key, (b, p), start.dtype)
+
+    def extend(state: _Krylov) -> _Krylov:
+        """One round: multiply the block, orthogonalise, solve the projected problem."""
+        basis = lax.dynamic_update_slice(state.basis, state.block, (state.size, none))
+        images = products(state.block)
+        coefficients = images @ basis.T  # (b, capacity)
+        remainder = images - coefficients @ basis
+        # The block's own rows of the projected matrix, and by symmetry its columns.
+        projected = lax.dynamic_update_slice(state.projected, coefficients, (state.size, none))
+        projected = lax.dynamic_update_slice(projected, coefficients.T, (none, state.size))
+        size, spent = state.size + b, state.ritz.products + b
+        another, rounded = jnp.roll(spare, spent, axis=1), jnp.max(jnp.abs(projected))
+        block, coupling = _orthonormal_rows(remainder, basis, another, _lengths(images), rounded)
+        values, coordinates = _eigh(projected, size, which)
+        residuals, errors = _residuals(values, coordinates, size, coupling, k)
+        # A decomposition of what is not finite may come out finite.
+        best = jnp.where(jnp.isfinite(rounded), values[:k], jnp.nan)
+        allowed = tol * jnp.max(jnp.abs(best)) + rounding * _lengths(projected.ravel())
+        # In an exhausted Krylov space everything is exact, and nothing is known of the rest: the random direction
+        # that comes next is a start like the first, unless it finds another exhausted space with nothing new.
+        exhausted = jnp.any(jnp.diag(coupling) == 0)
+        nothing_new = jnp.all(jnp.abs(best - state.ritz.values) <= allowed) | (min_products == 0)
+        enough = jnp.where(exhausted, nothing_new, spent - state.since >= min_products)
+        done = jnp.all(errors <= allowed) & enough & jnp.all(jnp.isfinite(best))
+        ritz = Ritz(best, state.ritz.vectors, residuals, errors, spent, done)
+        since = jnp.where(exhausted, spent, state.since)
+        return _Krylov(basis, projected, values, coordinates, size, block, since, ritz)
+
+    def compress(state: _Krylov) -> _Krylov:
+        """The basis becomes its best Ritz vectors; the next block stays orthogonal to them."""
+        basis = jnp.zeros_like(state.basis).at[:keep].set(state.coordinates[:, :keep].T @ state.basis)
+        projected = jnp.zeros_like(state.projected).at[jnp.arange(keep), jnp.arange(keep)].set(state.values[:keep])
+        return state._replace(basis=basis, projected=projected, size=jnp.asarray(keep, state.size.dtype))
+
+    def unfinished(state: _Krylov) -> Any:
+        finite = jnp.all(jnp.isfinite(state.ritz.values)) | (state.ritz.products == 0)
+        return ~state.ritz.converged & (state.ritz.products < jnp.maximum(max_products, k)) & finite
+
+    def fill(state: _Krylov) -> _Krylov:
+        return lax.while_loop(lambda s: unfinished(s) & (s.size + b <= capacity), extend, state)
+
+    empty, square = jnp.zeros((capacity, p), start.dtype), jnp.zeros((capacity, capacity), start.dtype)
+    # Orthonormal also where rows depend on each other; a row of zeros is no start at all.
+    first = jnp.linalg.qr(jnp.where(jnp.any(start != 0, axis=1, keepdims=True), start, spare).T)[0].T
+    zero = jnp.zeros((k,), start.dtype)
+    nothing = Ritz(zero, zero, zero, zero, jnp.int32(0), jnp.asarray(False))
+    state = _Krylov(empty, square, square[0], square, none, first, none, nothing)
+    state = lax.while_loop(unfinished, lambda s: compress(fill(s)), state)
+    floor = _rounding(state.projected)
+    ritz = state.ritz
+    return ritz._replace(vectors=state.basis[:k], residuals=ritz.residuals + floor, errors=ritz.errors + floor)
+
+
+def _dense(product: Product, zero: Array, k: int, which: Which) -> Ritz:
+    """A small operator, multiplied by every basis vector and solved exactly."""
+    matrix = lax.map(product, jnp.eye(zero.size, dtype=zero.dtype), batch_size=64)
+    matrix = (matrix + matrix.T) / 2
+    values, vectors = _eigh(matrix, zero.size, which)
+    values, vectors = values[:k], vectors[:, :k].T
+    residuals = _lengths(vectors @ matrix - values[:, None] * vectors) + _rounding(matrix)
+    finite = jnp.all(jnp.isfinite(values))
+    return Ritz(values, vectors, residuals, residuals, jnp.int32(zero.size), finite)
+
+
+def _rounding(projected: Array) -> Array:
+    """What rounding alone can move an eigenvalue by: some units in the last place of the norm."""
+    return 16 * jnp.finfo(projected.dtype).eps * _lengths(projected.ravel())
+
+
+def _lengths(rows: Array) -> Array:
+    """Norms over the last axis, also of numbers so small that their squares are no longer there."""
+    peak = jnp.max(jnp.abs(rows), axis=-1, keepdims=True)
+    unit = jnp.where(peak > 0, peak, 1.0)
+    return unit[..., 0] * jnp.linalg.norm(rows / unit, axis=-1)
+
+
+def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rounded: Array) -> tuple[Array, Array]:
+    """Orthonormal rows that span `rows` and are orthogonal to `basis`, with `rows = coupling @ result`.
+
+    A row that is nothing but the rounding of numbers like `rounded` is replaced by a row of `spare`, with no coupling
+    to it. `scale` says how long the rows were before the basis was projected out.
+    """
+    epsilon = jnp.finfo(rows.dtype).eps
+    done: list[Array] = []
+    coupling = jnp.zeros((rows.shape[0], rows.shape[0]), rows.dtype)
+    for index in range(rows.shape[0]):
+        row = rows[index]
+        for other, earlier in enumerate(done):
+            overlap = earlier @ row
+            row = row - overlap * earlier
+            coupling = coupling.at[index, other].set(overlap)
+        length = _lengths(row)
+        lost = length <= 10 * epsilon * rounded
+        # Whatever has lost digits by cancellation is orthogonalised once more: twice is enough.
+        fresh = jnp.where(lost, spare[index] / jnp.linalg.norm(spare[index]), row / jnp.where(lost, 1.0, length))
+
+        def again(vector: Array) -> Array:
+            vector = vector - (basis @ vector) @ basis
+            for earlier in done:
+                vector = vector - (earlier @ vector) * earlier
+            return vector / jnp.maximum(jnp.linalg.norm(vector), epsilon)
+
+        passes = jnp.where(lost | (length < 0.1 * scale[index]), 2, 0)
+        fresh = lax.fori_loop(0, passes, lambda _, vector: again(vector), fresh)
+        coupling = coupling.at[index, index].set(jnp.where(lost, 0.0, length))
+        done.append(fresh)
+    return jnp.stack(done), coupling
+
+
+def _eigh(projected: Array, size: Array | int, which: Which) -> tuple[Array, Array]:
+    """Eigenvalues and eigenvectors (columns) of the leading `size` rows, the wanted ones first.
+
+    What lies beyond `size` is given eigenvalues that no other has, on the operator's own scale, and comes last.
+    """
+    active = jnp.arange(projected.shape[0]) < size
+    inside = jnp.where(active[:, None] & active[None, :], projected, 0.0)
+    inside = (inside + inside.T) / 2
+    bound = jnp.max(jnp.sum(jnp.abs(inside), axis=1))  # of every eigenvalue
+    far = jnp.where(bound > 0, 2 * bound, 1.0)
+    values, vectors = jnp.linalg.eigh(inside + jnp.diag(jnp.where(active, 0.0, far)))
+    keys = {"largest": -values, "smallest": values, "magnitude": -jnp.abs(values)}[which]
+    order = jnp.argsort(jnp.where(values > 0.75 * far, jnp.inf, keys))
+    return values[order], vectors[:, order]
+
+
+def _rayleigh_ritz(projected: Array, size: Array, coupling: Array, k: int, which: Which) -> tuple[Array, Array, Array]:
+    """Ritz values, residual norms and error estimates."""
+    values, coordinates = _eigh(projected, size, which)
+    return values[:k], *_residuals(values, coordinates, size, coupling, k)
+
+
+def _residuals(values: Array, coordinates: Array, size: Array, coupling: Array, k: int) -> tuple[Array, Array]:
+    """Residual norms and error estimates of the first `k` Ritz pairs."""
+    b = coupling.shape[0]
+    last = lax.dynamic_slice(coordinates, (size - b, jnp.int32(0)), (b, coordinates.shape[1]))
+    residuals = _lengths((coupling.T @ last).T)[:k]
+    present = jnp.arange(k) < size
+    residuals = jnp.where(present, residuals, jnp.inf)
+    apart = jnp.abs(values[:k, None] - values[None, :])
+    apart = jnp.where(jnp.eye(k, values.shape[0], dtype=bool), jnp.inf, apart)
+    gap = jnp.min(apart, axis=1)
+    squared = residuals * (residuals / jnp.maximum(gap, jnp.finfo(gap.dtype).tiny))
+    return residuals, jnp.where(present, jnp.minimum(residuals, squared), jnp.inf)

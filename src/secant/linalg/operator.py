@@ -1,0 +1,354 @@
+"""The Operator: a linear map known by its product with a vector."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from secant._device import jit
+from secant.linalg.lanczos import Ritz, Which, block_lanczos
+from secant.linalg.spaces import Space, Vector, is_flat, size_of, unravel_like, wide
+from secant.linalg.stochastic import Density, Estimate, gaussian_density, hutchinson, quadrature
+
+if TYPE_CHECKING:
+    import scipy.sparse.linalg
+
+DENSE_ENTRIES = 2**27
+"""The largest matrix that `dense` makes: 0.5 GiB of float32."""
+
+
+class Eigenpairs(NamedTuple):
+    r"""Eigenvalues and eigenvectors, best first, with what is known about their errors.
+
+    Attributes:
+        values: $\theta_1, \dots, \theta_k$.
+        vectors: orthonormal eigenvectors: a vector of the operator's space with a leading axis of length $k$; None
+            where they were not asked for.
+        residuals: $\|A u_i - \theta_i u_i\|$: an eigenvalue lies within this distance, guaranteed.
+        errors: the estimated error, $\min(r_i, r_i^2/\text{gap}_i)$.
+        products: products spent.
+        converged: whether the tolerance was reached.
+    """
+
+    values: Float[Array, " k"]
+    vectors: Vector
+    residuals: Float[Array, " k"]
+    errors: Float[Array, " k"]
+    products: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Operator:
+    r"""A linear map $A$, never written out.
+
+    `bind(data)` returns the product $v \mapsto Av$; what all products share (a forward pass, a linearisation) is done
+    there once. Compiled code is kept by `bind`: an operator at other parameters with the same `bind` compiles nothing.
+
+    Attributes:
+        bind: `data -> product`.
+        data: the arrays the product depends on.
+        domain: shapes and types of $v$.
+        codomain: shapes and types of $Av$.
+        symmetric: whether $A = A^\top$; only then are there eigenvalues.
+        adjoint: `data -> transposed product`, where the operator is not symmetric.
+        matrix: `data -> dense matrix`, where there is a faster way than multiplying every basis vector.
+        search: `(data, k, tol, key) -> (pairs, lift)`, where there is a shorter way to the largest eigenpairs: `pairs`
+            in coordinates of its own, and `lift` from one vector there to one of the operator's.
+        name: what it is called in errors.
+    """
+
+    bind: Callable[[Any], Callable[[Vector], Vector]]
+    data: Any
+    domain: Any
+    codomain: Any
+    symmetric: bool = True
+    adjoint: Callable[[Any], Callable[[Vector], Vector]] | None = None
+    matrix: Callable[[Any], Array] | None = None
+    search: Callable[[Any, int, float, PRNGKeyArray], tuple[Ritz, Callable[[Array], Vector]]] | None = None
+    name: str = "operator"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the matrix."""
+        return size_of(self.codomain), size_of(self.domain)
+
+    @property
+    def dtype(self) -> Any:
+        """Type of its entries."""
+        return jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(self.domain)))
+
+    @property
+    def T(self) -> Operator:
+        """The transposed operator."""
+        if self.symmetric:
+            return self
+        if self.adjoint is None:
+            raise NotImplementedError(f"{self.name}: no transposed product is known.")
+        matrix = self.matrix
+        return Operator(
+            self.adjoint,
+            self.data,
+            self.codomain,
+            self.domain,
+            False,
+            self.bind,
+            None if matrix is None else lambda data: matrix(data).T,
+            name=f"{self.name} transposed",
+        )
+
+    def mv(self, v: Vector) -> Vector:
+        """The product $Av$: of a vector like `domain`, or of a flat one, which gives a flat one."""
+        flat = isinstance(v, (jax.Array, np.ndarray)) and v.ndim == 1 and not is_flat(self.domain)
+        v = self._as_domain(v, flat, "mv: `v`")
+        product = _compiled(self.bind, "apply")(self.data, v)
+        return ravel_pytree(product)[0] if flat else product
+
+    def flat_product(self) -> Callable[[Array], Array]:
+        """The product on flat vectors, to be traced inside another function."""
+        return _flattened(self.bind(self.data), self.domain)
+
+    def __matmul__(self, v: Vector) -> Vector:
+        return self.mv(v)
+
+    def dense(self) -> Float[Array, "rows columns"]:
+        """The whole matrix, for small operators and for those with a fast way to it."""
+        rows, columns = self.shape
+        if self.matrix is not None:
+            return self.matrix(self.data)
+        if rows * columns > DENSE_ENTRIES:
+            raise ValueError(
+                f"{self.name}.dense: a matrix of {rows:,} x {columns:,} has more than {DENSE_ENTRIES:,} entries. "
+                "Use mv, top, density, trace or to_scipy, which never build it."
+            )
+        return _compiled(self.bind, "dense", domain=Space(self.domain))(self.data)
+
+    def top(
+        self,
+        k: int = 1,
+        *,
+        which: Which = "largest",
+        tol: float = 1e-5,
+        max_products: int = 1000,
+        start: Vector | None = None,
+        multiplicity: int = 1,
+        vectors: bool = True,
+        key: PRNGKeyArray | None = None,
+    ) -> Eigenpairs:
+        r"""The `k` leading eigenpairs.
+
+        Args:
+            k: how many; a smaller operator gives as many as it has.
+            which: `largest` (algebraically), `magnitude`, or `smallest` (algebraically).
+            tol: estimated error of each value, relative to the largest magnitude among them.
+            max_products: gives up after so many products; `converged` then says so.
+            start: vectors near the wanted ones, with a leading axis: a warm start.
+            multiplicity: how often one eigenvalue can occur. A cold start takes so many random vectors; from fewer,
+                Lanczos' method does not see all copies.
+            vectors: whether to return the eigenvectors, too; some operators find the values sooner.
+            key: randomness of a cold start.
+        """
+        self._needs_symmetry("top")
+        self._at_least_one("top", k=k, multiplicity=multiplicity, max_products=max_products)
+        if not tol >= 0:
+            raise ValueError(f"{self.name}.top: `tol` must be a number of at least 0, got {tol!r}.")
+        if which not in ("largest", "magnitude", "smallest"):
+            raise ValueError(f"{self.name}.top: `which` must be 'largest', 'magnitude' or 'smallest', got {which!r}.")
+        key = jax.random.key(0) if key is None else key
+        p = self.shape[0]
+        warm = start is not None
+        if self.search is not None and not warm and which == "largest" and multiplicity == 1:
+            ritz, lift = self.search(self.data, int(k), float(tol), key)
+            if bool(ritz.converged):
+                return _eigenpairs(ritz, lift if vectors else None)
+        count = min(int(multiplicity), p)
+        rows = self._rows(start) if warm else jax.random.normal(key, (count, p), wide(self.dtype))
+        solve = _compiled(
+            self.bind,
+            "top",
+            k=min(int(k), p),
+            which=which,
+            # Memory for a longer basis is cheap where vectors are short, and saves products.
+            capacity=0 if warm else min(128, 2**22 // p),
+            domain=Space(self.domain),
+        )
+        limits = {"tol": tol, "min_products": 0 if warm else min(p, int(k) + 4), "max_products": max_products}
+        ritz = solve(self.data, rows, key, limits)
+        self._finite("top", ritz.values)
+        return _eigenpairs(ritz, unravel_like(self.domain) if vectors else None)
+
+    def density(
+        self, *, degree: int = 64, probes: int = 8, points: int = 512, width: float | None = None, key: Any = None
+    ) -> Density:
+        r"""Spectral density by stochastic Lanczos quadrature.
+
+        $\rho(t) \approx \frac1{n_v} \sum_{l,i} w_i^{(l)}\, g_\sigma(t - \theta_i^{(l)})$ with the Gauss nodes
+        $\theta_i$ and weights $w_i$ of Lanczos runs from random vectors. Costs `degree * probes` products.
+
+        Args:
+            degree: Lanczos steps from each random vector.
+            probes: how many random vectors.
+            points: of the grid.
+            width: $\sigma$ of the smoothing; by default a hundredth of the spectrum's extent.
+            key: randomness.
+        """
+        self._needs_symmetry("density")
+        self._at_least_one("density", degree=degree, probes=probes, points=points)
+        key = jax.random.key(0) if key is None else key
+        run = _compiled(
+            self.bind,
+            "quadrature",
+            degree=min(int(degree), self.shape[0]),
+            probes=int(probes),
+            domain=Space(self.domain),
+        )
+        nodes, weights = run(self.data, key)
+        self._finite("density", nodes)
+        return gaussian_density(nodes, weights, points, width)
+
+    def trace(self, *, probes: int = 32, key: PRNGKeyArray | None = None) -> Estimate:
+        """The trace, by Hutchinson's estimator with its standard error; exact when `probes` covers the dimension."""
+        return self._stochastic("trace", probes, key)
+
+    def frobenius(self, *, probes: int = 32, key: PRNGKeyArray | None = None) -> Estimate:
+        """The Frobenius norm, likewise."""
+        return self._stochastic("frobenius", probes, key)
+
+    def to_scipy(self) -> scipy.sparse.linalg.LinearOperator:
+        """The operator for SciPy: flat vectors in, flat vectors out."""
+        from scipy.sparse.linalg import LinearOperator
+
+        def multiply(operator: Operator) -> Callable[[np.ndarray], np.ndarray]:
+            unravel = unravel_like(operator.domain)
+            return lambda v: np.asarray(ravel_pytree(operator.mv(unravel(jnp.asarray(v, operator.dtype).ravel())))[0])
+
+        transposed = multiply(self.T) if self.symmetric or self.adjoint is not None else None
+        return LinearOperator(self.shape, matvec=multiply(self), rmatvec=transposed, dtype=np.dtype(self.dtype))
+
+    def _stochastic(self, what: str, probes: int, key: PRNGKeyArray | None) -> Estimate:
+        if what == "trace" and self.shape[0] != self.shape[1]:
+            raise ValueError(f"{self.name}.trace: only a square operator has one, this is {self.shape}.")
+        self._at_least_one(what, probes=probes)
+        key = jax.random.key(0) if key is None else key
+        exact = probes >= self.shape[1]
+        run = _compiled(self.bind, what, probes=int(probes), exact=exact, domain=Space(self.domain))
+        value, error = run(self.data, key)
+        self._finite(what, value)
+        return Estimate(float(value), float(error))
+
+    def _at_least_one(self, method: str, **options: Any) -> None:
+        for name, value in options.items():
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+                raise ValueError(f"{self.name}.{method}: `{name}` must be a whole number of at least 1, got {value!r}.")
+
+    def _finite(self, method: str, result: Array) -> None:
+        if not bool(jnp.all(jnp.isfinite(result))):
+            raise FloatingPointError(
+                f"{self.name}.{method}: a product is not finite. Are the parameters, the data and the loss finite?"
+            )
+
+    def _rows(self, start: Vector) -> Float[Array, "b p"]:
+        """Starting vectors as rows: given like `domain` with a leading axis, or already flat."""
+        if is_flat(self.domain) or not isinstance(start, (jax.Array, np.ndarray)) or start.ndim != 2:
+            leading = {jnp.shape(leaf)[:1] for leaf in jax.tree.leaves(start)}
+            if len(leading) != 1 or leading in ({()}, {(0,)}):
+                raise ValueError(
+                    f"{self.name}.top: `start` must hold vectors with a leading axis that counts them, "
+                    f"got shapes {[jnp.shape(leaf) for leaf in jax.tree.leaves(start)]}."
+                )
+            # Every vector is checked like one to be multiplied; the first speaks for all.
+            self._as_domain(jax.tree.map(lambda leaf: leaf[0], start), False, "top: a vector of `start`")
+            start = jax.vmap(lambda v: ravel_pytree(v)[0])(start)
+        if start.shape[1] != self.shape[1] or len(start) == 0:
+            raise ValueError(
+                f"{self.name}.top: `start` must hold vectors of {self.shape[1]:,} entries, got shape {start.shape}."
+            )
+        return jnp.asarray(start, wide(self.dtype))
+
+    def _needs_symmetry(self, method: str) -> None:
+        if not self.symmetric:
+            raise ValueError(f"{self.name}.{method}: only a symmetric operator has a real spectrum; use A.T @ A.")
+
+    def _as_domain(self, v: Vector, flat: bool, what: str) -> Vector:
+        """A vector as the product takes it, or an error that says what would be taken."""
+        for leaf in jax.tree.leaves(v):
+            if not jnp.issubdtype(jnp.result_type(leaf), jnp.number) or jnp.iscomplexobj(leaf):
+                raise TypeError(f"{self.name}.{what} must hold real numbers, got {jnp.result_type(leaf)}.")
+        if flat:
+            if v.size != self.shape[1]:
+                raise ValueError(f"{self.name}.{what} has {v.size:,} entries, the operator takes {self.shape[1]:,}.")
+            return unravel_like(self.domain)(jnp.asarray(v))
+        given: Any = jax.tree.structure(v)
+        taken: Any = jax.tree.structure(self.domain)
+        if given != taken:
+            raise ValueError(
+                f"{self.name}.{what} has the structure {given}, the operator takes {taken} or a flat vector of "
+                f"{self.shape[1]:,}."
+            )
+        for (path, got), want in zip(jax.tree.leaves_with_path(v), jax.tree.leaves(self.domain), strict=True):
+            if jnp.shape(got) != want.shape:
+                raise ValueError(
+                    f"{self.name}.{what}{jax.tree_util.keystr(path)} has shape {jnp.shape(got)}, "
+                    f"the operator takes {want.shape}."
+                )
+        return jax.tree.map(lambda got, want: jnp.asarray(got, want.dtype), v, self.domain)
+
+
+def _flattened(product: Callable[[Vector], Vector], domain: Any) -> Callable[[Array], Array]:
+    unravel = unravel_like(domain)
+    return lambda v: ravel_pytree(product(unravel(v)))[0].astype(v.dtype)
+
+
+def _eigenpairs(ritz: Ritz, lift: Callable[[Array], Vector] | None) -> Eigenpairs:
+    vectors = None if lift is None else jax.vmap(lift)(ritz.vectors)
+    return Eigenpairs(ritz.values, vectors, ritz.residuals, ritz.errors, int(ritz.products), bool(ritz.converged))
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(bind: Callable[[Any], Callable[[Vector], Vector]], what: str, **options: Any) -> Callable[..., Any]:
+    """The compiled function of an operator for one purpose; operators with the same `bind` share it."""
+    domain = options.pop("domain", None)
+
+    def flat_product(data: Any) -> Callable[[Array], Array]:
+        return _flattened(bind(data), domain.tree())
+
+    def zero() -> Array:
+        space = domain.tree()
+        return jnp.zeros(size_of(space), wide(jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(space)))))
+
+    def apply(data: Any, v: Vector) -> Vector:
+        return bind(data)(v)
+
+    def dense(data: Any) -> Array:
+        product = flat_product(data)
+        return jax.lax.map(product, jnp.eye(zero().size, dtype=zero().dtype), batch_size=64).T
+
+    def top(data: Any, rows: Array, key: PRNGKeyArray, limits: dict[str, Any]) -> Any:
+        return block_lanczos(flat_product(data), rows, key=key, **limits, **options)
+
+    def run_quadrature(data: Any, key: PRNGKeyArray) -> Any:
+        return quadrature(flat_product(data), zero(), key, **options)
+
+    def trace(data: Any, key: PRNGKeyArray) -> Any:
+        return hutchinson("trace", flat_product(data), zero(), key, **options)
+
+    def frobenius(data: Any, key: PRNGKeyArray) -> Any:
+        return hutchinson("frobenius", flat_product(data), zero(), key, **options)
+
+    purposes: dict[str, Callable[..., Any]] = {
+        "apply": apply,
+        "dense": dense,
+        "top": top,
+        "quadrature": run_quadrature,
+        "trace": trace,
+        "frobenius": frobenius,
+    }
+    return jit(purposes[what])

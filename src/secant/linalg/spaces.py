@@ -1,0 +1,61 @@
+"""Spaces of vectors that are pytrees: their size, their flat form, their identity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+Vector = Any
+"""A pytree of arrays: one vector of a space whose coordinates have names and shapes."""
+
+
+class Space:
+    """Shapes and types as a key: equal where they are equal."""
+
+    def __init__(self, tree: Any) -> None:
+        leaves, self.structure = jax.tree.flatten(tree)
+        self.leaves = tuple((leaf.shape, jnp.dtype(leaf.dtype).name) for leaf in leaves)
+
+    def __hash__(self) -> int:
+        return hash((self.leaves, self.structure))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Space) and (self.leaves, self.structure) == (other.leaves, other.structure)
+
+    def tree(self) -> Any:
+        """The shapes and types again."""
+        return jax.tree.unflatten(self.structure, [jax.ShapeDtypeStruct(s, t) for s, t in self.leaves])
+
+
+def size_of(space: Any) -> int:
+    """How many numbers a vector has."""
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(space))
+
+
+def is_flat(space: Any) -> bool:
+    """Whether a vector is one array with one axis."""
+    return isinstance(space, jax.ShapeDtypeStruct) and len(space.shape) == 1
+
+
+def wide(dtype: Any) -> Any:
+    """The type to compute in: the given one, but at least 32 bits, which decompositions need."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
+def unravel_like(space: Any) -> Callable[[Array], Vector]:
+    """Flat vector -> pytree, without making a vector to find out how."""
+    leaves, structure = jax.tree.flatten(space)
+    cuts = np.cumsum([math.prod(leaf.shape) for leaf in leaves])[:-1]
+
+    def unravel(flat: Array) -> Vector:
+        parts = jnp.split(flat, cuts)
+        shaped = [p.reshape(leaf.shape).astype(leaf.dtype) for p, leaf in zip(parts, leaves, strict=True)]
+        return jax.tree.unflatten(structure, shaped)
+
+    return unravel

@@ -1,0 +1,112 @@
+"""Traces, norms and spectral densities from random vectors: thin over matfree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from matfree import decomp, stochtrace
+
+Product = Callable[[Array], Array]
+
+
+class Estimate(NamedTuple):
+    """A number and its standard error.
+
+    Attributes:
+        value: the estimate.
+        error: its standard error: 0 for an exact number, infinite for one random vector, which cannot tell.
+    """
+
+    value: float
+    error: float
+
+
+class Density(NamedTuple):
+    r"""A spectral density on a grid, and the quadrature it was made of.
+
+    Attributes:
+        grid: $t$.
+        values: $\rho(t)$, which integrates to 1.
+        nodes: Gauss nodes of every Lanczos run.
+        weights: their weights, which sum to 1 over each run.
+    """
+
+    grid: Float[np.ndarray, " points"]
+    values: Float[np.ndarray, " points"]
+    nodes: Float[np.ndarray, "probes degree"]
+    weights: Float[np.ndarray, "probes degree"]
+
+
+def hutchinson(
+    what: Literal["trace", "frobenius"], product: Product, like: Array, key: PRNGKeyArray, *, probes: int, exact: bool
+) -> tuple[Array, Array]:
+    r"""Trace or Frobenius norm and its standard error.
+
+    $\mathrm{tr} A = E[v^\top A v]$ and $\|A\|_F^2 = E\|Av\|^2$ for random signs $v$; with `exact` the mean is
+    over all basis vectors instead, which costs one product a column and has no error.
+    """
+    if exact:
+        images = jax.lax.map(product, jnp.eye(like.size, dtype=like.dtype), batch_size=64)
+        value = jnp.trace(images) if what == "trace" else jnp.linalg.norm(images)
+        return value, jnp.zeros_like(value)
+    integrand = stochtrace.monte_carlo_trace() if what == "trace" else stochtrace.monte_carlo_frobeniusnorm_squared()
+    sampler = stochtrace.sampler_signs(like, num=probes)
+    mean, error = stochtrace.estimator_monte_carlo_mean_and_sem(integrand, sampler)(product, key)
+    # The mean is estimated from the same draws, so that one draw says nothing about its error.
+    error = error * math.sqrt(probes / (probes - 1)) if probes > 1 else jnp.full_like(error, jnp.inf)
+    if what == "trace":
+        return mean, error
+    root = jnp.sqrt(jnp.maximum(mean, 0.0))
+    return root, error / (2 * jnp.maximum(root, jnp.finfo(root.dtype).tiny))
+
+
+def quadrature(product: Product, like: Array, key: PRNGKeyArray, *, degree: int, probes: int) -> tuple[Array, Array]:
+    r"""Gauss nodes and weights of the spectral measure of `probes` random vectors, `degree` of each."""
+    lanczos = decomp.tridiag_sym(degree, reortho="full", custom_vjp=False)
+
+    def one(key: PRNGKeyArray) -> tuple[Array, Array]:
+        start = jax.random.rademacher(key, like.shape, like.dtype)
+        nodes, vectors = jnp.linalg.eigh(_until_the_end(lanczos(product, start).J_small))
+        return nodes, vectors[0] ** 2
+
+    return jax.lax.map(one, jax.random.split(key, probes))
+
+
+def _until_the_end(projected: Array) -> Array:
+    """The tridiagonal matrix of a Lanczos run, up to where the Krylov space ends.
+
+    There the next vector is nothing but rounding, or 0/0, and so is all that follows. It gets no weight, and the place
+    of the first Rayleigh quotient, which lies inside the spectrum.
+    """
+    diagonal, beside = jnp.diag(projected), jnp.diag(projected, 1)
+    largest = jax.lax.cummax(jnp.maximum(jnp.abs(diagonal[:-1]), jnp.abs(beside)))
+    goes_on = jnp.cumprod(beside > 10 * jnp.finfo(beside.dtype).eps * largest, dtype=bool)
+    diagonal = jnp.concatenate([diagonal[:1], jnp.where(goes_on, diagonal[1:], diagonal[0])])
+    beside = jnp.where(goes_on, beside, 0.0)
+    return jnp.diag(diagonal) + jnp.diag(beside, 1) + jnp.diag(beside, -1)
+
+
+def gaussian_density(nodes: Array, weights: Array, points: int = 512, width: float | None = None) -> Density:
+    r"""The quadrature smoothed with Gaussians of standard deviation `width`, on a grid that holds all of it."""
+    at, mass = np.asarray(nodes, float), np.asarray(weights, float)
+    low, high = float(at.min()), float(at.max())
+    # A single eigenvalue still has an extent: that of its rounding.
+    extent = max(high - low, 1e-6 * max(abs(low), abs(high))) or 1.0
+    width = extent / 100 if width is None else width
+    if not width > 0:
+        raise ValueError(f"density: `width` must be positive, got {width}.")
+    needed = math.ceil((high - low) / width) + 11
+    if points < needed:
+        raise ValueError(
+            f"density: {points} `points` are too few for a `width` of {width:g} on a spectrum from {low:g} to "
+            f"{high:g}. Pass points={needed} or more, or a larger width."
+        )
+    grid = np.linspace(low - 5 * width, high + 5 * width, points)
+    bumps = np.exp(-0.5 * ((grid[:, None] - at.ravel()) / width) ** 2) / (width * np.sqrt(2 * np.pi))
+    return Density(grid, bumps @ mass.ravel() / len(at), at, mass)

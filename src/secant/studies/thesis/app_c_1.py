@@ -1,0 +1,184 @@
+"""Appendix C.1: the tangent kernel knows the critical step size of a wide network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import losses, nets
+from secant.curvature import gauss_newton, hessian
+from secant.curvature.tangent_kernel import pair_kernel
+from secant.data import regression
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.linalg.norm import spectral_norm
+from secant.nets import Network
+from secant.nets.network import Params
+from secant.theory.power_law import PowerLaw, fit_power_law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GROUPS = 4
+"""Groups of networks; the mean square within each is one measurement of the distance."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks and data."""
+
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 192), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
+        help="neurons a layer, increasing",
+    )  # fmt: skip
+    depths: tuple[int, ...] = option((2, 3), at_least=2, help="layers of weights")
+    networks: int = scaled(smoke=16, laptop=32, paper=64, at_least=2 * GROUPS, help="random networks of each kind")
+    samples: int = option(16, at_least=2, help="training points of the rank-2 task")
+    dim: int = option(10, at_least=2, help="input dimension")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/app-C.1",
+    section="C.1",
+    title="The kernel knows the critical step",
+    statement=r"""
+    For $\mathcal L = \frac1n \sum_i (f_i - y_i)^2$ the Hessian is $H_{\mathcal L} = \mathcal A + \mathcal B$ with
+    $\mathcal A = \frac2n J^\top J$ and $\mathcal B = \frac2n \sum_i (f_i - y_i)\,\nabla^2 f_i$. The first has
+    $\lambda_{\max}(\mathcal A) = \frac2n \lambda_{\max}(K)$, and $\|\mathcal B\| = \tilde O(1/\sqrt m)$ at the start. So
+    $$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}| = \Big|\frac{2}{\lambda_{\max}(H_{\mathcal L})}
+    - \frac{n}{\lambda_{\max}(K)}\Big| = \tilde O(1/\sqrt m).$$
+    In fact the distance falls faster, as $1/m$. With $u$ the first eigenvector of $\mathcal A$, the first-order term
+    $u^\top \mathcal B u$ is an average over neurons of terms with random signs, a further $1/\sqrt m$ smaller than
+    $\|\mathcal B\|$, and the second-order term is of order $\|\mathcal B\|^2$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    key_data, key_nets = jax.random.split(jax.random.key(config.seed))
+    x, y = map(jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train)
+    keys = jax.random.split(key_nets, config.networks)
+    found = np.array(
+        [
+            [_curvatures(nets.mlp([m] * (depth - 1), activation="tanh"), x, y, keys) for m in config.widths]
+            for depth in config.depths
+        ]
+    )
+    loss, gauss, kernel, residual = np.moveaxis(found, -1, 0)
+    dims = ("depth", "width", "network")
+    return xr.Dataset(
+        {
+            "exact": (dims, 2 / loss, {"long_name": "critical step size"}),
+            "estimate": (dims, 2 / kernel, {"long_name": "critical step size by the tangent kernel"}),
+            "gauss_newton": (dims, gauss, {"long_name": "largest eigenvalue of the Gauss-Newton matrix"}),
+            "kernel": (dims, kernel, {"long_name": "2/n times the largest eigenvalue of the tangent kernel"}),
+            "residual": (dims, residual / loss, {"long_name": "relative residual of the Hessian's eigenvector"}),
+        },
+        coords={"depth": list(config.depths), "width": list(config.widths)},
+    )
+
+
+def _curvatures(net: Network, x: jax.Array, y: jax.Array, keys: jax.Array) -> np.ndarray:
+    """Largest eigenvalues of the loss's Hessian, its Gauss-Newton part and the scaled kernel; the first's residual."""
+
+    @jax.jit
+    def measure(params: Params, start: jax.Array) -> jax.Array:
+        bend = hessian(net.apply, params, x, y, losses.mean_mse)
+        flat = gauss_newton(net.apply, params, x, y, losses.mean_mse)
+        # The Gauss-Newton matrix has rank n: after n + 1 products nothing is left to find.
+        top, top_flat = spectral_norm(bend.flat_product(), start, 32), spectral_norm(flat.flat_product(), start, len(x) + 1)
+        kernel = jnp.linalg.eigvalsh(pair_kernel(net.apply)(params, x, None))[-1]
+        return jnp.stack([top.value, top_flat.value, 2 / len(x) * kernel, top.residual])
+
+    found = []
+    for key in keys:
+        params = net.init(key, x.shape)
+        start = np.random.default_rng(0).normal(size=nets.count_parameters(params))
+        found.append(np.asarray(measure(params, start)))
+    return np.stack(found)
+
+
+def _law(data: xr.Dataset, depth: int) -> PowerLaw:
+    gap = (data.exact - data.estimate).sel(depth=depth).transpose("width", "network").values
+    groups = np.array_split(gap, GROUPS, axis=1)
+    return fit_power_law(data.width, np.stack([np.sqrt((g**2).mean(axis=1)) for g in groups], axis=1))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield Finding(
+        "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1",
+        predicted=0.0,
+        measured=float(np.abs(data.gauss_newton / data.kernel - 1).max()),
+        tolerance=Tolerance(1e-13, why="rounding"),
+    )
+    yield Finding(
+        "Hessian of the loss: largest relative residual of its eigenvector",
+        predicted=0.0,
+        measured=float(data.residual.max()),
+        tolerance=Tolerance(1e-3, why="its square is the error of the eigenvalue, far below the distances here"),
+    )
+    lever = np.log(np.array(config.widths))
+    spread = np.sqrt(((lever - lever.mean()) ** 2).sum())
+    for depth in config.depths:
+        law = _law(data, depth)
+        yield Finding(
+            f"{depth} layers: exponent in the width of the distance between the two step sizes",
+            predicted=-0.5,
+            measured=law.exponent,
+            relation="at most",
+            tolerance=Tolerance(0.0, why="the bound of the appendix"),
+            uncertainty=law.error,
+        )
+        yield Finding(
+            f"{depth} layers: the same against 1/m",
+            predicted=-1.0,
+            measured=law.exponent,
+            tolerance=Tolerance(
+                3 / np.sqrt(2 * config.networks) / spread,
+                why="three standard errors: a root mean square over N networks is known to 1/sqrt(2 N)",
+            ),
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(10, 4.4)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    depth = config.depths[-1]
+    one = data.sel(depth=depth)
+    for i, m in enumerate(data.width.values):
+        left.plot(one.estimate.sel(width=m), one.exact.sel(width=m), "o", ms=5, alpha=0.8, color=f"C{i}", label=f"$m = {m}$")
+    ends = np.array([float(one.exact.min()), float(one.estimate.max())])
+    left.plot(ends, ends, "--", color=ink, lw=1.2)
+    left.set(
+        title=f"{depth} layers: exact against estimated",
+        xlabel=r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
+        ylabel=r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$",
+    )
+    left.legend()
+    widths = data.width.values.astype(float)
+    for i, depth in enumerate(config.depths):
+        gap = np.sqrt(((data.exact - data.estimate).sel(depth=depth) ** 2).mean("network"))
+        error = gap / np.sqrt(2 * config.networks)
+        right.errorbar(widths, gap, 2 * error, fmt="o", color=f"C{i}", capsize=3, lw=1.2, label=f"{depth} layers")
+        right.plot(widths, _law(data, depth)(widths), color=f"C{i}", lw=1)
+    first = 1.6 * float(gap[0])
+    right.plot(widths, first * (widths / widths[0]) ** -0.5, ":", color=ink, lw=1.6, label=r"$1/\sqrt{m}$, the bound")
+    right.plot(widths, first * (widths / widths[0]) ** -1.0, "--", color=ink, lw=1.2, label=r"$1/m$")
+    right.set_xscale("log", base=2)
+    right.set_yscale("log")
+    right.set_xticks(widths, [f"{w:g}" for w in widths])
+    right.minorticks_off()
+    right.set(
+        title="Their distance, root mean square",
+        xlabel="width $m$",
+        ylabel=r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$",
+    )
+    right.legend(fontsize=8)

@@ -1,0 +1,157 @@
+"""Equation (2.16): the tangent kernel guarantees that gradient descent makes progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant import losses, nets
+from secant.curvature import convergence, hessian
+from secant.data import regression
+from secant.dynamics import Probe, Problem, measure, train
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.linalg.norm import spectral_norm
+from secant.nets.network import Params
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Network, data and the length of the run."""
+
+    width: int = scaled(smoke=128, laptop=512, paper=2_048, at_least=8, help="neurons a layer")
+    samples: int = option(20, at_least=2, help="training points of the rank-2 task")
+    dim: int = option(10, at_least=2, help="input dimension")
+    fraction: float = option(0.5, above=0, below=1, help="step size times the loss's largest curvature at the start")
+    steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=10, help="gradient-descent steps")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/eq-2.16",
+    section="2.4",
+    title="A kernel that guarantees progress",
+    statement=r"""
+    For $\mathcal L = \frac12 \sum_i (f(w; x_i) - y_i)^2$ with residual $r = f - y$ and tangent kernel $K$,
+    $$\|\nabla \mathcal L(w)\|^2 = r^\top K(w)\, r \;\ge\; 2\,\lambda_{\min}(K(w))\,\mathcal L(w).$$
+    So the loss satisfies the Polyak-Lojasiewicz condition with $\mu = \lambda_{\min}(K)$ wherever this is positive.
+    Where it holds along the way with one $\mu$, and the step size is at most $1/\lambda_{\max}(H_{\mathcal L})$,
+    gradient descent reaches a global minimum at a guaranteed rate:
+    $\mathcal L(t+1) \le (1 - \eta\mu)\,\mathcal L(t)$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    key_data, key_net = jax.random.split(jax.random.key(config.seed))
+    x, y = map(jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train)
+    net = nets.mlp([config.width] * 2, activation="tanh")
+    start = net.init(key_net, x.shape)
+    problem = Problem(net.apply, x, y, losses.half_sum)
+    direction = np.random.default_rng(config.seed).normal(size=nets.count_parameters(start))
+
+    def squares(params: Params) -> jax.Array:
+        """The squared gradient, and the same from the kernel."""
+        gradient = ravel_pytree(jax.grad(problem.objective)(params))[0]
+        found = convergence(net.apply, params, x, y, losses.half_sum)
+        return jnp.stack([gradient @ gradient, 2 * problem.objective(params) * found.ratio])
+
+    def spectrum(params: Params) -> jax.Array:
+        found = convergence(net.apply, params, x, y, losses.half_sum)
+        return jnp.stack([found.smallest, found.ratio, found.largest])
+
+    def sharpness(params: Params) -> jax.Array:
+        return spectral_norm(hessian(net.apply, params, x, y, losses.half_sum).flat_product(), direction, 20).value
+
+    lr = config.fraction / float(jax.jit(sharpness)(start))
+    data = train(
+        problem,
+        start,
+        lr=lr,
+        steps=config.steps,
+        probes={
+            "loss": measure.loss(),
+            "square": Probe(squares, dims=("way",)),
+            "kernel": Probe(spectrum, dims=("part",)),
+            "sharpness": Probe(sharpness, every=10),
+        },
+    ).dataset
+    return data.assign(lr=lr).assign_coords(way=["gradient", "kernel"], part=["smallest", "along", "largest"])
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    direct, by_kernel = data.square.transpose("way", "step").values
+    # What the loss has left above rounding: outputs of order one, squared differences of them.
+    alive = data.loss.values > 1e-20
+    yield Finding(
+        "squared gradient against r K r, every step: largest relative difference",
+        predicted=0.0,
+        measured=float(np.abs(by_kernel / direct - 1)[alive].max()),
+        tolerance=Tolerance(1e-11, why="rounding of sums over all weights, relative to residuals that shrink"),
+    )
+    smallest, along, _ = data.kernel.transpose("part", "step").values
+    yield Finding(
+        "squared gradient over 2 lambda_min L, every step: smallest",
+        predicted=1.0,
+        measured=float((direct / (2 * smallest * data.loss.values))[alive].min()),
+        relation="at least",
+        tolerance=Tolerance(1e-11, why="rounding"),
+    )
+    yield Finding(
+        "step size times the largest curvature of the loss on the way",
+        predicted=1.0,
+        measured=float(data.lr * data.sharpness.max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="what the guarantee asks for; looked at every ten steps"),
+    )
+    mu = float(smallest.min())
+    factor = data.loss.values[1:] / data.loss.values[:-1]
+    yield Finding(
+        "factor of the loss in a step, over the guaranteed 1 - eta mu: largest",
+        predicted=1.0,
+        measured=float(factor[alive[1:]].max() / (1 - float(data.lr) * mu)),
+        relation="at most",
+        tolerance=Tolerance(1e-11, why="rounding"),
+        note=f"mu = {mu:.3g}, the smallest eigenvalue met on the way; the guaranteed factor is {1 - float(data.lr) * mu:.4f}",
+    )
+    yield Finding(
+        "smallest eigenvalue of the kernel, least over first",
+        predicted=0.5,
+        measured=mu / float(smallest[0]),
+        relation="at least",
+        tolerance=Tolerance(0.0, why="so that half of the first eigenvalue can serve as mu for the whole run"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
+    smallest, along, largest = data.kernel.transpose("part", "step").values
+    guarantee = data.loss[0] * (1 - data.lr * smallest.min()) ** data.step
+    left.semilogy(data.step, data.loss, color="C0", label="gradient descent")
+    left.semilogy(data.step, guarantee, "--", color=ink, lw=1.2, label=r"guaranteed, $(1 - \eta\mu)^t\,\mathcal{L}(0)$")
+    left.set(title="Loss", xlabel="step", ylabel=r"$\mathcal{L}$")
+    left.legend(loc="lower left")
+    right.fill_between(data.step, smallest, largest, color=faint, alpha=0.35, lw=0)
+    right.semilogy(data.step, along, color="C0")
+    right.semilogy(data.step, data.square[:, 0] / (2 * data.loss), "o", ms=4, color="C1", markevery=8)
+    right.semilogy(data.step, smallest, "--", color=ink, lw=1.2)
+    right.semilogy(data.step, largest, "--", color=ink, lw=1.2)
+    last = float(data.step[-1])
+    right.text(last, largest[-1] * 0.85, r"$\lambda_{\max}(K)$", ha="right", va="top", color=ink)
+    right.text(last, smallest[-1] * 1.12, r"$\lambda_{\min}(K)$", ha="right", va="bottom", color=ink)
+    right.plot([], [], "o", ms=4, color="C1", label=r"$\|\nabla\mathcal{L}\|^2 / 2\mathcal{L}$")
+    right.plot([], [], color="C0", label=r"$r^\top K r / \|r\|^2$")
+    right.set(title="Squared gradient over twice the loss", xlabel="step")
+    right.legend(loc="center right")

@@ -1,0 +1,232 @@
+"""Equation (3.10): the quadratic model of a two-layer ReLU network is a bilinear model behind frozen gates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant import nets
+from secant.expansion import expand
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.theory.power_law import fit_power_law
+from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ACTIVATIONS = ("tanh", "swish")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Networks and distances."""
+
+    width: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=2, help="neurons of the ReLU network")
+    smooth_width: int = scaled(smoke=48, laptop=256, paper=1_024, at_least=2, help="neurons a layer, smooth networks")
+    dim: int = option(10, at_least=1, help="input dimension")
+    samples: int = option(8, at_least=1, help="random inputs")
+    directions: int = option(6, at_least=2, help="random directions, each taken both ways")
+    shortest: float = option(1e-3, above=0, help="smallest change of a weight, root mean square")
+    longest: float = option(0.03, above=0, below=1, help="largest change of a weight, root mean square")
+    points: int = option(7, at_least=2, help="distances")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/eq-3.10",
+    section="3.3",
+    title="Behind frozen gates",
+    statement=r"""
+    For the two-layer ReLU network the second-order Taylor polynomial in the weights is
+    $$g = f(u_0, v_0) + \tfrac{1}{\sqrt{md}} \sum_i G_i \big( v_{0,i} (u_i - u_{0,i})^\top x
+    + (v_i - v_{0,i})\, u_{0,i}^\top x + (v_i - v_{0,i}) (u_i - u_{0,i})^\top x \big),
+    \qquad G_i = 1\{u_{0,i}^\top x \ge 0\}.$$
+    The four terms add up to one: $g(u, v; x) = \frac{1}{\sqrt{md}} \sum_i G_i(x)\, v_i\, u_i^\top x$, a bilinear
+    model with the gates of the start. It is exact at every distance, and equals the network until a gate flips.
+    For smooth activations the quadratic model misses the network by a term of order $\|w - w_0\|^3$, the linear
+    one by a term of order $\|w - w_0\|^2$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    keys = jax.random.split(jax.random.key(config.seed), 4)
+    x = jax.random.normal(keys[0], (config.samples, config.dim))
+    relu = _relu(keys[1], x, config)
+    sizes = jnp.geomspace(config.shortest, config.longest, config.points)
+    found = [_remainders(key, name, x, sizes, config) for key, name in zip(keys[2:], ACTIVATIONS, strict=True)]
+    return relu.assign(
+        remainder=(
+            ("activation", "order", "size", "direction"),
+            np.stack(found),
+            {"long_name": "distance between the model and the network, root mean square over inputs and signs"},
+        )
+    ).assign_coords(activation=list(ACTIVATIONS), order=[1, 2], size=np.asarray(sizes))
+
+
+def _relu(key: jax.Array, x: jax.Array, config: Config) -> xr.Dataset:
+    """The four forms of the quadratic model far from the start, and a walk there."""
+    net = nets.two_layer(config.width)
+    weights, change = jax.random.split(key)
+    start = net.init(weights, x.shape)
+    flat, unravel = ravel_pytree(start)
+    delta = unravel(jax.random.normal(change, flat.shape))  # every weight moves by as much as its own size
+    quadratic, linear = expand(net.apply, start, 2, method="general"), expand(net.apply, start, 1)
+    first = _pair(start)
+    on = gates(first.u, x)
+
+    def at(distance: jax.Array) -> Any:
+        return jax.tree.map(lambda w, d: w + distance * d, start, delta)
+
+    @jax.jit
+    def forms(params: Any) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
+        values = {
+            "autodiff": lambda p: quadratic(p, x),
+            "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
+            "printed": lambda p: _printed(_pair(p), first, x),
+        }
+        slopes = {name: _flat_rows(jax.jacrev(f)(params)) for name, f in values.items()}
+        return {name: f(params) for name, f in values.items()}, slopes
+
+    @jax.jit
+    @jax.vmap
+    def walk(distance: jax.Array) -> dict[str, jax.Array]:
+        params = at(distance)
+        flips = jnp.mean(gates(_pair(params).u, x) != on, axis=-1)
+        return {
+            "network": net.apply(params, x),
+            "linear": linear(params, x),
+            "quadratic": gated_bilinear(_pair(params), on, x),
+            "flips": flips,
+        }
+
+    values, slopes = forms(at(jnp.array(1.0)))
+    distances = jnp.concatenate([jnp.array([0.0, 1e-6, 1e-5, 1e-4]), jnp.linspace(0.02, 1.5, 75)])
+    line = {name: (("distance", "sample"), np.asarray(v)) for name, v in walk(distances).items()}
+    return xr.Dataset(
+        {
+            "value": (("form", "sample"), np.stack([np.asarray(v) for v in values.values()])),
+            "slope_gap": ("form", [float(jnp.max(jnp.abs(s - slopes["autodiff"]))) for s in slopes.values()]),
+            "slope_size": float(jnp.max(jnp.abs(slopes["autodiff"]))),
+        }
+        | line,
+        coords={"form": list(values), "distance": np.asarray(distances)},
+    )
+
+
+def _pair(params: Any) -> TwoLayer:
+    return TwoLayer(params[0]["weight"].T, params[2]["weight"][:, 0])
+
+
+def _flat_rows(jacobian: Any) -> jax.Array:
+    rows = [leaf.reshape(leaf.shape[0], -1) for leaf in jax.tree.leaves(jacobian)]
+    return jnp.concatenate(rows, axis=1)
+
+
+def _printed(now: TwoLayer, start: TwoLayer, x: jax.Array) -> jax.Array:
+    """Equation (3.10), term by term."""
+    m, d = start.u.shape
+    on, du, dv = gates(start.u, x), now.u - start.u, now.v - start.v
+    constant = jax.nn.relu(x @ start.u.T) @ start.v
+    terms = (x @ du.T * on) @ start.v + jax.nn.relu(x @ start.u.T) @ dv + (x @ du.T * on) @ dv
+    return (constant + terms) / jnp.sqrt(m * d)
+
+
+def _remainders(key: jax.Array, activation: str, x: jax.Array, sizes: jax.Array, config: Config) -> np.ndarray:
+    """How far the linear and the quadratic model are from a smooth network, `(order, size, direction)`."""
+    net = nets.mlp([config.smooth_width] * 2, activation=activation)
+    weights, change = jax.random.split(key)
+    start = net.init(weights, x.shape)
+    flat, unravel = ravel_pytree(start)
+    directions = jax.random.normal(change, (config.directions, flat.size))
+    models = [expand(net.apply, start, order) for order in (1, 2)]
+
+    @jax.jit
+    def distances(size: jax.Array, direction: jax.Array) -> jax.Array:
+        def one(sign: jax.Array) -> jax.Array:
+            params = unravel(flat + sign * size * direction)
+            outputs = net.apply(params, x)
+            return jnp.stack([model(params, x) - outputs for model in models])
+
+        gaps = jax.vmap(one)(jnp.array([1.0, -1.0]))
+        return jnp.sqrt(jnp.mean(gaps**2, axis=(0, 2)))
+
+    over_sizes = jax.vmap(jax.vmap(distances, (None, 0)), (0, None))
+    return np.moveaxis(np.asarray(over_sizes(sizes, directions)), -1, 0)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    terms = config.width * config.dim
+    rounding = 8 * np.finfo(float).eps * np.sqrt(terms)
+    why = "8 units in the last place, times the root of the number of terms in the sum"
+    value = data.value.sel(form="autodiff")
+    for form, name in (("bilinear", "gated bilinear model"), ("printed", "equation (3.10) term by term")):
+        gap = float(np.abs(data.value.sel(form=form) - value).max() / np.abs(value).max())
+        yield Finding(
+            f"{name} against autodiff: largest difference of the values, relative",
+            predicted=0.0,
+            measured=gap,
+            tolerance=Tolerance(rounding, why=why),
+        )
+        yield Finding(
+            f"{name} against autodiff: largest difference of the gradients, relative",
+            predicted=0.0,
+            measured=float(data.slope_gap.sel(form=form) / data.slope_size),
+            tolerance=Tolerance(rounding, why=why),
+        )
+    same = data.flips == 0
+    yield Finding(
+        "network against its quadratic model while no gate has flipped: largest difference",
+        predicted=0.0,
+        measured=float(np.abs(data.network - data.quadratic).where(same).max()),
+        tolerance=Tolerance(rounding, why=why),
+        note=f"{int(same.sum())} of {same.size} points of the walk",
+    )
+    bend = 10 * config.longest**2
+    for activation in ACTIVATIONS:
+        for order, name in ((1, "linear"), (2, "quadratic")):
+            law = fit_power_law(data.size, data.remainder.sel(activation=activation, order=order))
+            yield Finding(
+                f"{activation}: exponent of the {name} model's remainder in the distance",
+                predicted=order + 1.0,
+                measured=law.exponent,
+                tolerance=Tolerance(bend, why="over both signs of a direction the next term is s^2 relative, times ten"),
+            )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    far = int(np.argmax(np.abs(data.network - data.linear).isel(distance=-1).values))
+    walk = data.isel(sample=far)
+    left.plot(walk.distance, walk.network, color="C0", label="ReLU network")
+    left.plot(walk.distance, walk.quadratic, color="C1", label="quadratic model: gates frozen")
+    left.plot(walk.distance, walk.linear, color="C7", label="linear model")
+    left.plot(1.0, walk.value.sel(form="autodiff"), "o", ms=7, mfc="none", color=ink, label="quadratic, by autodiff")
+    left.set(title="A walk away from the start", xlabel="root-mean-square change of a weight", ylabel="output")
+    left.legend(fontsize=8)
+    for i, activation in enumerate(ACTIVATIONS):
+        for order, marker in ((1, "s"), (2, "o")):
+            mean = np.exp(np.log(data.remainder.sel(activation=activation, order=order)).mean("direction"))
+            name = "linear" if order == 1 else "quadratic"
+            right.loglog(data.size, mean, marker, ms=5, color=f"C{i}", label=f"{activation}, {name}")
+            if i == 0:
+                guide = mean[-1].item() * (data.size / data.size[-1]) ** (order + 1)
+                right.loglog(data.size, guide, "--", lw=1, color=ink)
+                place = (float(data.size[1]), 2.2 * float(guide[1]))
+                right.annotate(rf"$|\delta|^{order + 1}$", place, color=ink, ha="right")
+    right.set(
+        title="What a smooth network's models miss",
+        xlabel="root-mean-square change of a weight",
+        ylabel="distance to the network",
+    )
+    right.legend(fontsize=8, loc="lower right")

@@ -1,0 +1,198 @@
+"""Equations (3.7) and (3.8): a linear model has one critical step size, and it is also the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import losses, nets
+from secant.curvature import hessian, ntk
+from secant.data import regression
+from secant.dynamics import Probe, Problem, measure, train
+from secant.expansion import expand
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.linalg.norm import spectral_norm
+from secant.nets.network import Params
+from secant.theory.linear_descent import critical_step, loss_growth, residual_after
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Network, data and step sizes."""
+
+    width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=2, help="hidden neurons")
+    samples: int = scaled(smoke=24, laptop=64, paper=128, at_least=2, help="training points of the rank-2 task")
+    dim: int = option(10, at_least=2, help="input dimension")
+    ratios: tuple[float, ...] = option(
+        (0.3, 0.6, 0.9, 0.99, 1.01, 1.1, 1.3, 1.6), above=0, help="step sizes over the critical one, increasing"
+    )
+    steps: int = option(400, at_least=10, help="gradient-descent steps")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/eq-3.8",
+    section="3.2",
+    title="A linear model has one threshold",
+    statement=r"""
+    When $f$ is linear in $w$ the tangent kernel $K$ is constant, and gradient descent on
+    $\frac12 \sum_i (f_i - y_i)^2$ obeys $$F(w(t+1)) - y = (I - \eta K)\,(F(w(t)) - y).$$ The Hessian of the loss,
+    $\nabla F^\top \nabla F$, shares its positive eigenvalues with $K = \nabla F\,\nabla F^\top$, so
+    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(K)$: below it the loss decreases monotonically, above it the loss grows,
+    and the critical step size is the maximal one.""",
+)
+def run(config: Config) -> xr.Dataset:
+    key_data, key_net = jax.random.split(jax.random.key(config.seed))
+    x, y = map(jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train)
+    net = nets.mlp([config.width], activation="relu")
+    start = net.init(key_net, x.shape)
+    linear = expand(net.apply, start, 1)
+    kernel = ntk(net.apply, start, x).dense()
+    critical = float(critical_step(kernel))
+    done = train(
+        Problem(linear, x, y, losses.half_sum),
+        start,
+        steps=config.steps,
+        over={"lr": critical * np.array(config.ratios)},
+        probes={
+            "loss": measure.loss(),
+            "residual": Probe(lambda params: linear(params, x) - y, dims=("sample",)),
+        },
+    )
+    steps, fine = np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
+
+    @jax.jit
+    def theory(kernel: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
+        lrs = critical * jnp.asarray(config.ratios)
+        return residual_after(first, kernel, lrs[:, None], steps[None, :]), loss_growth(kernel, critical * fine)
+
+    @jax.jit
+    def sharpness(params: Params, direction: jax.Array) -> jax.Array:
+        bend = hessian(linear, params, x, y, losses.half_sum)
+        return spectral_norm(bend.flat_product(), direction, 2 * config.samples).value
+
+    predicted, growth = theory(kernel, done.dataset.residual.values[0, 0])
+    last = jax.tree.map(lambda leaf: leaf[0], done.state)
+    direction = np.random.default_rng(config.seed).normal(size=nets.count_parameters(start))
+    return xr.Dataset(
+        {
+            "loss": (("ratio", "step"), done.dataset.loss.values),
+            "residual": (("ratio", "step", "sample"), done.dataset.residual.values),
+            "predicted": (("ratio", "step", "sample"), np.asarray(predicted)),
+            "growth": ("fine", np.asarray(growth)),
+            "kernel_change": _relative(ntk(linear, last, x).dense(), kernel),
+            "critical": critical,
+            "critical_hessian": 2 / float(sharpness(start, direction)),
+        },
+        coords={"ratio": list(config.ratios), "step": steps, "fine": fine},
+    )
+
+
+def _relative(now: jax.Array, before: jax.Array) -> float:
+    return float(np.abs(np.asarray(now) - np.asarray(before)).max() / np.abs(np.asarray(before)).max())
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    size = np.sqrt((data.predicted**2).sum("sample"))
+    gap = np.sqrt(((data.residual - data.predicted) ** 2).sum("sample")) / np.maximum(size, size[:, 0])
+    rounding = 10 * config.steps * np.finfo(float).eps * np.sqrt(config.width * config.dim)
+    yield Finding(
+        "residual against (I - eta K)^t r(0), every step and step size: largest difference over |r(t)| or |r(0)|",
+        predicted=0.0,
+        measured=float(gap.max()),
+        tolerance=Tolerance(rounding, why="rounding of outputs as large as these: ten units a step, times the root of the terms"),
+    )
+    yield Finding(
+        "tangent kernel after training: largest relative change",
+        predicted=0.0,
+        measured=float(data.kernel_change),
+        tolerance=Tolerance(rounding / config.steps, why="rounding of one evaluation"),
+    )
+    yield Finding(
+        "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)",
+        predicted=1.0,
+        measured=float(data.critical_hessian / data.critical),
+        tolerance=Tolerance(1e-10, why="the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding"),
+    )
+    below, above = data.ratio.values < 1, data.ratio.values > 1
+    change = (data.loss.values[:, 1:] / data.loss.values[:, :-1])[:, : config.steps]
+    alive = data.loss.values[:, :-1] > 1e-20 * data.loss.values[:, :1]
+    yield Finding(
+        "below: largest factor of the loss in one step",
+        predicted=1.0,
+        measured=float(change[below][alive[below]].max()),
+        relation="at most",
+        tolerance=Tolerance(1e-12, why="every direction shrinks; rounding"),
+    )
+    yield Finding(
+        "above: smallest ratio of the last loss to the first",
+        predicted=1.0,
+        measured=float((data.loss.values[above, -1] / data.loss.values[above, 0]).min()),
+        relation="at least",
+        tolerance=Tolerance(0.0, why="1.02 to the power of twice 400 outgrows any share of the first direction above 1e-6"),
+    )
+    ends = data.loss.values[:, -1] > data.loss.values[:, 0]
+    low, high = data.ratio.values[~ends].max(), data.ratio.values[ends].min()
+    yield Finding(
+        "largest step size from which the loss falls, over the critical one",
+        predicted=1.0,
+        measured=(low + high) / 2,
+        tolerance=Tolerance((high - low) / 2, why="half the distance between neighbouring step sizes of the sweep"),
+    )
+    first = int(np.argmax(above))
+    one_step = float((data.predicted[first, 1] ** 2).sum() / (data.predicted[first, 0] ** 2).sum())
+    yield Erratum(
+        f"loss after one step at {config.ratios[first]:g} times the critical step size, over the loss before",
+        printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)",
+        corrected=r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2",
+        printed_value=1.0,
+        corrected_value=one_step,
+        measured=float(data.loss[first, 1] / data.loss[first, 0]),
+        relation="at least",
+        tolerance=Tolerance(1e-10, why="rounding"),
+        why="The loss keeps increasing only once the first direction dominates; before, all the others shrink.",
+        where="section 3.2, after equation (3.8)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    shown = data.isel(step=slice(0, 201))
+    for i, ratio in enumerate(data.ratio.values):
+        label = rf"$\eta = {ratio:g}\,\eta_{{\mathrm{{crit}}}}$"
+        left.semilogy(shown.step, shown.loss[i] / data.loss[i, 0], color=f"C{i}", label=label)
+        map_loss = (shown.predicted[i] ** 2).sum("sample") / (shown.predicted[i, 0] ** 2).sum()
+        left.semilogy(shown.step, map_loss, "--", color=ink, lw=0.8)
+    left.plot([], [], "--", color=ink, lw=0.8, label=r"$(I - \eta K)^t$")
+    left.set(title="Loss", xlabel="step", ylabel=r"$\mathcal{L}(t)/\mathcal{L}(0)$", ylim=(1e-6, 1e6))
+    left.legend(fontsize=8, ncols=2, loc="upper right")
+    right.plot(data.fine, data.growth, "--", color=ink, lw=1.2, label=r"$\max_i (1 - \eta\lambda_i)^2$")
+    late = data.loss[:, -1] / data.loss[:, -2]
+    for i, ratio in enumerate(data.ratio.values):
+        right.plot(ratio, late[i], "o", ms=7, color=f"C{i}")
+    right.axvline(1, color=ink, lw=0.8, ls=":")
+    right.axhline(1, color=ink, lw=0.8, ls=":")
+    right.text(0.97, 3.6, "loss falls", ha="right", color=ink)
+    right.text(1.03, 3.6, "loss grows", color=ink)
+    right.set(
+        title="Factor of the loss in one step, late",
+        xlabel=r"$\eta\,/\,\eta_{\mathrm{crit}}$",
+        ylabel=r"$\mathcal{L}(t+1)/\mathcal{L}(t)$",
+        ylim=(0, 5.2),
+    )
+    right.legend(loc="upper left")

@@ -1,0 +1,202 @@
+"""Proposition 2.4.4: the gradient of a random network is not small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.linalg.spaces import size_of, unravel_like
+from secant.theory import relu_gradients as rg
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DEPTHS = (2, 3, 4, 5, 6)
+
+
+@dataclass(frozen=True)
+class Config:
+    """Widths and numbers of random networks."""
+
+    width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=8, help="neurons a layer, and inputs")
+    networks: int = scaled(smoke=100, laptop=400, paper=1_000, at_least=10, help="random networks of each depth")
+    chains: int = scaled(
+        smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, help="random networks of one neuron a layer"
+    )
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/prop-2.4.4",
+    section="2.4",
+    title="The gradient at the start, and how narrow is too narrow",
+    statement=r"""
+    For an input $x \sim \mathcal N(0, I)$ and homogeneous activations of degree $r$ with
+    $C_\sigma = \inf \mathbb E_z\, \sigma(z)^2 > 0$, the proposition bounds the mean gradient of a random network from
+    below: $\mathbb E \|\nabla_w f\| \ge \big(\min(1, \min_{j \le L} C_\sigma^{1 + r + \dots + r^{j-1}})\big)^{1/2}$,
+    which is $2^{-L/2}$ for ReLU. Wide networks satisfy it: there
+    $\mathbb E \|\nabla_w f\| \to \sqrt{L\, 2^{-(L-1)}}$.
+
+    The proof bounds $\mathbb E \|\cdot\|^2$ and then takes the root of it, which is the wrong direction of Jensen's
+    inequality. What it proves is $\mathbb E \|\nabla_w f\|^2 \ge 2^{-L}$; in fact
+    $\mathbb E \|\nabla_w f\|^2 = L\, 2^{-(L-1)}$ at every width. For the mean of the norm the width matters: with
+    one neuron a layer the printed bound fails from $L = 3$ on.""",
+)
+def run(config: Config) -> xr.Dataset:
+    key_wide, key_narrow = jax.random.split(jax.random.key(config.seed))
+    wide = np.stack([_wide(jax.random.fold_in(key_wide, L), L, config) for L in DEPTHS])
+    narrow = jax.jit(_chains, static_argnums=1)(key_narrow, config.chains)
+    return xr.Dataset(
+        {
+            "wide": (("depth", "network"), wide, {"long_name": "norm of the gradient, wide networks"}),
+            "narrow_mean": (("depth", "moment"), np.asarray(narrow["mean"])),
+            "narrow_error": (("depth", "moment"), np.asarray(narrow["error"])),
+        },
+        coords={"depth": list(DEPTHS), "moment": ["norm", "square", "last layer"]},
+    )
+
+
+def _wide(key: jax.Array, depth: int, config: Config) -> np.ndarray:
+    """Gradient norms of random networks, each on its own random input."""
+    net = nets.mlp([config.width] * (depth - 1), activation="relu")
+    shapes = jax.eval_shape(lambda key: net.init(key, (1, config.width)), key)
+
+    @jax.jit
+    def norms(keys: jax.Array) -> jax.Array:
+        def one(key: jax.Array) -> jax.Array:
+            # Inputs and weights are all standard normal, so one draw makes the network.
+            drawn = jax.random.normal(key, (config.width + size_of(shapes),))
+            x, params = drawn[None, : config.width], unravel_like(shapes)(drawn[config.width :])
+            gradient = jax.grad(lambda p: net.apply(p, x)[0])(params)
+            return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+
+        return jax.lax.map(one, keys)
+
+    return np.asarray(norms(jax.random.split(key, config.networks)))
+
+
+def _chains(key: jax.Array, count: int) -> dict[str, jax.Array]:
+    r"""Means and standard errors over networks of one neuron a layer, where $f = x \prod_l w_l$ behind the gates."""
+    draws = jax.random.normal(key, (count, max(DEPTHS) + 1))
+    x, w = draws[:, 0], draws[:, 1:]
+    found = []
+    for depth in DEPTHS:
+        own = w[:, :depth]
+        on = (x * own[:, 0] > 0) & jnp.all(own[:, 1:-1] > 0, axis=1)
+        product = jnp.abs(x) * jnp.prod(jnp.abs(own), axis=1)
+        slopes = jnp.where(on[:, None], product[:, None] / jnp.abs(own), 0.0)
+        square = jnp.sum(slopes**2, axis=1)
+        found.append(jnp.stack([jnp.sqrt(square), square, slopes[:, -1]]))
+    values = jnp.stack(found)
+    return {"mean": values.mean(axis=-1), "error": values.std(axis=-1) / np.sqrt(count)}
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    for depth in DEPTHS:
+        norms = data.wide.sel(depth=depth)
+        error = float(norms.std(ddof=1)) / np.sqrt(config.networks)
+        yield Finding(
+            f"width {config.width}, L = {depth}: mean norm of the gradient is at least the bound",
+            predicted=2 ** (-depth / 2),
+            measured=float(norms.mean()),
+            relation="at least",
+            tolerance=Tolerance(0.0, why="the claim"),
+            uncertainty=error,
+        )
+        # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
+        spread = np.expm1(5 * depth / config.width)
+        limit = float(np.sqrt(rg.mean_square_gradient(depth)))
+        yield Finding(
+            f"width {config.width}, L = {depth}: mean norm of the gradient against infinite width",
+            predicted=limit,
+            measured=float(norms.mean()),
+            tolerance=Tolerance(
+                4 * error + limit * spread / 8,
+                why="four standard errors, and an eighth of the variance of the squared norm, about 5 L / m",
+            ),
+        )
+    narrow = data.narrow_mean
+    for depth in DEPTHS[:3]:
+        yield Finding(
+            f"one neuron a layer, L = {depth}: mean square of the gradient",
+            predicted=float(rg.mean_square_gradient(depth)),
+            measured=float(narrow.sel(depth=depth, moment="square")),
+            tolerance=Tolerance(
+                4 * _chain_error(depth, config.chains), why="four standard errors, from the exact fourth moment"
+            ),
+        )
+    depth = 4
+    yield Erratum(
+        f"one neuron a layer, L = {depth}: mean norm of the gradient",
+        printed=r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}",
+        corrected=r"\mathbb E \|\nabla_w f\| \ge (\mathbb E \|\nabla_w f\|^2)^{3/2}\,(\mathbb E \|\nabla_w f\|^4)^{-1/2}",
+        printed_value=2 ** (-depth / 2),
+        corrected_value=float(rg.mean_from_moments(rg.mean_square_gradient(depth), rg.chain_fourth_moment(depth))),
+        measured=float(narrow.sel(depth=depth, moment="norm")),
+        relation="at least",
+        uncertainty=float(data.narrow_error.sel(depth=depth, moment="norm")),
+        tolerance=Tolerance(0.0, why="both are lower bounds"),
+        why="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
+        "gives a lower bound.",
+        where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
+    )
+    yield Erratum(
+        f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient",
+        printed=r"\mathbb E \|\nabla_{w^{(L)}} f\| \ge 2^{-L/2}",
+        corrected=r"\mathbb E \|\nabla_{w^{(L)}} f\| = 2^{-(L-1)} (2/\pi)^{L/2}",
+        printed_value=2 ** (-depth / 2),
+        corrected_value=float(rg.chain_last_gradient(depth)),
+        measured=float(narrow.sel(depth=depth, moment="last layer")),
+        relation="at least",
+        uncertainty=0.0,
+        tolerance=Tolerance(
+            4 * float(np.sqrt(2.0 ** (1 - depth) / config.chains)), why="four standard errors, from the exact mean square"
+        ),
+        why="The last step of the proof, where the same root is taken.",
+        where="Appendix A.7, last display",
+    )
+
+
+def _chain_error(depth: int, count: int) -> float:
+    """Standard error of the mean square gradient of networks of one neuron a layer."""
+    variance = float(rg.chain_fourth_moment(depth)) - float(rg.mean_square_gradient(depth)) ** 2
+    return float(np.sqrt(variance / count))
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    depths = np.array(DEPTHS)
+    bound, limit = 2.0 ** (-depths / 2), np.sqrt(depths * 2.0 ** (1 - depths))
+    narrow = data.narrow_mean.sel(moment="norm")
+    left.semilogy(depths, limit, "--", color=ink, lw=1.2, label=r"$\sqrt{L\,2^{-(L-1)}}$, infinite width")
+    left.semilogy(depths, data.wide.mean("network"), "o", color="C0", label=f"{config.width} neurons a layer")
+    left.semilogy(depths, bound, ":", color=ink, lw=1.6, label=r"$2^{-L/2}$, the bound")
+    left.semilogy(depths, narrow, "s", color="C1", label="one neuron a layer")
+    left.set_xticks(depths)
+    left.set(title="Mean norm of the gradient", xlabel="depth $L$", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|$")
+    left.legend(fontsize=8)
+    square = data.narrow_mean.sel(moment="square")
+    right.semilogy(depths, limit**2, "--", color=ink, lw=1.2, label=r"$L\,2^{-(L-1)}$, every width")
+    right.semilogy(depths, (data.wide**2).mean("network"), "o", color="C0", label=f"{config.width} neurons a layer")
+    right.errorbar(
+        depths, square, 2 * data.narrow_error.sel(moment="square"), fmt="s", color="C1", capsize=3, lw=1.2,
+        label="one neuron a layer",
+    )  # fmt: skip
+    right.semilogy(depths, bound**2, ":", color=ink, lw=1.6, label=r"$2^{-L}$, the bound")
+    right.set_xticks(depths)
+    right.set(title="Mean square of the gradient", xlabel="depth $L$", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|^2$")
+    right.legend(fontsize=8)

@@ -1,0 +1,202 @@
+"""Training a problem: the same run with and without the reduction of inputs, measured rightly on the way."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import secant as sc
+from secant.nets.reduction import first_dense, is_reducible, reduce_inputs
+
+STEPS = 12
+NET = sc.nets.mlp([7, 6], activation="tanh", bias=True)
+X = jax.random.normal(jax.random.key(0), (5, 9))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    with jax.enable_x64(True):
+        x = jax.random.normal(jax.random.key(0), (5, 9), jnp.float64)
+        y = jnp.sin(3 * x[:, 0])
+        params = NET.init(jax.random.key(1), x.shape)
+        yield sc.Problem(NET.apply, x, y, sc.losses.mean_mse), params
+
+
+def every_measurement():
+    return {
+        "loss": sc.measure.loss(),
+        "gradient": sc.measure.gradient_norm(),
+        "distance": sc.measure.distance(),
+        "sharp": sc.measure.sharpness(2, every=4, tol=1e-9),
+        "kernel": sc.measure.kernel_top(3, every=3, tol=1e-9),
+        "within": sc.measure.loss_within(2),
+        "drift": sc.measure.kernel_drift(every=2),
+        "weights": lambda p: ravel_pytree(p)[0],
+    }
+
+
+@pytest.fixture(scope="module")
+def runs(fitted):
+    with jax.enable_x64(True):
+        problem, params = fitted
+        return [
+            sc.train(problem, params, lr=0.4, steps=STEPS, probes=every_measurement(), reduce=reduce)
+            for reduce in (None, False)
+        ]
+
+
+def test_the_reduced_run_is_the_same_run(runs):
+    reduced, plain = runs
+    assert reduced.dataset.attrs["input_reduction"] == "9 -> 5 features"
+    assert plain.dataset.attrs["input_reduction"] == "none"
+    for name in ("loss", "gradient", "distance", "sharp", "kernel", "within", "drift", "weights"):
+        np.testing.assert_allclose(reduced[name], plain[name], rtol=1e-8, atol=1e-10, err_msg=name)
+    for a, b in zip(jax.tree.leaves(reduced.state), jax.tree.leaves(plain.state), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+def test_measurements_are_what_they_say(runs, fitted):
+    problem, _ = fitted
+    run = runs[0]
+    params = run.state
+    objective = problem.objective
+    flat, unravel = ravel_pytree(params)
+    dense = np.linalg.eigvalsh(jax.hessian(lambda v: objective(unravel(v)))(flat))[::-1]
+    np.testing.assert_allclose(run["sharp"][-1], dense[:2], rtol=1e-7)
+    kernel = sc.ntk(problem.f, params, problem.x).dense()
+    np.testing.assert_allclose(run["kernel"][-1], np.linalg.eigvalsh(kernel)[::-1][:3], rtol=1e-7)
+    assert float(run["loss"][-1]) == pytest.approx(float(objective(params)), rel=1e-12)
+    gradient = ravel_pytree(jax.grad(objective)(params))[0]
+    assert float(run["gradient"][-1]) == pytest.approx(float(jnp.linalg.norm(gradient)), rel=1e-10)
+    np.testing.assert_allclose(run["within"] + run["within_others"], run["loss"], rtol=1e-10)
+    moved = jnp.linalg.norm(run["weights"].values[-1] - run["weights"].values[0])
+    assert float(run["distance"][-1]) == pytest.approx(float(moved), rel=1e-10)
+
+
+def test_eigenvalues_keep_the_error_they_promise(fitted):
+    problem, params = fitted
+    wide = sc.nets.mlp([40, 40], activation="tanh")
+    params = wide.init(jax.random.key(3), problem.x.shape)
+    problem = sc.Problem(wide.apply, problem.x, problem.y, sc.losses.half_sum)
+    probes = {"sharp": sc.measure.sharpness(2, every=5, tol=1e-3), "w": sc.Probe(lambda p: ravel_pytree(p)[0], every=5)}
+    run = sc.train(problem, params, lr=0.05, steps=20, probes=probes)
+    _, unravel = ravel_pytree(params)
+    for index in range(5):
+        flat = jnp.asarray(run["w"].values[index])
+        spectrum = np.linalg.eigvalsh(jax.hessian(lambda v: problem.objective(unravel(v)))(flat))
+        values, bounds = run["sharp"].values[index], run["sharp_residual"].values[index]
+        np.testing.assert_allclose(values, spectrum[::-1][:2], atol=1e-3 * spectrum[-1])
+        assert all(np.abs(spectrum - value).min() <= bound + 1e-12 for value, bound in zip(values, bounds, strict=True))
+    cost = run["sharp_products"].values
+    assert cost[1:].max() < cost[0]
+
+
+def test_step_sizes_run_side_by_side(fitted):
+    problem, params = fitted
+    rates = jnp.array([0.1, 0.4])
+    both = sc.train(problem, params, steps=STEPS, over={"lr": rates}, probes={"loss": sc.measure.loss()})
+    alone = sc.train(problem, params, steps=STEPS, lr=0.4, probes={"loss": sc.measure.loss()})
+    np.testing.assert_allclose(both["loss"].sel(lr=0.4), alone["loss"], rtol=1e-12)
+    np.testing.assert_allclose(both.state[0]["weight"][1], alone.state[0]["weight"], atol=1e-12)
+
+
+def test_a_second_run_of_a_problem_compiles_nothing(fitted):
+    problem, params = fitted
+    traces = []
+
+    class Counting(sc.losses.Loss):
+        def __call__(self, outputs, targets):
+            traces.append(1)
+            return super().__call__(outputs, targets)
+
+    counting = Counting("counting", sc.losses.mean_mse.function, sc.losses.mean_mse.weight)
+    problem = sc.Problem(problem.f, problem.x, problem.y, counting)
+    arguments = dict(lr=0.1, steps=3, probes={"loss": sc.measure.loss()})
+    sc.train(problem, params, **arguments)
+    count = len(traces)
+    sc.train(problem, params, **arguments)
+    assert len(traces) <= count + 1  # only the check of shapes looks again
+
+
+def test_a_rule_of_ones_own_runs_unreduced_unless_asked(fitted):
+    problem, params = fitted
+
+    def rule(loss):
+        return sc.gradient_descent(loss, 0.4)
+
+    own = sc.train(problem, params, rule=rule, steps=STEPS, probes={"loss": sc.measure.loss()})
+    asked = sc.train(problem, params, rule=rule, steps=STEPS, probes={"loss": sc.measure.loss()}, reduce=True)
+    assert own.dataset.attrs["input_reduction"] == "none"
+    assert asked.dataset.attrs["input_reduction"] == "9 -> 5 features"
+    np.testing.assert_allclose(own["loss"], asked["loss"], rtol=1e-10)
+
+
+def test_attributes_are_kept(fitted):
+    problem, params = fitted
+    run = sc.train(problem, params, lr=0.1, steps=1, attributes={"data": "sines"})
+    assert run.dataset.attrs["data"] == "sines"
+
+
+def test_divergence_is_recorded_and_what_came_before_is_kept(fitted):
+    problem, params = fitted
+    probes = {"loss": sc.measure.loss(), "sharp": sc.measure.sharpness(every=2)}
+    run = sc.train(problem, params, lr=1e30, steps=40, probes=probes)
+    assert int(run.dataset.outcome) == sc.Outcome.DIVERGED
+    assert np.isfinite(run["loss"][0])
+    assert np.isfinite(run["sharp"][0]).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (dict(lr=None), "`lr` is missing"),
+        (dict(rule=lambda loss: sc.gradient_descent(loss, 1.0)), "a `rule` brings its own"),
+    ],
+)
+def test_bad_arguments_are_named(fitted, change, message):
+    problem, params = fitted
+    with pytest.raises(ValueError, match=message):
+        sc.train(problem, params, **(dict(lr=0.1, steps=1) | change))
+
+
+def test_a_reduction_that_does_not_exist_is_refused(fitted):
+    problem, params = fitted
+    many = sc.Problem(problem.f, jnp.concatenate([problem.x] * 2), jnp.concatenate([problem.y] * 2), problem.loss)
+    with pytest.raises(ValueError, match="fewer samples than features"):
+        sc.train(many, params, lr=0.1, steps=1, reduce=True)
+
+
+def test_misfitting_data_is_refused_before_anything_runs(fitted):
+    problem, params = fitted
+    with pytest.raises(ValueError, match="`y` has 4 samples and `x` has 5"):
+        sc.train(sc.Problem(problem.f, problem.x, problem.y[:4], problem.loss), params, lr=0.1, steps=1)
+    with pytest.raises(ValueError, match="must return one number"):
+        sc.train(sc.Problem(problem.f, problem.x, problem.y, lambda f, y: (f - y) ** 2), params, lr=0.1, steps=1)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True])
+def test_measurements_refuse_nonsense(bad):
+    for make in (sc.measure.sharpness, sc.measure.kernel_top, sc.measure.loss_within):
+        with pytest.raises(ValueError, match="whole number of at least 1"):
+            make(bad)
+
+
+def test_only_a_dense_first_layer_is_reduced():
+    assert is_reducible(sc.nets.mlp([4]), (3, 8))
+    assert not is_reducible(sc.nets.mlp([4]), (8, 8))
+    assert not is_reducible(sc.nets.cnn([4]), (3, 8, 8, 1))
+    assert first_dense(sc.nets.densenet([4, 4])) is None
+    assert reduce_inputs(sc.nets.densenet([4, 4]), X) is None
+
+
+@pytest.mark.parametrize("parametrization", ["ntk", "standard", "pytorch", "mean-field", "near-zero"])
+def test_reduced_coordinates_give_the_same_outputs(parametrization):
+    net = sc.nets.mlp([6], outputs=2, parametrization=parametrization, bias=True)
+    x = jax.random.normal(jax.random.key(0), (4, 11))
+    x = x.at[3].set(x[0])  # a duplicated sample: the data has rank 3
+    params = net.init(jax.random.key(1), x.shape)
+    change = reduce_inputs(net, x)
+    small = change.shrink(params)
+    np.testing.assert_allclose(net.apply(small, change.x), net.apply(params, x), atol=1e-12)
+    np.testing.assert_allclose(change.lift(small, params)[0]["weight"], params[0]["weight"], atol=1e-12)

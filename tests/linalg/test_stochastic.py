@@ -1,0 +1,131 @@
+"""Random vectors give traces, norms and densities within the errors they state."""
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secant.linalg.stochastic import gaussian_density
+
+SIZE = 40
+VALUES = np.random.default_rng(0).normal(size=SIZE)
+
+
+def moments(density, powers):
+    """The moments of the quadrature, for each random vector."""
+    return [np.sum(density.weights * density.nodes**power, axis=1) for power in powers]
+
+
+def test_estimates_come_within_their_errors(symmetric, hide):
+    operator = hide(symmetric(VALUES))
+    deviations = []
+    for seed in range(20):
+        key = jax.random.key(seed)
+        trace, norm = operator.trace(probes=30, key=key), operator.frobenius(probes=30, key=key)
+        deviations.append(
+            [(trace.value - VALUES.sum()) / trace.error, (norm.value - np.linalg.norm(VALUES)) / norm.error]
+        )
+    deviations = np.array(deviations)
+    assert np.all(np.abs(deviations) < 4)
+    # The errors are neither too small nor too large: 20 standard normals have a variance of 1 up to 4 * sqrt(2/19).
+    assert np.all(np.abs(np.mean(deviations**2, axis=0) - 1) < 4 * np.sqrt(2 / 19))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_enough_vectors_make_it_exact(symmetric, hide, dtype):
+    operator = hide(symmetric(VALUES), dtype)
+    for probes in (SIZE, 5 * SIZE):
+        trace, norm = operator.trace(probes=probes), operator.frobenius(probes=probes)
+        assert trace.error == norm.error == 0
+        np.testing.assert_allclose(trace.value, VALUES.sum(), atol=100 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(norm.value, np.linalg.norm(VALUES), rtol=100 * np.finfo(dtype).eps)
+
+
+def test_one_vector_cannot_tell_its_error(symmetric, hide):
+    assert hide(symmetric(VALUES)).trace(probes=1).error == np.inf
+
+
+def test_the_same_key_gives_the_same_number_and_another_does_not(symmetric, hide):
+    operator = hide(symmetric(VALUES))
+    first, again, other = (operator.trace(probes=5, key=jax.random.key(k)).value for k in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("width", [None, 0.3])
+def test_a_density_integrates_to_one(symmetric, hide, width):
+    density = hide(symmetric(VALUES)).density(degree=10, probes=4, width=width)
+    assert np.trapezoid(density.values, density.grid) == pytest.approx(1, abs=1e-6)
+    assert density.values.min() >= 0
+    assert density.grid.shape == density.values.shape == (512,)
+    assert density.nodes.shape == density.weights.shape == (4, 10)
+    np.testing.assert_allclose(density.weights.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_its_moments_are_traces_of_powers(symmetric, hide):
+    density = hide(symmetric(VALUES)).density(degree=10, probes=100)
+    for power, found in enumerate(moments(density, range(1, 7)), start=1):
+        error = found.std(ddof=1) / np.sqrt(len(found))
+        assert abs(found.mean() - np.mean(VALUES**power)) < 4 * error
+
+
+def test_its_moments_are_exact_where_random_signs_are(hide):
+    """For a diagonal matrix $v^T A^k v = tr A^k$ for every vector of signs; n Gauss nodes know 2n - 1 moments."""
+    density = hide(np.diag(VALUES)).density(degree=6, probes=3)
+    for power, found in enumerate(moments(density, range(12))):
+        np.testing.assert_allclose(found, np.mean(VALUES**power), rtol=1e-9)
+
+
+def test_as_many_nodes_as_dimensions_are_the_eigenvalues(hide):
+    for degree in (SIZE, 10 * SIZE):
+        density = hide(np.diag(VALUES)).density(degree=degree, probes=2)
+        np.testing.assert_allclose(density.nodes, np.tile(np.sort(VALUES), (2, 1)), atol=1e-10)
+        np.testing.assert_allclose(density.weights, 1 / SIZE, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("values", "extent"),
+    [
+        (np.zeros(SIZE), (-0.1, 0.1)),
+        (np.full(SIZE, 5.0), (4.9, 5.1)),
+        (np.r_[3.0, 2, np.zeros(SIZE - 2)], (-0.5, 3.5)),
+        (np.array([2.0]), (1.9, 2.1)),
+    ],
+)
+def test_a_krylov_space_that_ends_early_leaves_no_trace(symmetric, hide, values, extent):
+    density = hide(symmetric(values)).density()
+    assert np.trapezoid(density.values, density.grid) == pytest.approx(1, abs=1e-6)
+    assert extent[0] < density.grid[0] <= values.min()
+    assert values.max() <= density.grid[-1] < extent[1]
+    for power, found in enumerate(moments(density, range(1, 4)), start=1):
+        error = found.std(ddof=1) / np.sqrt(len(found))
+        assert abs(found.mean() - np.mean(values**power)) <= 4 * error + 1e-12
+
+
+@given(
+    st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=20),
+    st.floats(0.01, 10.0),
+)
+@settings(max_examples=50, deadline=None)
+def test_smoothing_keeps_the_mass_and_the_mean(nodes, width):
+    at = np.array([nodes])
+    weights = np.full(at.shape, 1 / at.size)
+    points = int(np.ptp(at) / width) + 20
+    density = gaussian_density(at, weights, points=max(points, 512), width=width)
+    assert np.trapezoid(density.values, density.grid) == pytest.approx(1, abs=1e-6)
+    mean = np.trapezoid(density.values * density.grid, density.grid)
+    assert mean == pytest.approx(at.mean(), abs=1e-4 + 1e-5 * np.abs(at).max())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0.0}, "density: `width` must be positive, got 0.0"),
+        ({"width": float("nan")}, "density: `width` must be positive, got nan"),
+        ({"width": 1e-4}, r"density: 512 `points` are too few for a `width` of 0.0001 .* Pass points=\d+ or more"),
+        ({"points": 3}, "density: 3 `points` are too few"),
+    ],
+)
+def test_a_density_that_cannot_be_drawn_is_refused(symmetric, hide, options, message):
+    with pytest.raises(ValueError, match=message):
+        hide(symmetric(VALUES)).density(degree=10, probes=4, **options)
