@@ -40,14 +40,14 @@ def kernel_mlp(samples: int = 32, width: int = 512, seed: int = 0) -> Problem:
     )
 
 
-def kernel_cnn(samples: int = 8, channels: int = 64, seed: int = 0) -> Problem:
+def kernel_cnn(samples: int = 16, channels: int = 64, seed: int = 0) -> Problem:
     """`x` (samples, 16, 16, 3) and the weights `w0` to `w3`, of which the last is dense."""
     random = np.random.default_rng(seed)
     shapes = [(3, 3, 3, channels), (3, 3, channels, channels), (3, 3, channels, channels), (256 * channels, CLASSES)]
     return {"x": _normal(random, samples, 16, 16, 3)} | _named(_normal(random, *shape) for shape in shapes)
 
 
-def kernel_resnet(samples: int = 8, channels: int = 32, seed: int = 0) -> Problem:
+def kernel_resnet(samples: int = 16, channels: int = 32, seed: int = 0) -> Problem:
     """`x` (samples, 16, 16, 3) and the weights `w0` to `w7`: the first convolution, two a block, the dense layer."""
     random = np.random.default_rng(seed)
     shapes = [(3, 3, 3, channels), *[(3, 3, channels, channels)] * 6, (channels, CLASSES)]

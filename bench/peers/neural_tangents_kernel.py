@@ -1,6 +1,7 @@
 """The empirical tangent kernel by neural-tangents, with each of its implementations.
 
-Options: `architecture` ("mlp", "cnn" or "resnet"), `repetitions`.
+Its automatic choice picks one of the three by counting, which takes minutes for convolutions, and then runs as that one
+does; it is tried with the option `auto` only. Options: `architecture` (mlp, cnn or resnet), `repetitions`, `auto`.
 """
 
 from __future__ import annotations
@@ -62,6 +63,8 @@ def main() -> None:
     say(f"{architecture}, {len(x)} samples, full outputs, {len(jax.devices())} {jax.devices()[0].platform} device")
     kernels: dict[str, np.ndarray] = {}
     for name, implementation in IMPLEMENTATIONS.items():
+        if name == "auto" and not exchange.options.get("auto"):
+            continue
         try:
             kernel = jax.jit(
                 nt.empirical_ntk_fn(apply, trace_axes=(), vmap_axes=0, implementation=implementation),

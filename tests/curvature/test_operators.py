@@ -122,3 +122,177 @@ def test_every_operator_is_its_dense_matrix(name, case, dense, compile_quickly, 
                 np.testing.assert_allclose(got, want, atol=slack, rtol=0, err_msg=key)
 
     check()
+
+
+DATA = np.random.default_rng(0)
+X, Y = DATA.normal(size=(5, 3)), DATA.normal(size=5)
+NET = sc.nets.mlp([4], activation="tanh")
+
+
+@pytest.fixture
+def params():
+    return NET.init(jax.random.key(0), X.shape)
+
+
+def like(tree, seed=0):
+    generator = np.random.default_rng(seed)
+    return jax.tree.map(lambda leaf: jnp.asarray(generator.normal(size=leaf.shape)), tree)
+
+
+def test_hessian_products_are_differences_of_gradients(params):
+    direction = like(params)
+    gradient = jax.jit(jax.grad(lambda p: sc.losses.half_sum(NET.apply(p, X), Y)))
+    product = sc.hessian(NET.apply, params, X, Y, sc.losses.half_sum).mv(direction)
+    ahead, behind = (
+        gradient(jax.tree.map(lambda p, d: p + step * d, params, direction))  # noqa: B023
+        for step in (1e-5, -1e-5)
+    )
+    jax.tree.map(lambda got, a, b: np.testing.assert_allclose(got, (a - b) / 2e-5, atol=1e-8), product, ahead, behind)
+
+
+def test_hessian_products_are_those_of_backpropagation_written_by_hand(params):
+    r"""Pearlmutter's operator $R\{\cdot\}$ on $f = \tanh(x U / \sqrt d)\, w / \sqrt m$ and half the sum of squares."""
+    direction = like(params)
+    u, w = (np.asarray(params[i]["weight"]) for i in (0, 2))
+    du, dw = (np.asarray(direction[i]["weight"]) for i in (0, 2))
+    x, y = X / np.sqrt(3), Y[:, None]
+    w, dw = w / 2, dw / 2
+    a = np.tanh(x @ u)
+    slope, bend = 1 - a**2, -2 * a * (1 - a**2)
+    residual = a @ w - y
+    # Forward: how everything moves along the direction.
+    rz = x @ du
+    ra = slope * rz
+    r_residual = ra @ w + a @ dw
+    # Backward: the same for the signals that come back.
+    rw = ra.T @ residual + a.T @ r_residual
+    signal = (r_residual @ w.T + residual @ dw.T) * slope + residual @ w.T * bend * rz
+    product = sc.hessian(NET.apply, params, X, Y, sc.losses.half_sum).mv(direction)
+    np.testing.assert_allclose(product[0]["weight"], x.T @ signal, rtol=1e-12)
+    np.testing.assert_allclose(product[2]["weight"], rw / 2, rtol=1e-12)
+
+
+def test_a_loss_may_be_given_by_name_and_hold_class_numbers(params):
+    by_name = sc.hessian(NET.apply, params, X, Y, "mean_mse").dense()
+    np.testing.assert_array_equal(by_name, sc.hessian(NET.apply, params, X, Y, sc.losses.mean_mse).dense())
+    net = sc.nets.mlp([4], 3, activation="tanh")
+    own = net.init(jax.random.key(0), X.shape)
+    classes = np.array([0, 2, 1, 1, 0])
+    H = sc.hessian(net.apply, own, X, classes, "cross_entropy")
+    np.testing.assert_allclose(
+        H.dense(), sc.hessian(net.apply, own, X, np.eye(3)[classes], "cross_entropy").dense(), atol=1e-14
+    )
+    # The Gauss-Newton matrix of a convex loss has no negative eigenvalue; the Hessian has.
+    lowest = sc.gauss_newton(net.apply, own, X, classes, "cross_entropy").top(which="smallest").values[0]
+    assert lowest > -1e-12 > H.top(which="smallest").values[0]
+
+
+def test_other_parameters_and_data_are_not_compiled_again():
+    seen = []
+
+    def f(p, x):
+        seen.append(x)
+        return jnp.tanh(x @ p["u"]) @ p["w"]
+
+    def measure(seed):
+        p = like({"u": np.zeros((3, 2)), "w": np.zeros(2)}, seed)
+        x, y = like(np.zeros((4, 3)), seed + 1), like(np.zeros(4), seed + 2)
+        H, K = sc.hessian(f, p, x, y, sc.losses.half_sum), sc.ntk(f, p, x)
+        H.mv(p), H.top(), K.mv(y), K.top(), sc.jacobian(f, p, x).mv(p), sc.gauss_newton(f, p, x, y, "half_sum").mv(p)
+
+    measure(0)
+    before = len(seen)
+    measure(3)
+    # Shapes are found by tracing; each operator does that once, and nothing else.
+    assert len(seen) - before <= 4
+
+
+def test_a_function_without_a_hash_is_taken_all_the_same(params):
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, p, x):
+            return NET.apply(p, x)
+
+    np.testing.assert_allclose(
+        sc.jacobian(Unhashable(), params, X).dense(), sc.jacobian(NET.apply, params, X).dense(), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        sc.ntk(Unhashable(), params, X).dense(), sc.ntk(NET.apply, params, X).dense(), rtol=1e-12
+    )
+
+
+def test_duplicated_samples_make_zeros_in_the_kernel(params):
+    twice = np.concatenate([X, X])
+    K = sc.ntk(NET.apply, params, twice)
+    values = np.linalg.eigvalsh(K.dense())
+    np.testing.assert_allclose(values[:5], 0, atol=1e-12)
+    np.testing.assert_allclose(values[5:], 2 * np.linalg.eigvalsh(sc.ntk(NET.apply, params, X).dense()), rtol=1e-10)
+    np.testing.assert_allclose(K.top(3, which="smallest").values, 0, atol=1e-12)
+
+
+def test_the_smallest_cases_work():
+    assert sc.ntk(lambda w, x: x * w, jnp.array(2.0), jnp.array([3.0])).dense().tolist() == [[9.0]]
+    assert sc.hessian(lambda w, x: x * w, 2.0, jnp.array([3.0]), jnp.array([1.0]), "half_sum").dense().tolist() == [
+        [9.0]
+    ]
+    assert sc.output_hessian(lambda w, x: x * w**2, jnp.array(2.0), jnp.array([3.0]), np.int64(-1)).dense() == 6.0
+
+
+@pytest.mark.parametrize(
+    ("output", "shape"),
+    [(3, (3,)), (-4, (3,)), ((0, 0), (3,)), (0, (3, 2)), ((0, 2), (3, 2)), (1.0, (3,)), (True, (3,)), ("a", (3,))],
+)
+def test_an_output_that_does_not_exist_is_refused(output, shape):
+    with pytest.raises(ValueError, match=r"output_hessian: `output` .* is no index into outputs of shape .* Pass"):
+        sc.output_hessian(lambda w, x: jnp.ones(shape) * w, jnp.ones(()), X[:3], output)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda p: sc.hessian(NET.apply, p, X, Y[:4], "half_sum"),
+            ValueError,
+            "hessian: `y` has 4 samples and `x` has 5",
+        ),
+        (lambda p: sc.hessian(NET.apply, p, X, Y[:, None], "half_sum"), ValueError, r"`targets` has shape \(5, 1\)"),
+        (lambda p: sc.hessian(NET.apply, p, X, Y, "half_sums"), ValueError, "unknown loss 'half_sums'. Did you mean"),
+        (lambda p: sc.hessian(NET.apply, p, X, Y, 3), TypeError, "`loss` must be a name, a Loss or a function"),
+        (
+            lambda p: sc.hessian(NET.apply, p, X, Y, lambda o, y: o - y),
+            TypeError,
+            r"hessian: `loss\(outputs, targets\)` must be one number, it has shape \(5,\)|its shape is \(5,\)",
+        ),
+        (
+            lambda p: sc.gauss_newton(NET.apply, p, X, Y, lambda o, y: jnp.sum(o > y)),
+            TypeError,
+            r"gauss_newton: `loss\(outputs, targets\)` must be a real number, it is of type int",
+        ),
+        (
+            lambda p: sc.second_derivative(NET.apply, p, X, np.ones(4)),
+            ValueError,
+            r"second_derivative: `v` has shape \(4,\) and the outputs have \(5,\)",
+        ),
+        (lambda p: sc.second_derivative(NET.apply, p, X, 1j * Y), TypeError, "`v` must hold real numbers, got complex"),
+        (
+            lambda p: sc.jacobian(NET.apply, p, X).mv(np.ones(3)),
+            ValueError,
+            "jacobian.mv: `v` has 3 entries, .* takes 16",
+        ),
+        (lambda p: sc.jacobian(NET.apply, p, X).T.mv(np.ones(3)), ValueError, r"jacobian transposed.mv: `v` has shape"),
+        (lambda p: sc.jacobian(NET.apply, p, X).top(), ValueError, "jacobian.top: only a symmetric operator"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused_by_name(params, call, error, message):
+    with pytest.raises(error, match=message):
+        call(params)
+
+
+@pytest.mark.parametrize("method", ["top", "trace", "density"])
+def test_a_loss_that_is_not_finite_is_an_error(params, method):
+    broken = jax.tree.map(lambda leaf: leaf * jnp.nan, params)
+    with pytest.raises(FloatingPointError, match=f"hessian.{method}: a product is not finite"):
+        getattr(sc.hessian(NET.apply, broken, X, Y, "half_sum"), method)()
+    with pytest.raises(FloatingPointError, match="is not finite"):
+        sc.hessian(NET.apply, params, X, Y * np.inf, "half_sum").top()

@@ -1,4 +1,4 @@
-"""Golden numbers of the thesis's catapult studies."""
+"""Golden numbers of the thesis's studies."""
 
 import numpy as np
 import pytest
@@ -39,3 +39,25 @@ def test_small_excess_curvature_at_the_golden_point():
     end = cs.catapult_outcome(1e-4, 2.2, steps=600).curvature
     assert float(end) == pytest.approx(1.7691, abs=1e-3)
     assert float(ct.max_step(0.0, 1.0, 100)) == pytest.approx(4.0)
+
+
+def test_wide_networks_turn_linear_and_narrow_ones_do_not(outcome):
+    norm = outcome("thesis/thm-2.3.6")[0].norm.mean("network")
+    fall = norm.isel(width=-1) / norm.isel(width=0)
+    assert float(fall.sel(kind=["fcn", "densenet", "resnet", "cnn", "random"]).max()) < 0.6
+    assert float(fall.sel(kind=["layer", "output"]).min()) > 0.8
+
+
+def test_the_gradient_of_the_narrowest_network_breaks_the_printed_bound(outcome):
+    data = outcome("thesis/prop-2.4.4")[0]
+    norm = data.narrow_mean.sel(moment="norm")
+    assert float(norm.sel(depth=2)) == pytest.approx(0.5, abs=0.01)
+    assert np.all(norm.sel(depth=[3, 4, 5, 6]) < 0.8 * 2.0 ** (-norm.depth.sel(depth=[3, 4, 5, 6]) / 2))
+
+
+def test_the_linear_model_first_falls_just_above_its_critical_step(measured):
+    assert measured("thesis/eq-3.8", "loss after one step") == pytest.approx(0.400, abs=1e-3)
+
+
+def test_a_taylor_step_has_its_factor_one_half(measured):
+    assert measured("thesis/eq-4.2", "what a step") == pytest.approx(0.5, abs=1e-10)

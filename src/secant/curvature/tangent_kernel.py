@@ -168,7 +168,7 @@ def _one_sample(f: Function, params: Params, x: Any) -> tuple[float, float]:
     """Operations of the function on one sample, and bytes it moves beside its parameters."""
     one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *jnp.shape(a)[1:]), jnp.result_type(a)), x)
     like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
-    analysis = jax.jit(f).lower(like, one).cost_analysis() or {}
+    analysis = jax.jit(lambda p, a: f(p, a)).lower(like, one).cost_analysis() or {}
     moved = float(analysis.get("bytes accessed", 0.0)) - _bytes(params)
     return float(analysis.get("flops", 0.0)) or 2.0 * _entries(params), max(moved, 0.0)
 

@@ -2,7 +2,7 @@
 
 from secant.dynamics import measure
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
-from secant.dynamics.flow import flow
+from secant.dynamics.flows import flow
 from secant.dynamics.map import Map, State
 from secant.dynamics.measure import Measurement
 from secant.dynamics.probes import Probe
@@ -11,7 +11,7 @@ from secant.dynamics.progress import Bar, Progress, Silent, reporting
 from secant.dynamics.rules import gradient_descent, gradient_field
 from secant.dynamics.runner import simulate
 from secant.dynamics.stop import Outcome, Stop
-from secant.dynamics.train import train
+from secant.dynamics.training import train
 from secant.dynamics.trajectory import Trajectory
 
 __all__ = [

@@ -63,7 +63,7 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
     x, logs = np.log(s), np.log(q)
     scatter = logs.var(axis=1, ddof=1)
     scatter = (scatter + scatter.mean()) / 2
-    weights = q.shape[1] / np.maximum(scatter, np.finfo(float).tiny)
+    weights = q.shape[1] / np.maximum(scatter, np.finfo(float).eps ** 2)  # repeats that agree do so to rounding
     weights, scale = weights / weights.sum(), weights.sum()
     centred, means = x - weights @ x, logs.mean(axis=1)
     spread = weights @ centred**2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -103,11 +103,11 @@ class Derivatives(NamedTuple):
     """
 
     params: Params
-    x: np.ndarray
-    weights: np.ndarray
-    sums: np.ndarray
-    slopes: np.ndarray
-    bends: np.ndarray
+    x: Any
+    weights: Any
+    sums: Any
+    slopes: Any
+    bends: Any
 
 
 def _derivatives(graph: Graph, key: jax.Array) -> Derivatives:
@@ -284,7 +284,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
     ink = plt.rcParams["text.color"]
     size = np.abs(data.hessian.values)
-    image = left.imshow(np.where(size > 0, np.log10(np.maximum(size, 1e-12)), np.nan), vmin=-4, vmax=0)
+    image = left.imshow(np.where(size > 0, np.log10(np.maximum(size, 1e-12)), np.nan), vmin=-6, vmax=0)
     ends = data.boundary.values
     for end in ends[:-1]:
         left.axvline(end - 0.5, color=ink, lw=0.8)

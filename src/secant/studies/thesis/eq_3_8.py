@@ -52,7 +52,9 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
-    x, y = map(jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train)
+    x, y = map(
+        jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train
+    )
     net = nets.mlp([config.width], activation="relu")
     start = net.init(key_net, x.shape)
     linear = expand(net.apply, start, 1)
@@ -110,7 +112,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "residual against (I - eta K)^t r(0), every step and step size: largest difference over |r(t)| or |r(0)|",
         predicted=0.0,
         measured=float(gap.max()),
-        tolerance=Tolerance(rounding, why="rounding of outputs as large as these: ten units a step, times the root of the terms"),
+        tolerance=Tolerance(
+            rounding, why="rounding of outputs as large as these: ten units a step, times the root of the terms"
+        ),
     )
     yield Finding(
         "tangent kernel after training: largest relative change",
@@ -122,7 +126,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)",
         predicted=1.0,
         measured=float(data.critical_hessian / data.critical),
-        tolerance=Tolerance(1e-10, why="the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding"),
+        tolerance=Tolerance(
+            1e-10, why="the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding"
+        ),
     )
     below, above = data.ratio.values < 1, data.ratio.values > 1
     change = (data.loss.values[:, 1:] / data.loss.values[:, :-1])[:, : config.steps]
@@ -139,7 +145,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         predicted=1.0,
         measured=float((data.loss.values[above, -1] / data.loss.values[above, 0]).min()),
         relation="at least",
-        tolerance=Tolerance(0.0, why="1.02 to the power of twice 400 outgrows any share of the first direction above 1e-6"),
+        tolerance=Tolerance(
+            0.0, why="1.02 to the power of twice 400 outgrows any share of the first direction above 1e-6"
+        ),
     )
     ends = data.loss.values[:, -1] > data.loss.values[:, 0]
     low, high = data.ratio.values[~ends].max(), data.ratio.values[ends].min()

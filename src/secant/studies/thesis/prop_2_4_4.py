@@ -27,7 +27,7 @@ class Config:
     """Widths and numbers of random networks."""
 
     width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=8, help="neurons a layer, and inputs")
-    networks: int = scaled(smoke=100, laptop=400, paper=1_000, at_least=10, help="random networks of each depth")
+    networks: int = scaled(smoke=100, laptop=200, paper=1_000, at_least=10, help="random networks of each depth")
     chains: int = scaled(
         smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, help="random networks of one neuron a layer"
     )
@@ -138,7 +138,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Erratum(
         f"one neuron a layer, L = {depth}: mean norm of the gradient",
         printed=r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}",
-        corrected=r"\mathbb E \|\nabla_w f\| \ge (\mathbb E \|\nabla_w f\|^2)^{3/2}\,(\mathbb E \|\nabla_w f\|^4)^{-1/2}",
+        corrected=r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
         printed_value=2 ** (-depth / 2),
         corrected_value=float(rg.mean_from_moments(rg.mean_square_gradient(depth), rg.chain_fourth_moment(depth))),
         measured=float(narrow.sel(depth=depth, moment="norm")),
@@ -159,7 +159,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         relation="at least",
         uncertainty=0.0,
         tolerance=Tolerance(
-            4 * float(np.sqrt(2.0 ** (1 - depth) / config.chains)), why="four standard errors, from the exact mean square"
+            4 * float(np.sqrt(2.0 ** (1 - depth) / config.chains)),
+            why="four standard errors, from the exact mean square",
         ),
         why="The last step of the proof, where the same root is taken.",
         where="Appendix A.7, last display",

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 import xarray as xr
+from scipy.special import betaincinv
 
+from secant import nets
+from secant.curvature import ntk
 from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.studies.thesis._models import starting_points
+from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+WIDE = 200
+"""Neurons from which on the interval is practically certain."""
 
 
 @dataclass(frozen=True)
@@ -33,33 +41,63 @@ class Config:
     statement=r"""
     For $m \ge c'\log(4/\delta)$, with probability at least $1 - \delta$ the tangent kernel of one sample
     satisfies $\frac{\|x\|^2}{2d} \le \lambda(0) \le \frac{3\|x\|^2}{2d}$. Sharper: its mean is $\|x\|^2/d$
-    and, with $v_i = \pm 1$, its standard deviation $\frac{\|x\|^2}{d}\sqrt{2/m}$. For several scalar samples
+    and, with $v_i = \pm 1$, its standard deviation $\frac{\|x\|^2}{d}\sqrt{2/m}$; with Gaussian $v_i$, as the
+    appendix has them, $\frac{\|x\|^2}{d}\sqrt{3/m}$. For several scalar samples
     (Proposition B.11.2) the two eigenvalues are $\|p_i\|^2$ times such a variable, so
     $M = \max_i \|p_i\|^2$.""",
 )
 def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed), len(config.widths))
+    key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
     draws = [starting_points(k, m, config.networks) for k, m in zip(keys, config.widths, strict=True)]
     return xr.Dataset(
         {
             "curvature": (("width", "network"), np.stack([np.asarray(d[1]) for d in draws])),
             "output": (("width", "network"), np.stack([np.asarray(d[0]) for d in draws])),
+            "gaussian": ("network", np.asarray(starting_points(key_gaussian, WIDE, config.networks, signs=False)[1])),
+            "network_gap": _network_gap(key),
         },
         coords={"width": list(config.widths)},
     )
 
 
+def _network_gap(key: jax.Array) -> float:
+    """Relative difference between the tangent kernel of a network of Secant's and the formula for it."""
+    key_weights, key_input = jax.random.split(key)
+    x = 2 * jax.random.normal(key_input, (1, 7))
+    net = nets.two_layer(WIDE)
+    params = net.init(key_weights, x.shape)
+    pair = TwoLayer(params[0]["weight"].T, params[2]["weight"][:, 0])
+    formula = jax.jit(lambda pair, x: gated_curvature(pair, gates(pair.u, x), x))(pair, x[0])
+    return abs(ntk(net.apply, params, x).dense().item() / float(formula) - 1)
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    inside = ((data.curvature >= 0.5) & (data.curvature <= 1.5)).mean("network")
-    for m in data.width.values[data.width.values >= 200][:1]:
+    yield Finding(
+        "tangent kernel of a network against the formula for it: relative difference",
+        predicted=0.0,
+        measured=float(data.network_gap),
+        tolerance=Tolerance(1e-13, why="rounding"),
+    )
+    wide = data.curvature.sel(width=data.width >= WIDE)
+    shares = [(f"width {m}", wide.sel(width=m)) for m in wide.width.values]
+    for name, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
+        count = int(((draws >= 0.5) & (draws <= 1.5)).sum())
         yield Finding(
-            f"share of networks of width {m} with curvature between 1/2 and 3/2",
+            f"{name}: share of networks with curvature between 1/2 and 3/2, lower confidence limit",
             predicted=0.99,
-            measured=float(inside.sel(width=m)),
+            measured=_lower_limit(count, draws.size),
             relation="at least",
-            tolerance=Tolerance(0.0, why="five standard deviations; 0.99 leaves room for the skew"),
+            tolerance=Tolerance(0.0, why="binomial, one-sided 99 per cent; from width 200 on four standard deviations"),
+            note=f"{count} of {draws.size}",
         )
+    yield Finding(
+        f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}",
+        predicted=float(np.sqrt(3)),
+        measured=float(data.gaussian.std() * np.sqrt(WIDE)),
+        tolerance=Tolerance(relative=4 * _spread_error(data.gaussian), why="four standard errors"),
+    )
     n = config.networks
     for m in (data.width.values[0], data.width.values[-1]):
         one = data.curvature.sel(width=m)
@@ -70,14 +108,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             measured=float(one.mean()),
             tolerance=Tolerance(4 * error, why="four standard errors"),
         )
-        kurtosis = float((((one - one.mean()) / one.std()) ** 4).mean())
         yield Finding(
             f"standard deviation times sqrt(m) at width {m}",
             predicted=float(np.sqrt(2)),
             measured=float(one.std() * np.sqrt(m)),
-            tolerance=Tolerance(
-                relative=2 * np.sqrt((kurtosis - 1) / n), why="four standard errors of a standard deviation"
-            ),
+            tolerance=Tolerance(relative=4 * _spread_error(one), why="four standard errors of a standard deviation"),
         )
     widest = data.output.isel(width=-1)
     yield Finding(
@@ -87,6 +122,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         tolerance=Tolerance(relative=4 * np.sqrt(2 / n), why="four standard errors of a variance"),
         note="so the output is of order one, as the proofs assume",
     )
+
+
+def _spread_error(draws: xr.DataArray) -> float:
+    """Relative standard error of a standard deviation, from the fourth moment."""
+    kurtosis = float((((draws - draws.mean()) / draws.std()) ** 4).mean())
+    return float(np.sqrt((kurtosis - 1) / (4 * draws.size)))
+
+
+def _lower_limit(count: int, total: int) -> float:
+    """Lower 99 per cent confidence limit of a binomial share, after Clopper and Pearson."""
+    return float(betaincinv(count, total - count + 1, 0.01)) if count else 0.0
 
 
 @run.figure

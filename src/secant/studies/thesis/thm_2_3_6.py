@@ -45,9 +45,7 @@ def _fully_connected(m: int, d: int, key: jax.Array) -> Graph:
 
 KINDS = {
     "fcn": Kind("fully connected", _graph(_fully_connected), "falls"),
-    "densenet": Kind(
-        "DenseNet", _graph(lambda m, d, key: graphs.densenet(d, [m, m], concat_input=False)), "falls"
-    ),
+    "densenet": Kind("DenseNet", _graph(lambda m, d, key: graphs.densenet(d, [m, m], concat_input=False)), "falls"),
     "resnet": Kind("skip connections", _graph(lambda m, d, key: graphs.skip(_fully_connected(m, d, key))), "falls"),
     "cnn": Kind("1-D convolutions", _graph(lambda m, d, key: graphs.convolutional(d, [m, m])), "falls"),
     "random": Kind("random graph", _graph(lambda m, d, key: graphs.random(key, d, [m, m], in_degree=m)), "falls"),
@@ -176,10 +174,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             f"{KINDS[kind].name}: exponent",
             predicted=0.0,
             measured=laws[kind].exponent,
-            tolerance=Tolerance(0.2, why="the part that still falls as 1/sqrt(m) is a fraction of the norm at width 64"),
+            tolerance=Tolerance(
+                0.2, why="the part that still falls as 1/sqrt(m) is a fraction of the norm at width 64"
+            ),
             uncertainty=laws[kind].error,
         )
-
 
     yield Finding(
         "residual of the leading eigenvector over the norm: largest",
@@ -210,7 +209,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.errorbar(law.exponent, -i, xerr=2 * law.error, fmt="o", color=color, ms=6, capsize=3, lw=1.5)
     guide = 0.6 * float(data.norm.sel(kind="cnn").isel(width=0).mean()) * (data.width / data.width[0]) ** -0.5
     left.plot(data.width, guide, "--", color=ink, lw=1.2)
-    left.annotate(r"$1/\sqrt{m}$", (float(data.width[0]), 0.8 * float(guide[0])), color=ink, va="top")
+    left.annotate(r"$1/\sqrt{m}$", (float(data.width[0]), 0.7 * float(guide[0])), color=ink, va="top")
     for axes, title in ((left, "Wide everywhere"), (middle, "Narrow, or bent at the end")):
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")

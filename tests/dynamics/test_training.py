@@ -112,7 +112,7 @@ def test_a_second_run_of_a_problem_compiles_nothing(fitted):
 
     counting = Counting("counting", sc.losses.mean_mse.function, sc.losses.mean_mse.weight)
     problem = sc.Problem(problem.f, problem.x, problem.y, counting)
-    arguments = dict(lr=0.1, steps=3, probes={"loss": sc.measure.loss()})
+    arguments = {"lr": 0.1, "steps": 3, "probes": {"loss": sc.measure.loss()}}
     sc.train(problem, params, **arguments)
     count = len(traces)
     sc.train(problem, params, **arguments)
@@ -150,14 +150,14 @@ def test_divergence_is_recorded_and_what_came_before_is_kept(fitted):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (dict(lr=None), "`lr` is missing"),
-        (dict(rule=lambda loss: sc.gradient_descent(loss, 1.0)), "a `rule` brings its own"),
+        ({"lr": None}, "`lr` is missing"),
+        ({"rule": lambda loss: sc.gradient_descent(loss, 1.0)}, "a `rule` brings its own"),
     ],
 )
 def test_bad_arguments_are_named(fitted, change, message):
     problem, params = fitted
     with pytest.raises(ValueError, match=message):
-        sc.train(problem, params, **(dict(lr=0.1, steps=1) | change))
+        sc.train(problem, params, **({"lr": 0.1, "steps": 1} | change))
 
 
 def test_a_reduction_that_does_not_exist_is_refused(fitted):

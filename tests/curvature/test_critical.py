@@ -1,0 +1,165 @@
+"""Critical step sizes are where descent really turns unstable."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import secant as sc
+from secant.curvature import stability_factor
+
+X = np.random.default_rng(0).normal(size=(8, 3))
+Y = np.random.default_rng(1).normal(size=8)
+NET = sc.nets.mlp([6], activation="tanh")
+
+
+@pytest.fixture(scope="module")
+def params():
+    with jax.enable_x64(True):
+        return NET.init(jax.random.key(0), X.shape)
+
+
+@pytest.fixture(scope="module")
+def largest(params):
+    """The largest eigenvalue of the tangent kernel."""
+    with jax.enable_x64(True):
+        return np.linalg.eigvalsh(sc.ntk(NET.apply, params, X).dense())[-1]
+
+
+@pytest.mark.parametrize("loss", ["half_sum", "mean_mse", "half_mean", "entry_mean"])
+def test_both_values_are_those_of_dense_matrices(params, largest, loss):
+    step = sc.critical_lr(NET.apply, params, X, Y, loss)
+    sharpness = np.linalg.eigvalsh(sc.hessian(NET.apply, params, X, Y, loss).dense())[-1]
+    assert step.sharpness == pytest.approx(sharpness, rel=1e-8)
+    assert step.exact == pytest.approx(2 / sharpness, rel=1e-8)
+    # The normalisation of the loss is in the formula: 2/lambda for half the sum, n/lambda for the mean, and so on.
+    numerator = {"half_sum": 2, "mean_mse": 8, "half_mean": 16, "entry_mean": 8}[loss]
+    assert step.ntk == pytest.approx(numerator / largest, rel=1e-8)
+    assert step.ratio == step.ntk / step.exact
+    assert 0 <= step.error < 1e-8
+
+
+def test_a_loss_that_is_not_squared_has_both_values_too():
+    net = sc.nets.mlp([4], 3, activation="tanh")
+    own = net.init(jax.random.key(0), X.shape)
+    classes = np.arange(8) % 3
+    step = sc.critical_lr(net.apply, own, X, classes, "cross_entropy")
+    flat = np.linalg.eigvalsh(sc.gauss_newton(net.apply, own, X, classes, "cross_entropy").dense())[-1]
+    assert step.ntk == pytest.approx(2 / flat, rel=1e-8)
+
+
+def test_descent_falls_below_the_exact_value_and_rises_above_it():
+    """On a quadratic the border is exact: a linear model and half the sum of squares."""
+    w = np.random.default_rng(2).normal(size=3)
+
+    def f(w, x):
+        return x @ w
+
+    step = sc.critical_lr(f, w, X, Y, "half_sum")
+    assert step.ratio == pytest.approx(1, rel=1e-8)
+    best = np.linalg.lstsq(X, Y, rcond=None)[0]
+    for factor, falls in ((0.99, True), (1.01, False)):
+        at = w.copy()
+        for _ in range(1_000):
+            at = at - factor * step.exact * X.T @ (X @ at - Y)
+        assert (np.linalg.norm(at - best) < np.linalg.norm(w - best)) == falls
+
+
+def descend(rule, step, momentum, steps=4_000):
+    """The size of one coordinate of unit curvature after many steps."""
+    at, velocity = 1.0, 0.0
+    for _ in range(steps):
+        if rule == "heavy ball":  # v <- beta v + g, theta <- theta - eta v
+            velocity = momentum * velocity + at
+            at -= step * velocity
+        elif rule == "Nesterov":  # the gradient is taken ahead, at theta + beta * (theta - its last value)
+            ahead = at + momentum * velocity
+            moved = ahead - step * ahead
+            at, velocity = moved, moved - at
+        else:  # the form of Optax and PyTorch: v <- beta v + g, theta <- theta - eta (g + beta v)
+            velocity = momentum * velocity + at
+            at -= step * (at + momentum * velocity)
+        if abs(at) > 1e6:
+            break
+    return abs(at)
+
+
+@given(st.floats(0, 0.95))
+@settings(max_examples=15, deadline=None)
+def test_momentum_moves_the_border_to_where_the_rule_turns_unstable(momentum):
+    for rule in ("heavy ball", "Nesterov", "Nesterov as Optax has it"):
+        border = stability_factor(momentum, nesterov=rule != "heavy ball")
+        assert descend(rule, 0.99 * border, momentum) < 1e-2, rule
+        assert descend(rule, 1.01 * border, momentum) > 1e2, rule
+
+
+def test_momentum_enters_both_values(params):
+    plain = sc.critical_lr(NET.apply, params, X, Y, "half_sum")
+    heavy = sc.critical_lr(NET.apply, params, X, Y, "half_sum", momentum=0.9)
+    ahead = sc.critical_lr(NET.apply, params, X, Y, "half_sum", momentum=0.9, nesterov=True)
+    assert heavy.exact / plain.exact == pytest.approx(1.9)
+    assert heavy.ntk / plain.ntk == pytest.approx(1.9)
+    assert ahead.exact / plain.exact == pytest.approx(1.9 / 2.8)
+
+
+@pytest.mark.parametrize("momentum", [-0.1, 1.0, float("nan")])
+def test_momentum_must_be_a_fraction(params, momentum):
+    with pytest.raises(ValueError, match=r"`momentum` must be at least 0 and below 1, got"):
+        sc.critical_lr(NET.apply, params, X, Y, "half_sum", momentum=momentum)
+
+
+def test_without_upward_curvature_every_step_is_stable():
+    step = sc.critical_lr(lambda w, x: x @ w, np.ones(3), X, Y, lambda o, y: jnp.sum(o * y))
+    assert step.exact == step.ntk == np.inf
+    down = sc.critical_lr(lambda w, x: x @ w, np.ones(3), X, Y, lambda o, y: -jnp.sum(o**2))
+    assert down.exact == np.inf
+    assert down.sharpness < 0
+
+
+def test_parameters_that_are_not_finite_are_an_error(params):
+    broken = jax.tree.map(lambda leaf: leaf * jnp.inf, params)
+    with pytest.raises(FloatingPointError, match=r"hessian\.top: a product is not finite"):
+        sc.critical_lr(NET.apply, broken, X, Y, "half_sum")
+    with pytest.raises(FloatingPointError, match="batch_critical_lr: the result is not finite"):
+        sc.batch_critical_lr(NET.apply, broken, X, Y, "half_sum", [[0, 1]])
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("loss", ["half_sum", "mean_mse"])
+@pytest.mark.parametrize("known", [True, False])
+def test_batches_have_the_critical_step_of_their_own_kernel(outputs, loss, known):
+    net = sc.nets.mlp([4], outputs, activation="tanh")
+    own = net.init(jax.random.key(0), X.shape)
+    f = net.apply if known else (lambda p, x: net.apply(p, x))
+    y = np.zeros((8, 2)) if outputs == 2 else Y
+    batches = np.array([[0, 1, 2], [5, 5, 7], [7, 3, 0]])
+    steps = sc.batch_critical_lr(f, own, X, y, loss, batches)
+    for rows, found in zip(batches, steps, strict=True):
+        wanted = sc.critical_lr(net.apply, own, X[rows], y[rows], loss).ntk
+        assert found == pytest.approx(wanted, rel=1e-6)
+    heavy = sc.batch_critical_lr(f, own, X, y, loss, batches, momentum=0.5)
+    np.testing.assert_allclose(heavy, 1.5 * steps, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("batches", "message"),
+    [
+        ([[0, 8]], "`batches` names samples from 0 to 8, and `x` has samples 0 to 7"),
+        ([[-1, 2]], "`batches` names samples from -1 to 2"),
+        ([0, 1], r"integers of shape \(batches, samples\), got int64 of shape \(2,\)"),
+        (np.zeros((0, 2), int), r"got int64 of shape \(0, 2\)"),
+        ([[0.0, 1.0]], "got float64 of shape"),
+    ],
+)
+def test_batches_must_name_samples(params, batches, message):
+    with pytest.raises(ValueError, match=f"batch_critical_lr: `batches` .*{message.removeprefix('`batches` ')}"):
+        sc.batch_critical_lr(NET.apply, params, X, Y, "half_sum", batches)
+
+
+def test_batches_need_a_squared_loss_and_matching_targets(params):
+    with pytest.raises(ValueError, match=r"`loss` must be one of the squared losses .*half_sum.*, got cross_entropy"):
+        sc.batch_critical_lr(NET.apply, params, X, Y, "cross_entropy", [[0]])
+    with pytest.raises(ValueError, match=r"batch_critical_lr: `y` has 3 samples and `x` has 8"):
+        sc.batch_critical_lr(NET.apply, params, X, Y[:3], "half_sum", [[0]])

@@ -1,0 +1,123 @@
+"""The loss adds up over the kernel's directions, and the kernel bounds its gradient."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import secant as sc
+from secant.curvature import convergence, kernel_drift
+
+SQUARED = ["half_sum", "mean_mse", "half_mean", "entry_mean"]
+NETS = {k: sc.nets.mlp([5], k, activation="tanh") for k in (1, 2)}
+
+
+def problem(seed, outputs):
+    generator = np.random.default_rng(seed)
+    net = NETS[outputs]
+    x = generator.normal(size=(4, 3))
+    y = generator.normal(size=net.output_shape(x.shape))
+    return net.apply, net.init(jax.random.key(seed), x.shape), x, y
+
+
+@given(st.integers(0, 1000), st.sampled_from([1, 2]), st.sampled_from(SQUARED))
+@settings(max_examples=20, deadline=None)
+def test_the_parts_of_the_loss_add_up_to_it(seed, outputs, loss):
+    f, params, x, y = problem(seed, outputs)
+    split = sc.loss_split(f, params, x, y, loss)
+    total = sc.losses.get(loss)(f(params, x), y)
+    np.testing.assert_allclose(split.parts.sum(), total, rtol=1e-12)
+    for s in (0, 1, len(split.parts)):
+        np.testing.assert_allclose(split.within(s) + split.beyond(s), total, rtol=1e-12)
+    assert np.all(np.diff(split.eigenvalues) <= 0)
+    kernel = np.asarray(sc.ntk(f, params, x).dense())
+    np.testing.assert_allclose(kernel @ split.directions, split.eigenvalues * split.directions, atol=1e-11)
+    np.testing.assert_allclose(split.directions.T @ split.directions, np.eye(len(kernel)), atol=1e-12)
+
+
+@given(st.integers(0, 1000), st.sampled_from([1, 2]), st.sampled_from(SQUARED))
+@settings(max_examples=20, deadline=None)
+def test_the_gradient_is_what_the_kernel_says(seed, outputs, loss):
+    r"""$\|\nabla L\|^2 = c^2 r^T K r$, and the Polyak-Lojasiewicz inequality."""
+    f, params, x, y = problem(seed, outputs)
+    loss = sc.losses.get(loss)
+    gradient = np.concatenate([g.ravel() for g in jax.tree.leaves(jax.grad(lambda p: loss(f(p, x), y))(params))])
+    found = convergence(f, params, x, y, loss)
+    c, residual = loss.curvature(y), np.asarray(f(params, x) - y).ravel()
+    kernel = np.asarray(sc.ntk(f, params, x).dense())
+    np.testing.assert_allclose(gradient @ gradient, c**2 * residual @ kernel @ residual, rtol=1e-10)
+    value = float(loss(f(params, x), y))
+    np.testing.assert_allclose(found.ratio, gradient @ gradient / (2 * value), rtol=1e-10)
+    values = np.linalg.eigvalsh(kernel)
+    np.testing.assert_allclose([found.smallest, found.largest], [max(values[0], 0), values[-1]], atol=1e-12)
+    assert 0 <= found.mu <= found.ratio * (1 + 1e-9)
+    np.testing.assert_allclose(found.mu, c * found.smallest, rtol=1e-12)
+
+
+def test_the_loss_of_a_fixed_kernel_falls_at_the_stated_rate():
+    generator = np.random.default_rng(0)
+    x, y, w = generator.normal(size=(3, 5)), generator.normal(size=3), generator.normal(size=5)
+
+    def loss(w):
+        return sc.losses.mean_mse(x @ w, y)
+
+    found = convergence(lambda w, x: x @ w, w, x, y, "mean_mse")
+    step = 1 / (2 / 3 * found.largest)
+    after = loss(w - step * jax.grad(loss)(w))
+    assert after <= found.rate * loss(w)
+    # Along the slowest direction it falls exactly so.
+    slow = np.linalg.lstsq(x, y + np.linalg.eigh(x @ x.T)[1][:, 0], rcond=None)[0]
+    np.testing.assert_allclose(loss(slow - step * jax.grad(loss)(slow)), found.rate * loss(slow), rtol=1e-9)
+
+
+def test_duplicated_samples_leave_no_guarantee():
+    f, params, x, y = problem(0, 1)
+    twice = convergence(f, params, np.concatenate([x, x]), np.concatenate([y, y]), "half_sum")
+    assert twice.smallest <= 1e-12 * twice.largest
+    assert twice.mu >= 0
+
+
+def test_at_zero_loss_the_ratio_is_not_a_number():
+    f, params, x, _ = problem(0, 1)
+    assert np.isnan(convergence(f, params, x, f(params, x), "half_sum").ratio)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=10, deadline=None)
+def test_drift_is_a_relative_spectral_norm(seed):
+    a, b = np.random.default_rng(seed).normal(size=(2, 4, 4))
+    start, now = a @ a.T, b @ b.T
+    np.testing.assert_allclose(
+        kernel_drift(start, now), np.linalg.norm(now - start, 2) / np.linalg.norm(start, 2), rtol=1e-10
+    )
+    assert kernel_drift(start, start) == 0
+
+
+@pytest.mark.parametrize("shapes", [((3, 3), (2, 2)), ((3,), (3,)), ((3, 2), (3, 2))])
+def test_drift_compares_square_matrices_of_one_size(shapes):
+    with pytest.raises(ValueError, match=r"kernel_drift: `start` and `now` must be square matrices of one size, got"):
+        kernel_drift(*(np.ones(shape) for shape in shapes))
+
+
+@pytest.mark.parametrize(("measure", "caller"), [(sc.loss_split, "loss_split"), (convergence, "convergence")])
+def test_arguments_that_do_not_fit_are_refused_by_name(measure, caller):
+    f, params, x, y = problem(0, 1)
+    for wrong, error, message in (
+        ((f, params, x, y[:3], "half_sum"), ValueError, "`y` has 3 samples and `x` has 4"),
+        ((f, params, x, y[:, None], "half_sum"), ValueError, r"`y` has shape \(4, 1\) and the outputs have \(4,\)"),
+        ((f, params, x, y, "cross_entropy"), ValueError, "`loss` must be one of the squared losses"),
+        ((f, params, x, y, lambda o, t: jnp.sum(o)), ValueError, "`loss` must be one of the squared losses"),
+        ((f, params, x, y * np.nan, "half_sum"), FloatingPointError, "the result is not finite"),
+    ):
+        with pytest.raises(error, match=f"{caller}: {message}"):
+            measure(*wrong)
+
+
+def test_both_can_be_compiled():
+    f, params, x, y = problem(0, 1)
+    split = jax.jit(lambda p: sc.loss_split(f, p, x, y, "half_sum").parts)(params)
+    np.testing.assert_allclose(split, sc.loss_split(f, params, x, y, "half_sum").parts, rtol=1e-10, atol=1e-14)
+    ratio = jax.jit(lambda p: convergence(f, p, x, y, "half_sum").ratio)(params)
+    np.testing.assert_allclose(ratio, convergence(f, params, x, y, "half_sum").ratio, rtol=1e-10)

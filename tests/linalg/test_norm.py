@@ -1,0 +1,46 @@
+"""The spectral norm by a short Lanczos recurrence."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from secant.linalg.norm import spectral_norm
+
+
+def symmetric(seed, size=40):
+    matrix = jax.random.normal(jax.random.key(seed), (size, size))
+    return matrix + matrix.T
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 1000))
+def test_it_is_the_norm_of_the_dense_matrix(seed):
+    matrix = symmetric(seed)
+    start = jax.random.normal(jax.random.key(seed + 1), (40,))
+    found = jax.jit(lambda v: spectral_norm(lambda u: matrix @ u, v, 40))(start)
+    assert float(found.value) == pytest.approx(np.linalg.norm(matrix, 2), rel=1e-6)
+
+
+def test_an_eigenvalue_lies_within_the_residual():
+    matrix = symmetric(3)
+    values = np.abs(np.linalg.eigvalsh(matrix))
+    for steps in (2, 5, 10, 20):
+        found = spectral_norm(lambda u: matrix @ u, jnp.ones(40), steps)
+        assert np.abs(values - found.value).min() <= found.residual + 1e-10
+        assert found.value <= values.max() + 1e-10
+
+
+def test_a_negative_end_counts():
+    found = spectral_norm(lambda v: -3 * v.at[1:].multiply(0.1), jax.random.normal(jax.random.key(0), (30,)))
+    assert float(found.value) == pytest.approx(3.0)
+
+
+def test_low_rank_and_zero_operators_end_early():
+    a = jax.random.normal(jax.random.key(1), (30, 2))
+    start = jax.random.normal(jax.random.key(2), (30,))
+    low = spectral_norm(lambda v: a @ (a.T @ v), start, 20)
+    assert float(low.value) == pytest.approx(np.linalg.norm(a, 2) ** 2, rel=1e-9)
+    assert float(spectral_norm(jnp.zeros_like, start).value) == 0.0
