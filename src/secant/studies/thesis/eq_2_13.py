@@ -250,14 +250,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     total, direct, measured = data.reading.values
     yield Erratum(
         "norm of the first layer's block of the output's Hessian",
-        printed=r"\sum_{\ell' = \ell_2}^{L} \sum_i \partial^2 f_i^{(\ell')} \frac{d f_k}{d f_i^{(\ell')}}",
+        printed=r"\sum_{\ell'=\ell_2}^L \sum_i \partial^2 f_i^{(\ell')} \frac{\partial f_k}{\partial f_i^{(\ell')}}",
         corrected=r"\frac{1}{\sqrt{m_k}} \sum_{i \to k} w_{ik}\, \partial^2 f_i",
         printed_value=total,
         corrected_value=direct,
         measured=measured,
         tolerance=Tolerance(1e-13, why="rounding"),
-        why="A sum over all neurons with total derivatives counts a path once for every neuron on it; only the "
-        "neurons that the output reads enter, with their weights.",
+        why="Read as the total derivatives that (2.14) goes on with, a path counts once for every neuron on it; only "
+        "the neurons that the output reads enter, with their weights.",
         where="equations (2.13) and (2.14)",
     )
     moved, variance = data.series.values

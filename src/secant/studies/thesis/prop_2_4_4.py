@@ -157,7 +157,6 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         corrected_value=float(rg.chain_last_gradient(depth)),
         measured=float(narrow.sel(depth=depth, moment="last layer")),
         relation="at least",
-        uncertainty=0.0,
         tolerance=Tolerance(
             4 * float(np.sqrt(2.0 ** (1 - depth) / config.chains)),
             why="four standard errors, from the exact mean square",

@@ -91,9 +91,9 @@ class Config:
     and shared weights (Theorem A.5.1). A few bottleneck neurons do not break it. A bottleneck layer does, and so
     does a nonlinear activation of the output: then $\|H_f\| = \Theta(1)$.
 
-    All networks here have two hidden layers of width $m$ and tanh activations. The logarithms in $\tilde O$ come
-    from the largest of $m$ Gaussian weights, which multiplies blocks quadratic in the input; the input is small
-    enough to keep these behind the others.""",
+    All networks here have two hidden layers of width $m$ and tanh activations, and are measured at the start. The
+    logarithms in $\tilde O$ come from the largest of $m$ Gaussian weights, which multiplies blocks quadratic in the
+    input; the input is small enough to keep these behind the others.""",
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
