@@ -71,7 +71,7 @@ def converged(model: nn.Module, x: torch.Tensor, y: torch.Tensor, params: list[t
         for p, value in zip(model.parameters(), params, strict=True):
             p.copy_(value)
     hessian = Hessian(model, x, y)
-    return hessian.top(start_vector(hessian.size, 1), 1e-5, None)[0]
+    return hessian.top_values(start_vector(hessian.size, 1), 1e-5)
 
 
 def main() -> None:

@@ -47,14 +47,20 @@ class Hessian:
         result = torch.autograd.grad(self.gradient, self.params, grad_outputs=shaped, retain_graph=True)
         return torch.cat([piece.reshape(-1) for piece in result]).numpy()
 
-    def top(
-        self, start: np.ndarray, tolerance: float, basis: int | None, count: int = 2
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The `count` largest eigenvalues, in falling order, and their eigenvectors, by SciPy's `eigsh`."""
-        operator = LinearOperator((self.size, self.size), matvec=self.product, dtype=start.dtype)
-        values, vectors = eigsh(operator, k=count, which="LA", v0=start, tol=tolerance, ncv=basis)
+    def top(self, start: np.ndarray, tolerance: float, basis: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The two largest eigenvalues, in falling order, and their eigenvectors, by SciPy's `eigsh`."""
+        values, vectors = eigsh(self.operator(start), k=2, which="LA", v0=start, tol=tolerance, ncv=basis)
         order = np.argsort(values)[::-1]
         return values[order], vectors[:, order]
+
+    def top_values(self, start: np.ndarray, tolerance: float, basis: int | None = None) -> np.ndarray:
+        """The same without the eigenvectors, which saves their assembly."""
+        options = {"k": 2, "which": "LA", "v0": start, "tol": tolerance, "ncv": basis, "return_eigenvectors": False}
+        return np.sort(eigsh(self.operator(start), **options))[::-1]
+
+    def operator(self, start: np.ndarray) -> LinearOperator:
+        """The products as SciPy wants them."""
+        return LinearOperator((self.size, self.size), matvec=self.product, dtype=start.dtype)
 
 
 def start_vector(size: int, seed: int, dtype: type = np.float32) -> np.ndarray:
@@ -62,9 +68,9 @@ def start_vector(size: int, seed: int, dtype: type = np.float32) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal(size).astype(dtype)
 
 
-def converged_top(arrays: dict[str, np.ndarray], count: int = 2) -> np.ndarray:
-    """The largest eigenvalues in float64, converged."""
+def converged_top(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """The two largest eigenvalues in float64, converged."""
     model = network(arrays, dtype=torch.float64)
     x, y = (torch.tensor(arrays[name], dtype=torch.float64) for name in "xy")
     hessian = Hessian(model, x, y)
-    return hessian.top(start_vector(hessian.size, 0, np.float64), 1e-10, None, count)[0]
+    return hessian.top_values(start_vector(hessian.size, 0, np.float64), 1e-10)

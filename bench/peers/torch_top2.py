@@ -40,7 +40,7 @@ class Peers:
 
     def scipy(self, seed: int, tolerance: float, basis: int) -> Answer:
         operator = Hessian(self.model, self.x, self.y)
-        return operator.top(start_vector(self.size, seed), tolerance, basis)[0], operator.products
+        return operator.top_values(start_vector(self.size, seed), tolerance, basis), operator.products
 
     def curvlinops(self, seed: int, tolerance: float, basis: int) -> Answer:
         count = Counter()

@@ -94,16 +94,13 @@ def test_top_gives_vectors_of_the_space_and_at_most_as_many_as_there_are(tree, w
 SIZE = 150  # above the longest basis of a cold start
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_top_of_a_large_operator_is_that_of_a_dense_solver(symmetric, hide, dtype):
+def test_top_of_a_large_operator_is_that_of_a_dense_solver(symmetric, hide):
     values = np.random.default_rng(0).normal(size=SIZE)
-    operator = hide(symmetric(values), dtype)
-    slack = 1e-5 * np.abs(values).max() + 100 * np.finfo(dtype).eps
+    operator = hide(symmetric(values))
     top = operator.top(3)
     assert top.converged
     assert top.products < SIZE
-    np.testing.assert_allclose(top.values, np.sort(values)[::-1][:3], atol=slack)
-    assert top.values.dtype == jax.tree.leaves(top.vectors)[0].dtype == dtype
+    np.testing.assert_allclose(top.values, np.sort(values)[::-1][:3], atol=1e-5 * np.abs(values).max())
     # What stops it is no part of the compiled code: other limits, and other data, cost nothing to compile.
     loose = operator.top(3, tol=1e-1)
     assert loose.products < top.products
