@@ -26,12 +26,12 @@ SERVER = textwrap.dedent("""
     from secant.dynamics import runner
     from secant.lab import Finding, Store, Tolerance, option, run, study
 
-    runner.SAVE_SECONDS = 0.02
-    runner.CHUNK_SECONDS = 0.01
+    runner.SAVE_SECONDS = 0.01
+    runner.CHUNK_SECONDS = 0.005
 
     @dataclass(frozen=True)
     class Config:
-        steps: int = option(60_000)
+        steps: int = option(400_000)
 
     @study("demo/chaos", section="1", title="Chaos", statement="Sensitive to every bit.")
     def chaos(config: Config) -> xarray.Dataset:

@@ -25,6 +25,7 @@ class Compiled(NamedTuple):
     """The compiled functions of one loop."""
 
     begin: Callable[..., Carry]
+    observe: Any
     advance: Any
     tail: Callable[..., Carry]
 
@@ -218,6 +219,7 @@ def compiled(loop: Loop) -> Compiled:
 
     return Compiled(
         jit(loop.begin),
+        jit(loop.observe),
         jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
         jit(tail, static_argnames="count"),
     )

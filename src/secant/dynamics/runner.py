@@ -120,7 +120,7 @@ class _Host:
         self.probes = loop.probes
         self.blocks, self.remainder = divmod(steps, loop.block)
         self.done = 0
-        shapes, _ = jax.eval_shape(loop.observe, values, carry.state, carry.memory)
+        shapes, _ = self.compiled.observe.eval_shape(values, carry.state, carry.memory)  # traced once a loop
         self.owners = {record: self.probes[name] for name, parts in shapes.items() for record in parts}
         kinds = {record: kind for parts in shapes.values() for record, kind in parts.items()}
         self.records = {
