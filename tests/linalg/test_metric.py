@@ -14,7 +14,7 @@ SIZE = 30
 def solve(inner, metric, start):
     """Of $A = S M$, which is self-adjoint in the metric $M$."""
     return metric_lanczos(
-        lambda rows, duals: duals @ inner, lambda rows: rows @ metric, start, 2, tol=1e-9, capacity=30
+        lambda rows, duals: duals @ inner, lambda rows: rows @ metric, (start, start @ metric), 2, tol=1e-9, rounds=10
     )
 
 

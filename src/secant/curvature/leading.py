@@ -6,7 +6,8 @@ image is $B' = s \dot\delta$ with the signal $\dot\delta$ that comes back to $z$
 $K$, and each product needs one multiplication with $K$ in place of two with $X$. The inner product is
 $\mathrm{tr}\, B^\top K B'$.
 
-*Start.* The eigenvectors of every fourth sample lie close to those of all, and cost little.
+*Start.* The eigenvectors of every fourth sample lie close to those of all, and cost little. They in turn are searched
+from a vector $J^\top a$ with random $a$: the Jacobian leads to where the curvature is.
 
 Both are exact: the first is a change of coordinates, the second only where the search begins.
 """
@@ -14,18 +15,17 @@ Both are exact: the first is a change of coordinates, the second only where the 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.curvature.structured import gram, network_of
-from secant.linalg.lanczos import Ritz
 from secant.linalg.metric import metric_lanczos
+from secant.linalg.ritz import Ritz
 from secant.nets.network import Network
 from secant.nets.reduction import first_dense, is_reducible
 from secant.nets.sites import observe
@@ -33,11 +33,8 @@ from secant.nets.sites import observe
 FEWEST = 128
 """With fewer samples the short cuts are longer than the way."""
 
-STRIDES = (4, 1)
-"""The search goes from every so many samples to all of them."""
-
-SPARE = 1
-"""More vectors at the beginning than are wanted, so that none of those is missed."""
+STRIDE = 4
+"""The search begins with every so many samples."""
 
 ROUGH = 0.005
 """Relative error of the eigenvalues before all samples are looked at."""
@@ -77,87 +74,99 @@ def _compiled(f: Any, loss: Callable[..., Array], k: int) -> Callable[..., Ritz]
 
     def run(params: Any, x: Array, y: Array, tol: Array, key: PRNGKeyArray) -> Ritz:
         weight, others, scale = split_first(net, params, x.shape[1])
-        inner = gram(x)
-        drive = scale * (x @ weight)
-        width = weight.shape[1]
-        size = sum(leaf.size for leaf in jax.tree.leaves(others))
-        vectors = None
-        for stride in STRIDES:
-            take = slice(None, None, stride)
-            z, kernel, targets = drive[take], inner[take, take], y[take]
-            n, last = len(z), stride == STRIDES[-1]
-            products, metric = _products(net, loss, others, z, kernel, targets, scale)
-            if vectors is None:
-                vectors = jax.random.normal(key, (k + SPARE, n * width + size), x.dtype)
-            found = metric_lanczos(
-                products, metric, vectors, k, tol=tol if last else ROUGH, capacity=max(12, 6 * len(vectors))
-            )
-            if not last:
-                vectors = _finer(found.vectors, n, width, stride, STRIDES, len(x))
-        return found
+        inner, drive = gram(x), scale * (x @ weight)
+        few = _Span(net, loss, others, drive[::STRIDE], inner[::STRIDE, ::STRIDE], y[::STRIDE], scale)
+        every = _Span(net, loss, others, drive, inner, y, scale)
+        first = few.from_outputs(key)
+        rough = few.search((first, few.metric(first)), k, tol=ROUGH, rounds=4 * k + 12, min_rounds=2 * k + 6)
+        return every.search(_of_every_sample(rough.vectors, few, every), k, tol=tol, rounds=3)
 
     return jax.jit(run)
 
 
 def split_first(net: Network, params: Any, features: int) -> tuple[Array, Any, float]:
-    """The first layer's weight, all other parameters (the weight replaced by an empty row), and the layer's scale."""
+    """The first layer's weight, all other parameters, and the layer's scale."""
     found = first_dense(net)
     assert found is not None
     layer, path = found
     scale = layer.facts["parametrization"].weight(features, last=layer.facts["last"]).scale
-    weight: Any = params
-    for step in (*path, "weight"):
-        weight = weight[step]
-    return weight, with_first(net, params, jnp.zeros((1, weight.shape[1]), weight.dtype)), scale
+    node: Any = params
+    for step in path:
+        node = node[step]
+    others = _replaced(params, path, {name: leaf for name, leaf in node.items() if name != "weight"})
+    return node["weight"], others, scale
 
 
-def with_first(net: Network, params: Any, weight: Array) -> Any:
-    """The parameters with another weight in the first layer."""
+def with_first(net: Network, others: Any, weight: Array) -> Any:
+    """All parameters, from those that are not the first layer's weight, and it."""
     found = first_dense(net)
     assert found is not None
-
-    def replaced(node: Any, path: tuple[int, ...]) -> Any:
-        if not path:
-            return {**node, "weight": weight}
-        return tuple(replaced(part, path[1:]) if i == path[0] else part for i, part in enumerate(node))
-
-    return replaced(params, found[1])
+    node: Any = others
+    for step in found[1]:
+        node = node[step]
+    return _replaced(others, found[1], {**node, "weight": weight})
 
 
-def _products(
-    net: Network, loss: Callable[..., Array], others: Any, drive: Array, kernel: Array, y: Array, scale: float
-) -> tuple[Callable[[Array, Array], Array], Callable[[Array], Array]]:
-    """The Hessian and the metric on blocks of rows, in the span of the data."""
-    n, width = drive.shape
-    unravel = ravel_pytree(others)[1]
-    nothing = jnp.zeros((n, 1), drive.dtype)
-    first = n * width
-
-    def objective(z: Array, others: Any) -> Array:
-        outputs, _, _ = observe(lambda: net.apply(others, nothing), taps={0: z})
-        return loss(outputs, y)
-
-    linear = jax.linearize(jax.grad(objective, argnums=(0, 1)), drive, others)[1]
-
-    def product(row: Array, dual: Array) -> Array:
-        signal, rest = linear(scale * dual[:first].reshape(n, width), unravel(row[first:]))
-        return jnp.concatenate([scale * signal.ravel(), ravel_pytree(rest)[0]])
-
-    def metric(rows: Array) -> Array:
-        b = rows.shape[0]
-        side_by_side = jnp.moveaxis(rows[:, :first].reshape(b, n, width), 0, 1).reshape(n, b * width)
-        image = jnp.moveaxis((kernel @ side_by_side).reshape(n, b, width), 1, 0).reshape(b, first)
-        return jnp.concatenate([image, rows[:, first:]], axis=1)
-
-    return jax.vmap(product), metric
+def _replaced(params: Any, path: tuple[int, ...], node: Any) -> Any:
+    if not path:
+        return node
+    return tuple(_replaced(part, path[1:], node) if i == path[0] else part for i, part in enumerate(params))
 
 
-def _finer(vectors: Array, n: int, width: int, stride: int, strides: tuple[int, ...], total: int) -> Array:
-    """Vectors over every `stride`-th sample, as vectors over the next finer choice of samples."""
-    next_stride = strides[strides.index(stride) + 1]
-    count = math.ceil(total / next_stride)
-    b = vectors.shape[0]
-    first = n * width
-    spread = jnp.zeros((b, count, width), vectors.dtype)
-    spread = spread.at[:, :: stride // next_stride].set(vectors[:, :first].reshape(b, n, width))
-    return jnp.concatenate([spread.reshape(b, -1), vectors[:, first:]], axis=1)
+class _Span:
+    """The Hessian in the span of some samples; a vector is `B`, then all parameters but the first layer's weight."""
+
+    def __init__(
+        self, net: Network, loss: Callable[..., Array], others: Any, drive: Array, kernel: Array, y: Array, scale: float
+    ) -> None:
+        self.kernel, self.scale = kernel, scale
+        self.samples, self.width = drive.shape
+        self.first = drive.size
+        self.unravel = ravel_pytree(others)[1]
+        self.at = (drive, others)
+        # The first layer itself sees nothing: what it would have said is given, and perturbed, at its output.
+        nothing, unused = jnp.zeros((self.samples, 1), drive.dtype), jnp.zeros((1, self.width), drive.dtype)
+
+        def outputs(z: Array, others: Any) -> Array:
+            return observe(lambda: net.apply(with_first(net, others, unused), nothing), taps={0: z})[0]
+
+        self.outputs = outputs
+        self.linear = jax.linearize(jax.grad(lambda z, others: loss(outputs(z, others), y), argnums=(0, 1)), *self.at)[
+            1
+        ]
+
+    def search(self, start: tuple[Array, Array], k: int, **limits: Any) -> Ritz:
+        """The `k` largest eigenpairs from a block of vectors and its image under the metric."""
+        return metric_lanczos(jax.vmap(self.product), self.metric, start, k, **limits)
+
+    def from_outputs(self, key: PRNGKeyArray) -> Array:
+        r"""One row $J^\top a$ with Gaussian $a$."""
+        outputs, pull = jax.vjp(self.outputs, *self.at)
+        return self.row(*pull(jax.random.normal(key, outputs.shape, outputs.dtype)))[None]
+
+    def row(self, signal: Array, rest: Any) -> Array:
+        return jnp.concatenate([self.scale * signal.ravel(), ravel_pytree(rest)[0]])
+
+    def product(self, row: Array, dual: Array) -> Array:
+        drive = self.scale * dual[: self.first].reshape(self.samples, self.width)
+        return self.row(*self.linear(drive, self.unravel(row[self.first :])))
+
+    def metric(self, rows: Array) -> Array:
+        return with_inner(self.kernel, rows, self.samples, self.width)
+
+
+def with_inner(kernel: Float[Array, "m n"], rows: Float[Array, "b p"], n: int, width: int) -> Array:
+    """The coefficients `B`, `(n, width)` in every row, multiplied by `kernel`."""
+    b, first = rows.shape[0], n * width
+    side_by_side = jnp.moveaxis(rows[:, :first].reshape(b, n, width), 0, 1).reshape(n, b * width)
+    image = jnp.moveaxis((kernel @ side_by_side).reshape(-1, b, width), 1, 0).reshape(b, -1)
+    return jnp.concatenate([image, rows[:, first:]], axis=1)
+
+
+def _of_every_sample(rows: Array, few: _Span, every: _Span) -> tuple[Array, Array]:
+    """Vectors over some samples as vectors over all, zero where the others are, and their image under the metric."""
+    b = rows.shape[0]
+    known = rows[:, : few.first].reshape(b, few.samples, few.width)
+    spread = jnp.zeros((b, every.samples, every.width), rows.dtype).at[:, ::STRIDE].set(known)
+    whole = jnp.concatenate([spread.reshape(b, -1), rows[:, few.first :]], axis=1)
+    return whole, with_inner(every.kernel[:, ::STRIDE], rows, few.samples, few.width)

@@ -128,14 +128,20 @@ def share_of_kernel(left: Signals, right: Signals | None) -> Float[Array, "n k n
     return products(_gradient).reshape(n, k, n2, k)
 
 
-def gram(rows: Float[Array, "n p"], leaf: int = 256) -> Float[Array, "n n"]:
-    r"""$R R^\top$ with only the blocks on and above the diagonal multiplied, and mirrored."""
-    if rows.shape[0] < 2 * leaf:
+def gram(rows: Float[Array, "n p"], block: int = 208) -> Float[Array, "n n"]:
+    r"""$R R^\top$ with only the blocks on and above the diagonal multiplied, and mirrored.
+
+    A block is high enough for a matrix product to run at its full speed.
+    """
+    n = rows.shape[0]
+    if n < 2 * block:
         return rows @ rows.T
-    half = rows.shape[0] // 2
-    top, bottom = rows[:half], rows[half:]
-    across = top @ bottom.T
-    return jnp.block([[gram(top, leaf), across], [across.T, gram(bottom, leaf)]])
+    result = jnp.zeros((n, n), rows.dtype)
+    for start in range(0, n, block):
+        product = rows[start : start + block] @ rows[start:].T
+        result = result.at[start : start + block, start:].set(product)
+        result = result.at[start:, start : start + block].set(product.T)
+    return result
 
 
 def _gradient(share: Signals) -> Array:

@@ -3,40 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, ScalarLike
+from jaxtyping import Array, Float, PRNGKeyArray, ScalarLike
 
-Which = Literal["largest", "magnitude", "smallest"]
-"""Which end of the spectrum: algebraically largest, largest in magnitude, algebraically smallest."""
+from secant.linalg.ritz import Ritz, Which, estimates, lengths, ranked_eigh
 
 Product = Callable[[Float[Array, " p"]], Float[Array, " p"]]
-
-
-class Ritz(NamedTuple):
-    r"""Approximate eigenpairs, best first.
-
-    Attributes:
-        values: $\theta_i$.
-        vectors: $u_i$, orthonormal rows.
-        residuals: $r_i = \|A u_i - \theta_i u_i\|$, with what rounding adds. Within this distance of $\theta_i$ there
-            is an eigenvalue: a guarantee.
-        errors: $\min(r_i, r_i^2 / \delta_i)$ with $\delta_i$ the distance to the nearest other Ritz value, which is
-            the size of the error once the spectrum near $\theta_i$ is resolved (Temple and Kato), with what rounding
-            adds.
-        products: how many products with the operator were spent.
-        converged: whether every error came below the tolerance.
-    """
-
-    values: Float[Array, " k"]
-    vectors: Float[Array, "k p"]
-    residuals: Float[Array, " k"]
-    errors: Float[Array, " k"]
-    products: Int[Array, ""]
-    converged: Bool[Array, ""]
 
 
 class _Krylov(NamedTuple):
@@ -111,12 +87,12 @@ def block_lanczos(
         projected = lax.dynamic_update_slice(projected, coefficients.T, (none, state.size))
         size, spent = state.size + b, state.ritz.products + b
         another, rounded = jnp.roll(spare, spent, axis=1), jnp.max(jnp.abs(projected))
-        block, coupling = _orthonormal_rows(remainder, basis, another, _lengths(images), rounded)
-        values, coordinates = _eigh(projected, size, which)
-        residuals, errors = _residuals(values, coordinates, size, coupling, k)
+        block, coupling = _orthonormal_rows(remainder, basis, another, lengths(images), rounded)
+        values, coordinates = ranked_eigh(projected, size, which)
+        residuals, errors = estimates(values, coordinates, size, coupling, k)
         # A decomposition of what is not finite may come out finite.
         best = jnp.where(jnp.isfinite(rounded), values[:k], jnp.nan)
-        allowed = tol * jnp.max(jnp.abs(best)) + rounding * _lengths(projected.ravel())
+        allowed = tol * jnp.max(jnp.abs(best)) + rounding * lengths(projected.ravel())
         # In an exhausted Krylov space everything is exact, and nothing is known of the rest: the random direction
         # that comes next is a start like the first, unless it finds another exhausted space with nothing new.
         exhausted = jnp.any(jnp.diag(coupling) == 0)
@@ -156,23 +132,16 @@ def _dense(product: Product, zero: Array, k: int, which: Which) -> Ritz:
     """A small operator, multiplied by every basis vector and solved exactly."""
     matrix = lax.map(product, jnp.eye(zero.size, dtype=zero.dtype), batch_size=64)
     matrix = (matrix + matrix.T) / 2
-    values, vectors = _eigh(matrix, zero.size, which)
+    values, vectors = ranked_eigh(matrix, zero.size, which)
     values, vectors = values[:k], vectors[:, :k].T
-    residuals = _lengths(vectors @ matrix - values[:, None] * vectors) + _rounding(matrix)
+    residuals = lengths(vectors @ matrix - values[:, None] * vectors) + _rounding(matrix)
     finite = jnp.all(jnp.isfinite(values))
     return Ritz(values, vectors, residuals, residuals, jnp.int32(zero.size), finite)
 
 
 def _rounding(projected: Array) -> Array:
     """What rounding alone can move an eigenvalue by: some units in the last place of the norm."""
-    return 16 * jnp.finfo(projected.dtype).eps * _lengths(projected.ravel())
-
-
-def _lengths(rows: Array) -> Array:
-    """Norms over the last axis, also of numbers so small that their squares are no longer there."""
-    peak = jnp.max(jnp.abs(rows), axis=-1, keepdims=True)
-    unit = jnp.where(peak > 0, peak, 1.0)
-    return unit[..., 0] * jnp.linalg.norm(rows / unit, axis=-1)
+    return 16 * jnp.finfo(projected.dtype).eps * lengths(projected.ravel())
 
 
 def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rounded: Array) -> tuple[Array, Array]:
@@ -190,7 +159,7 @@ def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rou
             overlap = earlier @ row
             row = row - overlap * earlier
             coupling = coupling.at[index, other].set(overlap)
-        length = _lengths(row)
+        length = lengths(row)
         lost = length <= 10 * epsilon * rounded
         # Whatever has lost digits by cancellation is orthogonalised once more: twice is enough.
         fresh = jnp.where(lost, spare[index] / jnp.linalg.norm(spare[index]), row / jnp.where(lost, 1.0, length))
@@ -206,39 +175,3 @@ def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rou
         coupling = coupling.at[index, index].set(jnp.where(lost, 0.0, length))
         done.append(fresh)
     return jnp.stack(done), coupling
-
-
-def _eigh(projected: Array, size: Array | int, which: Which) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors (columns) of the leading `size` rows, the wanted ones first.
-
-    What lies beyond `size` is given eigenvalues that no other has, on the operator's own scale, and comes last.
-    """
-    active = jnp.arange(projected.shape[0]) < size
-    inside = jnp.where(active[:, None] & active[None, :], projected, 0.0)
-    inside = (inside + inside.T) / 2
-    bound = jnp.max(jnp.sum(jnp.abs(inside), axis=1))  # of every eigenvalue
-    far = jnp.where(bound > 0, 2 * bound, 1.0)
-    values, vectors = jnp.linalg.eigh(inside + jnp.diag(jnp.where(active, 0.0, far)))
-    keys = {"largest": -values, "smallest": values, "magnitude": -jnp.abs(values)}[which]
-    order = jnp.argsort(jnp.where(values > 0.75 * far, jnp.inf, keys))
-    return values[order], vectors[:, order]
-
-
-def _rayleigh_ritz(projected: Array, size: Array, coupling: Array, k: int, which: Which) -> tuple[Array, Array, Array]:
-    """Ritz values, residual norms and error estimates."""
-    values, coordinates = _eigh(projected, size, which)
-    return values[:k], *_residuals(values, coordinates, size, coupling, k)
-
-
-def _residuals(values: Array, coordinates: Array, size: Array, coupling: Array, k: int) -> tuple[Array, Array]:
-    """Residual norms and error estimates of the first `k` Ritz pairs."""
-    b = coupling.shape[0]
-    last = lax.dynamic_slice(coordinates, (size - b, jnp.int32(0)), (b, coordinates.shape[1]))
-    residuals = _lengths((coupling.T @ last).T)[:k]
-    present = jnp.arange(k) < size
-    residuals = jnp.where(present, residuals, jnp.inf)
-    apart = jnp.abs(values[:k, None] - values[None, :])
-    apart = jnp.where(jnp.eye(k, values.shape[0], dtype=bool), jnp.inf, apart)
-    gap = jnp.min(apart, axis=1)
-    squared = residuals * (residuals / jnp.maximum(gap, jnp.finfo(gap.dtype).tiny))
-    return residuals, jnp.where(present, jnp.minimum(residuals, squared), jnp.inf)

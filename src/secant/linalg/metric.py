@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, ScalarLike
 
-from secant.linalg.lanczos import Ritz, _eigh, _rayleigh_ritz
+from secant.linalg.ritz import Ritz, estimates, ranked_eigh
 
 Rows = Float[Array, "b p"]
 
 
 class _Krylov(NamedTuple):
-    basis: Array
-    duals: Array
+    basis: Array  # (rounds, b, p), blocks orthonormal in the metric
+    duals: Array  # (rounds, b, p), the metric times the basis
     projected: Array
-    size: Array
+    round: Array
     block: Array
     dual: Array
     ritz: Ritz
@@ -27,11 +27,12 @@ class _Krylov(NamedTuple):
 def metric_lanczos(
     products: Callable[[Rows, Rows], Rows],
     metric: Callable[[Rows], Rows],
-    start: Rows,
+    start: tuple[Rows, Rows],
     k: int,
     *,
-    tol: float | Array,
-    capacity: int,
+    tol: ScalarLike,
+    rounds: int,
+    min_rounds: int = 1,
 ) -> Ritz:
     r"""The `k` largest eigenpairs of an operator $A$ that is self-adjoint in the inner product $u^\top M v$.
 
@@ -42,41 +43,51 @@ def metric_lanczos(
     Args:
         products: $(V, M V) \mapsto A V$ for a block of rows.
         metric: $V \mapsto M V$ for a block of rows.
-        start: the starting block.
+        start: the starting block $V$, and $M V$.
         k: how many pairs.
         tol: stop when every estimated error is at most `tol` times the largest magnitude.
-        capacity: rows of the basis at most.
+        rounds: blocks of the basis at most.
+        min_rounds: do not stop before so many; a start that knows nothing cannot judge its first Ritz values.
     """
-    b, p = start.shape
+    b, p = start[0].shape
     none = jnp.int32(0)
 
     def extend(state: _Krylov) -> _Krylov:
-        basis = lax.dynamic_update_slice(state.basis, state.block, (state.size, none))
-        duals = lax.dynamic_update_slice(state.duals, state.dual, (state.size, none))
+        basis = lax.dynamic_update_index_in_dim(state.basis, state.block, state.round, 0)
+        duals = lax.dynamic_update_index_in_dim(state.duals, state.dual, state.round, 0)
+
+        def project_out(earlier: Array, carried: tuple[Array, Array]) -> tuple[Array, Array]:
+            remainder, coefficients = carried
+            overlap = remainder @ duals[earlier].T
+            remainder = remainder - overlap @ basis[earlier]
+            return remainder, lax.dynamic_update_slice(coefficients, overlap, (none, earlier * b))
+
         images = products(state.block, state.dual)
-        coefficients = images @ duals.T
-        remainder = images - coefficients @ basis
-        projected = lax.dynamic_update_slice(state.projected, coefficients, (state.size, none))
-        projected = lax.dynamic_update_slice(projected, coefficients.T, (none, state.size))
-        size = state.size + b
+        # Block by block, so that a basis that is hardly begun costs hardly anything.
+        blank = jnp.zeros((b, rounds * b), images.dtype)
+        remainder, coefficients = lax.fori_loop(0, state.round + 1, project_out, (images, blank))
+        here = state.round * b
+        projected = lax.dynamic_update_slice(state.projected, coefficients, (here, none))
+        projected = lax.dynamic_update_slice(projected, coefficients.T, (none, here))
         block, dual, coupling = _orthonormal(remainder, metric(remainder))
-        values, residuals, errors = _rayleigh_ritz(projected, size, coupling, k, "largest")
-        done = jnp.all(errors <= tol * jnp.max(jnp.abs(values)))
-        ritz = Ritz(values, state.ritz.vectors, residuals, errors, state.ritz.products + b, done)
-        return _Krylov(basis, duals, projected, size, block, dual, ritz)
+        values, coordinates = ranked_eigh(projected, here + b, "largest")
+        residuals, errors = estimates(values, coordinates, here + b, coupling, k)
+        enough = state.round + 1 >= min_rounds
+        done = enough & jnp.all(errors <= tol * jnp.max(jnp.abs(values[:k])))
+        ritz = Ritz(values[:k], state.ritz.vectors, residuals, errors, state.ritz.products + b, done)
+        return _Krylov(basis, duals, projected, state.round + 1, block, dual, ritz)
 
     def unfinished(state: _Krylov) -> Any:
-        finite = jnp.all(jnp.isfinite(state.ritz.values))
-        return ~state.ritz.converged & (state.size + b <= capacity) & finite
+        return ~state.ritz.converged & (state.round < rounds) & jnp.all(jnp.isfinite(state.ritz.values))
 
-    empty = jnp.zeros((capacity, p), start.dtype)
-    zero = jnp.zeros((k,), start.dtype)
-    block, dual, _ = _orthonormal(start, metric(start))
+    empty = jnp.zeros((rounds, b, p), start[0].dtype)
+    zero = jnp.zeros((k,), empty.dtype)
+    block, dual, _ = _orthonormal(*start)
     nothing = Ritz(zero, zero, zero, zero, none, jnp.asarray(False))
-    square = jnp.zeros((capacity, capacity), start.dtype)
+    square = jnp.zeros((rounds * b, rounds * b), empty.dtype)
     state = lax.while_loop(unfinished, extend, _Krylov(empty, empty, square, none, block, dual, nothing))
-    _, coordinates = _eigh(state.projected, state.size, "largest")
-    return state.ritz._replace(vectors=coordinates[:, :k].T @ state.basis)
+    _, coordinates = ranked_eigh(state.projected, state.round * b, "largest")
+    return state.ritz._replace(vectors=coordinates[:, :k].T @ state.basis.reshape(rounds * b, p))
 
 
 def _orthonormal(rows: Rows, duals: Rows) -> tuple[Rows, Rows, Array]:

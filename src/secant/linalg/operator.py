@@ -14,7 +14,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant._device import jit
-from secant.linalg.lanczos import Ritz, Which, block_lanczos
+from secant.linalg.lanczos import block_lanczos
+from secant.linalg.ritz import Ritz, Which
 from secant.linalg.spaces import Space, Vector, is_flat, size_of, unravel_like, wide
 from secant.linalg.stochastic import Density, Estimate, gaussian_density, hutchinson, quadrature
 
