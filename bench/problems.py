@@ -3,9 +3,10 @@
 Weights of dense layers are stored (in, out), of convolutions (height, width, in, out); everything is float32.
 
 - `kernel_mlp`: 784-512-512-512-10 with relu.
-- `kernel_cnn`: three convolutions 3 x 3 of 64 channels, each with relu, then flatten and dense 10.
-- `kernel_resnet`: a convolution 3 x 3 of 32 channels; three blocks `h + conv(relu(conv(relu(h))))`; relu, the mean
-  over pixels, dense 10.
+- `kernel_cnn`: two convolutions 3 x 3 of 32 channels, each with relu, then flatten and dense 10: three layers.
+- `kernel_resnet`: a convolution 3 x 3 of 16 channels; three blocks `shortcut(h) + conv(relu(conv(relu(h))))` of 16, 32
+  and 64 channels; relu, the mean over pixels, dense 10. The second and third block halve the image in their first
+  convolution and in their shortcut, which is a convolution 1 x 1; the first has the identity for a shortcut.
 - `cifar_tanh`: 3072-200-200-10 with tanh, weights and biases uniform in +-1/sqrt(fan-in) and used as they are.
 
 The first three are in the NTK parametrisation: weights N(0, 1), each product over the root of its fan-in, no bias.
@@ -40,17 +41,21 @@ def kernel_mlp(samples: int = 32, width: int = 512, seed: int = 0) -> Problem:
     )
 
 
-def kernel_cnn(samples: int = 16, channels: int = 64, seed: int = 0) -> Problem:
-    """`x` (samples, 16, 16, 3) and the weights `w0` to `w3`, of which the last is dense."""
+def kernel_cnn(samples: int = 32, channels: int = 32, seed: int = 0) -> Problem:
+    """`x` (samples, 16, 16, 3) and the weights `w0` to `w2`, of which the last is dense."""
     random = np.random.default_rng(seed)
-    shapes = [(3, 3, 3, channels), (3, 3, channels, channels), (3, 3, channels, channels), (256 * channels, CLASSES)]
+    shapes = [(3, 3, 3, channels), (3, 3, channels, channels), (256 * channels, CLASSES)]
     return {"x": _normal(random, samples, 16, 16, 3)} | _named(_normal(random, *shape) for shape in shapes)
 
 
-def kernel_resnet(samples: int = 16, channels: int = 32, seed: int = 0) -> Problem:
-    """`x` (samples, 16, 16, 3) and the weights `w0` to `w7`: the first convolution, two a block, the dense layer."""
+def kernel_resnet(samples: int = 32, channels: tuple[int, ...] = (16, 32, 64), seed: int = 0) -> Problem:
+    """`x` (samples, 16, 16, 3) and the weights: the first convolution, two or three a block, the dense layer."""
     random = np.random.default_rng(seed)
-    shapes = [(3, 3, 3, channels), *[(3, 3, channels, channels)] * 6, (channels, CLASSES)]
+    shapes: list[tuple[int, ...]] = [(3, 3, 3, channels[0])]
+    for before, width in itertools.pairwise((channels[0], *channels)):
+        shapes += [(3, 3, before, width), (3, 3, width, width)]
+        shapes += [(1, 1, before, width)] if width != before else []
+    shapes += [(channels[-1], CLASSES)]
     return {"x": _normal(random, samples, 16, 16, 3)} | _named(_normal(random, *shape) for shape in shapes)
 
 

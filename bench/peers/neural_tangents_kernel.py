@@ -28,20 +28,24 @@ def dense(width: int) -> tuple:
     return stax.Dense(width, W_std=1.0, b_std=None, parameterization="ntk")
 
 
-def convolution(channels: int) -> tuple:
-    return stax.Conv(channels, (3, 3), padding="SAME", W_std=1.0, b_std=None, parameterization="ntk")
+def convolution(channels: int, window: int = 3, stride: int = 1) -> tuple:
+    shape = {"filter_shape": (window, window), "strides": (stride, stride), "padding": "SAME"}
+    return stax.Conv(channels, **shape, W_std=1.0, b_std=None, parameterization="ntk")
 
 
-def residual(channels: int) -> tuple:
-    branch = stax.serial(stax.Relu(), convolution(channels), stax.Relu(), convolution(channels))
-    return stax.serial(stax.FanOut(2), stax.parallel(branch, stax.Identity()), stax.FanInSum())
+def residual(channels: int, halves: bool) -> tuple:
+    stride = 2 if halves else 1
+    branch = stax.serial(stax.Relu(), convolution(channels, stride=stride), stax.Relu(), convolution(channels))
+    shortcut = convolution(channels, window=1, stride=stride) if halves else stax.Identity()
+    return stax.serial(stax.FanOut(2), stax.parallel(branch, shortcut), stax.FanInSum())
 
 
 def network(architecture: str, weights: list[np.ndarray]) -> tuple:
     """The layers that the weights belong to."""
     widths = [weight.shape[-1] for weight in weights]
     if architecture == "resnet":
-        blocks = [residual(width) for width in widths[1:-1:2]]
+        stages = sorted(set(widths[:-1]))
+        blocks = [residual(width, halves=index > 0) for index, width in enumerate(stages)]
         tail = (stax.Relu(), stax.GlobalAvgPool(), dense(widths[-1]))
         return stax.serial(convolution(widths[0]), *blocks, *tail)
     hidden, bridge = {"mlp": (dense, ()), "cnn": (convolution, (stax.Flatten(),))}[architecture]
@@ -49,11 +53,15 @@ def network(architecture: str, weights: list[np.ndarray]) -> tuple:
     return stax.serial(*layers, *bridge, dense(widths[-1]))
 
 
+def _number(name: str) -> tuple[str, int]:
+    return name[0], int(name[1:] or 0)
+
+
 def main() -> None:
     exchange = Exchange(("neural-tangents", "jax", "jaxlib", "numpy"))
     architecture = exchange.options["architecture"]
     x = jnp.asarray(exchange.arrays["x"])
-    weights = [exchange.arrays[name] for name in sorted(exchange.arrays) if name.startswith("w")]
+    weights = [exchange.arrays[name] for name in sorted(exchange.arrays, key=_number) if name.startswith("w")]
     init, apply, _ = network(architecture, weights)
     blank = init(jax.random.PRNGKey(0), x.shape)[1]
     params = jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(blank), [jnp.asarray(w) for w in weights])

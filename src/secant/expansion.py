@@ -22,7 +22,7 @@ from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
 from secant.curvature.checks import Function, Params
-from secant.curvature.structured import network_of
+from secant.curvature.signals import network_of
 from secant.nets import activations
 from secant.nets.network import Network
 

@@ -1,4 +1,4 @@
-"""Kernels from signals: Gram products, gradients of one parameter, and parameters used twice."""
+"""Kernels from signals: sums over positions, gradients of one parameter, and parameters used twice."""
 
 from itertools import product
 
@@ -9,7 +9,8 @@ import pytest
 
 from secant import nets
 from secant.curvature import structured
-from secant.curvature.structured import bytes_of_block, gram, network_of, structured_kernel
+from secant.curvature.signals import network_of
+from secant.curvature.structured import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.nets import sites
 
@@ -18,22 +19,23 @@ def kernel_and_reference(net, params, x, x2=None):
     shares = structured_kernel(net, params, x, x2)
     rows = shares[0].shape[0] * shares[0].shape[1]
     found = sum(share.reshape(rows, -1) for share in shares)
-    return found, pair_kernel(lambda p, a: net.apply(p, a), "contraction")(params, x, x2)
+    summed = summed_kernel(net, params, x, x2).reshape(rows, -1)
+    return jnp.stack([found, summed]), pair_kernel(lambda p, a: net.apply(p, a), "contraction")(params, x, x2)
 
 
 def test_larger_networks_have_the_kernel_of_their_jacobian(larger, case, compile_quickly):
     c = case(larger, 0)
     found, wanted = compile_quickly(lambda p, x, x2: kernel_and_reference(c.net, p, x, x2))(c.params, c.x, c.x2)
-    np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max(), rtol=0)
+    np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
 
 
-@pytest.mark.parametrize("grams", [True, False])
-def test_gram_products_and_gradients_agree(case, compile_quickly, monkeypatch, grams):
-    monkeypatch.setattr(structured, "_grams_are_cheaper", lambda *sizes: grams)
+@pytest.mark.parametrize("positions", [True, False])
+def test_sums_over_positions_and_gradients_agree(case, compile_quickly, monkeypatch, positions):
+    monkeypatch.setattr(structured, "_positions_are_cheaper", lambda *sizes: positions)
     c = case("signals", 1)
     run = compile_quickly(lambda p, x, x2: [kernel_and_reference(c.net, p, x, other) for other in (None, x2)])
     for found, wanted in run(c.params, c.x, c.x2):
-        np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max(), rtol=0)
+        np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
 
 
 W, ONES = np.random.default_rng(0).normal(size=(3, 3)), np.ones((3, 3))
@@ -55,7 +57,7 @@ def test_a_parameter_may_be_used_more_than_once(use, compile_quickly):
     x, x2 = np.random.default_rng(2).normal(size=(2, 4, 3))
     run = compile_quickly(lambda w: [kernel_and_reference(net, w, x, other) for other in (None, x2)])
     for found, wanted in run(W):
-        np.testing.assert_allclose(found, wanted, atol=1e-11 * np.abs(wanted).max(), rtol=0)
+        np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
 
 
 def test_a_parameter_that_is_no_site_is_refused():

@@ -25,7 +25,7 @@ from secant.curvature.checks import (
 )
 from secant.curvature.kept import kept
 from secant.curvature.operators import Loss, gauss_newton, hessian
-from secant.curvature.structured import network_of
+from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.losses import Loss as SquaredLoss
 

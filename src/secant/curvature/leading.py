@@ -23,7 +23,8 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from secant.curvature.structured import gram, network_of
+from secant.curvature.signals import network_of
+from secant.curvature.structured import gram
 from secant.linalg.metric import metric_lanczos
 from secant.linalg.ritz import Ritz
 from secant.nets.network import Network

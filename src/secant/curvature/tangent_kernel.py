@@ -2,7 +2,6 @@ r"""The empirical tangent kernel $K = J J^\top$, by the cheapest way that fits t
 
 from __future__ import annotations
 
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -16,7 +15,8 @@ from jaxtyping import Array, Float
 
 from secant.curvature.checks import Function, Params, outputs_of, refuse_mixing, samples_in
 from secant.curvature.kept import kept
-from secant.curvature.structured import bytes_of_block, gram, network_of, structured_kernel
+from secant.curvature.signals import network_of
+from secant.curvature.structured import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.linalg import Operator
 
 MEMORY = 2**30
@@ -203,7 +203,7 @@ def pair_kernel(f: Function, way: str | None = None) -> Callable[..., Array]:
 
     def structured(params: Params, x: Any, x2: Any) -> Array:
         assert net is not None
-        return _square(functools.reduce(jnp.add, structured_kernel(net, params, x, x2)))
+        return _square(summed_kernel(net, params, x, x2))
 
     def contraction(params: Params, x: Any, x2: Any) -> Array:
         rows = _rows(f, params, x)

@@ -19,7 +19,7 @@ from jaxtyping import Array
 
 from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
-from secant.curvature.structured import network_of
+from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import ntk, pair_kernel
 from secant.dynamics.probes import Probe
 from secant.dynamics.problem import Problem

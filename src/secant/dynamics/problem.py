@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secant.curvature.checks import Function, Params, matching_targets, outputs_of
-from secant.curvature.structured import network_of
+from secant.curvature.signals import network_of
 from secant.nets.reduction import InputReduction, is_reducible, reduce_inputs
 
 

@@ -8,6 +8,7 @@ the Jacobian.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ from typing import Any, Literal
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array, Float
 
 
@@ -103,13 +105,38 @@ def convolution(
     numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
     steps = (strides,) * axes
     dtype = jnp.promote_types(inputs.dtype, weight.dtype)  # which this function, unlike a product, leaves to its caller
-    z = lax.conv_general_dilated(inputs.astype(dtype), weight.astype(dtype), steps, padding, dimension_numbers=numbers)
-    outputs = scale * z
 
-    def site() -> Site:
-        return Site(weight, "linear", _patches(inputs, weight.shape[:axes], steps, padding), scale)
+    def convolve(inputs: Array, weight: Array) -> Array:
+        return lax.conv_general_dilated(
+            inputs.astype(dtype), weight.astype(dtype), steps, padding, dimension_numbers=numbers
+        )
 
-    return _note(outputs, site)
+    if _tape.get() is None:
+        return scale * convolve(inputs, weight)
+    # Whoever observes needs the patches, and then the forward pass is one matrix product.
+    patches = _patches(inputs, weight.shape[:axes], steps, padding)
+    z = _derived_as(convolve, inputs, weight, patches @ weight.reshape(-1, weight.shape[-1]))
+    return _note(scale * z, lambda: Site(weight, "linear", patches, scale))
+
+
+def _derived_as(bilinear: Callable[[Array, Array], Array], left: Array, right: Array, value: Array) -> Array:
+    """`value`, which is `bilinear(left, right)`, with the derivatives taken of that."""
+
+    @jax.custom_jvp
+    def known(left: Array, right: Array, value: Array) -> Array:
+        return value
+
+    @functools.partial(known.defjvp, symbolic_zeros=True)
+    def derivative(at: tuple[Array, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+        parts = [
+            bilinear(*pair)
+            for pair, tangent in zip(((tangents[0], at[1]), (at[0], tangents[1])), tangents, strict=False)
+            if not isinstance(tangent, SymbolicZero)
+        ]
+        # The rule holds for what is differentiated again too.
+        return known(*at), functools.reduce(jnp.add, parts) if parts else jnp.zeros_like(at[2])
+
+    return known(left, right, lax.stop_gradient(value))
 
 
 def _patches(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> Array:
