@@ -14,6 +14,7 @@ from bench import environments, problems
 from bench.curvature import cifar_network
 from bench.kernels import with_weights
 from bench.row import Row, alternate, row, seconds
+from secant._device import jit
 
 
 def cifar_problem() -> tuple[problems.Problem, sc.Problem, Any]:
@@ -57,7 +58,7 @@ def gd_step() -> Row:
     weights = [jax.random.normal(jax.random.fold_in(key, i), pair) for i, pair in enumerate(itertools.pairwise(widths))]
     hidden = [jax.random.normal(jax.random.fold_in(key, 10 + i), (len(x), width)) for i, width in enumerate(widths[1:])]
 
-    @jax.jit
+    @jit
     def products(x: Any, weights: Any, hidden: Any) -> Any:
         """Forward, backward and weight gradients of every layer; each round depends on the last."""
 

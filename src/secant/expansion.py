@@ -21,6 +21,7 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
+from secant._device import jit
 from secant.curvature.checks import Function, Params
 from secant.curvature.signals import network_of
 from secant.nets import activations
@@ -228,7 +229,7 @@ def _evaluate(f: Function, order: int, method: Literal["general", "gated"]) -> C
         # would evaluate what depends on these two alone by itself, which takes it many times as long as the program.
         return (gated if method == "gated" else general)(jax.lax.optimization_barrier(params0), params, x)
 
-    return jax.jit(run)
+    return jit(run)
 
 
 def _layers(net: Network) -> list[Network]:
@@ -267,7 +268,7 @@ def _gates(f: Function) -> Callable[[Params, Array], list[Array]]:
         # The slope is JAX's own, also at the kink.
         return [jax.jvp(sigma, (z,), (jnp.ones_like(z),))[1] for sigma, z in zip(functions, inputs, strict=True)]
 
-    return jax.jit(gates)
+    return jit(gates)
 
 
 def _frozen(f: Function, params: Params, x: Array, gates: list[Array]) -> Array:

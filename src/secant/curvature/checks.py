@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from secant._device import jit
 from secant.curvature.kept import kept
 from secant.losses import LOSSES, Loss
 from secant.losses import get as get_loss
@@ -155,4 +156,4 @@ def _treats_samples_alone(f: Function) -> Callable[[Params, Any], Array]:
         silent = [jnp.all((signal == 0) | ~jnp.isfinite(signal)) for signal in others]
         return functools.reduce(jnp.logical_and, silent, same)
 
-    return jax.jit(check)
+    return jit(check)

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from secant._device import jit
 from secant.curvature.checks import (
     Function,
     Params,
@@ -176,4 +177,4 @@ def _batch_norms(f: Function) -> Callable[..., Array]:
     def run(params: Params, x: Any, batches: Array) -> Array:
         return jax.lax.map(lambda rows: one(params, jax.tree.map(lambda a: a[rows], x)), batches)
 
-    return jax.jit(run)
+    return jit(run)

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from secant._device import jit
 from secant.curvature.signals import network_of
 from secant.curvature.structured import gram
 from secant.linalg.metric import metric_lanczos
@@ -82,7 +83,7 @@ def _compiled(f: Any, loss: Callable[..., Array], k: int) -> Callable[..., Ritz]
         rough = few.search((first, few.metric(first)), k, tol=ROUGH, rounds=4 * k + 12, min_rounds=2 * k + 6)
         return every.search(_of_every_sample(rough.vectors, few, every), k, tol=tol, rounds=3)
 
-    return jax.jit(run)
+    return jit(run)
 
 
 def split_first(net: Network, params: Any, features: int) -> tuple[Array, Any, float]:

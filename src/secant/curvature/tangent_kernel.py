@@ -13,6 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
+from secant._device import jit
 from secant.curvature.checks import Function, Params, outputs_of, refuse_mixing, samples_in
 from secant.curvature.kept import kept
 from secant.curvature.signals import network_of
@@ -133,7 +134,7 @@ def _shares(f: Function) -> Callable[..., Any]:
         right = left if x2 is None else _leaf_rows(f, params, x2)
         return jax.tree.map(lambda a, b: a @ b.T, left, right)
 
-    return jax.jit(run)
+    return jit(run)
 
 
 class Costs(NamedTuple):
@@ -220,7 +221,7 @@ def pair_kernel(f: Function, way: str | None = None) -> Callable[..., Array]:
 
 @kept
 def _compiled_pair(f: Function, way: str) -> Callable[..., Array]:
-    return jax.jit(pair_kernel(f, way))
+    return jit(pair_kernel(f, way))
 
 
 def _square(kernel: Array) -> Array:

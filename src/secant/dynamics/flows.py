@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from secant._device import jit
 from secant._version import __version__
 from secant.dynamics.axes import Axes, call_with, is_function
 from secant.dynamics.loop import stable_types
@@ -99,7 +100,7 @@ def flow(
         good = (solution.result == diffrax.RESULTS.successful) & is_finite(last)
         return records, last, jnp.where(good, Outcome.UNFINISHED, Outcome.DIVERGED).astype(jnp.int8)
 
-    solve = jax.jit(jax.vmap(one) if axes.names else one)
+    solve = jit(jax.vmap(one) if axes.names else one)
     records, state, outcome = solve(axes.grid())
     variables: dict[str, Any] = {}
     for owner, parts in records.items():
