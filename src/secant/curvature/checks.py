@@ -40,7 +40,7 @@ def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x"
     real_parameters(caller, params)
     count = samples_in(caller, x, name)
     try:
-        outputs = jax.eval_shape(f, params, x)
+        outputs = _shapes(f)(params, x)
     except Exception as error:
         shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(x)]
         error.add_note(f"{caller}: this is what `f(params, {name})` raised, for `{name}` of shape {shapes}.")
@@ -55,6 +55,12 @@ def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x"
     if not jnp.issubdtype(outputs.dtype, jnp.floating):
         raise TypeError(f"{caller}: `f` must return real floating-point outputs, it returns {outputs.dtype}.")
     return outputs
+
+
+@kept
+def _shapes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Shapes and types of what a function returns; for shapes it has seen, without evaluating it again."""
+    return jax.jit(function).eval_shape
 
 
 def real_parameters(caller: str, params: Params) -> None:
@@ -74,7 +80,7 @@ def real_parameters(caller: str, params: Params) -> None:
 
 def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeStruct, y: Any) -> None:
     """Refuses a loss that is not one real number."""
-    value = jax.eval_shape(loss, outputs, y)
+    value = _shapes(loss)(outputs, y)
     if not isinstance(value, jax.ShapeDtypeStruct) or value.shape != ():
         got = getattr(value, "shape", value)
         raise TypeError(

@@ -38,7 +38,7 @@ FEWEST = 128
 STRIDE = 4
 """The search begins with every so many samples."""
 
-ROUGH = 0.005
+ROUGH = 0.002
 """Relative error of the eigenvalues before all samples are looked at."""
 
 
@@ -80,7 +80,7 @@ def _compiled(f: Any, loss: Callable[..., Array], k: int) -> Callable[..., Ritz]
         few = _Span(net, loss, others, drive[::STRIDE], inner[::STRIDE, ::STRIDE], y[::STRIDE], scale)
         every = _Span(net, loss, others, drive, inner, y, scale)
         first = few.from_outputs(key)
-        rough = few.search((first, few.metric(first)), k, tol=ROUGH, rounds=4 * k + 12, min_rounds=2 * k + 6)
+        rough = few.search((first, few.metric(first)), k, tol=ROUGH, rounds=4 * k + 8, min_rounds=2 * k + 5)
         return every.search(_of_every_sample(rough.vectors, few, every), k, tol=tol, rounds=3)
 
     return jit(run)
