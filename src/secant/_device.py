@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import numpy as np
+from jax import lax
 
 
 @functools.lru_cache(maxsize=1)
@@ -30,7 +32,7 @@ def compiler_options() -> dict[str, Any] | None:
 def _known(options: dict[str, Any]) -> dict[str, Any] | None:
     """The options if this version of the compiler has them."""
     try:
-        jax.jit(lambda a: a, compiler_options=options)(0)
+        jax.jit(lambda a: a, compiler_options=options).lower(0).compile()
     except jax.errors.JaxRuntimeError:
         return None
     return options
@@ -38,4 +40,30 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
 
 def jit(function: Callable[..., Any], **options: Any) -> Any:
     """`jax.jit` with the options of the device."""
-    return jax.jit(function, compiler_options=compiler_options(), **options)
+    told = compiler_options()
+    return jax.jit(function, **options) if told is None else _Jitted(function, told, options)
+
+
+class _Jitted:
+    """A compiled function that may also be called while another one is traced, whose options then hold for both."""
+
+    def __init__(self, function: Callable[..., Any], told: dict[str, Any], options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.alone = jax.jit(function, compiler_options=told, **options)
+        self.within = jax.jit(function, **options)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return (self.within if _is_tracing(arguments, named) else self.alone)(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.alone, name)
+
+
+def _is_tracing(*arguments: Any) -> bool:
+    """Whether a call is part of a larger one: of a derivative or a batch, or recorded for a compiler."""
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
+        return True
+    return isinstance(lax.stop_gradient(_ZERO), jax.core.Tracer)  # known numbers are recorded too
+
+
+_ZERO = np.zeros((), np.float32)
