@@ -38,7 +38,8 @@ def hessian_top2() -> Row:
     params = with_weights(net, x.shape, problem)
 
     def ours() -> Any:
-        return hessian(net.apply, params, x, y, losses.mean_mse).top(2, tol=ACCURACY, vectors=False)
+        # The tolerance is on an estimate from above; the error itself is checked below, as that of the peers is.
+        return hessian(net.apply, params, x, y, losses.mean_mse).top(2, tol=2 * ACCURACY, vectors=False)
 
     error = np.abs(np.asarray(ours().values) / converged - 1).max()
     assert error < ACCURACY, f"our eigenvalues are off by {error:.1e}"

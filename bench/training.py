@@ -11,7 +11,7 @@ import numpy as np
 
 import secant as sc
 from bench import environments, problems
-from bench.curvature import cifar_network
+from bench.curvature import ACCURACY, cifar_network
 from bench.kernels import with_weights
 from bench.row import Row, alternate, row, seconds
 from secant._device import jit
@@ -36,13 +36,13 @@ def gd_tracked() -> Row:
             params,
             lr=problems.LEARNING_RATE,
             steps=500,
-            probes={"sharpness": sc.measure.sharpness(2, every=10, tol=1e-3)},
+            probes={"sharpness": sc.measure.sharpness(2, every=10, tol=ACCURACY)},
         )
 
     mine = ours().dataset.sharpness.values
     theirs = np.asarray(torch.values["sharpness"])[: len(mine)]
     error = np.abs(mine[: len(theirs)] / theirs - 1).max()
-    assert error < 5e-3, f"the eigenvalues along the run differ by {error:.1e}"
+    assert error < ACCURACY, f"the eigenvalues along the run differ by {error:.1e}"
     work = "500 steps of gradient descent, 3072-200-200-10 tanh, CIFAR-10, 1,000 samples, top-2 Hessian every 10 steps"
     return Row("gd_tracked", work, f"the same loop in PyTorch, {name}", method.median, seconds(ours, 3), 5, "at least")
 

@@ -9,7 +9,7 @@ import pytest
 
 from secant import nets
 from secant.curvature import structured
-from secant.curvature.signals import network_of
+from secant.curvature.signals import network_of, signals
 from secant.curvature.structured import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.nets import sites
@@ -27,6 +27,26 @@ def test_larger_networks_have_the_kernel_of_their_jacobian(larger, case, compile
     c = case(larger, 0)
     found, wanted = compile_quickly(lambda p, x, x2: kernel_and_reference(c.net, p, x, x2))(c.params, c.x, c.x2)
     np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
+
+
+HEADS = {
+    "a residual block": lambda: nets.resnet((2, 3), 3, activation="tanh", bias=True),
+    "a convolution": lambda: nets.cnn([3, 2], 2, pool="average", activation="tanh", bias=True),
+    "a norm": lambda: nets.resnet((2,), 3, norm="layer", activation="tanh"),
+}
+
+
+@pytest.mark.parametrize("below", HEADS)
+def test_a_head_that_averages_makes_signals_alike(below, compile_quickly):
+    net = HEADS[below]()
+    generator = np.random.default_rng(3)
+    x, x2 = generator.normal(size=(5, 4, 4, 2)), generator.normal(size=(2, 4, 4, 2))
+    params = jax.tree.map(lambda leaf: leaf + 0.2, net.init(jax.random.key(0), x.shape))
+    shared = [share.factors is not None for share in signals(net, params, jnp.asarray(x))]
+    assert sum(shared) == {"a residual block": 2, "a convolution": 1, "a norm": 0}[below]
+    run = compile_quickly(lambda p, x, x2: [kernel_and_reference(net, p, x, other) for other in (None, x2)])
+    for found, wanted in run(params, x, x2):
+        np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-12 * np.abs(wanted).max(), rtol=0)
 
 
 @pytest.mark.parametrize("positions", [True, False])

@@ -60,7 +60,9 @@ def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x"
 @kept
 def _shapes(function: Callable[..., Any]) -> Callable[..., Any]:
     """Shapes and types of what a function returns; for shapes it has seen, without evaluating it again."""
-    return jax.jit(function).eval_shape
+    # A function of its own, since one without a hash cannot be compiled.
+    shapes: Callable[..., Any] = jax.jit(lambda *arguments: function(*arguments)).eval_shape
+    return shapes
 
 
 def real_parameters(caller: str, params: Params) -> None:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from secant.curvature.heads import below_the_head
 from secant.nets.network import Network
 from secant.nets.sites import observe, zeros_like_outputs
 
@@ -20,11 +21,14 @@ class Signals(NamedTuple):
         inputs: `(samples, positions, features)`; scaled.
         signals: `(samples, outputs, positions, width)`.
         mask: scale of every entry of the weight where it is not one number, else None.
+        factors: `(outputs, width)` where the signal of an output is what is in `signals`, which then holds one for
+            all of them, times its row of `factors`; else None.
     """
 
     inputs: Array
     signals: Array
     mask: Array | None
+    factors: Array | None = None
 
 
 def network_of(f: Any) -> Network | None:
@@ -56,7 +60,12 @@ def signals(net: Network, params: Any, x: Array) -> list[Signals]:
     pulled = jax.vmap(lambda e: pull(jnp.broadcast_to(e, outputs.shape))[0])(basis)
 
     shares: dict[int, Signals] = {}
+    alike = below_the_head(net, params, x) if len(basis) > 1 else None
+    numbers = [owner for owner, _ in owners_and_kinds]
     for (owner, kind), (inputs, scale), signal in zip(owners_and_kinds, seen, pulled, strict=True):
+        if alike is not None and any(leaves[owner] is end for end in alike.weights) and numbers.count(owner) == 1:
+            shares[owner] = _linear(inputs, alike.signal[:, None], scale)._replace(factors=alike.factors)
+            continue
         signal = jnp.moveaxis(signal, 0, 1)
         share = (
             _linear(inputs, signal, scale) if kind == "linear" else _elementwise(inputs, signal, scale, leaves[owner])

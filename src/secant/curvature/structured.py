@@ -7,7 +7,8 @@ $$K_{i\alpha, j\beta} = \sum_{p, q} (a_{ip} \cdot a_{jq})\,(g_{i\alpha p} \cdot 
 
 a product of two Gram matrices. For one position (a dense layer) that is nearly free. For a few (a convolution on a
 small image) the sum over $q$ comes first. For many it competes with multiplying out the gradient of this one parameter;
-the cheaper is chosen by counting operations.
+the cheaper is chosen by counting operations. Right below a head that averages over positions, one gradient a sample
+serves all outputs.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ def _column(share: Signals) -> Column:
     """One parameter's part of the kernel of a set of samples with itself."""
     n, positions, fan_in = share.inputs.shape
     _, k, _, width = share.signals.shape
-    if not _is_dense(share) and not (share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width)):
+    multiplied_out = not _is_dense(share) and share.factors is None
+    if multiplied_out and not (share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width)):
         step = _step(n)
         parts = [gradient(_samples(share, start, start + step)) for start in range(0, n, step)]
 
@@ -107,6 +109,8 @@ def _across(left: Signals, right: Signals, whole: tuple[int, int] | None = None)
     """One parameter's part of the kernel between two sets of samples, which may belong to `whole` sets."""
     n, positions, fan_in = left.inputs.shape
     n2, k, _, width = right.signals.shape
+    if left.factors is not None:
+        return _by_channels(left, right)
     if _is_dense(left):
         inner = left.inputs[:, 0] @ right.inputs[:, 0].T
         outer = left.signals.reshape(-1, width) @ right.signals.reshape(-1, width).T
@@ -122,6 +126,16 @@ def _is_dense(share: Signals) -> bool:
 
 def _samples(share: Signals, start: int, stop: int) -> Signals:
     return share._replace(inputs=share.inputs[start:stop], signals=share.signals[start:stop])
+
+
+def _by_channels(left: Signals, right: Signals) -> Array:
+    r"""$\sum_o v_{\alpha o} v_{\beta o}\, G_{io} \cdot G_{jo}$ with the gradients $G$ that all outputs share."""
+    assert left.factors is not None
+    n, n2, k, width = len(left.inputs), len(right.inputs), *left.factors.shape
+    first, second = (gradient(share).reshape(len(share.inputs), -1, width) for share in (left, right))
+    inner = jnp.einsum("ifo,jfo->oij", first, second).reshape(width, -1)
+    outer = (left.factors[:, None] * left.factors[None, :]).reshape(-1, width)
+    return jnp.swapaxes((inner.T @ outer.T).reshape(n, n2, k, k), 1, 2)
 
 
 def _by_positions(left: Signals, right: Signals) -> Array:
@@ -163,7 +177,10 @@ def _bytes_of_shapes(net: Network, params: Space, one: Space) -> Callable[[int],
     def largest_share(n: int, share: Signals) -> int:
         _, positions, fan_in = share.inputs.shape
         _, k, _, width = share.signals.shape
-        if share.mask is None and positions == 1:
+        if share.factors is not None:
+            entries = 2 * n * fan_in * width + 2 * n * n * width
+            k = len(share.factors)
+        elif _is_dense(share):
             entries = 0
         elif share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width):
             entries = 2 * n * n * positions**2 + n * k * positions * width

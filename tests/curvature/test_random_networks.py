@@ -1,0 +1,100 @@
+"""Every operator is its dense matrix on networks that nobody chose: layers, sizes and rules are drawn."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.flatten_util import ravel_pytree
+
+import secant as sc
+from secant import nets
+
+ACTIVATIONS = st.sampled_from(["tanh", "erf", "sigmoid", "swish", "gelu", "softplus", "sin", "identity"])
+RULES = {
+    "parametrization": st.sampled_from(["ntk", "standard", "pytorch", "mean-field"]),
+    "bias": st.booleans(),
+}
+WIDTHS = st.integers(1, 3)
+
+
+@st.composite
+def dense_part(draw, rules):
+    layer = nets.serial(nets.dense(draw(WIDTHS), **rules), nets.activation(draw(ACTIVATIONS)))
+    return draw(st.sampled_from([layer, nets.concat(nets.identity(), layer)]))
+
+
+@st.composite
+def image_part(draw, rules):
+    width, strides = draw(WIDTHS), draw(st.integers(1, 2))
+    window = draw(st.integers(1, 3))
+    act = nets.activation(draw(ACTIVATIONS))
+    conv = nets.serial(nets.conv(width, window, strides=strides, **rules), act)
+    beside = nets.residual(conv, nets.conv(width, 1, strides=strides, **rules))
+    return draw(st.sampled_from([conv, beside, nets.serial(conv, nets.layer_norm(over="sample"))]))
+
+
+@st.composite
+def token_part(draw, rules):
+    plain = {"parametrization": rules["parametrization"]}
+    mix = nets.attention(draw(st.sampled_from([1, 2])), **plain)
+    return draw(st.sampled_from([nets.residual(mix), nets.serial(nets.layer_norm(), mix)]))
+
+
+@st.composite
+def networks(draw):
+    """A network of one to two random parts behind each other and a readout, with the shape of a sample."""
+    rules = {name: draw(strategy) for name, strategy in RULES.items()}
+    kind, shape = draw(st.sampled_from([(dense_part, (3,)), (image_part, (4, 4, 2)), (token_part, (3, 4))]))
+    parts = [draw(kind(rules)) for _ in range(draw(st.integers(1, 2)))]
+    head = [] if len(shape) == 1 else [draw(st.sampled_from([nets.flatten(), nets.global_average_pool()]))]
+    readout = nets.dense(draw(st.integers(1, 2)), last=True, **rules)
+    return nets.serial(*parts, *head, readout), shape
+
+
+def loss(outputs, targets):
+    return jnp.sum(jnp.cosh((outputs - targets) / 2)) + 0.1 * jnp.sum(outputs) ** 2
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_any_network_has_the_matrices_of_its_derivatives(compile_quickly, dtype):
+    slack = 1e-11 if dtype == np.float64 else 5e-4
+
+    @given(networks(), st.integers(0, 2**16))
+    @settings(max_examples=4, deadline=None)
+    def check(drawn, seed):
+        net, shape = drawn
+        generator = np.random.default_rng(seed)
+        params = net.init(jax.random.key(seed), (1, *shape), jnp.float64)
+        params = jax.tree.map(lambda leaf: jnp.asarray(leaf + 0.2 * generator.normal(size=leaf.shape)), params)
+        x = jnp.asarray(generator.normal(size=(3, *shape)))
+        y = jnp.asarray(generator.normal(size=net.output_shape(x.shape)))
+
+        def written_out(params, x, y):
+            flat, unravel = ravel_pytree(params)
+
+            def outputs(at):
+                return net.apply(unravel(at), x).ravel()
+
+            slopes = jax.jacrev(outputs)(flat)
+            bend = jax.hessian(lambda f: loss(f, y.ravel()))(outputs(flat))
+            whole = jax.hessian(lambda at: loss(net.apply(unravel(at), x), y))(flat)
+            return {"jacobian": slopes, "ntk": slopes @ slopes.T, "gn": slopes.T @ bend @ slopes, "hessian": whole}
+
+        def operators(params, x, y):
+            return {
+                "jacobian": sc.jacobian(net.apply, params, x).dense(),
+                "ntk": sc.ntk(net.apply, params, x).dense(),
+                "gn": sc.gauss_newton(net.apply, params, x, y, loss).dense(),
+                "hessian": sc.hessian(net.apply, params, x, y, loss).dense(),
+            }
+
+        wanted = compile_quickly(written_out)(params, x, y)
+        narrow = jax.tree.map(lambda leaf: leaf.astype(dtype), (params, x, y))
+        for key, found in compile_quickly(operators)(*narrow).items():
+            assert found.dtype == dtype, key
+            atol = slack * (1 + np.abs(wanted[key]).max())
+            np.testing.assert_allclose(found, wanted[key], atol=atol, rtol=0, err_msg=f"{key} of {net}")
+
+    check()
