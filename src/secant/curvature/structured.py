@@ -91,8 +91,11 @@ def _column(share: Signals) -> Column:
     """One parameter's part of the kernel of a set of samples with itself."""
     n, positions, fan_in = share.inputs.shape
     _, k, _, width = share.signals.shape
-    multiplied_out = not _is_dense(share) and share.factors is None
-    if multiplied_out and not (share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width)):
+    factors = share.factors
+    if factors is not None:
+        rows = gradient(share)
+        return lambda start, stop: _by_channels(rows[start:], rows[start:stop], factors)
+    if not _is_dense(share) and not (share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width)):
         step = _step(n)
         parts = [gradient(_samples(share, start, start + step)) for start in range(0, n, step)]
 
@@ -110,7 +113,7 @@ def _across(left: Signals, right: Signals, whole: tuple[int, int] | None = None)
     n, positions, fan_in = left.inputs.shape
     n2, k, _, width = right.signals.shape
     if left.factors is not None:
-        return _by_channels(left, right)
+        return _by_channels(gradient(left), gradient(right), left.factors)
     if _is_dense(left):
         inner = left.inputs[:, 0] @ right.inputs[:, 0].T
         outer = left.signals.reshape(-1, width) @ right.signals.reshape(-1, width).T
@@ -128,14 +131,12 @@ def _samples(share: Signals, start: int, stop: int) -> Signals:
     return share._replace(inputs=share.inputs[start:stop], signals=share.signals[start:stop])
 
 
-def _by_channels(left: Signals, right: Signals) -> Array:
+def _by_channels(left: Array, right: Array, factors: Float[Array, "k width"]) -> Array:
     r"""$\sum_o v_{\alpha o} v_{\beta o}\, G_{io} \cdot G_{jo}$ with the gradients $G$ that all outputs share."""
-    assert left.factors is not None
-    n, n2, k, width = len(left.inputs), len(right.inputs), *left.factors.shape
-    first, second = (gradient(share).reshape(len(share.inputs), -1, width) for share in (left, right))
-    inner = jnp.einsum("ifo,jfo->oij", first, second).reshape(width, -1)
-    outer = (left.factors[:, None] * left.factors[None, :]).reshape(-1, width)
-    return jnp.swapaxes((inner.T @ outer.T).reshape(n, n2, k, k), 1, 2)
+    n, n2, (k, width) = len(left), len(right), factors.shape
+    inner = jnp.einsum("ifo,jfo->oij", left.reshape(n, -1, width), right.reshape(n2, -1, width))
+    outer = (factors[:, None] * factors[None, :]).reshape(-1, width)
+    return jnp.swapaxes((inner.reshape(width, -1).T @ outer.T).reshape(n, n2, k, k), 1, 2)
 
 
 def _by_positions(left: Signals, right: Signals) -> Array:
