@@ -175,18 +175,22 @@ def _bytes_of_shapes(net: Network, params: Space, one: Space) -> Callable[[int],
     shapes: list[Signals] = jax.eval_shape(lambda p, x: signals(net, p, x), params.tree(), one.tree())
     kept = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
-    def largest_share(n: int, share: Signals) -> int:
+    def held(n: int, share: Signals) -> tuple[int, int]:
+        """Entries that stay until all shares are added up, and entries that go before the next share."""
         _, positions, fan_in = share.inputs.shape
         _, k, _, width = share.signals.shape
         if share.factors is not None:
-            entries = 2 * n * fan_in * width + 2 * n * n * width
-            k = len(share.factors)
-        elif _is_dense(share):
-            entries = 0
-        elif share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width):
-            entries = 2 * n * n * positions**2 + n * k * positions * width
-        else:
-            entries = 2 * n * k * fan_in * width  # of both sides, as they are multiplied out
-        return (entries + 2 * n * n * k**2) * share.signals.dtype.itemsize
+            return 2 * n * fan_in * width, n * n * (2 * width + 2 * len(share.factors) ** 2)
+        if _is_dense(share):
+            return 0, 2 * n * n * k**2
+        if share.mask is None and _positions_are_cheaper(n, n, k, positions, fan_in, width):
+            return 0, 2 * n * n * (positions**2 + k**2) + n * k * positions * width
+        return 2 * n * k * fan_in * width, 2 * n * n * k**2  # of both sides, as they are multiplied out
 
-    return lambda n: 2 * n * kept + max(largest_share(n, share) for share in shapes)
+    itemsize = max(share.signals.dtype.itemsize for share in shapes)
+
+    def count(n: int) -> int:
+        entries = [held(n, share) for share in shapes]
+        return 2 * n * kept + itemsize * (sum(stay for stay, _ in entries) + max(go for _, go in entries))
+
+    return count
