@@ -36,6 +36,21 @@ def test_it_finds_what_the_whole_space_holds():
         sc.hessian(NET.apply, broken, x, Y, "mean_mse").top(2)
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda outputs, y: jnp.sum(outputs * y),  # no curvature of its own
+        lambda outputs, y: -jnp.sum((outputs - y) ** 2) / len(y),  # a concave one
+        sc.losses.mean_mse,
+    ],
+)
+def test_it_needs_no_particular_loss(loss):
+    x = jnp.asarray(X)
+    H = sc.hessian(NET.apply, NET.init(jax.random.key(1), x.shape), x, Y, loss)
+    short, usual = H.top(2, tol=1e-4), replace(H, search=None).top(2, tol=1e-7)
+    np.testing.assert_allclose(short.values, usual.values, rtol=1e-3)
+
+
 def test_it_is_taken_only_where_it_is_shorter():
     x = jnp.asarray(X)
     assert has_short_cut(NET.apply, x)

@@ -6,8 +6,9 @@ image is $B' = s \dot\delta$ with the signal $\dot\delta$ that comes back to $z$
 $K$, and each product needs one multiplication with $K$ in place of two with $X$. The inner product is
 $\mathrm{tr}\, B^\top K B'$.
 
-*Start.* The eigenvectors of every fourth sample lie close to those of all, and cost little. They in turn are searched
-from a vector $J^\top a$ with random $a$: the Jacobian leads to where the curvature is.
+*Start.* The leading eigenvectors of the Gauss-Newton matrix $J^\top \ell'' J$ of every fourth sample lie close to those
+of the Hessian of all, and cost little: they are $J^\top \ell'' a$ for the leading eigenvectors $a$ of
+$J J^\top \ell''$, which are searched among the outputs.
 
 Both are exact: the first is a change of coordinates, the second only where the search begins.
 """
@@ -79,9 +80,8 @@ def _compiled(f: Any, loss: Callable[..., Array], k: int) -> Callable[..., Ritz]
         inner, drive = gram(x), scale * (x @ weight)
         few = _Span(net, loss, others, drive[::STRIDE], inner[::STRIDE, ::STRIDE], y[::STRIDE], scale)
         every = _Span(net, loss, others, drive, inner, y, scale)
-        first = few.from_outputs(key)
-        rough = few.search((first, few.metric(first)), k, tol=ROUGH, rounds=4 * k + 8, min_rounds=2 * k + 5)
-        return every.search(_of_every_sample(rough.vectors, few, every), k, tol=tol, rounds=3)
+        start = _of_every_sample(few.leading_gauss_newton(k, key), few, every)
+        return metric_lanczos(jax.vmap(every.hessian()), every.metric, start, k, tol=tol, rounds=3)
 
     return jit(run)
 
@@ -116,7 +116,7 @@ def _replaced(params: Any, path: tuple[int, ...], node: Any) -> Any:
 
 
 class _Span:
-    """The Hessian in the span of some samples; a vector is `B`, then all parameters but the first layer's weight."""
+    """Curvature in the span of some samples; a vector is `B`, then all parameters but the first layer's weight."""
 
     def __init__(
         self, net: Network, loss: Callable[..., Array], others: Any, drive: Array, kernel: Array, y: Array, scale: float
@@ -126,6 +126,7 @@ class _Span:
         self.first = drive.size
         self.unravel = ravel_pytree(others)[1]
         self.at = (drive, others)
+        self.loss = lambda outputs: loss(outputs, y)
         # The first layer itself sees nothing: what it would have said is given, and perturbed, at its output.
         nothing, unused = jnp.zeros((self.samples, 1), drive.dtype), jnp.zeros((1, self.width), drive.dtype)
 
@@ -133,25 +134,44 @@ class _Span:
             return observe(lambda: net.apply(with_first(net, others, unused), nothing), taps={0: z})[0]
 
         self.outputs = outputs
-        self.linear = jax.linearize(jax.grad(lambda z, others: loss(outputs(z, others), y), argnums=(0, 1)), *self.at)[
-            1
-        ]
 
-    def search(self, start: tuple[Array, Array], k: int, **limits: Any) -> Ritz:
-        """The `k` largest eigenpairs from a block of vectors and its image under the metric."""
-        return metric_lanczos(jax.vmap(self.product), self.metric, start, k, **limits)
+    def hessian(self) -> Callable[[Array, Array], Array]:
+        """`(row, its image under the metric) -> Hessian times row`."""
+        gradient = jax.grad(lambda z, others: self.loss(self.outputs(z, others)), argnums=(0, 1))
+        linear = jax.linearize(gradient, *self.at)[1]
 
-    def from_outputs(self, key: PRNGKeyArray) -> Array:
-        r"""One row $J^\top a$ with Gaussian $a$."""
-        outputs, pull = jax.vjp(self.outputs, *self.at)
-        return self.row(*pull(jax.random.normal(key, outputs.shape, outputs.dtype)))[None]
+        def product(row: Array, dual: Array) -> Array:
+            drive = self.scale * dual[: self.first].reshape(self.samples, self.width)
+            return self.row(*linear(drive, self.unravel(row[self.first :])))
+
+        return product
+
+    def leading_gauss_newton(self, k: int, key: PRNGKeyArray) -> Array:
+        """The `k` leading eigenvectors of the Gauss-Newton matrix, roughly, searched among the outputs."""
+        outputs, push = jax.linearize(self.outputs, *self.at)
+        pull = jax.linear_transpose(push, *self.at)
+        bend = jax.linearize(jax.grad(self.loss), outputs)[1]
+
+        def bent(row: Array) -> Array:
+            return bend(row.reshape(outputs.shape)).ravel()
+
+        def tangent_kernel(_: Array, dual: Array) -> Array:
+            signal, rest = pull(dual.reshape(outputs.shape))
+            return push(self.scale**2 * (self.kernel @ signal), rest).ravel()
+
+        random = jax.random.normal(key, (k, outputs.size), outputs.dtype)
+        start = (random[:1], jax.vmap(bent)(random[:1]))
+        limits: Any = {"tol": ROUGH, "rounds": 4 * k + 8, "min_rounds": 2 * k + 5}
+        found = metric_lanczos(jax.vmap(tangent_kernel), jax.vmap(bent), start, k, **limits).vectors
+        bent_most = jax.vmap(bent)(found)
+        # A loss that is linear in the outputs bends nothing: any direction of the Jacobian will do.
+        something = jnp.any(bent_most != 0, axis=1, keepdims=True)
+        return jax.vmap(lambda row: self.row(*pull(row.reshape(outputs.shape))))(
+            jnp.where(something, bent_most, random)
+        )
 
     def row(self, signal: Array, rest: Any) -> Array:
         return jnp.concatenate([self.scale * signal.ravel(), ravel_pytree(rest)[0]])
-
-    def product(self, row: Array, dual: Array) -> Array:
-        drive = self.scale * dual[: self.first].reshape(self.samples, self.width)
-        return self.row(*self.linear(drive, self.unravel(row[self.first :])))
 
     def metric(self, rows: Array) -> Array:
         return with_inner(self.kernel, rows, self.samples, self.width)
