@@ -1,11 +1,11 @@
 """The third kernel moves the tangent kernel; the two truncations agree at first order only."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secant.theory import quadratic_regression as qr
 from secant.theory import tangent_hierarchy as nth
 
 
@@ -13,7 +13,7 @@ def draw(seed, d=3, p=5):
     rng = np.random.default_rng(seed)
     Q = rng.normal(size=(d, p, p))
     Q = (Q + Q.swapaxes(1, 2)) / 2
-    return jnp.array(Q), nth.Regression(jnp.array(rng.normal(size=d)), jnp.array(rng.normal(size=(d, p))))
+    return jnp.array(Q), qr.Regression(jnp.array(rng.normal(size=d)), jnp.array(rng.normal(size=(d, p))))
 
 
 @settings(max_examples=20, deadline=None)
@@ -21,7 +21,7 @@ def draw(seed, d=3, p=5):
 def test_the_third_kernel_is_the_velocity_of_the_tangent_kernel(seed):
     Q, state = draw(seed)
     K3 = nth.third_kernel(Q, state.J)
-    change = nth.regression_flow(Q)(state)
+    change = qr.flow_field(Q)(state)
     K_dot = change.J @ state.J.T + state.J @ change.J.T
     np.testing.assert_allclose(K_dot, -K3 @ state.z, atol=1e-12 * (1 + np.abs(K3).max() * 3))
     np.testing.assert_allclose(K3, np.swapaxes(K3, 0, 1), atol=1e-12)
@@ -30,25 +30,11 @@ def test_the_third_kernel_is_the_velocity_of_the_tangent_kernel(seed):
     np.testing.assert_allclose(truncated.z, change.z, atol=1e-12)
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 2**31 - 1))
-def test_descent_in_residuals_is_descent_in_parameters(seed):
-    Q, state = draw(seed)
-    lr = 0.01
-    model = lambda theta: state.z + state.J @ theta + jnp.einsum("aij,i,j->a", Q, theta, theta) / 2  # noqa: E731
-    loss = lambda theta: jnp.sum(model(theta) ** 2) / 2  # noqa: E731
-    theta, reduced, system = jnp.zeros(5), state, nth.regression_descent(Q, lr)
-    for _ in range(3):
-        theta, reduced = theta - lr * jax.grad(loss)(theta), system.step(reduced)
-    np.testing.assert_allclose(reduced.z, model(theta), atol=1e-11)
-    np.testing.assert_allclose(reduced.J, jax.jacobian(model)(theta), atol=1e-11)
-
-
 def test_the_two_truncations_part_at_second_order():
     Q, state = draw(1)
     gaps = []
     for lr in (1e-3, 5e-4):
-        a = nth.regression_descent(Q, lr)
+        a = qr.descent(Q, lr)
         b = nth.hierarchy_descent(nth.third_kernel(Q, state.J), lr)
         s, h = state, nth.Hierarchy(state.z, state.J @ state.J.T)
         for _ in range(2):

@@ -20,18 +20,6 @@ from jaxtyping import Float
 from secant.dynamics import Map
 
 
-class Regression(NamedTuple):
-    """Residuals and Jacobian of a quadratic regression model.
-
-    Attributes:
-        z: residuals, shape `(d,)`.
-        J: Jacobian, shape `(d, p)`.
-    """
-
-    z: Float[Array, " d"]
-    J: Float[Array, "d p"]
-
-
 class Hierarchy(NamedTuple):
     """Residuals and tangent kernel of the truncated hierarchy.
 
@@ -58,46 +46,6 @@ def third_kernel(Q: Float[Array, "d p p"], J: Float[Array, "d p"]) -> Float[Arra
     """
     half = jnp.einsum("aij,ci,bj->abc", Q, J, J, optimize=True)
     return half + jnp.swapaxes(half, 0, 1)
-
-
-def regression_flow(Q: Float[Array, "d p p"], lr: Array | float = 1.0) -> Callable[[Regression], Regression]:
-    r"""Gradient flow with constant $Q$: $\dot z = -\eta JJ^\top z$, $\dot J_\alpha = -\eta\,Q_\alpha J^\top z$.
-
-    Args:
-        Q: second derivatives, shape `(d, p, p)`.
-        lr: the factor $\eta$ of time.
-
-    Returns:
-        The field on [`Regression`][secant.theory.tangent_hierarchy.Regression].
-    """
-
-    def field(state: Regression) -> Regression:
-        w = state.J.T @ state.z
-        return Regression(z=-lr * state.J @ w, J=-lr * Q @ w)
-
-    return field
-
-
-def regression_descent(Q: Float[Array, "d p p"], lr: Array | float) -> Map:
-    r"""Gradient descent with constant $Q$: $w = J^\top z$, $z' = z - \eta Jw + \tfrac12\eta^2Q(w,w)$,
-    $J' = J - \eta Q(w,\cdot)$.
-
-    Exactly gradient descent on a model that is quadratic in its parameters.
-
-    Args:
-        Q: second derivatives, shape `(d, p, p)`.
-        lr: step size.
-
-    Returns:
-        A Map on [`Regression`][secant.theory.tangent_hierarchy.Regression].
-    """
-
-    def step(state: Regression) -> Regression:
-        w = state.J.T @ state.z
-        bend = Q @ w
-        return Regression(z=state.z - lr * state.J @ w + lr**2 / 2 * bend @ w, J=state.J - lr * bend)
-
-    return Map(init=lambda state: Regression(*state), step=step)
 
 
 def hierarchy_flow(K3: Float[Array, "d d d"], lr: Array | float = 1.0) -> Callable[[Hierarchy], Hierarchy]:

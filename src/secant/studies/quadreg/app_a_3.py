@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import flow
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.theory import tangent_hierarchy
+from secant.theory import quadratic_regression, tangent_hierarchy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,13 +48,13 @@ def run(config: Config) -> xr.Dataset:
     z = config.residual / D * jax.random.normal(keys[1], (D,))
     J = config.jacobian / (D * P) ** 0.25 * jax.random.normal(keys[2], (D, P))
     K3 = tangent_hierarchy.third_kernel(Q, J)
-    start = tangent_hierarchy.Regression(z, J)
-    velocity = tangent_hierarchy.regression_flow(Q)(start)
+    start = quadratic_regression.Regression(z, J)
+    velocity = quadratic_regression.flow_field(Q)(start)
     moving = velocity.J @ J.T + J @ velocity.J.T
 
     times = np.union1d(np.geomspace(1e-3, 0.2, 40), np.linspace(0.0, config.until, 121))
     regression = flow(
-        tangent_hierarchy.regression_flow(Q),
+        quadratic_regression.flow_field(Q),
         start,
         probes={"z": lambda s: s.z, "J": lambda s: s.J},
         until=config.until,

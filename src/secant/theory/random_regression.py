@@ -1,0 +1,100 @@
+r"""Random quadratic regression: how fast curvature begins to grow, and how nonlinear a step is.
+
+Residuals, Jacobian and second derivative have independent Gaussian entries of variance $\sigma_z^2$, $\sigma_J^2$ and,
+off the diagonal, $s$ (twice that on it); $c = D/P$.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jaxtyping import Float
+
+from secant.theory.quadratic_regression import Convention, Regression
+
+VARIANCE: dict[Convention, float] = {"averaged": 0.5, "goe": 1.0}
+"""Variance $s$ of an entry of $Q_\\alpha$ off the diagonal."""
+
+TRACY_WIDOM_MEAN = -1.2065335745820
+"""Mean of the Tracy-Widom law of real symmetric matrices."""
+
+
+class Derivatives(NamedTuple):
+    r"""First and second derivative in time of an eigenvalue under gradient flow."""
+
+    first: Array
+    second: Array
+
+
+def edge(D: int, P: int) -> float:
+    r"""Largest eigenvalue of $JJ^\top$ for large $D$ and $P$, in units of $\sigma_J^2$: $(\sqrt P + \sqrt D)^2$."""
+    return float((np.sqrt(P) + np.sqrt(D)) ** 2)
+
+
+def mean_top(D: int, P: int) -> float:
+    r"""Its mean at finite size, $\mu - 1.2065\,s$, from the fluctuations of Tracy and Widom.
+
+    $\mu = (\sqrt{P-1} + \sqrt D)^2$ and $s = (\sqrt{P-1} + \sqrt D)\,(1/\sqrt{P-1} + 1/\sqrt D)^{1/3}$.
+    """
+    a, b = np.sqrt(P - 1), np.sqrt(D)
+    return float((a + b) ** 2 + TRACY_WIDOM_MEAN * (a + b) * (1 / a + 1 / b) ** (1 / 3))
+
+
+def eigenvalue_derivatives(state: Regression, Q: Float[Array, "d p p"]) -> Derivatives:
+    r"""$\dot\lambda$ and $\ddot\lambda$ of the largest eigenvalue of $K = JJ^\top$ under gradient flow, exactly.
+
+    With $w = J^\top z$, $\dot J = -Q(w, \cdot)$, $\dot z = -Jw$, $\dot w = \dot J^\top z + J^\top\dot z$ and
+    $\ddot J = -Q(\dot w, \cdot)$,
+
+    $$\dot\lambda = v_1^\top\dot Kv_1, \qquad
+      \ddot\lambda = v_1^\top\ddot Kv_1 + 2\sum_{k>1}\frac{(v_1^\top\dot Kv_k)^2}{\lambda_1 - \lambda_k}.$$
+    """
+    z, J = state
+    w = J.T @ z
+    J1 = -Q @ w
+    w1 = J1.T @ z - J.T @ (J @ w)
+    J2 = -Q @ w1
+    values, vectors = jnp.linalg.eigh(J @ J.T)
+    top = vectors[:, -1]
+    K1 = J1 @ (J.T @ top) + J @ (J1.T @ top)
+    direct = 2 * (top @ J2) @ (J.T @ top) + 2 * jnp.sum((J1.T @ top) ** 2)
+    repelled = (vectors[:, :-1].T @ K1) ** 2 / (values[-1] - values[:-1])
+    return Derivatives(top @ K1, direct + 2 * jnp.sum(repelled))
+
+
+def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: float = 0.5) -> Float[Array, ""]:
+    r"""Mean of $\ddot\lambda$ over residuals and second derivatives, for a given Jacobian, exactly.
+
+    $$\mathbb E[\ddot\lambda \mid J] = s\sigma_z^2\Big\{2(P+1)(\lambda_1 + t)
+      + 2\sum_{k>1}\frac{(\lambda_1+\lambda_k)\,t + \lambda_1^2 + \lambda_k^2}{\lambda_1 - \lambda_k}\Big\},
+      \qquad t = \mathrm{tr}\,JJ^\top.$$
+
+    Args:
+        J: the Jacobian.
+        sigma_z: $\sigma_z$.
+        variance: $s$.
+    """
+    values = jnp.linalg.eigvalsh(J @ J.T)
+    P, trace, top, rest = J.shape[1], jnp.sum(values), values[-1], values[:-1]
+    repelled = ((top + rest) * trace + top**2 + rest**2) / (top - rest)
+    return variance * sigma_z**2 * (2 * (P + 1) * (top + trace) + 2 * jnp.sum(repelled))
+
+
+def acceleration_limit(D: int, P: int, sigma_z: float, sigma_J: float, variance: float = 0.5) -> float:
+    r"""$\mathbb E[\ddot\lambda]$ for large $D$ and $P$: $2s\,\sigma_z^2\sigma_J^2P^2D\,(1 + \sqrt c)^2$.
+
+    That is $2s\,DP\,\sigma_z^2$ times the eigenvalue at the edge.
+    """
+    return float(2 * variance * D * P * sigma_z**2 * sigma_J**2 * edge(D, P))
+
+
+def nonlinearity_ratio(D: int, P: int, sigma_z: float, lr: float = 1.0, variance: float = 0.5) -> float:
+    r"""Root mean square of $\frac12\eta^2Q(w, w)$ over that of $\eta JJ^\top z$ in the first step, exactly:
+
+    $$r_{NL} = \frac{\eta\sigma_z}{2}\sqrt{\frac{2s\,D(D+2)(P+2)}{P+D+1}}
+      \;\to\; \frac{\eta\sigma_zD}{2\sqrt{1 + D/P}} \quad (s = \tfrac12).$$
+    """
+    return float(lr * sigma_z / 2 * np.sqrt(2 * variance * D * (D + 2) * (P + 2) / (P + D + 1)))

@@ -1,0 +1,117 @@
+"""The quadratic regression model in its two forms, its scalings and its random draws."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import secant as sc
+from secant.theory import quadratic_regression as qr
+
+
+def draw(seed, D, P, residual=0.5, jacobian=0.4):
+    one, two = jax.random.split(jax.random.key(seed))
+    Q = qr.random_tensor(one, D, P, dtype=jnp.float64)
+    start, sigma = qr.random_start(two, D, P, jnp.float64), qr.scales(residual, jacobian, D, P)
+    return Q, qr.Regression(sigma.z * start.z, sigma.J * start.J)
+
+
+def test_residuals_and_jacobian_are_those_of_the_polynomial():
+    Q, start = draw(0, 5, 7)
+    model = qr.Model(start.z, start.J, Q)
+    theta = jax.random.normal(jax.random.key(3), (7,), jnp.float64)
+    plain = lambda t: start.z + start.J @ t + jnp.einsum("aij,i,j->a", Q, t, t) / 2  # noqa: E731
+    np.testing.assert_allclose(model.residuals(theta), plain(theta), rtol=1e-13)
+    np.testing.assert_allclose(model.jacobian(theta), jax.jacobian(plain)(theta), rtol=1e-13)
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**31), lr=st.floats(0.05, 1.5))
+def test_the_two_forms_of_descent_are_one(seed, lr):
+    Q, start = draw(seed, 6, 9, residual=0.3)
+    model = qr.Model(start.z, start.J, Q)
+    by_parameters = sc.simulate(qr.parameter_descent(model, lr), jnp.zeros(9, jnp.float64), 50).state
+    by_residuals = sc.simulate(qr.descent(Q, lr), start, 50).state
+    if not bool(jnp.all(jnp.isfinite(by_residuals.z))) or float(jnp.max(jnp.abs(by_residuals.J))) > 10:
+        return  # on its way to infinity rounding grows with everything else
+    np.testing.assert_allclose(by_residuals.z, model.residuals(by_parameters), atol=1e-11)
+    np.testing.assert_allclose(by_residuals.J, model.jacobian(by_parameters), atol=1e-11)
+
+
+def test_sixty_residuals_to_rounding():
+    Q, start = draw(1, 60, 120, residual=0.5, jacobian=0.3)
+    model = qr.Model(start.z, start.J, Q)
+    theta = sc.simulate(qr.parameter_descent(model), jnp.zeros(120, jnp.float64), 50).state
+    after = sc.simulate(qr.descent(Q), start, 50).state
+    np.testing.assert_allclose(after.z, model.residuals(theta), atol=1e-13)
+
+
+def test_the_step_size_drops_out_of_rescaled_variables():
+    Q, start = draw(2, 6, 12)
+    plain = sc.simulate(qr.descent(Q, 0.3), qr.Regression(start.z / 0.3, start.J / 0.3**0.5), 50).state
+    unit = sc.simulate(qr.descent(Q), start, 50).state
+    np.testing.assert_allclose(qr.rescaled(plain, 0.3).z, unit.z, atol=1e-13)
+    np.testing.assert_allclose(qr.rescaled(plain, 0.3).J, unit.J, atol=1e-13)
+
+
+def test_the_first_order_ablation_leaves_out_one_term():
+    Q, start = draw(3, 4, 6)
+    w = start.J.T @ start.z
+    full, part = qr.descent(Q).step(start), qr.descent(Q, second_order=False).step(start)
+    np.testing.assert_allclose(full.z - part.z, jnp.einsum("aij,i,j->a", Q, w, w) / 2, rtol=1e-9)
+    np.testing.assert_array_equal(full.J, part.J)
+
+
+def test_flow_is_the_limit_of_small_steps_and_has_a_scaling():
+    Q, start = draw(4, 5, 8)
+    field = qr.flow_field(Q)
+    small = jax.tree.map(lambda new, old: (new - old) / 1e-7, qr.descent(Q, 1e-7).step(start), start)
+    for exact, limit in zip(field(start), small, strict=True):
+        np.testing.assert_allclose(exact, limit, atol=1e-6)
+    larger = field(qr.Regression(4 * start.z, 2 * start.J))
+    np.testing.assert_array_equal(larger.z, 16 * field(start).z)  # powers of two: to the bit
+    np.testing.assert_array_equal(larger.J, 8 * field(start).J)
+
+
+def test_the_top_mode_acts_on_itself():
+    Q, start = draw(5, 4, 6)
+    value, z1, bend = qr.self_interaction(start, Q)
+    values, vectors = np.linalg.eigh(np.asarray(start.J @ start.J.T))
+    v = vectors[:, -1]
+    w = np.asarray(start.J).T @ v * (v @ np.asarray(start.z))
+    assert float(value) == pytest.approx(values[-1], rel=1e-12)
+    assert abs(float(z1)) == pytest.approx(abs(v @ np.asarray(start.z)), rel=1e-9)
+    assert abs(float(bend)) == pytest.approx(abs(np.einsum("a,aij,i,j", v, np.asarray(Q), w, w)), rel=1e-9)
+
+
+@pytest.mark.parametrize(("convention", "variance"), [("averaged", 0.5), ("goe", 1.0), ("independent", 1.0)])
+def test_conventions_have_their_variances(convention, variance):
+    Q = np.asarray(qr.random_tensor(jax.random.key(0), 40, 60, convention))
+    off = Q[:, ~np.eye(60, dtype=bool)]
+    spread = variance * np.sqrt(2 / (off.size / 2))
+    assert off.var() == pytest.approx(variance, abs=5 * spread)
+    assert np.allclose(Q, np.swapaxes(Q, 1, 2)) == (convention != "independent")
+
+
+def test_an_asymmetric_tensor_is_refused_or_mended():
+    A = qr.random_tensor(jax.random.key(0), 3, 4, "independent")
+    with pytest.raises(ValueError, match="not symmetric"):
+        qr.symmetric(A)
+    with pytest.warns(RuntimeWarning, match="symmetric part"):
+        mended = qr.symmetric(A, "symmetrize")
+    np.testing.assert_allclose(mended, (A + jnp.swapaxes(A, 1, 2)) / 2)
+    assert qr.symmetric(mended) is mended
+    with pytest.raises(ValueError, match="at least one"):
+        qr.symmetric(jnp.ones((0, 4, 4)))
+    with pytest.raises(ValueError, match="not finite"):
+        qr.symmetric(jnp.full((1, 2, 2), jnp.nan))
+
+
+def test_sizes_are_checked():
+    for bad in (0, -1):
+        with pytest.raises(ValueError, match="P: must be"):
+            qr.random_tensor(jax.random.key(0), 2, bad)
+        with pytest.raises(ValueError, match="D: must be"):
+            qr.scales(1.0, 1.0, bad, 3)

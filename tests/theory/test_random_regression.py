@@ -1,0 +1,86 @@
+"""Random quadratic regression: closed forms against the dense answer, flows and Monte Carlo."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from secant.theory import quadratic_regression as qr
+from secant.theory import random_regression as rr
+
+
+def draws(count, D, P, seed=0, convention="averaged", sigma_z=1.0, sigma_J=1.0):
+    def one(key):
+        tensor, start = jax.random.split(key)
+        z, J = qr.random_start(start, D, P, jnp.float64)
+        return qr.random_tensor(tensor, D, P, convention, jnp.float64), qr.Regression(sigma_z * z, sigma_J * J)
+
+    return jax.vmap(one)(jax.random.split(jax.random.key(seed), count))
+
+
+def test_eigenvalue_derivatives_are_those_of_the_flow():
+    Q, start = jax.tree.map(lambda leaf: leaf[0], draws(1, 8, 16, sigma_z=0.3, sigma_J=0.4))
+    field, h = qr.flow_field(Q), 2e-4
+
+    def after(time):
+        state, dt = start, time / 40
+        for _ in range(40):  # Runge and Kutta, whose error is far below that of the differences
+            a = field(state)
+            b = field(jax.tree.map(lambda s, k: s + dt / 2 * k, state, a))
+            c = field(jax.tree.map(lambda s, k: s + dt / 2 * k, state, b))
+            d = field(jax.tree.map(lambda s, k: s + dt * k, state, c))
+            state = jax.tree.map(lambda s, a, b, c, d: s + dt / 6 * (a + 2 * b + 2 * c + d), state, a, b, c, d)
+        return float(jnp.linalg.eigvalsh(state.J @ state.J.T)[-1])
+
+    back, here, ahead = after(-h), after(0.0), after(h)
+    found = rr.eigenvalue_derivatives(start, Q)
+    assert float(found.first) == pytest.approx((ahead - back) / (2 * h), rel=1e-5)
+    assert float(found.second) == pytest.approx((ahead - 2 * here + back) / h**2, rel=1e-3)
+
+
+@pytest.mark.parametrize("convention", ["averaged", "goe"])
+def test_the_mean_acceleration_is_that_of_many_draws(convention):
+    D, P, count = 8, 16, 4000
+    J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
+    Q, start = draws(count, D, P, convention=convention)
+    # Both signs of the residuals: what is odd in them averages out exactly.
+    measured = np.stack(
+        [
+            jax.vmap(lambda q, z: rr.eigenvalue_derivatives(qr.Regression(z, J), q).second)(Q, s * start.z)
+            for s in (1, -1)
+        ]
+    ).mean(axis=0)
+    error = measured.std() / np.sqrt(count)
+    assert float(rr.mean_acceleration(J, 1.0, rr.VARIANCE[convention])) == pytest.approx(measured.mean(), abs=4 * error)
+
+
+def test_the_mean_acceleration_tends_to_its_limit():
+    _, start = draws(300, 30, 60)
+    means = np.asarray(jax.vmap(lambda J: rr.mean_acceleration(J, 0.7))(start.J))
+    # Repulsion by the second eigenvalue has a heavy tail: the median is compared, which lies a few percent lower.
+    assert np.median(means) == pytest.approx(rr.acceleration_limit(30, 60, 0.7, 1.0), rel=0.08)
+    assert rr.acceleration_limit(30, 60, 0.7, 1.0) == pytest.approx(30 * 60 * 0.49 * rr.edge(30, 60))
+
+
+@pytest.mark.parametrize(("D", "P"), [(20, 40), (60, 60)])
+def test_the_mean_of_the_top_eigenvalue(D, P):
+    J = jax.random.normal(jax.random.key(1), (400, D, P), jnp.float64)
+    top = np.linalg.norm(np.asarray(J), 2, axis=(1, 2)) ** 2
+    assert top.mean() == pytest.approx(rr.mean_top(D, P), rel=0.01)
+    assert rr.mean_top(D, P) < rr.edge(D, P)
+
+
+@pytest.mark.parametrize(("D", "P", "printed"), [(60, 120, 30.0), (20, 40, 10.0)])
+def test_nonlinearity_ratio_is_exact(D, P, printed):
+    Q, start = draws(300, D, P) if D < 40 else draws(60, D, P)
+    w = jnp.einsum("sai,sa->si", start.J, start.z)
+    curved = np.sum(np.square(jnp.einsum("saij,si,sj->sa", Q, w, w) / 2), axis=1)
+    linear = np.sum(np.square(jnp.einsum("sai,si->sa", start.J, w)), axis=1)
+    ratio = np.sqrt(curved.mean() / linear.mean())
+    error = 0.5 * ratio * np.hypot(curved.std() / curved.mean(), linear.std() / linear.mean()) / np.sqrt(len(curved))
+    assert rr.nonlinearity_ratio(D, P, 1.0) == pytest.approx(ratio, abs=4 * error)
+    assert rr.nonlinearity_ratio(D, P, 1.0) < 0.9 * printed
+
+
+def test_nonlinearity_ratio_of_sixty_by_a_hundred_and_twenty():
+    assert rr.nonlinearity_ratio(60, 120, 1.0) == pytest.approx(25.04, abs=0.005)
