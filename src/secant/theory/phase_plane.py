@@ -22,8 +22,8 @@ from secant.dynamics import Outcome, Progress
 from secant.dynamics.progress import resolve
 from secant.theory.quadratic_regression import Regression, scales
 
-LANES = 32
-"""Starts are dropped in groups of so many, so that only a few sizes are compiled."""
+LANES, MANY = 8, 32
+"""Starts are dropped in groups of so many, of `MANY` where there are more than that: only a few sizes are compiled."""
 
 TOP = 4
 """So many of the largest eigenvalues are recorded at the end."""
@@ -109,6 +109,8 @@ def phase_plane(
         raise ValueError("phase_plane: `residuals` and `jacobians` must not be empty.")
     if min(min(cell) for cell in cells) < 0:
         raise ValueError("phase_plane: `residuals` and `jacobians` are scales and cannot be negative.")
+    if max_steps < 1:
+        raise ValueError(f"phase_plane: `max_steps` must be at least 1, got {max_steps}.")
     D, P = start.J.shape
     if Q.shape != (D, P, P):
         raise ValueError(f"phase_plane: `Q` must have shape {(D, P, P)} to go with `start`, got {Q.shape}.")
@@ -179,8 +181,8 @@ _advance = jit(_steps, static_argnames="second_order", donate_argnames="batch")
 
 
 def _padded(batch: Batch, n: int) -> Batch:
-    """To a multiple of `LANES`, with starts that have nothing to do."""
-    more = -n % LANES
+    """To a whole number of groups, with starts that have nothing to do."""
+    more = -n % (LANES if n <= MANY else MANY)
     return Batch(*(jnp.pad(leaf[..., :n], [(0, 0)] * (leaf.ndim - 1) + [(0, more)]) for leaf in batch))
 
 

@@ -1,0 +1,112 @@
+"""A plane of starts that are run together ends as each would alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import secant as sc
+from secant.dynamics import Outcome
+from secant.theory import quadratic_regression as qr
+from secant.theory.phase_plane import phase_plane
+
+
+def draw(seed, D, P, dtype=jnp.float64):
+    tensor, start = jax.random.split(jax.random.key(seed))
+    Q, unit = qr.random_tensor(tensor, D, P, dtype=jnp.float64), qr.random_start(start, D, P, jnp.float64)
+    return Q.astype(dtype), qr.Regression(unit.z.astype(dtype), unit.J.astype(dtype))
+
+
+@pytest.fixture(scope="module")
+def plane():
+    with jax.enable_x64(True):
+        Q, unit = draw(0, 8, 16)
+        return Q, unit, phase_plane(Q, unit, [0.1, 0.4, 0.6, 3.0], [0.05, 0.2, 0.9], max_steps=1700)
+
+
+def test_every_start_ends_as_it_would_alone(plane):
+    Q, unit, ends = plane
+    assert ends.sizes == {"residual": 4, "jacobian": 3, "mode": 4}
+    seen = set()
+    for cell in ends.stack(cell=("residual", "jacobian")).transpose("cell", ...).cell.values:
+        a, b = cell
+        sigma = qr.scales(a, b**0.5, 8, 16)
+        alone = sc.simulate(
+            qr.descent(Q),
+            qr.Regression(sigma.z * unit.z, sigma.J * unit.J),
+            1700,
+            stop=sc.Stop(
+                converged=lambda s: jnp.sum(s.z**2) <= 1e-12 * sigma.z**2 * jnp.sum(unit.z**2),  # noqa: B023
+                diverged=lambda s: jnp.sum(s.z**2) >= 1e6,
+                every=1,
+            ),
+        )
+        end = ends.sel(residual=a, jacobian=b)
+        outcome = int(alone.dataset.outcome)
+        assert int(end.outcome) == outcome
+        seen.add(outcome)
+        if outcome == Outcome.CONVERGED:
+            # The plane is looked at every hundred steps. Residuals of a millionth still move the curvature as much.
+            values = np.linalg.eigvalsh(np.asarray(alone.state.J @ alone.state.J.T))[::-1][:4]
+            np.testing.assert_allclose(end.top, values, atol=1e-5)
+            assert int(end.steps) == int(alone.dataset.stopped_at)
+            assert float(end.loss) <= 1e-12
+        if outcome == Outcome.DIVERGED:
+            assert np.isnan(end.top).all()
+    assert {Outcome.CONVERGED, Outcome.DIVERGED} <= seen
+
+
+def test_what_is_dropped_does_not_matter(plane):
+    Q, unit, ends = plane
+    few = phase_plane(Q, unit, [0.4], [0.05, 0.2], max_steps=1700)
+    both = ends.sel(residual=[0.4], jacobian=[0.05, 0.2])
+    np.testing.assert_array_equal(few.outcome, both.outcome)
+    np.testing.assert_array_equal(few.steps, both.steps)
+    np.testing.assert_allclose(few.top, both.top, rtol=1e-9)
+
+
+def test_single_precision_has_the_same_ends():
+    Q, unit = draw(1, 8, 16)
+    grid = [0.1, 0.3, 0.5], [0.05, 0.2]
+    double = phase_plane(Q, unit, *grid, max_steps=4000)
+    single = phase_plane(
+        Q.astype(jnp.float32), jax.tree.map(lambda a: a.astype(jnp.float32), unit), *grid, max_steps=4000
+    )
+    assert (double.outcome == Outcome.CONVERGED).all()
+    np.testing.assert_array_equal(single.outcome, double.outcome)
+    np.testing.assert_allclose(single.top, double.top, atol=1e-4)
+
+
+def test_the_initial_eigenvalue_and_what_is_unfinished():
+    Q, unit = draw(2, 6, 12)
+    ends = phase_plane(Q, unit, [0.3], [0.1], max_steps=7)
+    sigma = qr.scales(0.3, 0.1**0.5, 6, 12)
+    assert float(ends.initial[0, 0]) == pytest.approx(float(qr.top_pair(sigma.J * unit.J)[0]), rel=1e-12)
+    assert int(ends.outcome[0, 0]) == Outcome.UNFINISHED
+    assert int(ends.steps[0, 0]) == 7
+
+
+def test_as_many_residuals_as_parameters_come_to_rest():
+    Q, unit = draw(3, 8, 8)
+    ends = phase_plane(Q, unit, [0.2], [0.2], max_steps=40_000)
+    assert int(ends.outcome[0, 0]) == Outcome.CONVERGED
+    assert int(ends.steps[0, 0]) < 40_000
+
+
+def test_nothing_to_learn_converges_at_once():
+    Q, unit = draw(4, 4, 6)
+    ends = phase_plane(Q, unit, [0.0], [0.1], max_steps=200)
+    assert int(ends.outcome[0, 0]) == Outcome.CONVERGED
+    assert int(ends.steps[0, 0]) == 0
+
+
+def test_bad_grids_are_refused():
+    Q, unit = draw(5, 4, 6)
+    with pytest.raises(ValueError, match="must not be empty"):
+        phase_plane(Q, unit, [], [0.1])
+    with pytest.raises(ValueError, match="cannot be negative"):
+        phase_plane(Q, unit, [0.1], [-0.1])
+    with pytest.raises(ValueError, match="must have shape"):
+        phase_plane(Q[:3], unit, [0.1], [0.1])
+    with pytest.raises(ValueError, match="max_steps"):
+        phase_plane(Q, unit, [0.1], [0.1], max_steps=0)
