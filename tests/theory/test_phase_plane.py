@@ -110,3 +110,29 @@ def test_bad_grids_are_refused():
         phase_plane(Q[:3], unit, [0.1], [0.1])
     with pytest.raises(ValueError, match="max_steps"):
         phase_plane(Q, unit, [0.1], [0.1], max_steps=0)
+
+
+def test_an_interrupted_plane_goes_on(tmp_path, monkeypatch):
+    from secant.theory import phase_plane as module
+
+    Q, unit = draw(6, 6, 12)
+    arguments = (Q, unit, [0.2, 0.6, 2.0], [0.1, 0.3])
+    whole = phase_plane(*arguments, max_steps=1500)
+    monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
+
+    class Impatient(sc.dynamics.Silent):
+        looks = 0
+
+        def update(self, done, note):
+            self.looks += 1
+            if self.looks == 3:
+                raise KeyboardInterrupt
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            phase_plane(*arguments, max_steps=1500, checkpoint=tmp_path, progress=Impatient())
+    resumed = phase_plane(*arguments, max_steps=1500, checkpoint=tmp_path)
+    assert resumed.identical(whole)
+    assert phase_plane(*arguments, max_steps=1500, checkpoint=tmp_path).identical(whole)
+    with pytest.raises(sc.dynamics.CheckpointMismatchError):
+        phase_plane(*arguments, max_steps=1400, checkpoint=tmp_path)

@@ -21,6 +21,7 @@ from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.dynamics.modes import leading_mode_probe
 from secant.dynamics.probes import Probe
 from secant.dynamics.problem import Problem
 from secant.linalg import Operator, Ritz, block_lanczos
@@ -130,6 +131,26 @@ def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: 
     return _followed(operator, k, every, tol, max_products, "eigenvalues of the tangent kernel")
 
 
+def leading_mode(k: int = 2, *, every: int = 1, tol: float = 1e-4, max_products: int = 400) -> Measurement:
+    r"""The mode of the tangent kernel that meets the edge of stability, for a squared loss.
+
+    Everything is in units in which the loss is $\frac12|z|^2$, so that the edge is at $2/\eta$: the `k` largest
+    eigenvalues of $JJ^\top$, and for the mode that was the largest at the start and is then followed by the overlap of
+    its eigenvectors, `_followed`, its eigenvalue; `_along`, the residual $z_1$ along it; `_overlap` with the last look;
+    and `_bend`, $Q_1(w, w)$ with $w = J^\top v_1z_1$: in a step $z_1$ changes by $-\eta\lambda_1z_1$ and, by itself, by
+    $\frac12\eta^2Q_1(w, w)$.
+
+    Args:
+        k: how many eigenvalues; with at least two a crossing is seen.
+        every: steps between two measurements.
+        tol: estimated error relative to the largest eigenvalue.
+        max_products: kernel products a measurement may cost at most.
+    """
+    return _measurement(
+        leading_mode_probe, k=_count("leading_mode", k), every=every, tol=tol, max_products=max_products
+    )
+
+
 def loss_within(s: int = 1, *, every: int = 1) -> Measurement:
     r"""The squared loss in the first `s` eigendirections of the current tangent kernel, and in all `_others`."""
     return _measurement(_loss_within, s=_count("loss_within", s), every=every)
@@ -209,6 +230,7 @@ __all__ = [
     "gradient_norm",
     "kernel_drift",
     "kernel_top",
+    "leading_mode",
     "loss",
     "loss_within",
     "sharpness",

@@ -8,22 +8,27 @@ that have ended are dropped as the run goes on, so that the few that take long d
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array, lax
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from secant._device import jit
 from secant.dynamics import Outcome, Progress
+from secant.dynamics import checkpoint as checkpoints
 from secant.dynamics.progress import resolve
 from secant.theory.quadratic_regression import Regression, scales
 
-LANES, MANY = 8, 32
-"""Starts are dropped in groups of so many, of `MANY` where there are more than that: only a few sizes are compiled."""
+LANES = 8
+"""Starts leave in groups of so many, of four times as many while there are more: only a few sizes are compiled."""
 
 TOP = 4
 """So many of the largest eigenvalues are recorded at the end."""
@@ -36,6 +41,9 @@ LOOK, LATE_LOOK, LATE = 100, 500, 1000
 
 REST_LOOKS = 4
 """Whether a start is at rest is asked every so many late looks."""
+
+SAVE_SECONDS = 10.0
+"""How often a plane with a checkpoint saves itself."""
 
 AT_REST = 1e-6
 """A top eigenvalue that moves by less between two such looks is at rest, if the residual along it falls."""
@@ -51,10 +59,36 @@ class Batch(NamedTuple):
         steps: steps before it got there, `(b,)`.
     """
 
-    z: Float[Array, "d b"]
-    J: Float[Array, "d p b"]
-    goal: Float[Array, " b"]
-    steps: Int[Array, " b"]
+    z: Any
+    J: Any
+    goal: Any
+    steps: Any
+
+
+class Standing(NamedTuple):
+    """How far a plane is: the starts on their way and how the others have ended.
+
+    Attributes:
+        batch: the starts on their way.
+        here: which cells they are, `(b,)`.
+        done: steps taken.
+        late: late looks taken.
+        before: top eigenvalue of every cell and the residual along it when last asked, `(2, cells)`.
+        outcome: of every cell, `(cells,)`.
+        steps: of every cell.
+        squares: squared residual of every cell at its end.
+        top: largest eigenvalues of every cell at its end, `(cells, modes)`.
+    """
+
+    batch: Batch
+    here: Any
+    done: Any
+    late: Any
+    before: Any
+    outcome: Any
+    steps: Any
+    squares: Any
+    top: Any
 
 
 def phase_plane(
@@ -67,6 +101,7 @@ def phase_plane(
     tol: float = 1e-12,
     second_order: bool = True,
     progress: Progress | None = None,
+    checkpoint: str | Path | None = None,
     label: str = "phase plane",
 ) -> xr.Dataset:
     r"""Gradient descent with step size one from every $(\tilde\sigma_z, \tilde\sigma_J^2)$ of a grid, to its end.
@@ -85,6 +120,7 @@ def phase_plane(
         tol: by what factor the loss falls at convergence.
         second_order: as in [`descent`][secant.theory.quadratic_regression.descent].
         progress: who is told how many starts have ended.
+        checkpoint: a directory to save to and resume from.
         label: what progress calls the run.
 
     Returns:
@@ -117,47 +153,106 @@ def phase_plane(
     sigma = np.array([scales(a, b**0.5, D, P) for a, b in cells])
     squares = sigma[:, 0] ** 2 * float(np.sum(np.square(np.asarray(start.z, np.float64))))
     batch = Batch(
-        jnp.asarray(np.asarray(start.z)[:, None] * sigma[:, 0], Q.dtype),
-        jnp.asarray(np.asarray(start.J)[:, :, None] * sigma[:, 1], Q.dtype),
-        jnp.asarray(tol * squares, Q.dtype),
-        jnp.zeros(len(cells), jnp.int32),
+        np.asarray(np.asarray(start.z)[:, None] * sigma[:, 0], Q.dtype),
+        np.asarray(np.asarray(start.J)[:, :, None] * sigma[:, 1], Q.dtype),
+        np.asarray(tol * squares, Q.dtype),
+        np.zeros(len(cells), np.int32),
     )
-    ends = _Ends(len(cells), min(TOP, D))
+    nothing = np.full(len(cells), np.nan)
+    standing = Standing(
+        batch,
+        here=np.arange(len(cells)),
+        done=np.array(0),
+        late=np.array(0),
+        before=np.full((2, len(cells)), np.inf),
+        outcome=np.full(len(cells), Outcome.UNFINISHED, np.int8),
+        steps=np.zeros(len(cells), np.int64),
+        squares=nothing,
+        top=np.tile(nothing[:, None], (1, min(TOP, D))),
+    )
+    folder, saved = checkpoints.resolve(checkpoint), None
+    if folder is not None:
+        saved = checkpoints.Checkpoint(
+            folder, lambda: checkpoints.fingerprint(Q, start, cells, max_steps, tol, second_order)
+        )
+        found = saved.load(jax.tree.map(jnp.asarray, standing))
+        standing = standing if found is None else _on_host(found[1])
     bar = resolve(progress)
     bar.start(label, len(cells))
+    last_save = time.perf_counter()
     try:
-        _run(jnp.reshape(Q, (D * P, P)), batch, ends, max_steps, second_order, bar)
+        while len(standing.here):
+            standing = _on(jnp.reshape(Q, (D * P, P)), standing, max_steps, second_order)
+            ended = len(standing.here) == 0
+            if saved is not None and (ended or time.perf_counter() - last_save > SAVE_SECONDS):
+                saved.save(int(standing.done), standing, {})
+                last_save = time.perf_counter()
+            bar.update(len(cells) - len(standing.here), f"step {int(standing.done):,}")
     finally:
         bar.close()
     initial = sigma[:, 1] ** 2 * np.linalg.norm(np.asarray(start.J, np.float64), 2) ** 2
-    return ends.dataset(residuals, jacobians, initial, squares)
+    return _dataset(standing, residuals, jacobians, initial, squares)
 
 
-def _run(tensor: Array, batch: Batch, ends: _Ends, max_steps: int, second_order: bool, bar: Progress) -> None:
-    here = np.arange(len(ends.outcome))
-    goal = np.asarray(batch.goal)
-    done, late, before = 0, 0, None
-    while len(here):
-        count = min(LOOK if done < LATE else LATE_LOOK, max_steps - done)
-        batch = _advance(tensor, _padded(batch, len(here)), count, second_order=second_order)
-        done += count
-        squares = np.sum(np.square(np.asarray(batch.z, np.float64)), axis=0)[: len(here)]
-        diverged = ~np.isfinite(squares)
-        converged = squares <= goal[here]
-        late += count == LATE_LOOK
-        if late and late % REST_LOOKS == 0:
-            now = _top_mode(batch, len(here))
-            if before is not None:
-                converged |= (np.abs(now[0] - before[0, here]) < AT_REST) & (now[1] < before[1, here])
-            before = np.full((2, len(goal)), np.inf)
-            before[:, here] = now
-        ending = np.full(len(here), done >= max_steps) | diverged | converged
-        if ending.any():
-            outcome = np.where(diverged, Outcome.DIVERGED, np.where(converged, Outcome.CONVERGED, Outcome.UNFINISHED))
-            gone = np.flatnonzero(ending)
-            ends.put(here[gone], outcome[gone], squares[gone], _columns(batch, gone))
-            here, batch = here[~ending], _columns(batch, np.flatnonzero(~ending))
-        bar.update(len(goal) - len(here), f"step {done:,}")
+def over_draws(planes: xr.Dataset, draw: str = "draw") -> xr.Dataset:
+    """Over the draws of every cell: shares of outcomes, the curvature of what converged, and how long it took.
+
+    Args:
+        planes: results of [`phase_plane`][secant.theory.phase_plane.phase_plane], concatenated along `draw`; draws
+            that are missing are not a number.
+        draw: name of that dimension.
+
+    Returns:
+        `converged` and `diverged`, the shares; `curvature` with `lower` and `upper`, median and quartiles of the
+        largest eigenvalue of the converged ones; `initial`, its median at the start; `steps`, their median.
+    """
+    known = planes.outcome.notnull()
+    converged = planes.outcome == Outcome.CONVERGED
+    final = planes.top.isel(mode=0).where(converged)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)  # cells of which nothing converged
+        lower, middle, upper = (final.quantile(q, draw).drop_vars("quantile") for q in (0.25, 0.5, 0.75))
+        steps = planes.steps.where(converged).median(draw)
+    return xr.Dataset(
+        {
+            "converged": converged.where(known).mean(draw),
+            "diverged": (planes.outcome == Outcome.DIVERGED).where(known).mean(draw),
+            "curvature": middle,
+            "lower": lower,
+            "upper": upper,
+            "initial": planes.initial.median(draw),
+            "steps": steps,
+        }
+    )
+
+
+def _on(tensor: Array, at: Standing, max_steps: int, second_order: bool) -> Standing:
+    """From one look to the next: those that have ended leave."""
+    n, here = len(at.here), at.here
+    count = int(min(LOOK if at.done < LATE else LATE_LOOK, max_steps - at.done))
+    batch = advance(tensor, _padded(at.batch, n), count, second_order=second_order)
+    batch = Batch(*map(np.asarray, batch))  # whose sizes change all the time: nothing is compiled for them
+    done, late, before = at.done + count, at.late + (count == LATE_LOOK), at.before
+    squares = np.sum(np.square(np.asarray(batch.z, np.float64)), axis=0)[:n]
+    diverged = ~np.isfinite(squares)
+    converged = squares <= np.asarray(batch.goal, np.float64)[:n]
+    if late > at.late and late % REST_LOOKS == 0:
+        now = _top_mode(batch, n)
+        with np.errstate(invalid="ignore"):
+            converged |= (np.abs(now[0] - before[0, here]) < AT_REST) & (now[1] < before[1, here])
+        before = before.copy()
+        before[:, here] = now
+    ending = np.full(n, done >= max_steps) | diverged | converged
+    outcome, steps, all_squares, top = (array.copy() for array in (at.outcome, at.steps, at.squares, at.top))
+    if ending.any():
+        gone, cells = _columns(batch, np.flatnonzero(ending)), here[ending]
+        verdict = np.where(diverged, Outcome.DIVERGED, np.where(converged, Outcome.CONVERGED, Outcome.UNFINISHED))
+        outcome[cells], steps[cells], all_squares[cells] = verdict[ending], np.asarray(gone.steps), squares[ending]
+        fine = ~diverged[ending]
+        J = np.moveaxis(np.asarray(gone.J, np.float64), 2, 0)[fine]
+        top[cells[fine]] = np.linalg.eigvalsh(J @ np.swapaxes(J, 1, 2))[:, ::-1][:, : top.shape[1]]
+    batch = _columns(batch, np.flatnonzero(~ending))
+    return Standing(batch, here[~ending], done, late, before, outcome, steps, all_squares, top)
 
 
 def _step(tensor: Array, z: Array, J: Array, second_order: bool) -> tuple[Array, Array]:
@@ -177,13 +272,14 @@ def _steps(tensor: Array, batch: Batch, count: Array | int, second_order: bool) 
     return lax.fori_loop(0, count, body, batch)
 
 
-_advance = jit(_steps, static_argnames="second_order", donate_argnames="batch")
+advance = jit(_steps, static_argnames="second_order", donate_argnames="batch")
+"""`(tensor, batch, count, second_order) -> batch`: so many steps of all starts, `tensor` being `Q` as `(d * p, p)`."""
 
 
 def _padded(batch: Batch, n: int) -> Batch:
     """To a whole number of groups, with starts that have nothing to do."""
-    more = -n % (LANES if n <= MANY else MANY)
-    return Batch(*(jnp.pad(leaf[..., :n], [(0, 0)] * (leaf.ndim - 1) + [(0, more)]) for leaf in batch))
+    more = -n % (LANES if n <= 4 * LANES else 4 * LANES)
+    return Batch(*(np.pad(leaf[..., :n], [(0, 0)] * (leaf.ndim - 1) + [(0, more)]) for leaf in batch))
 
 
 def _columns(batch: Batch, columns: np.ndarray) -> Batch:
@@ -202,35 +298,22 @@ def _top_mode(batch: Batch, n: int) -> np.ndarray:
     return np.where(fine, np.stack([values[:, -1], along]), np.inf)
 
 
-class _Ends:
-    """How each start ended."""
+def _on_host(standing: Standing) -> Standing:
+    return Standing(Batch(*map(np.asarray, standing.batch)), *(np.array(part) for part in standing[1:]))
 
-    def __init__(self, cells: int, modes: int) -> None:
-        self.outcome = np.full(cells, Outcome.UNFINISHED, np.int8)
-        self.steps = np.zeros(cells, np.int64)
-        self.squares = np.full(cells, np.nan)
-        self.top = np.full((cells, modes), np.nan)
 
-    def put(self, cells: np.ndarray, outcome: np.ndarray, squares: np.ndarray, batch: Batch) -> None:
-        self.outcome[cells], self.steps[cells], self.squares[cells] = outcome, np.asarray(batch.steps), squares
-        J = np.moveaxis(np.asarray(batch.J, np.float64), 2, 0)
-        fine = outcome != Outcome.DIVERGED
-        values = np.linalg.eigvalsh(J[fine] @ np.swapaxes(J[fine], 1, 2))[:, ::-1]
-        self.top[cells[fine]] = values[:, : self.top.shape[1]]
-
-    def dataset(
-        self, residuals: Sequence[float], jacobians: Sequence[float], initial: np.ndarray, squares: np.ndarray
-    ) -> xr.Dataset:
-        shape, dims = (len(residuals), len(jacobians)), ("residual", "jacobian")
-        with np.errstate(invalid="ignore", divide="ignore"):
-            loss = self.squares / squares
-        return xr.Dataset(
-            {
-                "outcome": (dims, self.outcome.reshape(shape)),
-                "steps": (dims, self.steps.reshape(shape)),
-                "loss": (dims, loss.reshape(shape)),
-                "initial": (dims, initial.reshape(shape)),
-                "top": ((*dims, "mode"), self.top.reshape(*shape, -1)),
-            },
-            coords={"residual": list(residuals), "jacobian": list(jacobians)},
-        )
+def _dataset(
+    ends: Standing, residuals: Sequence[float], jacobians: Sequence[float], initial: np.ndarray, squares: np.ndarray
+) -> xr.Dataset:
+    shape, dims = (len(residuals), len(jacobians)), ("residual", "jacobian")
+    loss = np.divide(ends.squares, squares, out=np.zeros_like(squares), where=squares > 0)
+    return xr.Dataset(
+        {
+            "outcome": (dims, ends.outcome.reshape(shape)),
+            "steps": (dims, ends.steps.reshape(shape)),
+            "loss": (dims, loss.reshape(shape)),
+            "initial": (dims, initial.reshape(shape)),
+            "top": ((*dims, "mode"), ends.top.reshape(*shape, -1)),
+        },
+        coords={"residual": list(residuals), "jacobian": list(jacobians)},
+    )

@@ -1,0 +1,72 @@
+r"""The mode of the tangent kernel that meets the edge of stability, followed along a run.
+
+With a squared loss $L = \frac c2|f - y|^2$ put $z = \sqrt c\,(f - y)$ and $J = \partial z/\partial\theta$, so that
+$L = \frac12|z|^2$, the tangent kernel is $K = JJ^\top$, and gradient descent is stable along an eigenvector while
+$\eta\lambda < 2$. In a step the component $z_1$ along the top eigenvector $v_1$ changes by $-\eta\lambda_1z_1$ and, at
+second order and from itself alone, by $\frac12\eta^2Q_1(w, w)$ with $Q_1 = v_1\cdot\partial^2z/\partial\theta^2$ and
+$w = J^\top v_1z_1$.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from secant.curvature.tangent_kernel import ntk
+from secant.dynamics.probes import Probe
+from secant.dynamics.problem import Problem
+from secant.linalg import block_lanczos
+from secant.losses import Loss as SquaredLoss
+
+
+def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
+    """The probe of [`leading_mode`][secant.dynamics.measure.leading_mode]."""
+    if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
+        raise ValueError("leading_mode: `loss` of the problem must be one of the squared losses of secant.losses.")
+    loss = problem.loss
+
+    def look(params: Any, memory: tuple[Array, Array]) -> tuple[dict[str, Array], tuple[Array, Array]]:
+        warm, last = memory
+        outputs = problem.f(params, problem.x)
+        scale: Any = loss.curvature(outputs)
+        found = block_lanczos(
+            ntk(problem.f, params, problem.x).flat_product(), warm, k, tol=tol, max_products=max_products
+        )
+        # By overlap, not by rank: where two eigenvalues cross, the mode keeps its eigenvector.
+        overlaps = found.vectors @ last
+        chosen = jnp.argmax(jnp.abs(overlaps))
+        vector = found.vectors[chosen] * jnp.where(overlaps[chosen] < 0, -1.0, 1.0)
+        along = jnp.sqrt(scale) * jnp.vdot(vector, (outputs - problem.y).reshape(-1))
+        record = {
+            "value": scale * found.values,
+            "error": scale * found.errors,
+            "products": found.products,
+            "followed": scale * found.values[chosen],
+            "along": along,
+            "overlap": jnp.abs(overlaps[chosen]),
+            "bend": _bend(problem, params, vector.reshape(outputs.shape), along, jnp.sqrt(scale)),
+        }
+        usable = jnp.all(jnp.isfinite(found.vectors))
+        return record, (jnp.where(usable, found.vectors, warm), jnp.where(usable, vector, last))
+
+    def memory(params: Any) -> tuple[Array, Array]:
+        outputs = jax.eval_shape(problem.f, params, problem.x)
+        warm = jax.random.normal(jax.random.key(0), (min(k, outputs.size), outputs.size), outputs.dtype)
+        # Nothing overlaps with zero: the first look takes the largest.
+        return warm, jnp.zeros(outputs.size, outputs.dtype)
+
+    return Probe(look, every, label="eigenvalues of the tangent kernel", dims=("mode",), memory=memory)
+
+
+def _bend(problem: Problem, params: Any, vector: Array, along: Array, root: Array) -> Array:
+    r"""$Q_1(w, w)$: the second derivative of $s \mapsto v_1\cdot z(\theta + sw)$."""
+    _, pull = jax.vjp(lambda p: problem.f(p, problem.x), params)
+    direction = jax.tree.map(lambda leaf: root * along * leaf, pull(vector)[0])
+
+    def slope(p: Any) -> Array:
+        return root * jnp.vdot(vector, jax.jvp(lambda q: problem.f(q, problem.x), (p,), (direction,))[1])
+
+    return jax.jvp(slope, (params,), (direction,))[1]
