@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         train,
     )
     from secant.expansion import expand
-    from secant.lab import Erratum, Finding, Study, Tolerance, catalog, run, verify
+    from secant.lab import Erratum, Finding, Study, Tolerance, catalog, run, sweep, verify
 
 __all__ = [
     "Erratum",
@@ -78,6 +78,7 @@ __all__ = [
     "run",
     "second_derivative",
     "simulate",
+    "sweep",
     "theory",
     "train",
     "verify",
@@ -112,7 +113,7 @@ _HOMES = {
         "train",
     ),
     "secant.expansion": ("expand",),
-    "secant.lab": ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "verify"),
+    "secant.lab": ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "sweep", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

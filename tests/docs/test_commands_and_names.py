@@ -31,7 +31,7 @@ from secant.cli import entry
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
-QUICK = ("--help", "--version", "list", "show", "runs")
+QUICK = ("--help", "--version", "list", "show", "runs", "sweep")
 THEORY = [importlib.import_module(f"secant.theory.{i.name}") for i in pkgutil.iter_modules(secant.theory.__path__)]
 REFERENCE = set(
     re.findall(r"^::: (\S+)", "\n".join(p.read_text() for p in (ROOT / "docs/api").rglob("*.md")), re.MULTILINE)
@@ -47,6 +47,11 @@ def sessions() -> list[tuple[str, str]]:
                 command, _, shown = part.partition("\n")
                 found.append((command.strip(), shown))
     return sorted(set(found))
+
+
+def words(line: str) -> str:
+    """A line without its spacing, and without the seconds that end it."""
+    return re.sub(r" \d+\.\d\d$", "", " ".join(line.split()))
 
 
 @pytest.fixture
@@ -88,7 +93,7 @@ def test_the_commands_and_options_on_the_pages_exist(command, call):
     for id in ids:
         secant.lab.get(id)
     options = [word for word in arguments if word.startswith("--")]
-    help = call(name, *(ids[:1] if name == "run" else []), "--help")
+    help = call(name, *(ids[:1] if name in ("run", "sweep") else []), "--help")
     missing = [option for option in options if option not in help and name != "show"]
     assert not missing, f"{command}: {missing} not in\n{help}"
 
@@ -99,8 +104,8 @@ def test_the_output_on_the_pages_is_what_the_command_says(command, shown, call):
     name, *arguments = shlex.split(command)[1:]
     mistaken = shown.startswith("secant: ")
     if name in QUICK or mistaken:
-        said = [" ".join(line.split()) for line in call(name, *arguments).splitlines()]
-        for line in filter(None, (" ".join(line.split()) for line in shown.splitlines())):
+        said = [words(line) for line in call(name, *arguments).splitlines()]
+        for line in filter(None, map(words, shown.splitlines())):
             assert line == "..." or any(line in candidate for candidate in said), f"{command}: no line {line!r}"
         return
     shown = " ".join(shown.split())

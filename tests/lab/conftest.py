@@ -1,7 +1,10 @@
-"""A small study that the lab's tests run."""
+"""A small study that the lab's tests run, and a Ray cluster."""
 
+import sys
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +12,8 @@ import xarray as xr
 
 from secant.dynamics import Map, simulate
 from secant.lab import Erratum, Finding, Store, Tolerance, option, scaled, study
+
+sys.path.insert(0, str(Path(__file__).parent))  # new processes find `chores` there
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,22 @@ def demo():
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "home")
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """A Ray cluster of two workers on this machine, to which this process is connected."""
+    ray = pytest.importorskip("ray")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called")
+        ray.init(
+            address="local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}},
+            _system_config={"task_retry_delay_ms": 0},
+        )
+    yield ray
+    ray.shutdown()

@@ -12,6 +12,10 @@ def test_scales_change_only_what_they_should(demo):
     assert content(demo.config("smoke")) == {"rate": 0.5, "steps": 10, "starts": [1.0, 2.0]}
 
 
+def test_a_whole_number_is_the_same_as_its_float(demo):
+    assert repr(demo.config("smoke", starts=(1, 2.0))) == repr(demo.config("smoke", starts=(1.0, 2)))
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [

@@ -1,23 +1,19 @@
 """A killed run loses nothing: whatever the moment, the next run ends with the same bits."""
 
-import contextlib
-import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 
 import numpy as np
+from forks import Forks
 
 from secant.lab import Store
 from secant.lab.store import load
 
 KILLS = 50
 
-# The server imports everything once and forks a child for every line it reads, so that a kill costs no import.
 SERVER = textwrap.dedent("""
     import os, sys
     import jax, numpy as np, xarray, h5netcdf, h5py
@@ -66,41 +62,13 @@ SERVER = textwrap.dedent("""
 """)
 
 
-class Forks:
-    """Runs the study in a fresh child for each request, killing it after a while if asked to."""
-
-    def __init__(self, cache):
-        environment = os.environ | {"PYTHONWARNINGS": "ignore"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(cache)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
-    def run(self, home, kill_after=None):
-        print(home, file=self.process.stdin, flush=True)
-        child = int(self.process.stdout.readline())
-        if kill_after is not None:
-            time.sleep(kill_after)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        return int(self.process.stdout.readline())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait(timeout=60)
-        self.process.stdout.close()
-
-
 def only_record(home):
     (record,) = Store(home).records()
     return load(record.directory)
 
 
 def test_killing_a_run_at_random_moments_changes_nothing(tmp_path):
-    forks = Forks(tmp_path / "compiled")
+    forks = Forks(SERVER, tmp_path / "compiled")
     try:
         assert forks.run(tmp_path / "calm") == 0
         began = time.perf_counter()

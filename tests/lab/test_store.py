@@ -12,7 +12,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from secant.lab import CorruptRunError, StoreError, run
+from secant.lab import CorruptRunError, Store, StoreError, run
 from secant.lab.store import load
 
 
@@ -92,6 +92,26 @@ def test_an_edited_result_is_not_believed(demo, store):
     (record.directory / "run.json").write_text(json.dumps(facts))
     with pytest.warns(RuntimeWarning, match="corrupt"):
         assert run(demo, scale="smoke", store=store, figure=False).findings[0]["verdict"] == "holds"
+
+
+def test_a_run_from_elsewhere_is_taken_in_whole_and_once(demo, store, tmp_path):
+    record = run(demo, scale="smoke", store=store, figure=False)
+    config, other = demo.config("smoke"), Store(tmp_path / "other")
+    assert other.adopt(demo, config, record.files()).facts == record.facts
+    assert other.find(demo, config).data().identical(record.data())
+    before = (other.directory(demo, config) / "run.json").stat().st_ino
+    other.adopt(demo, config, record.files())
+    assert (other.directory(demo, config) / "run.json").stat().st_ino == before
+
+
+def test_a_run_from_elsewhere_must_be_sound_and_the_right_one(demo, store, tmp_path):
+    files = run(demo, scale="smoke", store=store, figure=False).files()
+    other = Store(tmp_path / "other")
+    with pytest.raises(CorruptRunError, match="do not match their digests"):
+        other.adopt(demo, demo.config("smoke"), {**files, "data.nc": files["data.nc"][:-1]})
+    with pytest.raises(ValueError, match=r"another configuration, or another version of the code\. Use the same"):
+        other.adopt(demo, demo.config("laptop"), files)
+    assert other.records() == []
 
 
 def test_a_half_written_run_is_never_seen(demo, store):

@@ -1,32 +1,38 @@
 """Every study once, at smoke scale."""
 
 import functools
+import os
 
 import pytest
 
 from secant import lab
+from secant.lab.reuse import using
 
 
 @functools.cache
-def _outcome(id):
+def _outcome(root, id):
     study = lab.get(id)
     config = study.config("smoke")
-    data = study(config)
+    with using(lab.Store(root), "smoke"):
+        data = study(config)
     return data, config, study.judge(data, config)
 
 
 @pytest.fixture
-def outcome():
+def outcome(tmp_path_factory):
     """A function of a study's id: its data, its configuration and its findings, computed once."""
-    return _outcome
+    base = tmp_path_factory.getbasetemp()
+    # Runs that several studies share are kept where all of the test's processes find them.
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return functools.partial(_outcome, shared / "runs-of-studies")
 
 
 @pytest.fixture
-def measured():
+def measured(outcome):
     """A function of a study's id and the beginning of a finding's name: what it measured."""
 
     def find(id, start):
-        (found,) = [finding for finding in _outcome(id)[2] if finding.name.startswith(start)]
+        (found,) = [finding for finding in outcome(id)[2] if finding.name.startswith(start)]
         return found.measured
 
     return find

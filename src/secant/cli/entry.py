@@ -11,16 +11,19 @@ import warnings
 from collections.abc import Callable
 
 from secant._version import __version__
-from secant.cli import commands, tour
+from secant.cli import commands, sweep, tour
 from secant.cli.compiled import keep_compiled_code
+from secant.lab.engines import EngineError
 from secant.lab.names import closest
 from secant.lab.registry import UnknownStudyError
 from secant.lab.store import StoreError
+from secant.lab.sweeps import SweepError
 
 COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
     "list": (commands.list_studies, "every study: id, section, title, last verdict"),
     "show": (commands.show, "one study: its statement, its options, its last run"),
     "run": (commands.run, "run a study: findings, figure, saved run"),
+    "sweep": (sweep.sweep, "run a study at every combination of some values of its options"),
     "verify": (commands.verify, "all findings, predicted against measured"),
     "atlas": (commands.atlas, "the web pages of all runs"),
     "runs": (commands.runs, "what the store holds"),
@@ -48,7 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), 2)
     except UnknownStudyError as error:
         return _complain(str(error.args[0]), 2)
-    except StoreError as error:
+    except (StoreError, SweepError, EngineError) as error:
         return _complain(str(error), 1)
     except KeyboardInterrupt:
         return _complain("interrupted; the same command goes on where it was.", 130)

@@ -6,7 +6,7 @@ import dataclasses
 import sys
 import typing
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
@@ -14,8 +14,15 @@ from secant.lab.config import SCALES, Scale, allowed
 from secant.lab.names import closest
 from secant.lab.study import Config, Study
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 Json = Annotated[bool, tyro.conf.arg(help="print JSON for a machine to read")]
+RunScale = Annotated[Scale, tyro.conf.arg(help="smoke: seconds; laptop: minutes; paper: the source's own sizes")]
 Force = Annotated[bool, tyro.conf.arg(help="compute again even if it has been run")]
+
+
+Flags = TypeVar("Flags", bound="DataclassInstance")
 
 
 class UsageError(ValueError):
@@ -26,9 +33,7 @@ class UsageError(ValueError):
 class RunFlags:
     """What `secant run` takes besides the options of the study."""
 
-    scale: Annotated[Scale, tyro.conf.arg(help="smoke: seconds; laptop: minutes; paper: the source's own sizes")] = (
-        "laptop"
-    )
+    scale: RunScale = "laptop"
     force: Force = False
     no_figure: Annotated[bool, tyro.conf.arg(help="do not draw the figure")] = False
     json: Json = False
@@ -48,8 +53,20 @@ def parse(kind: Any, arguments: list[str], command: str, description: str = "", 
 
 
 def parse_run(study: Study, arguments: list[str]) -> tuple[RunFlags, Config]:
-    """Reads the flags of a run and the study's own options, whose defaults depend on the scale."""
-    scale = _scale_of(arguments)
+    """Reads the flags of a run and the study's configuration."""
+    flags, options = parse_options(RunFlags, study, arguments, "run")
+    try:
+        return flags, study.config(flags.scale, **options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+
+
+def parse_options(kind: type[Flags], study: Study, arguments: list[str], command: str) -> tuple[Flags, dict[str, Any]]:
+    """Reads the flags of a command and those of the study's own options that are given.
+
+    The help shows the options' defaults, which depend on the scale.
+    """
+    scale = _scale_of(arguments, kind)
     try:
         defaults = study.config(scale)
     except ValueError as error:
@@ -57,25 +74,25 @@ def parse_run(study: Study, arguments: list[str]) -> tuple[RunFlags, Config]:
     fields = [
         (
             field.name,
-            Annotated[_hint(study, field.name), tyro.conf.arg(help=_help(field))],
+            Annotated[hint(study, field.name), tyro.conf.arg(help=_help(field))],
             getattr(defaults, field.name),
         )
         for field in dataclasses.fields(study.config_type)
     ]
-    clash = {name for name, *_ in fields} & {field.name for field in dataclasses.fields(RunFlags)}
+    clash = {name for name, *_ in fields} & {field.name for field in dataclasses.fields(kind)}
     if clash:
         raise TypeError(f"{study.id}: the configuration may not have fields called {', '.join(clash)}.")
     flags = [
-        (field.name, typing.get_type_hints(RunFlags, include_extras=True)[field.name], field.default)
-        for field in dataclasses.fields(RunFlags)
+        (field.name, typing.get_type_hints(kind, include_extras=True)[field.name], field.default)
+        for field in dataclasses.fields(kind)
     ]
-    kind = dataclasses.make_dataclass("Options", flags + fields, frozen=True)
-    parsed = parse(kind, arguments, f"run {study.id}", study.title)
-    values = {name: getattr(parsed, name) for name, *_ in fields}
-    try:
-        return RunFlags(**{name: getattr(parsed, name) for name, *_ in flags}), study.config(parsed.scale, **values)
-    except (TypeError, ValueError) as error:
-        raise UsageError(str(error)) from None
+    combined = dataclasses.make_dataclass("Options", flags + fields, frozen=True)
+    parsed = parse(combined, arguments, f"{command} {study.id}", study.title)
+    given = {argument.partition("=")[0].replace("-", "_").lstrip("_") for argument in arguments if argument[:2] == "--"}
+    return (
+        kind(**{name: getattr(parsed, name) for name, *_ in flags}),
+        {name: getattr(parsed, name) for name, *_ in fields if name in given},
+    )
 
 
 def take_id(arguments: list[str], command: str) -> tuple[str, list[str]]:
@@ -90,7 +107,7 @@ def take_id(arguments: list[str], command: str) -> tuple[str, list[str]]:
     return arguments[0], arguments[1:]
 
 
-def _scale_of(arguments: list[str]) -> str:
+def _scale_of(arguments: list[str], kind: Any) -> str:
     """The scale asked for, needed before the rest can be read."""
     for position, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
@@ -101,10 +118,11 @@ def _scale_of(arguments: list[str]) -> str:
                     f"scale: unknown scale {value!r}.{closest(value, SCALES)} Use one of {', '.join(SCALES)}."
                 )
             return value
-    return RunFlags.scale
+    return kind.scale
 
 
-def _hint(study: Study, name: str) -> Any:
+def hint(study: Study, name: str) -> Any:
+    """The type of one of the study's options."""
     return typing.get_type_hints(study.config_type)[name]
 
 

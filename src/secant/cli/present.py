@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -109,6 +110,18 @@ def runs(records: list[Record]) -> None:
     output.print(table)
 
 
+def cells(options: list[dict[str, str]], records: Sequence[Record]) -> None:
+    """The table of `secant sweep`."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in options[0]:
+        table.add_column(column, justify="right", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    for values, run in zip(options, records, strict=True):
+        table.add_row(*values.values(), verdict(run.verdict), f"{run.seconds:.2f}")
+    output.print(table)
+
+
 class Scoreboard:
     """`secant verify` as it goes: each study's findings, and how far it is."""
 
@@ -142,14 +155,18 @@ class Scoreboard:
 
 def summary(rows: list[dict[str, Any]], seconds: float) -> None:
     """The last lines of `secant verify`."""
-    counts = Counter(row["verdict"] for row in rows)
     studies = {row["study"] for row in rows}
-    parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
-    style = COLOURS[gravest(counts)]
     output.print()
     output.print(
-        f"{len(rows)} findings in {len(studies)} studies, {seconds:.1f} s: ", Text(", ".join(parts), style=style)
+        f"{len(rows)} findings in {len(studies)} studies, {seconds:.1f} s: ", tally(row["verdict"] for row in rows)
     )
+
+
+def tally(verdicts: Iterable[str]) -> Text:
+    """How often each verdict came."""
+    counts = Counter(verdicts)
+    parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
+    return Text(", ".join(parts), style=COLOURS[gravest(counts)])
 
 
 def _asides(finding: dict[str, Any]) -> list[Text]:

@@ -1,37 +1,52 @@
 """The lab: studies, their findings, and the store of their runs."""
 
 from secant.lab.config import SCALES, configure, option, scaled
+from secant.lab.engines import Engine, EngineError, Here, Processes, Ray, WorkerDiedError
 from secant.lab.execute import run, verify
 from secant.lab.figures import drawn, save_figures, theme
 from secant.lab.finding import Erratum, Finding, Tolerance, Verdict
+from secant.lab.grid import Grid
 from secant.lab.registry import UnknownStudyError, catalog, get, select, sources
+from secant.lab.reuse import reuse
 from secant.lab.store import CorruptRunError, Record, Store, StoreError
 from secant.lab.study import Source, Study, study
+from secant.lab.sweeps import Sweep, SweepError, sweep
 
 __all__ = [
     "SCALES",
     "CorruptRunError",
+    "Engine",
+    "EngineError",
     "Erratum",
     "Finding",
+    "Grid",
+    "Here",
+    "Processes",
+    "Ray",
     "Record",
     "Source",
     "Store",
     "StoreError",
     "Study",
+    "Sweep",
+    "SweepError",
     "Tolerance",
     "UnknownStudyError",
     "Verdict",
+    "WorkerDiedError",
     "catalog",
     "configure",
     "drawn",
     "get",
     "option",
+    "reuse",
     "run",
     "save_figures",
     "scaled",
     "select",
     "sources",
     "study",
+    "sweep",
     "theme",
     "verify",
 ]

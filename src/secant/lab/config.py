@@ -72,7 +72,8 @@ def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
         for name, field in fields.items()
         if scale in field.metadata.get("scales", {})
     }
-    config = kind(**(chosen | values))
+    types = typing.get_type_hints(kind)
+    config = kind(**(chosen | {name: _converted(value, types[name]) for name, value in values.items()}))
     validate(config)
     return config
 
@@ -100,6 +101,15 @@ def allowed(field: dataclasses.Field[Any]) -> str:
 def content(config: Any) -> dict[str, Any]:
     """The configuration as plain values, for JSON and for keys."""
     return {name: list(v) if isinstance(v, tuple) else v for name, v in dataclasses.asdict(config).items()}
+
+
+def _converted(value: Any, expected: Any) -> Any:
+    """A whole number as a float where floats are expected: 1 and 1.0 are the same run."""
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(value, tuple) and set(typing.get_args(expected)) - {Ellipsis} == {float}:
+        return tuple(_converted(entry, float) for entry in value)
+    return value
 
 
 def _fits(value: Any, expected: Any) -> bool:

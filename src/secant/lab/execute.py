@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
-import itertools
-import multiprocessing
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from secant.dynamics import CheckpointWriteError, resumable
 from secant.lab import registry
+from secant.lab.engines import Engine, Here, Processes, in_order
 from secant.lab.figures import FIGURE_FILES, save_figures
 from secant.lab.finding import as_dict
+from secant.lab.reuse import using
 from secant.lab.store import Record, Store, StoreError
 from secant.lab.study import Config, Study
 
@@ -63,7 +62,7 @@ def run(
             record = record or _compute(study, config, scale, store)
     if figure:
         draw(study, record, config, store)
-    return record if record.scale == scale else Record(record.directory, {**record.facts, "scale": scale})
+    return at_scale(record, scale)
 
 
 def verify(
@@ -101,13 +100,10 @@ def verify(
     chosen = registry.select(ids, source)
     root = (store or Store()).root
     rows: list[dict[str, Any]] = []
-    with contextlib.ExitStack() as stack:
-        tasks = [(study.id, scale, root, force) for study in chosen]
-        if min(jobs, len(chosen)) > 1:
-            results = stack.enter_context(_in_processes(min(jobs, len(chosen)), prepare, tasks))
-        else:
-            results = itertools.starmap(_verify_one, tasks)
-        for study, found in zip(chosen, results, strict=True):
+    tasks = [(study.id, scale, root, force) for study in chosen]
+    engine: Engine = Processes(min(jobs, len(chosen)), prepare) if min(jobs, len(chosen)) > 1 else Here()
+    with contextlib.closing(engine.each(_verify_one, tasks)) as results:
+        for study, found in zip(chosen, in_order(results), strict=True):
             if on_end is not None:
                 on_end(study, found)
             rows.extend(found)
@@ -121,11 +117,16 @@ def draw(study: Study, record: Record, config: Config, store: Store) -> None:
             save_figures(study, record.data(), config, record.directory)
 
 
+def at_scale(record: Record, scale: str) -> Record:
+    """The record as of this scale: one configuration can be that of several."""
+    return record if record.scale == scale else Record(record.directory, {**record.facts, "scale": scale})
+
+
 def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
     work = store.work(study, config)
     began = time.perf_counter()
     try:
-        with resumable(work):
+        with resumable(work), using(store, scale):
             data = study(config)
     except CheckpointWriteError as error:
         with store.explained("save the unfinished run"):
@@ -136,20 +137,8 @@ def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
     return record
 
 
-@contextlib.contextmanager
-def _in_processes(
-    jobs: int, prepare: Callable[[], None] | None, tasks: list[Any]
-) -> Iterator[Iterator[list[dict[str, Any]]]]:
-    """The results of `_verify_one` on the tasks, in order, from fresh processes; none outlives the block."""
-    spawn = multiprocessing.get_context("spawn")  # a forked JAX would hang
-    pool = concurrent.futures.ProcessPoolExecutor(jobs, mp_context=spawn, initializer=prepare)
-    try:
-        yield pool.map(_verify_one, *zip(*tasks, strict=True))
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _verify_one(id: str, scale: str, root: Path, force: bool) -> list[dict[str, Any]]:
+def _verify_one(task: tuple[str, str, Path, bool]) -> list[dict[str, Any]]:
+    id, scale, root, force = task
     study, store = registry.get(id), Store(root)
     head = {"study": study.id, "source": study.source.key}
     began = time.perf_counter()

@@ -73,6 +73,10 @@ class Record:
 
         return xr.load_dataset(self.directory / "data.nc", engine="h5netcdf")
 
+    def files(self) -> dict[str, bytes]:
+        """What makes it up, by name: all that another store needs to [`adopt`][secant.lab.Store] it."""
+        return {name: (self.directory / name).read_bytes() for name in ("run.json", *self.facts["files"])}
+
 
 def gravest(verdicts: Any) -> str:
     """The verdict that a reader should see first."""
@@ -118,34 +122,48 @@ class Store:
     ) -> Record:
         """Writes a run and puts it in place, replacing a corrupt one."""
         target = self.directory(study, config)
-        with self.explained("write the run"):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".partial"))
-            try:
-                # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
-                (partial / "data.nc").write_bytes(bytes(data.to_netcdf(engine="h5netcdf")))
-                facts = {
-                    "format": FORMAT,
-                    "study": study.id,
-                    "scale": scale,
-                    "config": configs.content(config),
-                    "key": target.name,
-                    "code": code_version(study),
-                    "precision": study.precision,
-                    "findings": findings,
-                    "seconds": seconds,
-                    "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-                    "versions": _versions(),
-                    "files": {"data.nc": _digest(partial / "data.nc")},
-                }
-                facts["digest"] = _digest_of_facts(facts)
-                (partial / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
-                for path in partial.iterdir():
-                    _flush(path)
-                partial.chmod(0o755)
-                _put_in_place(partial, target)
-            finally:
-                shutil.rmtree(partial, ignore_errors=True)
+        with self.explained("write the run"), _prepared(target) as partial:
+            # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
+            (partial / "data.nc").write_bytes(bytes(data.to_netcdf(engine="h5netcdf")))
+            facts = {
+                "format": FORMAT,
+                "study": study.id,
+                "scale": scale,
+                "config": configs.content(config),
+                "key": target.name,
+                "code": code_version(study),
+                "precision": study.precision,
+                "findings": findings,
+                "seconds": seconds,
+                "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+                "versions": _versions(),
+                "files": {"data.nc": _digest(partial / "data.nc")},
+            }
+            facts["digest"] = _digest_of_facts(facts)
+            (partial / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
+        return load(target)
+
+    def adopt(self, study: Study, config: Config, files: dict[str, bytes]) -> Record:
+        """Puts in place a run that was computed elsewhere, given as [`Record.files`][secant.lab.Record].
+
+        Raises:
+            CorruptRunError: the files are not what was written there.
+            ValueError: they are the run of another study, configuration or version of the code.
+        """
+        target = self.directory(study, config)
+        with contextlib.suppress(CorruptRunError):
+            present = load(target)
+            if present.files() == files:
+                return present
+        with self.lock(study, config), self.explained("write the run"), _prepared(target) as partial:
+            for name, content in files.items():
+                (partial / name).write_bytes(content)
+            found = load(partial).facts["key"]
+            if found != target.name:
+                raise ValueError(
+                    f"{study.id}: expected the run {target.name}, got {found}: another configuration, or another "
+                    "version of the code. Use the same version everywhere."
+                )
         return load(target)
 
     def records(self) -> list[Record]:
@@ -187,13 +205,18 @@ class Store:
         except StoreError:
             raise
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space" in str(error)
-            advice = "Free some space" if full else "Make it writable"
+            reason, advice = why_not(error)
             raise StoreError(
                 f"cannot {action} in {self.root}: {reason}. {advice}, or set SECANT_HOME to another directory. "
                 "Runs saved before are untouched."
             ) from error
+
+
+def why_not(error: OSError) -> tuple[str, str]:
+    """Why something could not be written, and what would help."""
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space" in str(error)
+    return reason, "Free some space" if full else "Make it writable"
 
 
 def load(directory: Path) -> Record:
@@ -271,9 +294,25 @@ def _digest_of_facts(facts: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
+    """Waits until a file is on the disk."""
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _prepared(target: Path) -> Iterator[Path]:
+    """A hidden directory to write a run to, which becomes `target` when the block ends well."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".partial"))
+    try:
+        yield partial
+        for path in partial.iterdir():
+            flush(path)
+        partial.chmod(0o755)
+        _put_in_place(partial, target)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _put_in_place(partial: Path, target: Path) -> None:

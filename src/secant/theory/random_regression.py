@@ -68,8 +68,8 @@ def eigenvalue_derivatives(state: Regression, Q: Float[Array, "d p p"]) -> Deriv
 def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: float = 0.5) -> Float[Array, ""]:
     r"""Mean of $\ddot\lambda$ over residuals and second derivatives, for a given Jacobian, exactly.
 
-    $$\mathbb E[\ddot\lambda \mid J] = s\sigma_z^2\Big\{2(P+1)(\lambda_1 + t)
-      + 2\sum_{k>1}\frac{(\lambda_1+\lambda_k)\,t + \lambda_1^2 + \lambda_k^2}{\lambda_1 - \lambda_k}\Big\},
+    $$\mathbb E[\ddot\lambda \mid J] = s\sigma_z^2\Bigl[2(P+1)(\lambda_1 + t)
+      + 2\sum_{k>1}\frac{(\lambda_1+\lambda_k)\,t + \lambda_1^2 + \lambda_k^2}{\lambda_1 - \lambda_k}\Bigr],
       \qquad t = \mathrm{tr}\,JJ^\top.$$
 
     Args:

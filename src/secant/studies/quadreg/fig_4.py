@@ -188,7 +188,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     image = None
     for axes, size in zip(panels, data.size.values, strict=True):
         one = cells.sel(size=size).transpose("residual", "jacobian")
-        image = axes.imshow(one.curvature, origin="lower", cmap="viridis", vmin=0, vmax=2, aspect="auto")
+        image = axes.imshow(
+            one.curvature.where(one.diverged <= 0.5), origin="lower", cmap="viridis", vmin=0, vmax=2, aspect="auto"
+        )
         rows, columns = one.sizes["residual"], one.sizes["jacobian"]
         for row in range(rows):
             for column in range(columns):

@@ -1,0 +1,156 @@
+"""What figures 5, 6 and 13 share: a network trained to the edge of stability, and watched there step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import curvature, data, losses, nets
+from secant.dynamics import Problem, measure, train
+from secant.lab import option, scaled
+
+MODES = 3
+"""Eigenvalues that are watched: with three, a crossing of the first two is seen."""
+
+
+@dataclass(frozen=True)
+class EdgeConfig:
+    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
+    samples: int = scaled(smoke=100, laptop=500, paper=5_000, at_least=10, help="training samples")
+    width: int = scaled(smoke=32, laptop=200, paper=200, at_least=1, help="of both hidden layers")
+    lr: float = scaled(smoke=0.27, laptop=0.0115, paper=0.01, above=0, help="step size")
+    look: int = scaled(smoke=1, laptop=50, paper=50, at_least=1, help="steps between two looks on the way to the edge")
+    approach: int = scaled(smoke=850, laptop=4_000, paper=10_000, at_least=1, help="steps to the edge at most")
+    near: float = option(1.985, above=0, below=2, help="rescaled curvature at which the window begins")
+    window: int = scaled(smoke=800, laptop=1_500, paper=1_500, at_least=10, help="steps that are watched one by one")
+    seed: int = option(0, at_least=0, help="of data and weights")
+
+
+def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
+    r"""Trains until the rescaled curvature is near 2, then watches every step of a window.
+
+    Two hidden layers of tanh, squared loss $\frac1{2n}\sum_i|f(x_i) - y_i|^2$ on one-hot labels, features
+    standardised, weights and biases uniform in $\pm 1/\sqrt{\text{fan-in}}$, full batch.
+
+    Returns:
+        Over `step`, which counts from the start of training: `top`, the rescaled eigenvalues of the tangent kernel;
+        `y`, the distance of the followed one from the edge; `z`, the residual along it; `overlap`, `bend`, `loss`.
+        Over `past`: `before`, the eigenvalues on the way. Over `moment` (where the window begins and where it ends) and
+        `direction`: `extreme`, the largest and smallest eigenvalue of the slice of the second derivative, and its
+        spectral `density` over `eigenvalue`.
+    """
+    task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
+    x, y = (jnp.asarray(part, jnp.result_type(float)) for part in task.train)
+    net = nets.mlp([config.width] * 2, outputs=y.shape[1], activation="tanh", parametrization="pytorch", bias=True)
+    problem = Problem(net.apply, x, y, losses.half_mean)
+    params = net.init(jax.random.key(config.seed), x.shape)
+    watch = _watched_throughout if config.look == 1 else _watched_at_the_end
+    past, window, first, last = watch(problem, params, config)
+    moments = [_slices(problem, at) for at in (first, last)]
+    return xr.Dataset(
+        {
+            "before": (("past", "mode"), past.values),
+            "top": (("step", "mode"), config.lr * window["mode"].values),
+            "y": ("step", config.lr * window.mode_followed.values - 2),
+            "z": ("step", window.mode_along.values),
+            "overlap": ("step", window.mode_overlap.values),
+            "bend": ("step", window.mode_bend.values),
+            "loss": ("step", window.loss.values),
+        },
+        coords={"step": window.step.values, "past": past.step.values},
+        attrs=task.attributes(),
+    ).merge(xr.concat(moments, "moment").assign_coords(moment=["begin", "end"]))
+
+
+Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
+"""Rescaled eigenvalues on the way, records of the window, parameters where it begins and where it ends."""
+
+
+def _watched_throughout(problem: Problem, params: Any, config: EdgeConfig) -> Watched:
+    """Every step from the first on: for small networks, where that costs less than compiling a second loop."""
+    records, last = _go(problem, params, config.lr, config.approach + config.window, 1, "to the edge and there")
+    eigenvalues = config.lr * records["mode"]
+    near = eigenvalues.values[: config.approach, 0] > config.near
+    done = int(np.argmax(near)) if near.any() else config.approach
+    first = train(problem, params, lr=config.lr, steps=done).state if done else params
+    return eigenvalues[:done:50], records.isel(step=slice(done, done + config.window + 1)), first, last
+
+
+def _watched_at_the_end(problem: Problem, params: Any, config: EdgeConfig) -> Watched:
+    """A look now and then on the way, and every step of the window."""
+    block = config.look * -(-50 // config.look)
+    looks: list[xr.DataArray] = []
+    while len(looks) * block < config.approach:
+        done = len(looks) * block
+        records, params = _go(problem, params, config.lr, block, config.look, f"to the edge, step {done:,}")
+        last_look = config.lr * records["mode"].isel(step=-1)
+        looks.append(last_look.assign_coords(step=done + block))
+        if float(last_look[0]) > config.near:
+            break
+    window, last = _go(problem, params, config.lr, config.window, 1, "at the edge")
+    past = xr.concat(looks, "step")
+    return past, window.assign_coords(step=window.step + int(past.step[-1])), params, last
+
+
+def _go(problem: Problem, params: Any, lr: float, steps: int, every: int, label: str) -> tuple[xr.Dataset, Any]:
+    probes = {"loss": measure.loss(every=every), "mode": measure.leading_mode(MODES, every=every, tol=1e-5)}
+    run = train(problem, params, lr=lr, steps=steps, probes=probes, label=label)
+    return run.dataset, run.state
+
+
+def _slices(problem: Problem, params: Any) -> xr.Dataset:
+    """Of the second derivative along the top eigenvector and along a random direction of the outputs."""
+    vectors = curvature.ntk(problem.f, params, problem.x).top(1, tol=1e-6).vectors
+    first = jnp.asarray(vectors)[0]
+    random = jax.random.normal(jax.random.key(7), first.shape, first.dtype)
+    scale = jnp.sqrt(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
+    found = []
+    for direction in (first, random / jnp.linalg.norm(random)):
+        operator = curvature.second_derivative(problem.f, params, problem.x, scale * direction)
+        density = operator.density(degree=40, probes=3, points=400)
+        ends = [density.nodes.max(), density.nodes.min()]  # Lanczos' method finds the ends of a spectrum first
+        found.append(
+            xr.Dataset(
+                {
+                    "extreme": ("end", np.array(ends)),
+                    "density": ("point", np.asarray(density.values)),
+                    "eigenvalue": ("point", np.asarray(density.grid)),
+                }
+            )
+        )
+    return xr.concat(found, "direction").assign_coords(direction=["top mode", "random"], end=["largest", "smallest"])
+
+
+def two_steps(data: xr.Dataset) -> xr.Dataset:
+    """Differences over two steps, and what the reduced dynamics says they are."""
+    y, z = data.y.values, data.z.values
+    here = data.step.values[:-2]
+    return xr.Dataset(
+        {
+            "dz": ("step", z[2:] - z[:-2]),
+            "dy": ("step", y[2:] - y[:-2]),
+            "y": ("step", y[:-2]),
+            "z": ("step", z[:-2]),
+            "first_order": ("step", 2 * y[:-2] * z[:-2]),
+            "linear": ("step", ((1 + y[:-2]) ** 2 - 1) * z[:-2]),
+        },
+        coords={"step": here},
+    )
+
+
+def episode(steps: xr.Dataset) -> xr.Dataset:
+    """The first time that the mode goes unstable and calms down again, until its residual is small after its peak."""
+    size = np.abs(steps.z.values)
+    high = int(np.argmax(size > 0.5 * size.max()))
+    small = np.flatnonzero(size[high:] < 1e-2 * size.max())
+    return steps.isel(step=slice(0, high + int(small[0]) if len(small) else None))
+
+
+def slope_through_zero(x: np.ndarray, y: np.ndarray) -> float:
+    """Of the least-squares line through the origin."""
+    return float(x @ y / (x @ x))

@@ -1,0 +1,122 @@
+"""Figure 13: how the curvature moves in two steps at the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Finding, Tolerance, reuse, study
+from secant.studies.quadreg._edge import EdgeConfig, episode, slope_through_zero, two_steps
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(EdgeConfig):
+    pass
+
+
+@study(
+    "quadreg/fig-13",
+    section="D.1",
+    title="The curvature falls with the square of the residual",
+    statement=r"""
+    On the run of figure 5: while the residual along the top mode is almost zero, two steps raise $y =
+    \eta\lambda_1 - 2$ by a constant $b$, progressive sharpening. What is left of the change, $y(t+2) - y(t) - b$,
+    is negative and proportional to $z_1^2$, but its ratio to $z_1^2$ is not a function of $y$ alone.""",
+)
+def run(config: Config) -> xr.Dataset:
+    return reuse("quadreg/fig-5", config)
+
+
+def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
+    """Double steps with the drift of the curvature taken off, and the drift: its mean where the residual is tiny."""
+    steps = two_steps(data)
+    calm = np.abs(steps.z) < 1e-3 * float(np.abs(steps.z).max())
+    drift = float(steps.dy.where(calm).mean())
+    return steps.assign(rest=steps.dy - drift), drift
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    steps, drift = without_drift(data)
+    yield Finding(
+        "rise of y in two steps while the residual along the mode is tiny",
+        predicted=0.0,
+        measured=drift,
+        tolerance=Tolerance(0.0, why="an inequality: progressive sharpening"),
+        relation="at least",
+    )
+    first = episode(steps)
+    squares = first.z.values**2
+    yield Finding(
+        "correlation of the rest of the change with the square of the residual, first episode",
+        predicted=-0.9,
+        measured=float(np.corrcoef(first.rest, squares)[0, 1]),
+        tolerance=Tolerance(0.0, why="an inequality: close to a line that falls"),
+        relation="at most",
+    )
+    slope = slope_through_zero(squares, first.rest.values)
+    large = squares > 0.05 * squares.max()
+    ratio, y = (first.rest.values / np.where(squares > 0, squares, 1.0))[large], first.y.values[large]
+    yield Finding(
+        "slope of that line",
+        predicted=0.0,
+        measured=slope,
+        tolerance=Tolerance(0.0, why="an inequality: the residual lowers the curvature"),
+        relation="at most",
+    )
+    # The same y is passed upwards and downwards: a function of y would give the same ratio both times.
+    rising, falling = (
+        np.interp([0.0], *_sorted(y, ratio, np.gradient(y) > 0)),
+        np.interp([0.0], *_sorted(y, ratio, np.gradient(y) <= 0)),
+    )
+    yield Finding(
+        "spread of the ratio to the square of the residual over its mean, large residuals",
+        predicted=0.05,
+        measured=float(ratio.std() / abs(ratio.mean())),
+        tolerance=Tolerance(0.0, why="an inequality: it is not constant"),
+        relation="at least",
+        note=f"passing y = 0 it is {float(rising[0]):.3g} and {float(falling[0]):.3g}",
+    )
+
+
+def _sorted(y: np.ndarray, ratio: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if not chosen.any():
+        return np.array([0.0]), np.array([np.nan])
+    order = np.argsort(y[chosen])
+    return y[chosen][order], ratio[chosen][order]
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    steps, _ = without_drift(data)
+    first = episode(steps)
+    squares = first.z.values**2
+    figure.set_size_inches(9, 4)
+    left, right = figure.subplots(1, 2)
+    slope = slope_through_zero(squares, first.rest.values)
+    left.plot(squares, first.rest, ".", ms=4, color="C0", alpha=0.6)
+    ends = np.array([0.0, squares.max()])
+    left.plot(ends, slope * ends, "--", color=ink, lw=1.0, label=f"slope {slope:.2f}")
+    left.set(title="Change of the curvature in two steps", xlabel=r"$z_1^2$", ylabel=r"$y(t+2) - y(t) - b$")
+    left.ticklabel_format(axis="x", scilimits=(-2, 2))
+    left.legend()
+    large = squares > 0.02 * squares.max()
+    points = right.scatter(
+        first.y.values[large],
+        (first.rest.values / np.where(squares > 0, squares, 1.0))[large],
+        s=10,
+        c=first.step.values[large],
+        cmap="viridis",
+    )
+    right.set(title="Over the square of the residual", xlabel=r"$y$", ylabel=r"$(y(t+2) - y(t) - b)\,/\,z_1^2$")
+    figure.colorbar(points, ax=right, label="step")

@@ -1,0 +1,110 @@
+"""Figure 5: a network at the edge of stability, mode by mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Finding, Tolerance, study
+from secant.studies.quadreg._edge import EdgeConfig, run_to_the_edge
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(EdgeConfig):
+    pass
+
+
+@study(
+    "quadreg/fig-5",
+    section="4",
+    title="A network at the edge of stability",
+    statement=r"""
+    A tanh network trained by gradient descent on the squared loss. Near $\eta\lambda_1 = 2$ the residual $z_1$ along
+    the top eigenvector of the tangent kernel changes sign at every step; every other value of it grows while the
+    eigenvalue $\lambda_1$ is above $2/\eta$ and shrinks while it is below. The eigenvalue crosses the edge again and
+    again, while the second one stays below.""",
+)
+def run(config: Config) -> xr.Dataset:
+    return run_to_the_edge(config)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    y, z = data.y.values, data.z.values
+    yield Finding(
+        "rescaled curvature where the window begins",
+        predicted=config.near,
+        measured=float(data.top[0, 0]),
+        tolerance=Tolerance(0.0, why="an inequality: sharpening has brought it there"),
+        relation="at least",
+    )
+    yield Finding(
+        "largest distance of the followed eigenvalue above the edge",
+        predicted=0.0,
+        measured=float(y.max()),
+        tolerance=Tolerance(0.0, why="an inequality: it crosses"),
+        relation="at least",
+    )
+    yield Finding(
+        "crossings of the edge by the followed eigenvalue",
+        predicted=2.0,
+        measured=float(np.sum(np.diff(np.sign(y)) != 0)),
+        tolerance=Tolerance(0.0, why="an inequality: up and down again"),
+        relation="at least",
+    )
+    yield Finding(
+        "second eigenvalue, largest over the window",
+        predicted=2.0,
+        measured=float(data.top[:, 1].max()),
+        tolerance=Tolerance(0.0, why="an inequality"),
+        relation="at most",
+        note="where it reaches the edge too, the picture of one unstable mode ends",
+    )
+    large = np.abs(z) > 1e-3 * np.abs(z).max()
+    flips = (z[1:] * z[:-1] < 0)[large[1:] & large[:-1]]
+    yield Finding(
+        "share of steps in which the residual along the mode changes sign, while it is above a thousandth of its peak",
+        predicted=1.0,
+        measured=float(flips.mean()),
+        tolerance=Tolerance(0.02, why="a crossing of eigenvectors or a turn of the oscillation may cost a step"),
+    )
+    grows = np.abs(z[2:]) > np.abs(z[:-2])
+    # Where the eigenvalue itself crosses in between, neither is right.
+    clear = large[:-2] & (y[:-2] * y[2:] > 0) & (np.abs(y[:-2]) > 1e-3)
+    yield Finding(
+        "share of double steps in which that residual grows above the edge and shrinks below it",
+        predicted=1.0,
+        measured=float((grows == (y[:-2] > 0))[clear].mean()),
+        tolerance=Tolerance(0.05, why="the other modes and the nonlinear terms, where growth is slow"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(11, 4)
+    left, middle, right = figure.subplots(1, 3)
+    left.plot(data.step, data.z, color="C0", lw=0.6)
+    left.set(title="Residual along the top mode", xlabel="step", ylabel=r"$z_1$")
+    even = data.isel(step=slice(0, None, 2))
+    middle.plot(even.step, even.z, color="C0", lw=1.3)
+    middle.set(title="The same, every other step", xlabel="step", ylabel=r"$z_1$")
+    for axes in (left, middle):
+        axes.ticklabel_format(axis="y", scilimits=(-2, 2))
+    right.axhline(2, color=ink, ls="--", lw=1.0)
+    for mode, label in enumerate((r"$\eta\lambda_1$", r"$\eta\lambda_2$")):
+        past = data.before.isel(mode=mode)
+        right.plot(past.past, past, color=f"C{mode}", lw=1.0, alpha=0.6)
+        right.plot(data.step, data.top.isel(mode=mode), color=f"C{mode}", lw=1.3, label=label)
+    right.axvspan(float(data.step[0]), float(data.step[-1]), color=ink, alpha=0.06, lw=0)
+    right.set(title="Eigenvalues of the tangent kernel", xlabel="step", ylim=(1.2, None))
+    right.legend(loc="lower right")

@@ -1,0 +1,95 @@
+"""What workers do in the tests of engines and sweeps: a plain module, which any process can import."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Map, Probe, simulate
+from secant.lab import Finding, Store, Tolerance, option, registry, study, sweeps
+
+
+def square(number: int) -> int:
+    return number**2
+
+
+def fail_at_two(number: int) -> int:
+    if number == 2:
+        raise ValueError("two", number)
+    return number
+
+
+def die_once(task: tuple[Path, int]) -> int:
+    """Kills its process at the first attempt at number 1."""
+    mark, number = task
+    if number == 1 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def die_at_one(number: int) -> int:
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def threads(_: object) -> list[str | None]:
+    return [os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")]
+
+
+def write_pid_and_wait(path: Path) -> None:
+    path.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def leave_mark(path: Path) -> None:
+    time.sleep(0.2)
+    path.touch()
+
+
+@dataclass(frozen=True)
+class Config:
+    start: float = option(0.3, above=0, below=1)
+    rate: float = option(3.9, above=0, at_most=4)
+    steps: int = option(100_000)
+
+
+trap: Path | None = None
+"""Where there is such a file, the study removes it and dies."""
+
+
+@study("demo/chaos", section="1", title="Chaos", statement="Sensitive to every bit.")
+def chaos(config: Config) -> xr.Dataset:
+    """Two runs one after the other; a worker that steps on the trap dies between them."""
+    parts = []
+    for name, start in (("x", config.start), ("y", config.start / 2)):
+        logistic = Map(init=lambda x: x, step=lambda x: config.rate * x * (1 - x))
+        probes = {name: Probe(lambda x: x, every=100)}
+        run = simulate(logistic, lambda shift, s=start: s + shift, config.steps, probes=probes, over=SHIFTS)
+        parts.append(run.dataset[name])
+        if trap is not None and trap.exists():
+            trap.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+    return xr.merge(parts)
+
+
+SHIFTS = {"shift": np.linspace(0, 0.1, 8)}
+
+
+@chaos.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield Finding("bounded", 1.0, float(abs(data.x).max()), Tolerance(0, why="exact"), relation="at most")
+
+
+def enlist(deadly: Path | None = None, elsewhere: Path | None = None) -> None:
+    """Makes the study known to a worker, which may die of it and may have a disk of its own."""
+    global trap
+    trap = deadly
+    registry._all = lambda: {chaos.id: chaos}
+    sweeps.Store = Store if elsewhere is None else lambda root: Store(elsewhere)

@@ -1,0 +1,37 @@
+"""Children to kill, at no cost of imports."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+
+class Forks:
+    """Runs a script that imports everything once and forks a child for every line it reads."""
+
+    def __init__(self, script, *arguments):
+        environment = os.environ | {"PYTHONWARNINGS": "ignore"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", script, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+
+    def run(self, home, kill_after=None):
+        """The exit status of a child that keeps its runs in `home`, killed after a while if asked to."""
+        print(home, file=self.process.stdin, flush=True)
+        child = int(self.process.stdout.readline())
+        if kill_after is not None:
+            time.sleep(kill_after)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        return int(self.process.stdout.readline())
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=60)
+        self.process.stdout.close()

@@ -1,0 +1,167 @@
+"""Every task is done once and its result comes, whatever happens to the workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import chores
+import pytest
+
+from secant.lab import EngineError, Here, Processes, Ray, WorkerDiedError, engines
+from secant.lab.engines import in_order
+
+ELSEWHERE = [pytest.param(Processes(2), id="processes"), pytest.param(Ray(), id="ray")]
+ALL = [pytest.param(Here(), id="here"), *ELSEWHERE]
+
+
+@pytest.fixture(autouse=True)
+def connected(request):
+    """The cluster, for the tests that need it."""
+    if "ray" in request.node.name:
+        request.getfixturevalue("cluster")
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_every_task_is_done(engine):
+    assert dict(engine.each(chores.square, range(5))) == {n: n**2 for n in range(5)}
+    assert list(engine.each(chores.square, [])) == []
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_an_exception_of_the_work_is_raised_as_itself(engine):
+    with pytest.raises(ValueError, match="two") as raised:
+        list(engine.each(chores.fail_at_two, range(4)))
+    assert type(raised.value) is ValueError
+    assert raised.value.args == ("two", 2)
+
+
+@pytest.mark.parametrize("engine", ELSEWHERE)
+def test_the_task_of_a_killed_worker_is_done_again(engine, tmp_path):
+    tasks = [(tmp_path / "mark", number) for number in range(4)]
+    assert dict(engine.each(chores.die_once, tasks)) == {n: n for n in range(4)}
+    assert (tmp_path / "mark").exists()
+
+
+@pytest.mark.parametrize("engine", ELSEWHERE)
+def test_a_task_that_always_kills_its_worker_is_named_after_the_others(engine, monkeypatch):
+    monkeypatch.setattr(engines, "ATTEMPTS", 2)
+    done = {}
+    with pytest.raises(WorkerDiedError, match=r"each of 2 attempts at task 1 \(1\)") as raised:
+        done.update(engine.each(chores.die_at_one, range(4)))
+    assert raised.value.numbers == (1,)
+    assert sorted(done) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("engine", [Processes(1, cores=1), Ray(cores=1)], ids=["processes", "ray"])
+def test_a_worker_of_one_core_computes_with_one_thread(engine, monkeypatch):
+    monkeypatch.delenv("NPROC", raising=False)
+    assert list(engine.each(chores.threads, [None])) == [(0, ["1", "1"])]
+    assert "NPROC" not in os.environ
+
+
+@pytest.mark.parametrize("engine", ALL)
+def test_closing_ends_the_work(engine, tmp_path):
+    tasks = [tmp_path / str(number) for number in range(40)]
+    results = engine.each(chores.leave_mark, tasks)
+    next(results)
+    results.close()
+    time.sleep(0.5)
+    done = len(list(tmp_path.iterdir()))
+    assert done < len(tasks)
+    time.sleep(0.5)
+    assert len(list(tmp_path.iterdir())) == done
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def wait_until(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+DRIVER = textwrap.dedent("""
+    import sys
+    from pathlib import Path
+    sys.path.insert(0, sys.argv[1])
+    import chores
+    from secant.lab import Processes
+
+    if __name__ == "__main__":
+        list(Processes(2).each(chores.write_pid_and_wait, [Path(p) for p in sys.argv[2:]]))
+""")
+
+
+def test_no_process_outlives_a_killed_parent(tmp_path, request):
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    marks = [tmp_path / "a", tmp_path / "b"]
+    parent = subprocess.Popen([sys.executable, script, request.path.parent, *marks])
+    wait_until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+    pids = [int(mark.read_text()) for mark in marks]
+    assert not any(map(gone, pids))
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_until(lambda: all(map(gone, pids)))
+
+
+GUEST = textwrap.dedent("""
+    import sys
+    from secant.lab import Ray
+
+    print(sorted(Ray(sys.argv[1]).each(abs, [1, -2])))
+""")
+
+
+def test_a_running_ray_cluster_is_joined_and_left_running(cluster):
+    address = cluster.get_runtime_context().gcs_address
+    guest = [sys.executable, "-c", GUEST, address]
+    said = subprocess.run(guest, capture_output=True, text=True, timeout=120)
+    assert said.stdout == "[(0, 1), (1, 2)]\n", said.stderr
+    assert dict(Ray().each(chores.square, [3])) == {0: 9}
+
+
+def test_results_are_put_in_order():
+    assert list(in_order([(1, "b"), (2, "c"), (0, "a"), (3, "d")])) == ["a", "b", "c", "d"]
+
+
+def test_ray_is_asked_for_by_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match=r'pip install "secant\[sweep\]"'):
+        list(Ray().each(chores.square, [1]))
+
+
+def test_a_cluster_that_is_not_there_is_said(monkeypatch):
+    ray = pytest.importorskip("ray")
+
+    def refuse(**_):
+        raise ConnectionError("nobody answers.")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", refuse)
+    with pytest.raises(EngineError, match=r"cannot reach a cluster at 'far:6379': nobody answers\. `ray start --head`"):
+        list(Ray("far:6379").each(chores.square, [1]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Processes(0), "jobs: must be at least 1, got 0"),
+        (lambda: Processes(1, cores=0), "cores: must be at least 1, got 0"),
+        (lambda: Ray(jobs=-1), "jobs: must be at least 1, got -1"),
+        (lambda: Ray("auto", jobs=2), "jobs: a running cluster"),
+    ],
+)
+def test_bad_counts_are_refused_by_name(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

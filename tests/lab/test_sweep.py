@@ -1,0 +1,262 @@
+"""A sweep is its cells: each computed once, wherever that is, and all of them in one labelled dataset."""
+
+import functools
+import random
+import resource
+import shutil
+import signal
+import textwrap
+import time
+
+import chores
+import numpy as np
+import pytest
+import xarray as xr
+from forks import Forks
+
+from secant.lab import Processes, Ray, Store, StoreError, SweepError, registry, run, sweep
+from secant.lab.grid import grid
+
+KILLS = 8
+
+
+class Heard:
+    """Progress that remembers what it was told."""
+
+    def __init__(self):
+        self.said = []
+
+    def start(self, label, total):
+        self.said.append((label, total))
+
+    def update(self, done, note):
+        self.said.append((done, note))
+
+    def close(self):
+        self.said.append("closed")
+
+
+def test_the_cells_are_the_product_and_each_is_an_ordinary_run(demo, store):
+    found = sweep(demo, {"rate": [0.25, 0.5], "steps": (3, 4, 5)}, store=store, starts=(1.0,))
+    assert demo.calls == 6
+    data = found.data()
+    assert data.x.dims == ("rate", "steps", "start", "step")
+    assert data.rate.values.tolist() == [0.25, 0.5]
+    assert data.steps.dtype == int
+    for rate in (0.25, 0.5):
+        for steps in (3, 4, 5):
+            alone = run(demo, store=store, figure=False, rate=rate, steps=steps, starts=(1.0,)).data().x
+            cell = data.x.sel(rate=rate, steps=steps)
+            np.testing.assert_array_equal(cell.isel(step=slice(steps + 1)), alone)
+            assert cell.isel(step=slice(steps + 1, None)).isnull().all()  # an outer join: other cells have more steps
+    assert demo.calls == 6
+    assert not any(store.root.rglob("figure*"))
+    assert [(f["rate"], f["steps"]) for f in found.findings[::2]] == [(r, s) for r in (0.25, 0.5) for s in (3, 4, 5)]
+    assert {f["verdict"] for f in found.findings} == {"holds", "erratum"}
+
+
+def test_finished_cells_are_read_back_and_shared(demo, store):
+    sweep(demo, {"rate": [0.25, 0.5]}, scale="smoke", store=store)
+    heard = Heard()
+    sweep(demo, {"rate": np.array([0.5, 0.75])}, scale="smoke", store=store, progress=heard)
+    assert demo.calls == 3
+    assert heard.said == [("demo/halving", 2), (1, "1 read back"), (2, "1 read back"), "closed"]
+    again = sweep(demo, {"steps": [10]}, scale="paper", store=store)
+    assert demo.calls == 3
+    assert again.cells[0].scale == "paper"
+    sweep(demo, {"rate": [0.5]}, scale="smoke", store=store, force=True)
+    assert demo.calls == 4
+
+
+def test_tuples_label_as_text_and_other_labels_are_joined(demo, store):
+    data = sweep(demo, {"starts": [(1.0,), [1.0, 3.0]]}, scale="smoke", store=store).data()
+    assert data.starts.values.tolist() == ["1.0", "1.0,3.0"]
+    assert data.start.values.tolist() == [1.0, 3.0]
+    assert data.x.isnull().any("step").values.tolist() == [[False, True], [False, False]]
+
+
+def test_names_and_sizes_of_the_data_may_clash(demo):
+    cells = grid(demo, {"rate": [0.25, 0.5]}, "smoke", {})
+    parts = [xr.Dataset({"y": (("rate", "k"), np.ones((2, size)))}, {"rate": [1, 2]}) for size in (1, 3)]
+    data = cells.combine(parts)
+    assert dict(data.sizes) == {"swept_rate": 2, "rate": 2, "k": 3}
+    assert data.y.count() == 2 * 1 + 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("over", "options", "error", "message"),
+    [
+        ({}, {}, ValueError, "over: name an option of demo/halving and its values. Options: rate, steps, starts"),
+        ([1], {}, TypeError, r"over: expected a mapping from options to their values, got \[1\]"),
+        ({"rat": [0.5]}, {}, TypeError, "unknown option 'rat'. Did you mean 'rate'"),
+        ({"rate": []}, {}, ValueError, "over: rate: no values given"),
+        ({"rate": 0.5}, {}, TypeError, "over: rate: expected the values to take, such as .*, got 0.5"),
+        ({"rate": "0.5"}, {}, TypeError, "over: rate: expected the values to take, such as .*, got '0.5'"),
+        ({"rate": [0.5, 0.25, 0.5]}, {}, ValueError, "over: rate: 0.5 is given twice"),
+        ({"rate": [0.5]}, {"rate": 0.25}, ValueError, "rate: swept over, and given as 0.25 as well"),
+        ({"rate": [0.5, 2]}, {}, ValueError, "demo/halving: rate: must be above 0 and below 1, got 2"),
+        ({"rate": [0.5]}, {"steps": "many"}, TypeError, "demo/halving: steps: expected int, got 'many'"),
+    ],
+)
+def test_mistakes_are_named_before_any_work(demo, store, over, options, error, message):
+    with pytest.raises(error, match=message):
+        sweep(demo, over, store=store, **options)
+    assert demo.calls == 0
+
+
+def test_a_failing_cell_does_not_lose_the_others(demo, store, monkeypatch):
+    sound = demo.compute
+
+    def fragile(config):
+        if config.rate == 0.5:
+            raise ArithmeticError("too much")
+        return sound(config)
+
+    fragile.__code__ = fragile.__code__.replace(co_filename=sound.__code__.co_filename)  # the same study all along
+    monkeypatch.setattr(demo, "compute", fragile)
+    with pytest.raises(SweepError, match=r"1 of 3 cells failed[^\n]*\n  rate=0.5: ArithmeticError: too much") as raised:
+        sweep(demo, {"rate": [0.25, 0.5, 0.75]}, scale="smoke", store=store)
+    assert raised.value.failed == (({"rate": 0.5}, "ArithmeticError: too much"),)
+    assert demo.calls == 2
+    monkeypatch.setattr(demo, "compute", sound)
+    assert len(sweep(demo, {"rate": [0.25, 0.5, 0.75]}, scale="smoke", store=store).cells) == 3
+    assert demo.calls == 3
+
+
+def test_a_study_that_workers_cannot_find_is_refused(demo, store):
+    with pytest.raises(ValueError, match=r"study: demo/halving is not one of Secant's own .* of Processes"):
+        sweep(demo, {"rate": [0.5]}, store=store, engine=Processes(2))
+
+
+def test_the_file_says_which_sweep_it_is_and_is_kept_from_others(demo, store, tmp_path):
+    path = tmp_path / "results" / "sweep.nc"
+    first = sweep(demo, {"rate": [0.25, 0.5]}, scale="smoke", store=store)
+    assert first.save(path) == path
+    assert xr.load_dataset(path, engine="h5netcdf").identical(first.data())
+    assert first.data().attrs["secant_study"] == "demo/halving"
+    first.save(path)
+
+    other = sweep(demo, {"rate": [0.25]}, scale="smoke", store=store, steps=5)
+    different = r"options steps 10 there, 5 here; over rate \[0.25, 0.5\] there, \[0.25\] here.*force=True"
+    with pytest.raises(FileExistsError, match=f"another sweep: {different}"):
+        other.save(path)
+    assert xr.load_dataset(path, engine="h5netcdf").identical(first.data())
+    other.save(path, force=True)
+    assert xr.load_dataset(path, engine="h5netcdf").identical(other.data())
+
+    path.write_text("a shopping list")
+    with pytest.raises(FileExistsError, match="is not the file of a sweep"):
+        other.save(path)
+    assert path.read_text() == "a shopping list"
+
+
+def test_a_full_disk_leaves_the_old_file(demo, store, tmp_path):
+    path = tmp_path / "sweep.nc"
+    found = sweep(demo, {"rate": [0.25, 0.5]}, scale="smoke", store=store)
+    found.save(path)
+    before = path.read_bytes()
+    old_handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(StoreError, match=r"cannot write .*sweep\.nc.*Free some space.*untouched"):
+            found.save(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, old_handler)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.glob("*sweep*")] == ["sweep.nc"]
+    assert not list(tmp_path.glob("*.partial"))
+
+
+OVER = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}
+
+
+@pytest.fixture
+def enlisted(monkeypatch):
+    """The study of the workers, known to this process too."""
+    monkeypatch.setattr(registry, "_all", lambda: {chores.chaos.id: chores.chaos})
+    return chores.chaos
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What one process finds."""
+    return sweep(chores.chaos, OVER, store=Store(tmp_path_factory.mktemp("calm"))).data()
+
+
+@pytest.mark.parametrize("kind", [functools.partial(Processes, 2), Ray], ids=["processes", "ray"])
+def test_a_killed_worker_loses_nothing_and_changes_no_bit(enlisted, store, expected, tmp_path, kind, request):
+    if kind is Ray:
+        request.getfixturevalue("cluster")
+    trap = tmp_path / "trap"
+    trap.touch()
+    found = sweep(enlisted, OVER, store=store, engine=kind(prepare=functools.partial(chores.enlist, trap)))
+    assert not trap.exists(), "no worker died"
+    assert found.data().identical(expected)
+
+
+def test_what_ray_workers_compute_on_another_disk_comes_home(enlisted, store, expected, tmp_path, cluster):
+    away = tmp_path / "away"
+    engine = Ray(prepare=functools.partial(chores.enlist, None, away))
+    found = sweep("demo/chaos", OVER, store=store, engine=engine)
+    assert found.data().identical(expected)
+    assert len(store.records()) == len(Store(away).records()) == 4
+    shutil.rmtree(away)
+    assert sweep("demo/chaos", OVER, store=store, engine=engine).data().identical(expected)
+    assert not away.exists()
+
+
+def test_workers_of_another_version_are_refused(enlisted, store, monkeypatch):
+    monkeypatch.setattr("secant.lab.sweeps.key", lambda *_: "0123456789abcdef")
+    with pytest.raises(ValueError, match="this worker has another version of Secant"):
+        sweep(enlisted, OVER, store=store, engine=Processes(1, prepare=chores.enlist))
+
+
+SERVER = textwrap.dedent("""
+    import os, sys
+    sys.path.insert(0, sys.argv[1])
+    import chores, h5netcdf, h5py, jax
+    from secant.dynamics import runner
+    from secant.lab import Store, sweep
+
+    runner.SAVE_SECONDS = 0.01
+    runner.CHUNK_SECONDS = 0.005
+    jax.config.update("jax_compilation_cache_dir", sys.argv[2])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            home = line.strip()
+            over = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}
+            sweep(chores.chaos, over, store=Store(home), steps=1_500_000).save(home + "/sweep.nc")
+            os._exit(0)
+        print(child, flush=True)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+""")
+
+
+def test_killing_a_sweep_at_random_moments_changes_nothing(tmp_path, request):
+    forks = Forks(SERVER, request.path.parent, tmp_path / "compiled")
+    try:
+        assert forks.run(tmp_path / "calm") == 0
+        began = time.perf_counter()
+        assert forks.run(tmp_path / "timed") == 0
+        usual = time.perf_counter() - began
+        moments, home, killed, kept, resumed = random.Random(0), tmp_path / "stormy", 0, 0, 0
+        for _ in range(KILLS):
+            status = forks.run(home, kill_after=moments.uniform(0.1, 0.9) * usual)
+            killed += status == -signal.SIGKILL
+            kept += 0 < len(Store(home).records()) < 4
+            resumed += any(home.glob("runs/demo/chaos/.*.work/*/state.npz"))
+            if status == 0:
+                shutil.rmtree(home)
+        assert forks.run(home) == 0
+    finally:
+        forks.close()
+    assert killed >= KILLS // 3, "the kills came too late to test anything"
+    assert kept > 0, "no kill left a part of the cells"
+    assert resumed > 0, "no kill left a checkpoint to go on from"
+    calm, stormy = (xr.load_dataset(tmp_path / name / "sweep.nc", engine="h5netcdf") for name in ("calm", "stormy"))
+    assert stormy.identical(calm)
