@@ -41,3 +41,67 @@ def test_unequal_lists_of_starts_are_refused():
     study = lab.get("quadreg/fig-2")
     with pytest.raises(ValueError, match="2 and 4 entries"):
         study(study.config("smoke", residuals=(-0.9, -0.6)))
+
+
+def test_the_acceleration_of_one_residual_is_known(outcome):
+    data, config, _ = outcome("quadreg/acceleration")
+    one = data.isel(size=0)
+    assert (int(one.D), int(one.P)) == (1, 5)
+    # lambda is sigma_J^2 chi-squared of 5: D P E[lambda] + E[lambda^2] / sigma_J^2 = 25 + 35
+    exact = 60 * config.sigma_z**2 * config.sigma_J**2
+    assert float(one.exact.mean()) == pytest.approx(exact, rel=0.05)
+    assert float(one.given_J.mean()) == pytest.approx(exact, rel=0.05)
+
+
+def test_the_exact_mean_has_a_light_tail(outcome):
+    data = outcome("quadreg/acceleration")[0].isel(size=-1)
+    assert float(data.given_J.max() / data.given_J.mean()) > 3 * float(data.exact.max() / data.exact.mean())
+
+
+def test_the_convention_for_q_is_part_of_theorem_3_1(outcome):
+    data = outcome("quadreg/thm-3.1")[0]
+    assert float(data.given_J_formula.sel(convention="goe") / data.given_J_formula.sel(convention="averaged")) == (
+        pytest.approx(2, rel=1e-12)
+    )
+    assert 1.5 < float(data.given_J_formula.sel(convention="independent") / data.given_J_formula[0]) < 2
+
+
+def test_the_part_odd_in_the_residuals_is_linear_in_their_scale(outcome):
+    data = outcome("quadreg/fig-11")[0]
+    odd = data.one_sign - data.acceleration
+    np.testing.assert_allclose(odd / data.sigma_z, (odd / data.sigma_z).isel(sigma_z=[0] * data.sizes["sigma_z"]))
+
+
+def test_golden_nonlinearity_of_the_first_step(outcome):
+    data, config, _ = outcome("quadreg/eq-27")
+    exact = data.exact.sel(size="(10, 20)") / (config.lr * config.sigma_z / 2)
+    assert float(exact) == pytest.approx(np.sqrt(10 * 12 * 22 / 31), rel=1e-12)
+
+
+def test_small_residuals_leave_the_curvature_and_large_ones_make_it(outcome):
+    data = outcome("quadreg/fig-12")[0]
+    change = (data.top.isel(time=-1) / data.top.isel(time=0)).mean("draw")
+    assert float(change[0]) == pytest.approx(1, abs=0.05)
+    assert float(change[-1]) > 20
+
+
+def test_descent_ends_where_the_flow_does_or_at_the_edge(outcome):
+    data = outcome("quadreg/flow-scaling")[0]
+    assert bool(data.same_bits)
+    small = data.descent.sel(residual=0.05) / 0.05
+    flow = data.F.isel(size=0, ratio=slice(0, data.sizes["low_ratio"]))
+    np.testing.assert_allclose(small, flow, rtol=0.05)
+
+
+def test_without_the_second_order_term_the_edge_is_lost(outcome):
+    data = outcome("quadreg/sec-3.3")[0]
+    diverged = (data.outcome == 2).sel(residual=0.6).mean("draw")
+    assert float(diverged.sel(term="without")) > 0.6
+    assert float(diverged.sel(term="with")) < 0.2
+
+
+@pytest.mark.parametrize("id", ["quadreg/thm-3.1", "quadreg/fig-11", "quadreg/eq-27", "quadreg/flow-scaling"])
+def test_unequal_lists_of_sizes_are_refused(id):
+    study = lab.get(id)
+    with pytest.raises(ValueError, match="outputs and parameters: 2 and 1 entries"):
+        study(study.config("smoke", outputs=(3, 4), parameters=(5,)))

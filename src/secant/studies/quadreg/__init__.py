@@ -9,7 +9,9 @@ SOURCE = Source(
     year=2022,
     chapters={
         "2": "Quartic loss function",
+        "3": "Quadratic regression model",
         "A": "Connection to other models",
         "B": "Two-parameter model",
+        "C": "Quadratic regression model dynamics",
     },
 )

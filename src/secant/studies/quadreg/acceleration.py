@@ -1,0 +1,209 @@
+"""The mean acceleration of curvature at every size, with no limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.quadreg._random import each_draw, kernel, largest, mirrored, sizes, standard_error
+from secant.theory import quadratic_regression as qr
+from secant.theory import random_regression as rr
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    outputs: tuple[int, ...] = scaled(
+        smoke=(1, 2, 5, 10), laptop=(1, 2, 5, 10, 20, 20, 40), paper=(1, 2, 5, 10, 20, 20, 40, 80), at_least=1,
+        help="residuals D",
+    )  # fmt: skip
+    parameters: tuple[int, ...] = scaled(
+        smoke=(5, 3, 3, 20), laptop=(5, 3, 3, 20, 10, 40, 80), paper=(5, 3, 3, 20, 10, 40, 80, 160), at_least=1,
+        help="parameters P, as many entries",
+    )  # fmt: skip
+    jacobians: int = scaled(smoke=5_000, laptop=20_000, paper=200_000, at_least=10, help="random Jacobians a size")
+    draws: int = scaled(smoke=20_000, laptop=100_000, paper=400_000, at_least=10, help="draws of everything, (3, 5)")
+    sigma_z: float = option(0.8, above=0, help="standard deviation of the residuals")
+    sigma_J: float = option(0.5, above=0, help="standard deviation of the Jacobian's entries")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/acceleration",
+    section="C.1",
+    title="The mean acceleration of curvature, exactly",
+    new=True,
+    statement=r"""
+    For Gaussian residuals, Jacobian and symmetric $Q_\alpha$ (variance $s$ off the diagonal, $2s$ on it) and every $D$
+    and $P$, the largest eigenvalue of $JJ^\top$ at the start of gradient flow has
+    $$\mathbb E[\ddot\lambda] = 2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$
+    so that $\mathbb E[\ddot\lambda]/\mathbb E[\lambda] \approx 2s\,DP\,\sigma_z^2\,\{1 + (D^{-1/2} + P^{-1/2})^2\}$ for
+    large ones. For a $Q$ of independent entries of unit variance, not symmetric, it is
+    $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
+
+    Given $J$ the mean holds the repulsion $\sum_k(\dots)/(\lambda - \lambda_k)$ by the other eigenvalues, which has no
+    variance. Integration by parts in the density of the eigenvalues removes it: with $\sigma_J = 1$, $n = \min(D, P)$
+    and $t = \mathrm{tr}\,JJ^\top$,
+    $$\mathbb E\Bigl[f\sum_{k>1}\frac{\lambda}{\lambda - \lambda_k}\Bigr]
+      = \mathbb E\Bigl[f\,\frac{\lambda - |P - D| - 1}2 - \lambda\,\partial_\lambda f\Bigr]$$
+    over the other $n - 1$ nonzero eigenvalues, used for $f = t$ and $f = \lambda$; and
+    $\mathbb E[t\lambda] = (DP + 2)\,\mathbb E[\lambda]$, because $t$ and $\lambda/t$ are independent.""",
+)
+def run(config: Config) -> xr.Dataset:
+    pairs = sizes(config.outputs, config.parameters)
+    found = [_jacobians(config, D, P) for D, P in pairs]
+    D, P = 3, 5
+
+    def one(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
+        states = mirrored(start, config.sigma_z, config.sigma_J)
+        return jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q).second.mean(), kernel(states.J[0])
+
+    second, kernels = each_draw(one, config.seed, config.draws, D, P, "goe", 2_000)
+    exact = exactly(largest(kernels), D, P, config, 1.0)
+    return xr.Dataset(
+        {
+            name: (("size", "draw"), np.stack([part[name] for part in found]))
+            for name in ("given_J", "exact", "unsymmetric", "unsymmetric_exact", "repelled", "repelled_exact")
+        }
+        | {
+            "direct": ("all", second, {"long_name": "acceleration of single draws, (3, 5)"}),
+            "direct_exact": ("all", exact),
+        },
+        coords={
+            "size": [f"({D}, {P})" for D, P in pairs],
+            "D": ("size", list(config.outputs)),
+            "P": ("size", list(config.parameters)),
+        },
+    )
+
+
+def exactly(top: np.ndarray, D: int, P: int, config: Config, variance: float) -> np.ndarray:
+    """What has the mean acceleration as its mean, of the eigenvalue alone."""
+    return 2 * variance * config.sigma_z**2 * (D * P * top + top**2 / config.sigma_J**2)
+
+
+def _jacobians(config: Config, D: int, P: int) -> dict[str, np.ndarray]:
+    """For each of many Jacobians: means over the rest in closed form, and what should have the same mean."""
+    J = config.sigma_J * np.random.default_rng([config.seed, D, P]).normal(size=(config.jacobians, D, P))
+    values = np.linalg.eigvalsh(J @ J.swapaxes(1, 2))
+    top, rest, trace = values[:, -1], values[:, :-1], values.sum(axis=1)
+    gaps = top[:, None] - rest
+    pulls = ((top[:, None] + rest) / gaps).sum(axis=1)
+    squares = ((top[:, None] ** 2 + rest**2) / gaps).sum(axis=1)
+    nonzero = rest[:, max(0, D - P) :]
+    return {
+        "given_J": config.sigma_z**2 * ((P + 1) * (top + trace) + pulls * trace + squares),
+        "exact": exactly(top, D, P, config, 0.5),
+        "unsymmetric": 2 * config.sigma_z**2 * (top + P * trace + pulls * trace),
+        "unsymmetric_exact": 2 * config.sigma_z**2 * (D * P + 1) * top,
+        "repelled": (top[:, None] / (top[:, None] - nonzero)).sum(axis=1),
+        "repelled_exact": (top / config.sigma_J**2 - abs(P - D) - 1) / 2,
+    }
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    why = "five standard errors of the difference: what is averaged has a tail with a mean but no variance"
+    claims = (
+        ("given_J", "exact", "mean acceleration over the exact one"),
+        ("unsymmetric", "unsymmetric_exact", "the same for Q of independent entries"),
+    )
+    for name, formula, claim in claims:
+        for size in data.size.values:
+            one = data.sel(size=size)
+            scale = float(one[formula].mean())
+            error = float(standard_error((one[name] - one[formula]).values)) / scale
+            yield Finding(
+                f"{claim}, (D, P) = {size}",
+                predicted=1.0,
+                measured=float(one[name].mean()) / scale,
+                tolerance=Tolerance(1e-12 + 5 * error, why=f"{why}; rounding"),
+            )
+    for size in data.size.values[(np.minimum(data.D, data.P) > 1).values]:
+        one = data.sel(size=size)
+        yield Finding(
+            f"repulsion of the largest eigenvalue, (D, P) = {size}",
+            predicted=float(one.repelled_exact.mean()),
+            measured=float(one.repelled.mean()),
+            tolerance=Tolerance(5 * float(standard_error((one.repelled - one.repelled_exact).values)), why=why),
+        )
+    yield Finding(
+        "acceleration of single draws over the exact mean, (D, P) = (3, 5)",
+        predicted=1.0,
+        measured=float(data.direct.mean() / data.direct_exact.mean()),
+        tolerance=Tolerance(
+            5 * float(standard_error((data.direct - data.direct_exact).values) / data.direct_exact.mean()), why=why
+        ),
+        note="unit variance off the diagonal; nothing averaged in closed form",
+    )
+    alone = (data.D == 1).values
+    if alone.any():
+        one = data.isel(size=int(np.argmax(alone)))
+        P = int(one.P)
+        yield Finding(
+            f"mean acceleration of a single residual, (D, P) = (1, {P})",
+            predicted=2 * config.sigma_z**2 * config.sigma_J**2 * P * (P + 1),
+            measured=float(one.given_J.mean()),
+            tolerance=Tolerance(4 * float(standard_error(one.given_J.values)), why="four standard errors"),
+            note="the eigenvalue is chi-squared there, and everything is known",
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(11, 4.2)
+    left, right = figure.subplots(1, 2)
+    x = np.arange(data.sizes["size"])
+    limit = np.array(
+        [
+            rr.acceleration_limit(int(D), int(P), config.sigma_z, config.sigma_J)
+            for D, P in zip(data.D, data.P, strict=True)
+        ]
+    )
+    left.axhline(1.0, ls="--", color=ink, lw=1.2)
+    for i, (name, formula, label) in enumerate(
+        (("given_J", "exact", r"symmetric, $s = 1/2$"), ("unsymmetric", "unsymmetric_exact", "independent entries"))
+    ):
+        error = 2 * standard_error(data[name].values, axis=1) / limit
+        left.errorbar(x, data[name].mean("draw") / limit, error, fmt="o", ms=5, capsize=3, color=f"C{i}", label=label)
+        left.plot(
+            x, data[formula].mean("draw") / limit, "_", ms=22, mew=2, color=ink, label="exact" if i else None, zorder=0
+        )
+    left.set_xticks(x, data.size.values)
+    left.set(
+        title="Mean acceleration, over equation (147)",
+        xlabel="(D, P)",
+        ylabel="over the limit of large sizes",
+        ylim=(0, None),
+        xlim=(-0.5, len(x) - 0.5),
+    )
+    left.legend(loc="lower right")
+    last = data.isel(size=-1)
+    count = np.arange(1, data.sizes["draw"] + 1)
+    keep = np.unique(np.geomspace(10, len(count), 400).astype(int)) - 1
+    final = float(last.exact.mean())
+    for name, colour, label in (
+        ("given_J", "C0", "given the Jacobian: heavy tail"),
+        ("exact", "C2", r"$\sigma_z^2(DP\lambda + \lambda^2/\sigma_J^2)$"),
+    ):
+        right.plot(count[keep], (np.cumsum(last[name]) / count)[keep] / final, color=colour, label=label)
+    right.axhline(1.0, ls="--", color=ink, lw=1.2)
+    right.set(
+        title=f"Two averages with the same mean, {data.size.values[-1]}",
+        xlabel="number of Jacobians",
+        ylabel="running average",
+        xscale="log",
+    )
+    right.legend(loc="upper right")

@@ -1,0 +1,187 @@
+"""Equation (27): how nonlinear the first step of gradient descent is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.studies.quadreg._random import each_draw, sizes, standard_error
+from secant.theory import quadratic_regression as qr
+from secant.theory import random_regression as rr
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    outputs: tuple[int, ...] = scaled(
+        smoke=(8, 10, 20), laptop=(8, 15, 20, 30, 40), paper=(8, 15, 60, 60, 30), at_least=1, help="residuals D"
+    )
+    parameters: tuple[int, ...] = scaled(
+        smoke=(80, 20, 20), laptop=(160, 60, 40, 30, 20), paper=(160, 60, 120, 60, 300), at_least=1,
+        help="parameters P, as many entries",
+    )  # fmt: skip
+    draws: int = scaled(smoke=400, laptop=1_000, paper=2_000, at_least=10, help="random draws a size")
+    lr: float = option(0.7, above=0, help="step size")
+    sigma_z: float = option(0.4, above=0, help="standard deviation of the residuals")
+    sigma_J: float = option(0.3, above=0, help="standard deviation of the Jacobian's entries")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/eq-27",
+    section="3.3",
+    title="How nonlinear the first step is",
+    statement=r"""
+    The second-order term of a step of gradient descent over the first-order one, each as a root mean square at a random
+    start, is for Gaussian entries and $Q_\alpha = \tfrac12(A + A^\top)$ exactly
+    $$r_{NL} = \frac{\eta\sigma_z}2\sqrt{\frac{D(D+2)(P+2)}{P+D+1}} \approx \frac{\eta\sigma_zD}{2\sqrt{1 + D/P}}.$$
+    The printed $\tfrac12\eta\sigma_zD$ is its limit for $D \ll P$. In the rescaled start
+    $\sigma_z = \tilde\sigma_z/D$ it is $\tfrac12\eta\tilde\sigma_z/\sqrt{1 + D/P}$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    pairs = sizes(config.outputs, config.parameters)
+
+    def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
+        z, J = config.sigma_z * start.z, config.sigma_J * start.J
+        w = J.T @ z
+        return {
+            "curved": jnp.sum(jnp.square(config.lr**2 / 2 * (Q @ w) @ w)),
+            "linear": jnp.sum(jnp.square(config.lr * J @ w)),
+            "kernel": jnp.sum(jnp.square(start.J @ start.J.T)),
+        }
+
+    rows = []
+    for D, P in pairs:
+        found = each_draw(one, config.seed, config.draws, D, P, together=max(1, min(100, 2_000_000 // (D * P * P))))
+        curved, linear = found["curved"], found["linear"]
+        ratio = float(np.sqrt(curved.mean() / linear.mean()))
+        # The square root of a ratio of two means over the same draws, to first order.
+        error = ratio / 2 * float(standard_error(curved / curved.mean() - linear / linear.mean()))
+        kernel = found["kernel"] / (D * P * P)
+        rows.append((ratio, error, kernel.mean(), float(standard_error(kernel))))
+    ratio, ratio_error, kernel_mean, kernel_error = np.array(rows).T
+    exact = [rr.nonlinearity_ratio(D, P, config.sigma_z, config.lr) for D, P in pairs]
+    return xr.Dataset(
+        {
+            "ratio": ("size", ratio, {"long_name": "measured r_NL"}),
+            "ratio_error": ("size", ratio_error),
+            "exact": ("size", np.array(exact)),
+            "printed": ("size", config.lr * config.sigma_z * np.array(config.outputs) / 2),
+            "kernel": ("size", kernel_mean, {"long_name": "E tr (JJ^T)^2 over sigma_J^4 D P^2"}),
+            "kernel_error": ("size", kernel_error),
+        },
+        coords={
+            "size": [f"({D}, {P})" for D, P in pairs],
+            "D": ("size", list(config.outputs)),
+            "P": ("size", list(config.parameters)),
+        },
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    for size in data.size.values:
+        one = data.sel(size=size)
+        yield Finding(
+            f"measured over exact r_NL, (D, P) = {size}",
+            predicted=1.0,
+            measured=float(one.ratio / one.exact),
+            tolerance=Tolerance(4 * float(one.ratio_error / one.exact), why="four standard errors"),
+        )
+    aspect = (data.D / data.P).values
+    flat = data.isel(size=int(np.argmin(aspect)))
+    D, P = int(flat.D), int(flat.P)
+    yield Finding(
+        f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})",
+        predicted=1.0,
+        measured=float(flat.ratio / flat.printed),
+        tolerance=Tolerance(
+            4 * float(flat.ratio_error / flat.printed) + 1 / D + D / (2 * P),
+            why="four standard errors, and the next orders 1/D and -D/(2P) of the exact formula",
+        ),
+    )
+    tall = data.isel(size=int(np.argmax(aspect)))
+    D, P = int(tall.D), int(tall.P)
+    slack = Tolerance(
+        4 * float(tall.ratio_error),
+        1 / D + 1 / P,
+        why="four standard errors, and the next orders 1/D and 1/P of the exact formula",
+    )
+    yield Erratum(
+        f"r_NL at (D, P) = ({D}, {P})",
+        printed=r"r_{NL} = \frac{1}{2}\eta\sigma_zD",
+        corrected=r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}",
+        printed_value=float(tall.printed),
+        corrected_value=float(tall.printed) / np.sqrt(1 + D / P),
+        measured=float(tall.ratio),
+        tolerance=slack,
+        why="the mean square of JJ^T z has a second term of the same order, see below; at fixed D/P it stays",
+        where="equations (27), (149) and (159), which also drops the step size",
+    )
+    rescaled = config.lr * config.sigma_z * D
+    yield Erratum(
+        f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})",
+        printed=r"r_{NL} = \tilde\sigma_z",
+        corrected=r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}",
+        printed_value=1.0,
+        corrected_value=0.5 / np.sqrt(1 + D / P),
+        measured=float(tall.ratio) / rescaled,
+        tolerance=Tolerance(slack.absolute / rescaled, slack.relative, why=slack.why),
+        why="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
+        where="after equation (29)",
+    )
+    yield Erratum(
+        f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})",
+        printed=r"\sigma_J^4P(P-1)D + C_4DP",
+        corrected=r"\sigma_J^4DP\,(D + P + 1)",
+        printed_value=(P + 2) / P,
+        corrected_value=(D + P + 1) / P,
+        measured=float(tall.kernel),
+        tolerance=Tolerance(4 * float(tall.kernel_error), why="four standard errors"),
+        why="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
+        "3 sigma_J^4 for Gaussian entries)",
+        where="equations (151) and (152)",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    aspect = data.D / data.P
+    low, high = 0.7 * float(aspect.min()), 1.4 * float(aspect.max())
+    c = np.geomspace(low, high, 100)
+    left.axhline(1.0, ls=":", color="C5", lw=1.6, label="printed")
+    left.plot(c, 1 / np.sqrt(1 + c), "--", color=ink, lw=1.2, label=r"$1/\sqrt{1 + D/P}$")
+    left.plot(aspect, data.exact / data.printed, "_", ms=18, mew=2, color="C2", label="exact at this size")
+    left.errorbar(
+        aspect, data.ratio / data.printed, 2 * data.ratio_error / data.printed, fmt="o", ms=5, color="C0", capsize=3,
+        label="draws, two standard errors",
+    )  # fmt: skip
+    left.set(title="Nonlinearity of the first step", ylabel=r"$r_{NL}\,/\,\frac{1}{2}\eta\sigma_zD$", ylim=(0, 1.35))
+    left.legend(loc="lower left")
+    right.axhline(1.0, ls=":", color="C5", lw=1.6, label="printed")
+    right.plot(c, 1 + c, "--", color=ink, lw=1.2, label=r"$1 + D/P$")
+    right.errorbar(aspect, data.kernel, 2 * data.kernel_error, fmt="o", ms=5, color="C0", capsize=3, label="draws")
+    right.set(
+        title="The term that is left out",
+        ylabel=r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$",
+        ylim=(0, None),
+    )
+    right.legend(loc="upper left")
+    for axes in (left, right):
+        axes.set(xlabel=r"$D/P$", xscale="log", xlim=(low, high))
+    for x, size in zip(aspect.values, data.size.values, strict=True):
+        right.annotate(size, (x, 0.02), xycoords=("data", "axes fraction"), ha="center", fontsize=8)

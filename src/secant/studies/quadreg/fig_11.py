@@ -1,0 +1,159 @@
+"""Figure 11: the mean initial acceleration of curvature grows as the variance of the residuals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.quadreg._random import each_draw, mirrored, sizes, standard_error
+from secant.theory import quadratic_regression as qr
+from secant.theory import random_regression as rr
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    outputs: tuple[int, ...] = scaled(
+        smoke=(10, 20), laptop=(10, 30, 60), paper=(10, 30, 60), at_least=2, help="residuals D"
+    )
+    parameters: tuple[int, ...] = scaled(
+        smoke=(20, 40), laptop=(20, 60, 120), paper=(20, 60, 120), at_least=2, help="parameters P, as many entries"
+    )
+    seeds: int = scaled(smoke=60, laptop=100, paper=100, at_least=5, help="random draws a size")
+    low: float = option(0.03, above=0, help="smallest standard deviation of the residuals")
+    high: float = option(3.0, above=0, help="largest")
+    points: int = option(7, at_least=2, help="standard deviations, equally spaced in the logarithm")
+    sigma_J: float = option(1.0, above=0, help="standard deviation of the Jacobian's entries")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "quadreg/fig-11",
+    section="C.1",
+    title="Acceleration grows as the square of the residuals",
+    statement=r"""
+    The mean of $\ddot\lambda_{\max}(0)$ under gradient flow is
+    $\sigma_z^2\sigma_J^2\,DP\cdot P(1 + \sqrt{D/P})^2$ for large $D$ and $P$ (equation (147), with
+    $Q_\alpha = \tfrac12(A + A^\top)$): a line of slope two against $\sigma_z$, doubly logarithmic. One draw has a term
+    linear in $\sigma_z$ as well, $-2v_1^\top Q(J^\top\dot z, \cdot)J^\top v_1$, which is odd in $z$ and has mean zero:
+    averaged over $z$ and $-z$ every draw has slope two exactly, without that average small $\sigma_z$ shows only the
+    odd term's sampling error.""",
+)
+def run(config: Config) -> xr.Dataset:
+    sigmas = np.geomspace(config.low, config.high, config.points)
+    pairs = sizes(config.outputs, config.parameters)
+
+    def one(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
+        def at(sigma: Array) -> Array:
+            return jax.vmap(rr.eigenvalue_derivatives, (0, None))(mirrored(start, sigma, config.sigma_J), Q).second
+
+        return jax.vmap(at)(jnp.asarray(sigmas)), config.sigma_J * start.J
+
+    drawn = [each_draw(one, config.seed, config.seeds, D, P, together=20) for D, P in pairs]
+    found = np.stack([accelerations for accelerations, _ in drawn])
+    mean = jax.jit(jax.vmap(lambda J: rr.mean_acceleration(J, 1.0)))
+    given_J = np.stack([mean(J) for _, J in drawn])[..., None] * sigmas**2
+    dims = ("size", "seed", "sigma_z")
+    line = [[rr.acceleration_limit(D, P, sigma, config.sigma_J) for sigma in sigmas] for D, P in pairs]
+    return xr.Dataset(
+        {
+            "acceleration": (dims, found.mean(axis=-1), {"long_name": "acceleration, averaged over z and -z"}),
+            "one_sign": (dims, found[..., 0], {"long_name": "acceleration, one sign of z"}),
+            "given_J": (dims, given_J, {"long_name": "mean acceleration for the draw's Jacobian"}),
+            "line": (("size", "sigma_z"), np.array(line)),
+        },
+        coords={
+            "size": [f"({D}, {P})" for D, P in pairs],
+            "D": ("size", list(config.outputs)),
+            "P": ("size", list(config.parameters)),
+            "sigma_z": sigmas,
+        },
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
+    yield Finding(
+        "slope against sigma_z of every draw, averaged over z and -z: largest distance from two",
+        predicted=0.0,
+        measured=float(np.abs(slopes - 2).max()),
+        tolerance=Tolerance(
+            1e-9, why="an identity: rounding, enlarged by the odd part that cancels, at most 1e4 times the rest"
+        ),
+    )
+    for size in data.size.values:
+        one = data.sel(size=size).isel(sigma_z=-1)
+        ratio = (one.acceleration / one.line).values
+        error = float(standard_error(ratio))
+        yield Finding(
+            f"mean acceleration over the line, (D, P) = {size}",
+            predicted=1.0,
+            measured=float(ratio.mean()),
+            tolerance=Tolerance(
+                float(one.D) ** (-2 / 3) + 5 * error,
+                why="the edge of a finite spectrum is D^(-2/3) away; five standard errors, because the repulsion of "
+                "the second eigenvalue has a heavy tail",
+            ),
+            note=f"standard error {error:.3f}",
+        )
+        own = (one.acceleration / one.given_J).values
+        yield Finding(
+            f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}",
+            predicted=1.0,
+            measured=float(own.mean()),
+            tolerance=Tolerance(4 * float(standard_error(own)), why="four standard errors; no heavy tail here"),
+        )
+        odd = (data.one_sign - data.acceleration).sel(size=size).isel(sigma_z=0).values
+        yield Finding(
+            f"mean of the part odd in z, in standard errors, (D, P) = {size}",
+            predicted=0.0,
+            measured=float(odd.mean() / standard_error(odd)),
+            tolerance=Tolerance(4.0, why="four standard errors"),
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(10, 4.2)
+    left, right = figure.subplots(1, 2)
+    right.axhline(1.0, ls="--", color=ink, lw=1.2)
+    for i, size in enumerate(data.size.values):
+        one = data.sel(size=size)
+        error = standard_error(one.acceleration.values)
+        left.loglog(data.sigma_z, one.line, "--", color=ink, lw=1.2, label="equation (147)" if i == 0 else None)
+        left.loglog(data.sigma_z, one.acceleration.mean("seed"), "o", ms=6, color=f"C{i}", label=f"(D, P) = {size}")
+        shift = 1 + 0.06 * (i - 1)  # beside each other, not on top
+        right.errorbar(
+            data.sigma_z * shift,
+            one.acceleration.mean("seed") / one.line,
+            2 * error / one.line,
+            fmt="o",
+            ms=5,
+            color=f"C{i}",
+            capsize=2,
+        )
+        right.plot(data.sigma_z * shift, one.one_sign.mean("seed") / one.line, "x", ms=6, color=f"C{i}", alpha=0.8)
+    left.set(
+        title="Mean acceleration at the start",
+        xlabel=r"$\sigma_z$",
+        ylabel=r"$\mathbb{E}\,\ddot\lambda_{\max}(0)$",
+    )
+    left.legend(loc="upper left")
+    right.set(title="Over the line", xlabel=r"$\sigma_z$", xscale="log", ylim=(0, 2))
+    right.plot([], [], "o", color=ink, label=r"$z$ and $-z$, two standard errors")
+    right.plot([], [], "x", color=ink, label=r"$z$ alone")
+    right.legend(loc="upper right")
