@@ -35,7 +35,8 @@ def test_every_study_that_the_sources_name_is_there():
     assert set(IDS) >= {
         "quadreg/sec-2.1", "quadreg/fig-1", "quadreg/fig-2", "quadreg/fig-8", "quadreg/fig-9", "quadreg/fig-10",
         "quadreg/thm-2.1", "quadreg/thm-B.3", "quadreg/app-A.1", "quadreg/app-A.2", "quadreg/app-A.3",
-        "quadreg/app-B.2", "quadreg/app-B.4", "quadreg/thm-3.1", "quadreg/eq-27", "quadreg/sec-3.3", "quadreg/fig-11",
+        "quadreg/app-B.2", "quadreg/app-B.4", "quadreg/fig-3", "quadreg/fig-4", "quadreg/fig-5", "quadreg/fig-6",
+        "quadreg/fig-13", "quadreg/thm-3.1", "quadreg/eq-27", "quadreg/sec-3.3", "quadreg/fig-11",
         "quadreg/fig-12",
         "thesis/sec-3.3", "thesis/thm-3.3.1", "thesis/lem-3.3.2", "thesis/lem-3.3.3", "thesis/thm-3.3.4",
         "thesis/thm-3.3.6", "thesis/thm-B.3.1", "thesis/thm-B.7.1", "thesis/prop-B.9.1", "thesis/prop-B.11",

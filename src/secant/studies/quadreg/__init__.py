@@ -10,8 +10,10 @@ SOURCE = Source(
     chapters={
         "2": "Quartic loss function",
         "3": "Quadratic regression model",
+        "4": "Connection to real world models",
         "A": "Connection to other models",
         "B": "Two-parameter model",
         "C": "Quadratic regression model dynamics",
+        "D": "Analysis of real models",
     },
 )
