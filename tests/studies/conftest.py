@@ -6,15 +6,13 @@ import os
 import pytest
 
 from secant import lab
-from secant.lab.reuse import using
 
 
 @functools.cache
 def _outcome(root, id):
     study = lab.get(id)
     config = study.config("smoke")
-    with using(lab.Store(root), "smoke"):
-        data = study(config)
+    data = lab.run(study, config=config, scale="smoke", store=lab.Store(root), figure=False).data()
     return data, config, study.judge(data, config)
 
 
@@ -22,7 +20,7 @@ def _outcome(root, id):
 def outcome(tmp_path_factory):
     """A function of a study's id: its data, its configuration and its findings, computed once."""
     base = tmp_path_factory.getbasetemp()
-    # Runs that several studies share are kept where all of the test's processes find them.
+    # Kept where all of the tests' processes find it.
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     return functools.partial(_outcome, shared / "runs-of-studies")
 
