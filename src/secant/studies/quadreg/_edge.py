@@ -73,11 +73,12 @@ Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
 
 def _watched_throughout(problem: Problem, params: Any, config: EdgeConfig) -> Watched:
     """Every step from the first on: for small networks, where that costs less than compiling a second loop."""
-    records, last = _go(problem, params, config.lr, config.approach + config.window, 1, "to the edge and there")
+    records, _ = _go(problem, params, config.lr, config.approach + config.window, 1, "to the edge and there")
     eigenvalues = config.lr * records["mode"]
     near = eigenvalues.values[: config.approach, 0] > config.near
     done = int(np.argmax(near)) if near.any() else config.approach
     first = train(problem, params, lr=config.lr, steps=done).state if done else params
+    last = train(problem, first, lr=config.lr, steps=config.window).state
     return eigenvalues[:done:50], records.isel(step=slice(done, done + config.window + 1)), first, last
 
 
