@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import secant as sc
+from secant.dynamics import modes
 from secant.theory import quadratic_regression as qr
 
 D, P = 6, 9
@@ -81,3 +82,24 @@ def test_only_squared_losses_have_one(regression):
     other = sc.Problem(problem.f, problem.x, problem.y, sc.losses.cross_entropy)
     with pytest.raises(ValueError, match="squared losses"):
         sc.train(other, jnp.zeros(P), lr=0.1, steps=1, probes={"mode": sc.measure.leading_mode()})
+
+
+@pytest.mark.parametrize("order", [None, 2])
+def test_a_small_kernel_written_out_gives_what_a_search_gives(order, monkeypatch):
+    net = sc.nets.mlp([5], outputs=2, activation="tanh")
+    x = jax.random.normal(jax.random.key(0), (6, 3))
+    params = net.init(jax.random.key(1), x.shape)
+    f = net.apply if order is None else sc.expand(net.apply, params, order)
+
+    def followed():
+        problem = sc.Problem(f, x, jnp.ones((6, 2)), sc.losses.half_mean)
+        return sc.train(
+            problem, params, lr=0.3, steps=4, probes={"mode": sc.measure.leading_mode(2, tol=1e-12)}, reduce=False
+        ).dataset
+
+    dense = followed()
+    monkeypatch.setattr(modes, "DENSE_ROWS", 0)
+    searched = followed()
+    for name in ("mode", "mode_followed", "mode_overlap"):
+        np.testing.assert_allclose(dense[name], searched[name], rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(np.abs(dense.mode_along), np.abs(searched.mode_along), rtol=1e-6)

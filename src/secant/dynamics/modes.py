@@ -15,11 +15,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from secant.curvature.tangent_kernel import ntk
+from secant.curvature.signals import network_of
+from secant.curvature.tangent_kernel import ntk, pair_kernel
 from secant.dynamics.probes import Probe
 from secant.dynamics.problem import Problem
-from secant.linalg import block_lanczos
+from secant.expansion import Expansion
+from secant.linalg import Ritz, block_lanczos
 from secant.losses import Loss as SquaredLoss
+
+DENSE_ROWS = 128
+"""The largest kernel whose eigenvalues are all computed: up to here that takes less time than compiling a search."""
 
 
 def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
@@ -32,9 +37,7 @@ def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_pro
         warm, last = memory
         outputs = problem.f(params, problem.x)
         scale: Any = loss.curvature(outputs)
-        found = block_lanczos(
-            ntk(problem.f, params, problem.x).flat_product(), warm, k, tol=tol, max_products=max_products
-        )
+        found = _largest(problem, params, warm, tol, max_products)
         # By overlap, not by rank: where two eigenvalues cross, the mode keeps its eigenvector.
         overlaps = found.vectors @ last
         chosen = jnp.argmax(jnp.abs(overlaps))
@@ -59,6 +62,19 @@ def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_pro
         return warm, jnp.zeros(outputs.size, outputs.dtype)
 
     return Probe(look, every, label="eigenvalues of the tangent kernel", dims=("mode",), memory=memory)
+
+
+def _largest(problem: Problem, params: Any, warm: Array, tol: float, max_products: int) -> Ritz:
+    """As many of the kernel's largest eigenvalues as there are rows in `warm`, with their vectors."""
+    k, rows = warm.shape
+    # Entries are computed sample by sample: known to be right for Secant's networks, and so for their polynomials.
+    inner = problem.f.f if isinstance(problem.f, Expansion) else problem.f
+    if rows > DENSE_ROWS or network_of(inner) is None:
+        operator = ntk(problem.f, params, problem.x)
+        return block_lanczos(operator.flat_product(), warm, k, tol=tol, max_products=max_products)
+    values, vectors = jnp.linalg.eigh(pair_kernel(problem.f)(params, problem.x, None))
+    exact = jnp.zeros(k, values.dtype)
+    return Ritz(values[::-1][:k], vectors.T[::-1][:k], exact, exact, jnp.asarray(rows), jnp.asarray(True))
 
 
 def _bend(problem: Problem, params: Any, vector: Array, along: Array, root: Array) -> Array:

@@ -11,6 +11,7 @@ SOURCE = Source(
         "2": "Quartic loss function",
         "3": "Quadratic regression model",
         "4": "Connection to real world models",
+        "5": "Discussion",
         "A": "Connection to other models",
         "B": "Two-parameter model",
         "C": "Quadratic regression model dynamics",

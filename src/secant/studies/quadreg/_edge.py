@@ -27,7 +27,7 @@ class EdgeConfig:
     look: int = scaled(smoke=1, laptop=50, paper=50, at_least=1, help="steps between two looks on the way to the edge")
     approach: int = scaled(smoke=850, laptop=4_000, paper=10_000, at_least=1, help="steps to the edge at most")
     near: float = option(1.985, above=0, below=2, help="rescaled curvature at which the window begins")
-    window: int = scaled(smoke=800, laptop=1_500, paper=1_500, at_least=10, help="steps that are watched one by one")
+    window: int = scaled(smoke=800, laptop=600, paper=1_500, at_least=10, help="steps that are watched one by one")
     seed: int = option(0, at_least=0, help="of data and weights")
 
 
@@ -144,8 +144,22 @@ def two_steps(data: xr.Dataset) -> xr.Dataset:
     )
 
 
-def episode(steps: xr.Dataset) -> xr.Dataset:
-    """The first time that the mode goes unstable and calms down again, until its residual is small after its peak."""
+HOLDS = 0.98
+"""Two eigenvectors of successive steps with a smaller overlap are not of one mode."""
+
+
+def while_it_lasts(data: xr.Dataset) -> xr.Dataset:
+    """The window until the followed eigenvector first turns within a step: what is said of a mode is said of these."""
+    turns = np.flatnonzero(data.overlap.values[1:] < HOLDS)  # the first look has nothing to overlap with
+    return data.isel(step=slice(0, int(turns[0]) + 1 if len(turns) else None))
+
+
+def episode(data: xr.Dataset) -> xr.Dataset:
+    """Double steps of the first time that the mode goes unstable and calms down again, while it lasts.
+
+    It ends where the residual is small after its peak.
+    """
+    steps = two_steps(while_it_lasts(data))
     size = np.abs(steps.z.values)
     high = int(np.argmax(size > 0.5 * size.max()))
     small = np.flatnonzero(size[high:] < 1e-2 * size.max())

@@ -35,16 +35,17 @@ def run(config: Config) -> xr.Dataset:
 
 
 def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
-    """Double steps with the drift of the curvature taken off, and the drift: its mean where the residual is tiny."""
+    """First episode with the drift of the curvature taken off, and the drift: its mean where the residual is tiny."""
     steps = two_steps(data)
     calm = np.abs(steps.z) < 1e-3 * float(np.abs(steps.z).max())
     drift = float(steps.dy.where(calm).mean())
-    return steps.assign(rest=steps.dy - drift), drift
+    first = episode(data)
+    return first.assign(rest=first.dy - drift), drift
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    steps, drift = without_drift(data)
+    first, drift = without_drift(data)
     yield Finding(
         "rise of y in two steps while the residual along the mode is tiny",
         predicted=0.0,
@@ -52,7 +53,6 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         tolerance=Tolerance(0.0, why="an inequality: progressive sharpening"),
         relation="at least",
     )
-    first = episode(steps)
     squares = first.z.values**2
     yield Finding(
         "correlation of the rest of the change with the square of the residual, first episode",
@@ -86,8 +86,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
     ink = plt.rcParams["text.color"]
-    steps, _ = without_drift(data)
-    first = episode(steps)
+    first, _ = without_drift(data)
     squares = first.z.values**2
     figure.set_size_inches(9, 4)
     left, right = figure.subplots(1, 2)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Erratum, Finding, Tolerance, reuse, study
-from secant.studies.quadreg._edge import EdgeConfig, episode, slope_through_zero, two_steps
+from secant.studies.quadreg._edge import EdgeConfig, episode, slope_through_zero
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
-    steps = episode(two_steps(data))
+    steps = episode(data)
     yield Finding(
         "correlation of a double step of the residual with 2 y z, first episode",
         predicted=0.95,
@@ -130,11 +130,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     peak = float(data.density.max())
     left.set(title="Spectrum of the slice", xlabel="eigenvalue", ylabel="density", ylim=(1e-7 * peak, 3e3 * peak))
     left.legend(loc="upper right")
-    steps = episode(two_steps(data))
+    steps = episode(data)
     middle.plot(steps.first_order, steps.dz, ".", ms=4, color="C0", alpha=0.6)
     ends = np.array([float(steps.first_order.min()), float(steps.first_order.max())])
     middle.plot(ends, ends, "--", color=ink, lw=1.0)
     middle.set(title="Two steps of the residual", xlabel=r"$2yz_1$", ylabel=r"$z_1(t+2) - z_1(t)$")
+    middle.locator_params(axis="x", nbins=4)
     ratio = np.abs(nonlinear_ratios(data, config)["consistent"])
     right.semilogy(data.step, ratio, color="C1", lw=1.0)
     right.set(title="Nonlinear over linear", xlabel="step", ylabel=r"$\frac{1}{2}\eta\,|Q_1(w, w)/\lambda_1z_1|$")

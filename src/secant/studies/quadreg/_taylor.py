@@ -1,0 +1,140 @@
+"""What figures 7 and 14 share: a network at the edge of stability beside its Taylor polynomials."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy.signal import find_peaks
+
+from secant import curvature, data, losses, nets
+from secant.dynamics import Problem, measure, train
+from secant.expansion import expand
+from secant.lab import option, scaled
+
+MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cubic near the edge")
+
+
+@dataclass(frozen=True)
+class TaylorConfig:
+    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
+    classes: tuple[int, ...] = scaled(smoke=(3, 8), laptop=(0, 1), paper=(0, 1), help="two classes, +1 and -1")
+    redrawn: float = scaled(
+        smoke=1.0,
+        laptop=0.0,
+        paper=0.0,
+        at_least=0,
+        at_most=1,
+        help="share of labels drawn anew: sharpening lasts longer",
+    )
+    samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, help="training samples")
+    width: int = scaled(smoke=96, laptop=64, paper=256, at_least=1, help="of both hidden layers")
+    share: float = scaled(smoke=0.75, laptop=0.6, paper=0.6, above=0, help="step size, over 2/lambda_1 at the start")
+    steps: int = scaled(smoke=300, laptop=2_000, paper=3_000, at_least=50, help="steps of the network")
+    lead: int = scaled(smoke=10, laptop=30, paper=20, at_least=1, help="steps before the first crossing to expand at")
+    seed: int = option(0, at_least=0, help="of data and weights")
+
+
+def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
+    r"""Trains the network and its Taylor polynomials with one step size, and watches the top mode of each.
+
+    Two hidden layers of erf, weights of unit variance behind $1/\sqrt{\text{fan-in}}$, no biases, scalar targets
+    $\pm1$, loss $\frac12\sum_i(f(x_i) - y_i)^2$, full batch. One polynomial is expanded at the start; two, of second
+    and of third order, `lead` steps before $y = \eta\lambda_1 - 2$ of the network first becomes positive.
+
+    Returns:
+        Over `model` and `step`, counted from the start of the network's training: `loss`, `y` and `z`, the residual
+        along the followed mode; NaN before a model begins. `begins`, the step where each was expanded.
+    """
+    if len(config.classes) != 2:
+        raise ValueError(f"classes: {config.classes} has {len(config.classes)} entries. Give two.")
+    task = data.load(
+        config.data, classes=config.classes, samples=config.samples, test_samples=1, labels="signs", seed=config.seed
+    )
+    x, y = (jnp.asarray(part, jnp.result_type(float)) for part in task.train)
+    net = nets.mlp([config.width] * 2, activation="erf")
+    coin = np.random.default_rng(config.seed).random((2, len(x)))
+    y = jnp.where(coin[0] < config.redrawn, jnp.where(coin[1] < 0.5, -1.0, 1.0), y.reshape(-1))
+    whole = Problem(net.apply, x, y, losses.half_sum)
+    params = net.init(jax.random.key(config.seed), x.shape)
+    # In the span of the data everything is the same, polynomials included, and costs less.
+    problem, start = whole, params
+    if whole.reduced is not None:
+        problem, change = whole.reduced
+        start = change.shrink(params)
+    lr = config.share * 2 / float(curvature.ntk(problem.f, start, problem.x).top(1, tol=1e-8).values[0])
+    network = _watched(problem, start, lr, config.steps, MODELS[0])
+    above = network.y.values > 0
+    if not above.any():
+        raise ValueError(
+            f"steps: the curvature of the network does not reach the edge within {config.steps:,}; it comes to "
+            f"y = {network.y.values.max():.3g}. Take more steps or a larger share."
+        )
+    near = max(int(np.argmax(above)) - config.lead, 1)
+    close = train(problem, start, lr=lr, steps=near, reduce=False).state
+    found = [network]
+    for name, origin, order, begin in (
+        (MODELS[1], start, 2, 0),
+        (MODELS[2], close, 2, near),
+        (MODELS[3], close, 3, near),
+    ):
+        model = Problem(expand(problem.f, origin, order), problem.x, problem.y, problem.loss)
+        record = _watched(model, origin, lr, config.steps - begin, name)
+        found.append(record.assign_coords(step=record.step + begin))
+    return (
+        xr.concat(found, "model", join="outer", fill_value=np.nan)
+        .assign_coords(model=list(MODELS))
+        .assign({"begins": ("model", np.array([0, 0, near, near])), "lr": lr})
+        .assign_attrs(task.attributes())
+    )
+
+
+def _watched(problem: Problem, params: Any, lr: float, steps: int, label: str) -> xr.Dataset:
+    probes = {"loss": measure.loss(), "mode": measure.leading_mode(2, tol=1e-6)}
+    records = train(problem, params, lr=lr, steps=steps, probes=probes, reduce=False, label=label).dataset
+    return xr.Dataset(
+        {
+            "loss": ("step", records.loss.values),
+            "y": ("step", lr * records.mode_followed.values - 2),
+            "z": ("step", records.mode_along.values),
+        },
+        coords={"step": records.step.values},
+    )
+
+
+def one_model(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The records of a model from where it begins."""
+    found = data.sel(model=name)
+    return found.sel(step=slice(int(found.begins), None))
+
+
+def first_above(model: xr.Dataset) -> int:
+    """The step at which the curvature first is above the edge; -1 where it never is."""
+    above = model.y.values > 0
+    return int(model.step[int(np.argmax(above))]) if above.any() else -1
+
+
+def peaks(data: xr.Dataset, name: str) -> xr.Dataset:
+    """Where the residual along the mode is largest, in size: `height` over `step`.
+
+    Of the larger of two neighbours, since it changes sign at every step. A peak is twice as high as what is around it,
+    no lower than a twentieth of the highest, and later than the expansion near the edge.
+    """
+    model = one_model(data, name).sel(step=slice(int(data.begins.max()), None))
+    size = np.abs(model.z.values)
+    size = np.where(np.isfinite(size), size, 0.0)
+    envelope = np.maximum(size[:-1], size[1:])
+    at, _ = find_peaks(np.log(np.maximum(envelope, 1e-300)), prominence=np.log(2), distance=4)
+    at = at[envelope[at] > 0.05 * envelope[at].max(initial=0.0)]
+    return xr.Dataset({"height": ("step", envelope[at])}, coords={"step": model.step.values[at]})
+
+
+def settled(data: xr.Dataset, name: str) -> xr.Dataset:
+    """Mean of `y` over even and over odd steps, and over both, of the last 200 steps, of a third of a short run."""
+    last = one_model(data, name).y[-min(200, data.sizes["step"] // 3) :]
+    even = last.step % 2 == 0
+    return xr.Dataset({"even": last[even].mean(), "odd": last[~even].mean(), "mean": last.mean()})

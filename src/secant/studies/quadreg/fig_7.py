@@ -1,0 +1,142 @@
+"""Figure 7: how much of the edge of stability the quadratic expansion of a network has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Finding, Tolerance, study
+from secant.studies.quadreg._taylor import (
+    MODELS,
+    TaylorConfig,
+    first_above,
+    one_model,
+    peaks,
+    run_with_polynomials,
+    settled,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NETWORK, FROM_START, QUADRATIC, _ = MODELS
+
+
+@dataclass(frozen=True)
+class Config(TaylorConfig):
+    pass
+
+
+@study(
+    "quadreg/fig-7",
+    section="4",
+    title="A network and its quadratic expansions at the edge",
+    statement=r"""
+    An erf network on two classes. Its quadratic expansion at the start has the right curvature for early times and
+    not later. Expanded shortly before $y = \eta\lambda_1 - 2$ first becomes positive, it crosses the edge when the
+    network does and comes back, with several oscillations whose period and size are soon different. Over even and over
+    odd steps $y$ comes to rest, for both at a mean that is not zero, and negative.""",
+)
+def run(config: Config) -> xr.Dataset:
+    return run_with_polynomials(config)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    network, early = one_model(data, NETWORK), one_model(data, FROM_START)
+    crossing, near = first_above(network), int(data.begins.max())
+    gap = np.abs(early.y - network.y) / (network.y + 2)
+    first = max(crossing // 20, 1)
+    yield Finding(
+        "expansion at the start: largest relative error of the curvature in the first twentieth of the way to the edge",
+        predicted=0.05,
+        measured=float(gap.sel(step=slice(0, first)).max()),
+        tolerance=Tolerance(0.0, why="an inequality: a good approximation at early times"),
+        relation="at most",
+        note=f"{first} steps",
+    )
+    yield Finding(
+        "the same until the network's first peak, over that",
+        predicted=2.0,
+        measured=float(gap.sel(step=slice(0, _first_peak(data, NETWORK))).max() / gap.sel(step=slice(0, first)).max()),
+        tolerance=Tolerance(0.0, why="an inequality: not a good one later"),
+        relation="at least",
+    )
+    quadratic = one_model(data, QUADRATIC)
+    yield Finding(
+        "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion",
+        predicted=1.0,
+        measured=float((first_above(quadratic) - near) / (crossing - near)),
+        tolerance=Tolerance(1 / config.lead + 0.05, why="a step, and five percent"),
+    )
+    for name in (NETWORK, QUADRATIC):
+        after = one_model(data, name).sel(step=slice(_first_peak(data, name), None))
+        yield Finding(
+            f"{name}: lowest curvature after the first peak",
+            predicted=0.0,
+            measured=float(after.y.min()),
+            tolerance=Tolerance(0.0, why="an inequality: back below the edge"),
+            relation="at most",
+        )
+    heights = [float(peaks(data, name).height[0]) for name in (NETWORK, QUADRATIC)]
+    yield Finding(
+        "height of the first peak of the residual along the mode, expansion near the edge over network",
+        predicted=1.0,
+        measured=heights[1] / heights[0],
+        tolerance=Tolerance(0.2, why="'well approximates', read as within 20 percent"),
+    )
+    for name in (NETWORK, QUADRATIC):
+        rest = settled(data, name)
+        yield Finding(
+            f"{name}: mean distance from the edge at the end",
+            predicted=0.0,
+            measured=float(rest["mean"]),
+            tolerance=Tolerance(0.0, why="an inequality: below it"),
+            relation="at most",
+            note=f"over even steps {float(rest.even):.2g}, over odd {float(rest.odd):.2g}",
+        )
+
+
+def _first_peak(data: xr.Dataset, name: str) -> int:
+    return int(peaks(data, name).step[0])
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    colours = {NETWORK: ink, FROM_START: "C1", QUADRATIC: "C0"}
+    figure.set_size_inches(11, 4)
+    left, middle, right = figure.subplots(1, 3)
+    near = int(data.begins.max())
+    until = int(peaks(data, NETWORK).step[0])
+    for name in (NETWORK, FROM_START):
+        one = one_model(data, name).sel(step=slice(0, until))
+        left.plot(one.step, one.y + 2, color=colours[name], lw=1.3, label=name)
+    left.set(title="Curvature from the start", xlabel="step", ylabel=r"$\eta\lambda_1$")
+    for name in (NETWORK, QUADRATIC):
+        one = one_model(data, name)
+        even = one.sel(step=slice(near, None)).isel(step=slice(0, None, 2))
+        middle.plot(even.step, even.y, color=colours[name], lw=1.0, label=name)
+        last = one.isel(step=slice(-200, None))
+        for parity, style in ((0, "-"), (1, "--")):
+            part = last.isel(step=last.step % 2 == parity)
+            right.plot(
+                part.step, part.y, style, color=colours[name], lw=1.3, label=f"{name}, {('even', 'odd')[parity]}"
+            )
+    middle.set(title="Near the edge, even steps", xlabel="step", ylabel=r"$y = \eta\lambda_1 - 2$")
+    right.set(title="Last steps", xlabel="step")
+    left.axhline(2, color=ink, ls=":", lw=1.0)
+    for axes in (middle, right):
+        axes.axhline(0, color=ink, ls=":", lw=1.0)
+    for axes in (left, middle, right):
+        axes.legend(loc="upper right", fontsize="small")
+    # Room for the legends.
+    left.margins(y=0.2)
+    middle.margins(y=0.25)
+    right.margins(y=0.6)

@@ -1,0 +1,271 @@
+"""How far below the edge random quadratic regression settles: the paper's open question, measured and fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import Outcome
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.quadreg._random import sizes
+from secant.theory import phase_plane
+from secant.theory import quadratic_regression as model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COARSE = (0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5)
+FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6)
+
+
+@dataclass(frozen=True)
+class Config:
+    outputs: tuple[int, ...] = scaled(
+        smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, help="residuals D"
+    )
+    parameters: tuple[int, ...] = scaled(
+        smoke=(40, 80),
+        laptop=(30, 40, 80),
+        paper=(30, 40, 80, 60, 80, 160, 120),
+        at_least=2,
+        help="parameters P, as many entries",
+    )
+    residuals: tuple[float, ...] = scaled(
+        smoke=COARSE,
+        laptop=FINE,
+        paper=FINE,
+        above=0,
+        help="rescaled scales of the residuals",
+    )
+    jacobians: tuple[float, ...] = scaled(
+        smoke=(0.05, 0.15, 0.2, 0.25, 0.3),
+        laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
+        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
+        above=0,
+        help="squares of the rescaled scales of the Jacobian",
+    )
+    seeds: int = scaled(smoke=12, laptop=16, paper=24, at_least=3, help="random models a size")
+    steps: int = option(10_000, at_least=100, help="gradient-descent steps at most")
+    finer: int = scaled(
+        smoke=4, laptop=8, paper=8, at_least=2, help="how many times smaller the steps are that stand for gradient flow"
+    )
+
+
+@study(
+    "quadreg/settling",
+    section="5.2",
+    title="How far below the edge it settles",
+    new=True,
+    statement=r"""
+    The paper asks for the final deviation $\delta = 2 - \eta\lambda_{\max}$ at the edge of stability as a function of
+    $\tilde\sigma_z$, $\tilde\sigma_J$ and $D/P$. Let $\Lambda$ be $\eta\lambda_{\max}$ at the end of gradient flow
+    from the same start. Where $\Lambda > 2$ gradient descent cannot follow; it settles the closer below the edge, the
+    further the flow would have gone, and the slower its slowest modes are. Over the draws of a cell, the median is
+    $$\delta = A\,(1 - D/P)^q\,e^{-c(\Lambda - 2)}:$$
+    three constants, and the two scales enter through $\Lambda$ alone. The law is fitted on every other cell of the
+    plane and judged on the rest, beside a power law in $\tilde\sigma_z$, $\tilde\sigma_J^2$ and $1 - D/P$.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    def ends(D: int, P: int, seed: int, slower: int) -> xr.Dataset:
+        tensor, start = jax.random.split(jax.random.key(seed))
+        # With s times smaller scales, steps of gradient descent are those of a step size s times smaller.
+        plane = phase_plane.phase_plane(
+            model.random_tensor(tensor, D, P, dtype=jnp.float32),
+            model.random_start(start, D, P, jnp.float32),
+            [residual / slower for residual in config.residuals],
+            [jacobian / slower for jacobian in config.jacobians],
+            max_steps=config.steps * slower,
+            label=f"{D} x {P}, seed {seed}, step 1/{slower}",
+        )
+        return xr.Dataset(
+            {
+                "curvature": slower * plane.top.isel(mode=0),
+                "converged": (plane.outcome == Outcome.CONVERGED).astype(float),
+                "diverged": (plane.outcome == Outcome.DIVERGED).astype(float),
+            }
+        ).assign_coords(residual=list(config.residuals), jacobian=list(config.jacobians))
+
+    def draws(D: int, P: int) -> xr.Dataset:
+        pairs = [(ends(D, P, seed, 1), ends(D, P, seed, config.finer)) for seed in range(config.seeds)]
+        descent, flow = (xr.concat(found, "draw") for found in zip(*pairs, strict=True))
+        return descent.assign(flow=flow.curvature.where(flow.converged == 1))
+
+    pairs = sizes(config.outputs, config.parameters)
+    return xr.concat([draws(D, P) for D, P in pairs], "size").assign_coords(
+        size=[f"{D} x {P}" for D, P in pairs],
+        D=("size", [D for D, _ in pairs]),
+        ratio=("size", [D / P for D, P in pairs]),
+    )
+
+
+MARGIN, ENOUGH = 0.05, 0.75
+"""A cell is at the edge if its flow ends so far above 2, and is used if so many of its draws have converged."""
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells at the edge, one entry each.
+
+    Attributes:
+        log_delta: of the median deviation.
+        error: its sampling error.
+        excess: median of the flow's end, less 2.
+        ratio: D/P.
+        residual: the scale of the residuals.
+        jacobian: that of the Jacobian, squared.
+        held_out: whether the cell is kept from the fit.
+        size: the number of its size.
+    """
+
+    log_delta: np.ndarray
+    error: np.ndarray
+    excess: np.ndarray
+    ratio: np.ndarray
+    residual: np.ndarray
+    jacobian: np.ndarray
+    held_out: np.ndarray
+    size: np.ndarray
+
+    def law(self) -> np.ndarray:
+        """Columns of the law: its logarithm is linear in its constants."""
+        return np.stack([np.ones_like(self.excess), self.excess, np.log(1 - self.ratio)], axis=1)
+
+    def scales(self) -> np.ndarray:
+        """Columns that the two scales would add."""
+        return np.stack([np.log(self.residual), np.log(self.jacobian)], axis=1)
+
+    def power_law(self) -> np.ndarray:
+        """Columns of a power law in both scales and the ratio of sizes."""
+        return np.column_stack([self.law()[:, [0, 2]], self.scales()])
+
+
+def at_the_edge(data: xr.Dataset) -> Cells:
+    """What the fits are made of."""
+    deviation = (2 - data.curvature).where(data.converged == 1)
+    excess = data.flow.median("draw") - 2
+    used = ((excess > MARGIN) & (data.converged.mean("draw") >= ENOUGH)).transpose("size", "residual", "jacobian")
+    size, residual, jacobian = np.nonzero(used.values)
+    # Deviations of almost nothing, or a curvature just above 2, must not count for everything in a logarithm.
+    logs = np.log(np.maximum(deviation.transpose("draw", *used.dims).values[:, size, residual, jacobian], 1e-5))
+    middle = np.nanmedian(logs, axis=0)
+    # A median of n draws has the standard error 1.2533 s / sqrt(n); s from the middle half, 1.349 s wide.
+    lower, upper = np.nanquantile(logs, [0.25, 0.75], axis=0)
+    return Cells(
+        log_delta=middle,
+        error=1.2533 * (upper - lower) / 1.349 / np.sqrt(np.sum(np.isfinite(logs), axis=0)),
+        excess=excess.transpose(*used.dims).values[size, residual, jacobian],
+        ratio=data.ratio.values[size],
+        residual=data.residual.values[residual],
+        jacobian=data.jacobian.values[jacobian],
+        held_out=(residual + jacobian) % 2 == 1,
+        size=size,
+    )
+
+
+def fitted(cells: Cells, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, float]:
+    """Constants by least squares on what is not held out; root mean square error of the logarithm on the rest."""
+    constants, *_ = np.linalg.lstsq(columns[~held_out], cells.log_delta[~held_out], rcond=None)
+    missed = (cells.log_delta - columns @ constants)[held_out]
+    return constants, float(np.sqrt(np.mean(missed**2)))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    edge = (data.flow > 2) & (data.converged == 1)
+    yield Finding(
+        "share of converged runs whose flow ends above 2 that end below 2",
+        predicted=1.0,
+        measured=float((data.curvature < 2).where(edge).mean()),
+        tolerance=Tolerance(0.02, why="a mode barely above 2 grows too slowly to be seen before the loss is zero"),
+        note=f"{int(edge.sum()):,} runs",
+    )
+    cells = at_the_edge(data)
+    rest = cells.held_out
+    constants, error = fitted(cells, cells.law(), rest)
+    yield Finding(
+        "by how much log(delta) falls when the flow ends one higher",
+        predicted=0.0,
+        measured=float(-constants[1]),
+        tolerance=Tolerance(0.0, why="an inequality: the further the flow, the closer to the edge"),
+        relation="at least",
+        note=f"A = {np.exp(constants[0]):.3f}, c = {-constants[1]:.2f}, q = {constants[2]:.2f} on "
+        f"{np.sum(~rest)} cells; {np.sum(rest)} held out",
+    )
+    sampling = float(np.sqrt(np.mean(cells.error[rest] ** 2)))
+    yield Finding(
+        "error of the law on held-out cells, over the sampling error of their medians",
+        predicted=1.0,
+        measured=error / sampling,
+        tolerance=Tolerance(0.5, why="one is a law without fault; half as much again for its simple form"),
+        relation="at most",
+        note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
+    )
+    yield Finding(
+        "error of the law on held-out cells, over that of the power law",
+        predicted=1.0,
+        measured=error / fitted(cells, cells.power_law(), rest)[1],
+        tolerance=Tolerance(0.0, why="an inequality: the flow's end says more than the scales, with one constant less"),
+        relation="at most",
+    )
+    yield Finding(
+        "error of the law with both scales added to it, over its own",
+        predicted=1.0,
+        measured=fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
+        tolerance=Tolerance(0.15, why="the scales enter through the flow's end alone, up to sampling errors"),
+        relation="at least",
+    )
+    # Two values of D/P are needed for one exponent.
+    if len(data["size"]) > 2:
+        for number, size in enumerate(data["size"].values):
+            left_out = cells.size == number
+            yield Finding(
+                f"{size} left out of the fit: error of the law, over the sampling error of the medians",
+                predicted=1.0,
+                measured=fitted(cells, cells.law(), left_out)[1] / float(np.sqrt(np.mean(cells.error[left_out] ** 2))),
+                tolerance=Tolerance(0.5, why="as above"),
+                relation="at most",
+            )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(11, 4.4)
+    left, right = figure.subplots(1, 2)
+    cells = at_the_edge(data)
+    constants, _ = fitted(cells, cells.law(), cells.held_out)
+    law = np.exp(cells.law() @ constants)
+    ratios, outputs = sorted(set(data.ratio.values)), sorted(set(data.D.values))
+    for number, size in enumerate(data["size"].values):
+        own = cells.size == number
+        colour = f"C{ratios.index(data.ratio.values[number])}"
+        look = {"color": colour, "marker": "osD^v"[outputs.index(data.D.values[number]) % 5], "ms": 4, "alpha": 0.7}
+        left.semilogy(cells.excess[own] + 2, np.exp(cells.log_delta[own]), ls="none", label=size, **look)
+        along = np.argsort(cells.excess[own])
+        left.plot(cells.excess[own][along] + 2, law[own][along], color=colour, lw=1.2)
+        new = own & cells.held_out
+        right.errorbar(law[new], np.exp(cells.log_delta[new]), _bars(cells, new), ls="none", elinewidth=0.8, **look)
+    left.set(
+        title="Median deviation of every cell, and the law",
+        xlabel=r"$\Lambda$, end of gradient flow",
+        ylabel=r"$\delta = 2 - \eta\lambda_{\max}$",
+    )
+    left.legend(title="D x P", loc="best")
+    ends = [law.min(), law.max()]
+    right.loglog(ends, ends, "--", color=ink, lw=1.0)
+    right.set(title="Cells held out of the fit", xlabel=r"$\delta$ by the law", ylabel=r"$\delta$ measured")
+
+
+def _bars(cells: Cells, which: np.ndarray) -> np.ndarray:
+    """Lengths of error bars, below and above."""
+    middle, factor = np.exp(cells.log_delta[which]), np.exp(cells.error[which])
+    return np.stack([middle - middle / factor, middle * factor - middle])

@@ -1,0 +1,90 @@
+"""What the studies at the edge of stability work out of their runs."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from secant import lab
+from secant.studies.quadreg import _taylor, settling
+
+
+def runs_with(*sizes):
+    """Models that begin at step 10, with residuals of so many sizes and alternating sign."""
+    step = np.arange(200)
+    z = np.stack([size(step) * (-1.0) ** step for size in sizes])
+    return xr.Dataset(
+        {"z": (("model", "step"), z), "y": (("model", "step"), -np.ones_like(z)), "begins": ("model", [0, 10])},
+        coords={"step": step, "model": ["first", "second"]},
+    )
+
+
+def test_peaks_are_found_in_an_oscillation_of_alternating_sign():
+    def two_bumps(t):
+        return 1e-3 + np.exp(-(((t - 50) / 5) ** 2)) + 0.3 * np.exp(-(((t - 120) / 5) ** 2))
+
+    found = _taylor.peaks(runs_with(two_bumps, lambda t: 0.99**t), "first")
+    np.testing.assert_allclose(found.step, [50, 120], atol=1)
+    np.testing.assert_allclose(found.height, [1.0, 0.3], rtol=0.02)
+    assert _taylor.peaks(runs_with(two_bumps, lambda t: 0.99**t), "second").sizes["step"] == 0
+
+
+def test_a_peak_before_the_expansion_does_not_count():
+    early = runs_with(lambda t: 1e-3 + np.exp(-(((t - 5) / 2.0) ** 2)), lambda t: 1.0 + 0 * t)
+    assert _taylor.peaks(early, "first").sizes["step"] == 0
+
+
+def test_an_edge_that_is_not_reached_is_an_error_that_says_how_near_it_came():
+    config = lab.get("quadreg/fig-7").config("smoke", steps=50, share=0.01, samples=10, width=4)
+    with pytest.raises(ValueError, match=r"steps: .* does not reach the edge within 50; it comes to y = -1\.9"):
+        lab.get("quadreg/fig-7")(config)
+
+
+def test_two_classes_are_needed():
+    with pytest.raises(ValueError, match=r"classes: \(1, 2, 3\) has 3 entries. Give two"):
+        lab.get("quadreg/fig-7")(lab.get("quadreg/fig-7").config("smoke", classes=(1, 2, 3)))
+
+
+@pytest.fixture
+def plane():
+    """A plane that follows the law but for a spread among its draws."""
+    random = np.random.default_rng(0)
+    shape = {"size": 3, "draw": 40, "residual": 6, "jacobian": 5}
+    ratio = np.array([0.25, 0.5, 0.75])
+    residual, jacobian = np.linspace(0.3, 0.5, 6), np.linspace(0.05, 0.3, 5)
+    flow = np.broadcast_to(2 + 2 * (residual[:, None] - 0.25) + jacobian, tuple(shape.values()))
+    delta = (
+        0.08
+        * (1 - ratio[:, None, None, None]) ** 1.5
+        * np.exp(-2.0 * (flow - 2) + 0.5 * random.normal(size=flow.shape))
+    )
+    return xr.Dataset(
+        {
+            "curvature": (tuple(shape), 2 - delta),
+            "flow": (tuple(shape), flow),
+            "converged": (tuple(shape), np.ones_like(delta)),
+        },
+        coords={"ratio": ("size", ratio), "residual": residual, "jacobian": jacobian},
+    )
+
+
+def test_the_law_of_settling_is_found_where_it_holds(plane):
+    cells = settling.at_the_edge(plane)
+    constants, error = settling.fitted(cells, cells.law(), cells.held_out)
+    # Medians of 40 draws that spread by 0.5 in the logarithm: within 0.1 each, and 45 of them are fitted.
+    np.testing.assert_allclose(constants, [np.log(0.08), -2.0, 1.5], atol=0.15)
+    assert error == pytest.approx(np.sqrt(np.mean(cells.error**2)), rel=0.3)
+
+
+def test_cells_below_the_edge_or_with_too_few_ends_are_left_out(plane):
+    whole = len(settling.at_the_edge(plane).excess)
+    few = plane.assign(converged=plane.converged.where(plane.residual > 0.31, 0.0))
+    low = plane.assign(flow=plane.flow.where(plane.jacobian > 0.06, 1.9))
+    assert len(settling.at_the_edge(few).excess) == whole * 5 // 6
+    assert len(settling.at_the_edge(low).excess) == whole * 4 // 5
+
+
+def test_the_cubic_expansion_is_nearer_to_the_network_than_the_quadratic(measured):
+    peak = "height of the first peak of the residual along the mode, "
+    quadratic = measured("quadreg/fig-14", peak + "quadratic")
+    cubic = measured("quadreg/fig-14", peak + "cubic")
+    assert abs(cubic - 1) < abs(quadratic - 1)
