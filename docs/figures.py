@@ -16,6 +16,7 @@ STUDIES = (
     "quadreg/lambert-limit",
     "quadreg/skeleton",
     "quadreg/drift-law",
+    "quadreg/optimisers",
     "thesis/max-step",
     "thesis/thm-3.3.1",
 )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         gradient_descent,
         gradient_field,
         measure,
+        optimisers,
         simulate,
         train,
     )
@@ -74,6 +75,7 @@ __all__ = [
     "measure",
     "nets",
     "ntk",
+    "optimisers",
     "output_hessian",
     "run",
     "second_derivative",
@@ -109,6 +111,7 @@ _HOMES = {
         "gradient_descent",
         "gradient_field",
         "measure",
+        "optimisers",
         "simulate",
         "train",
     ),

@@ -8,7 +8,7 @@ import pytest
 import secant as sc
 from secant.dynamics import Outcome
 from secant.theory import quadratic_regression as qr
-from secant.theory.phase_plane import phase_plane
+from secant.theory.phase_plane import Batch, advance, phase_plane
 
 
 def draw(seed, D, P, dtype=jnp.float64):
@@ -136,3 +136,22 @@ def test_an_interrupted_plane_goes_on(tmp_path, monkeypatch):
     assert phase_plane(*arguments, max_steps=1500, checkpoint=tmp_path).identical(whole)
     with pytest.raises(sc.dynamics.CheckpointMismatchError):
         phase_plane(*arguments, max_steps=1400, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(("D", "P"), [(10, 20), (20, 20), (10, 40), (40, 80)])
+def test_a_step_costs_one_product_with_the_tensor_and_little_else(D, P):
+    starts, numbers = 32, jnp.float32
+    batch = Batch(
+        z=jax.ShapeDtypeStruct((D, starts), numbers),
+        J=jax.ShapeDtypeStruct((D, P, starts), numbers),
+        goal=jax.ShapeDtypeStruct((starts,), numbers),
+        steps=jax.ShapeDtypeStruct((starts,), jnp.int32),
+    )
+    # Counted by the compiler, for one step of its loop.
+    compiled = advance.lower(jax.ShapeDtypeStruct((D * P, P), numbers), batch, 100, second_order=True).compile()
+    jacobian = D * P * starts
+    beyond_the_product = compiled.cost_analysis()["flops"] - 2 * jacobian * P
+    assert 0 < beyond_the_product < 9 * jacobian
+    memory = compiled.memory_analysis()
+    assert memory.temp_size_in_bytes < 4 * 3.5 * jacobian
+    assert memory.argument_size_in_bytes < 1.05 * 4 * (D * P * P + jacobian)

@@ -1,6 +1,6 @@
 """Discrete and continuous dynamics: Maps, the runner, probes, flows."""
 
-from secant.dynamics import measure
+from secant.dynamics import measure, optimisers
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flows import flow
 from secant.dynamics.map import Map, State
@@ -32,6 +32,7 @@ __all__ = [
     "gradient_descent",
     "gradient_field",
     "measure",
+    "optimisers",
     "reporting",
     "resumable",
     "simulate",

@@ -14,7 +14,7 @@ from jax import lax
 
 from secant._device import jit
 from secant.dynamics.axes import call_with
-from secant.dynamics.map import Map, State
+from secant.dynamics.map import Map, State, everything
 from secant.dynamics.probes import Probe, named_records
 from secant.dynamics.stop import Outcome, Stop, is_finite
 
@@ -28,6 +28,7 @@ class Compiled(NamedTuple):
     observe: Any
     advance: Any
     tail: Callable[..., Carry]
+    shown: Callable[..., Any]
 
 
 class Carry(NamedTuple):
@@ -80,7 +81,11 @@ class Loop:
             first = point if self.start is None else call_with(self.start, values, role="the start")
             state = self._map(values).init(first)
             state = stable_types(lambda s: self._step(values, s), state)
-            memory = {name: probe.memory(state) for name, probe in self.probes.items() if probe.memory}
+            memory = {
+                name: probe.memory(self._seen(probe, values, state))
+                for name, probe in self.probes.items()
+                if probe.memory
+            }
             return Carry(state, self._judge(values, state), jnp.zeros((), jnp.int32), memory)
 
         return self.lift(one)(values)
@@ -169,6 +174,13 @@ class Loop:
             carry.memory,
         )
 
+    def shown(self, values: AxisValues, state: State) -> Any:
+        """What every trajectory shows of its state."""
+        return self.lift(lambda values, state: self._map(values).shown(state))(values, state)
+
+    def _seen(self, probe: Probe, values: AxisValues, state: State) -> Any:
+        return state if probe.whole else self._map(values).shown(state)
+
     def _map(self, values: AxisValues) -> Map:
         if isinstance(self.system, Map):
             return self.system
@@ -181,7 +193,7 @@ class Loop:
         return self._map(values).step(state)
 
     def _judge(self, values: AxisValues, state: State) -> Any:
-        diverged = ~is_finite(state)
+        diverged, state = ~is_finite(state), self._map(values).shown(state)
         if self.stop.diverged is not None:
             diverged |= _truth(call_with(self.stop.diverged, values, state, role="Stop.diverged"), "diverged")
         converged = jnp.asarray(False)
@@ -195,7 +207,7 @@ class Loop:
         probe = self.probes[name]
 
         def one(values: AxisValues, state: State, memory: Any) -> tuple[dict[str, Any], Any]:
-            role = f"probe {name!r}"
+            role, state = f"probe {name!r}", self._seen(probe, values, state)
             if probe.memory is None:
                 return named_records(name, call_with(probe.function, values, state, role=role)), None
             record, latest = call_with(probe.function, values, state, memory, role=role)
@@ -217,11 +229,13 @@ def compiled(loop: Loop) -> Compiled:
     def tail(values: AxisValues, carry: Carry, count: int) -> Carry:
         return carry._replace(state=loop.freeze(carry, loop.steps(values, carry.state, count)))
 
+    shows_all = isinstance(loop.system, Map) and loop.system.shown is everything
     return Compiled(
         jit(loop.begin),
         jit(loop.observe),
         jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
         jit(tail, static_argnames="count"),
+        (lambda _, state: state) if shows_all else jit(loop.shown),
     )
 
 

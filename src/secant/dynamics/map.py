@@ -9,6 +9,11 @@ State = Any
 """Any pytree of arrays."""
 
 
+def everything(state: State) -> State:
+    """The state itself: what a [`Map`][secant.dynamics.Map] shows unless it says otherwise."""
+    return state
+
+
 class Map(NamedTuple):
     r"""A discrete dynamical system, $s_{t+1} = F(s_t)$.
 
@@ -18,6 +23,8 @@ class Map(NamedTuple):
     Attributes:
         init: starting point -> state.
         step: state -> state; pure, one step, no logging.
+        shown: state -> what probes, stopping rules and the result of a run see of it; by default all of it. An
+            optimiser shows the parameters, and keeps its averages to itself.
 
     Example:
         ```python
@@ -29,3 +36,4 @@ class Map(NamedTuple):
 
     init: Callable[..., State]
     step: Callable[[State], State]
+    shown: Callable[[State], Any] = everything

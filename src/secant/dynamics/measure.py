@@ -17,11 +17,13 @@ import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
+from secant.curvature.checks import Params
 from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import ntk, pair_kernel
 from secant.dynamics.modes import leading_mode_probe
+from secant.dynamics.optimiser import Optimiser, OptimiserState
 from secant.dynamics.probes import Probe
 from secant.dynamics.problem import Problem
 from secant.linalg import Operator, Ritz, block_lanczos
@@ -109,6 +111,55 @@ def _sharpness(problem: Problem, k: int, every: int, tol: float, max_products: i
     return _followed(operator, k, every, tol, max_products, r"eigenvalues of $\nabla^2 L$")
 
 
+def preconditioned_sharpness(
+    optimiser: Optimiser, k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: int = 200
+) -> Measurement:
+    r"""The `k` largest eigenvalues of $P^{-1/2}HP^{-1/2}$, the curvature as the optimiser of the run meets it.
+
+    $P$ is the diagonal by which the step from here is divided; without one it is the identity and this is
+    `sharpness`. The edge of stability is at the optimiser's `threshold`.
+
+    Args:
+        optimiser: the `rule` of the run, from [`secant.optimisers`][secant.dynamics.optimisers].
+        k: how many.
+        every: steps between two measurements.
+        tol: estimated error relative to the largest of them.
+        max_products: Hessian products a measurement may cost at most.
+    """
+    if not isinstance(optimiser, Optimiser) or optimiser.scale is None:
+        what = optimiser.name if isinstance(optimiser, Optimiser) else type(optimiser).__name__
+        raise ValueError(
+            f"preconditioned_sharpness: `optimiser` must know by what it divides its steps, and {what} does not say. "
+            "Use a constructor of secant.optimisers, or `from_optax(..., scale=...)`."
+        )
+    count = _count("preconditioned_sharpness", k)
+    return _measurement(_preconditioned, optimiser=optimiser, k=count, every=every, tol=tol, max_products=max_products)
+
+
+def _preconditioned(problem: Problem, optimiser: Optimiser, k: int, every: int, tol: float, max_products: int) -> Probe:
+    gradient = jax.grad(problem.objective)
+
+    def operator(state: OptimiserState) -> Operator:
+        optimiser.check("preconditioned_sharpness", state)
+        curvature = hessian(problem.f, state.params, problem.x, problem.y, problem.loss)
+        divisor = optimiser.preconditioner(state, gradient(state.params))
+        roots = jax.tree.map(lambda p: 1 / jnp.sqrt(p), divisor)
+
+        def bind(data: Any) -> Callable[[Params], Params]:
+            product = curvature.bind(data[0])
+            return lambda v: _times(data[1], product(_times(data[1], v)))
+
+        return Operator(bind, (curvature.data, roots), curvature.domain, curvature.codomain)
+
+    return _followed(
+        operator, k, every, tol, max_products, r"eigenvalues of $P^{-1/2}\nabla^2 L\,P^{-1/2}$", whole=True
+    )
+
+
+def _times(diagonal: Params, v: Params) -> Params:
+    return jax.tree.map(jnp.multiply, diagonal, v)
+
+
 def kernel_top(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: int = 200) -> Measurement:
     """The `k` largest eigenvalues of the tangent kernel; the arguments are those of `sharpness`.
 
@@ -187,7 +238,13 @@ def _kernel_drift(problem: Problem, every: int) -> Probe:
 
 
 def _followed(
-    operator: Callable[[Any], Operator], k: int, every: int, tol: float, max_products: int, label: str
+    operator: Callable[[Any], Operator],
+    k: int,
+    every: int,
+    tol: float,
+    max_products: int,
+    label: str,
+    whole: bool = False,
 ) -> Probe:
     """Leading eigenvalues of an operator that moves with the parameters, from the eigenvectors of the last look."""
 
@@ -208,7 +265,7 @@ def _followed(
         at = jax.eval_shape(lambda p: jnp.zeros(operator(p).shape[0], operator(p).dtype), params)
         return jax.random.normal(jax.random.key(0), (min(k, at.shape[0]), at.shape[0]), at.dtype)
 
-    return Probe(look, every, label=label, dims=("mode",), memory=memory)
+    return Probe(look, every, label=label, dims=("mode",), memory=memory, whole=whole)
 
 
 def _writes_out(problem: Problem) -> Callable[[Any], bool]:
@@ -233,5 +290,6 @@ __all__ = [
     "leading_mode",
     "loss",
     "loss_within",
+    "preconditioned_sharpness",
     "sharpness",
 ]

@@ -25,6 +25,7 @@ class Probe:
         dims: names of the value's own dimensions, if it has any.
         memory: for a probe that builds on its last record (a warm start): `state -> memory`, its memory before the
             first record. The function then takes `(state, memory)` and returns `(value, memory)`.
+        whole: whether it is given the whole state, also of a Map that shows only a part.
     """
 
     function: Callable[..., Any]
@@ -33,6 +34,7 @@ class Probe:
     label: str = ""
     dims: tuple[str, ...] = field(default=())
     memory: Callable[[Any], Any] | None = None
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if not callable(self.function):

@@ -221,7 +221,7 @@ class _Host:
             "device": jax.devices()[0].device_kind,
         }
         dataset = xr.Dataset(variables, coords=coordinates, attrs=attributes)
-        return Trajectory(dataset, axes.unflatten(self.carry.state))
+        return Trajectory(dataset, axes.unflatten(self.compiled.shown(self.values, self.carry.state)))
 
     def _take(self, buffers: dict[str, Any], size: int) -> None:
         """Copies a chunk's valid records to their place."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 
 from secant.curvature.checks import Params
+from secant.dynamics.axes import call_with
 from secant.dynamics.map import Map
 from secant.dynamics.measure import Measurement
+from secant.dynamics.optimiser import Optimiser, as_rule
 from secant.dynamics.probes import Probe
 from secant.dynamics.problem import Problem
 from secant.dynamics.progress import Progress
@@ -22,8 +25,11 @@ from secant.dynamics.stop import Stop
 from secant.dynamics.trajectory import Trajectory
 from secant.nets.reduction import InputReduction
 
-Rule = Callable[[Callable[[Params], Any]], Map]
-"""From a loss of the parameters to a Map of them."""
+if TYPE_CHECKING:
+    import optax
+
+Rule = Callable[..., Map]
+"""From a loss of the parameters to a Map of them; may also take, by name, the values of the run's axes."""
 
 
 def train(
@@ -32,7 +38,7 @@ def train(
     *,
     steps: int,
     lr: float | None = None,
-    rule: Rule | None = None,
+    rule: Rule | optax.GradientTransformation | None = None,
     probes: Mapping[str, Measurement | Probe | Callable[..., Any]] | None = None,
     over: Mapping[str, Any] | None = None,
     stop: Stop | None = None,
@@ -52,12 +58,15 @@ def train(
         params: where to start.
         steps: how many steps.
         lr: the step size, unless it is an axis in `over`.
-        rule: another update rule, `loss -> Map` with the parameters as state.
+        rule: another update rule: one of [`secant.optimisers`][secant.dynamics.optimisers], any transformation of
+            optax, or `loss -> Map` with a Map that shows the parameters. A function may also take, by name, the
+            values of axes in `over`: `lambda loss, lr: sc.optimisers.adam(lr)(loss)`.
         probes: what to record, by name: measurements from `secant.measure`, or functions of the parameters.
         over: named axes to batch over, as for [`simulate`][secant.dynamics.simulate]; `lr` may be one.
         stop: when to end early.
-        reduce: whether to train in the span of the data: by default where it is exact; `False` never; `True` also
-            for another `rule`, which must then treat rotated parameters alike, as momentum does and Adam does not.
+        reduce: whether to train in the span of the data: by default where it is known to be exact; `False` never;
+            `True` also for another `rule`, which must then treat rotated parameters alike, as momentum does and Adam
+            does not.
         attributes: what to keep with the records, such as `task.attributes()`.
         progress: who is told how far the run is.
         checkpoint: a directory to save to and resume from.
@@ -85,16 +94,21 @@ def train(
         ```
     """
     problem.check("train", params)
-    given = over or {}
+    given, rule = over or {}, as_rule(rule)
     if rule is None and lr is None and "lr" not in given:
         raise ValueError("train: `lr` is missing. Give a step size, an axis `lr` in `over`, or a `rule`.")
     if rule is not None and lr is not None:
         raise ValueError("train: `lr` belongs to gradient descent; a `rule` brings its own.")
+    if rule is not None and "lr" in given and not _takes(rule, "lr"):
+        raise ValueError(
+            "train: `over` has an axis 'lr' that `rule` does not take. Pass a rule that does, such as "
+            "`lambda loss, lr: secant.optimisers.adam(lr)(loss)`."
+        )
     reduction = _reduction(problem, rule, reduce)
     inner, start = (problem, params) if reduction is None else (reduction[0], reduction[1].shrink(params))
     change = None if reduction is None else reduction[1]
     trajectory = simulate(
-        _system(inner, lr, rule),
+        _system(inner, lr, rule, bool(given)),
         start,
         steps,
         probes={name: _probe(name, probe, inner, change, params) for name, probe in (probes or {}).items()},
@@ -109,7 +123,8 @@ def train(
 
 
 def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tuple[Problem, InputReduction] | None:
-    if reduce is False or (reduce is None and rule is not None):
+    exact = rule is None or (isinstance(rule, Optimiser) and rule.rotates)
+    if reduce is False or (reduce is None and not exact):
         return None
     if reduce and not problem.is_reducible:
         raise ValueError(
@@ -120,12 +135,19 @@ def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tupl
 
 
 @functools.lru_cache(maxsize=32)
-def _system(problem: Problem, lr: float | None, rule: Rule | None) -> Map | Callable[..., Map]:
+def _system(problem: Problem, lr: float | None, rule: Rule | None, batched: bool) -> Map | Callable[..., Map]:
+    if rule is not None and batched:
+        return lambda **values: call_with(rule, values, problem.objective, role="train: `rule`")
     if rule is not None:
         return rule(problem.objective)
     if lr is not None:
         return gradient_descent(problem.objective, lr)
     return lambda lr: gradient_descent(problem.objective, lr)
+
+
+def _takes(rule: Rule, name: str) -> bool:
+    parameters = inspect.signature(rule).parameters.values()
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in parameters)
 
 
 def _probe(
@@ -138,8 +160,9 @@ def _probe(
     if change is None:
         return probe
     whole = probe if isinstance(probe, Probe) else Probe(probe)
-    if whole.memory is not None:
-        raise ValueError("train: a probe with a memory of its own sees reduced parameters. Pass `reduce=False`.")
+    if whole.memory is not None or whole.whole:
+        what = "with a memory of its own" if whole.memory is not None else "of the whole state"
+        raise ValueError(f"train: a probe {what} sees reduced parameters. Pass `reduce=False`.")
 
     @functools.wraps(whole.function)
     def look(small: Params, *rest: Any, **named: Any) -> Any:

@@ -21,7 +21,7 @@ class Trajectory:
 
     Attributes:
         dataset: one variable a probe over `(*axes, step)`, with `outcome` and `stopped_at` over the axes.
-        state: the final state, its leaves batched over the axes.
+        state: the final state, or the part of it that the Map shows, its leaves batched over the axes.
     """
 
     dataset: xr.Dataset

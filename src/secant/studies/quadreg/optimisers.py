@@ -1,0 +1,272 @@
+"""Beyond gradient descent: momentum, Nesterov's, RMSprop and Adam each have an edge of stability of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from secant import data, losses, nets
+from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
+from secant.dynamics.optimisers import Optimiser
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.quadreg._random import draw_tensors
+from secant.theory import quadratic_regression as qr
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LABELS = {
+    "gd": "gradient descent",
+    "momentum": "momentum",
+    "nesterov": "Nesterov",
+    "rmsprop": "RMSprop",
+    "adam": "Adam",
+}
+BETAS = (0.0, 0.5, 0.9)
+"""Of momentum in quadratic regression."""
+SETTLED = 1e-4
+"""Loss over its start at which a run on a model has ended."""
+
+
+@dataclass(frozen=True)
+class Config:
+    data: str = option("digits", help="a data set that secant.data knows")
+    samples: int = scaled(smoke=200, laptop=500, paper=1_500, at_least=10, help="training samples")
+    width: int = scaled(smoke=32, laptop=64, paper=128, at_least=1, help="of both hidden layers")
+    gd: float = scaled(smoke=0.7, laptop=0.4, paper=0.25, above=0, help="step size of gradient descent")
+    momentum: float = scaled(smoke=0.7, laptop=0.4, paper=0.25, above=0, help="step size of momentum")
+    nesterov: float = scaled(smoke=0.25, laptop=0.15, paper=0.1, above=0, help="step size of Nesterov's momentum")
+    rmsprop: float = scaled(smoke=3e-4, laptop=3e-4, paper=1e-4, above=0, help="step size of RMSprop")
+    adam: float = scaled(smoke=1e-2, laptop=1e-2, paper=3e-3, above=0, help="step size of Adam")
+    decay: float = option(0.99, at_least=0, below=1, help="of the mean square of RMSprop")
+    beta: float = option(0.9, at_least=0, below=1, help="of both kinds of momentum")
+    steps: int = scaled(smoke=1_000, laptop=4_000, paper=5_000, at_least=100, help="steps")
+    every: int = option(20, at_least=1, help="steps between two looks at the curvature")
+    draws: int = scaled(smoke=5, laptop=32, paper=100, at_least=3, help="quadratic regression models")
+    residual: float = option(0.5, above=0, help="scale of their residuals at the start, rescaled")
+    ratio: float = option(0.5, above=0, help="variance of their Jacobian over that scale, rescaled")
+    model_steps: int = scaled(smoke=1_000, laptop=4_000, paper=10_000, at_least=100, help="steps on them")
+    seed: int = option(0, at_least=0, help="of data, weights and draws")
+
+
+@study(
+    "quadreg/optimisers",
+    section="5",
+    title="The edge of stability of other optimisers",
+    new=True,
+    statement=r"""
+    An optimiser that divides its step by the diagonal $P$ is, on a quadratic and at fixed $P$, a linear recursion for
+    every eigenvector of $P^{-1/2}HP^{-1/2}$, and it is stable while the eigenvalue is below
+    $$\frac2\eta \text{ (gradient descent, RMSprop)}, \quad \frac{2 + 2\beta}\eta \text{ (momentum)}, \quad
+    \frac{2 + 2\beta}{(1 + 2\beta)\,\eta} \text{ (Nesterov)}, \quad
+    \frac{2 + 2\beta_1}{(1 - \beta_1)\,\eta} \text{ (Adam)}.$$
+    Training a network on all its data raises the largest eigenvalue to this threshold, whichever it is, and keeps it
+    there. Momentum on a random quadratic regression model takes the curvature past the edge of gradient descent, and
+    where it converges it ends below its own.""",
+)
+def run(config: Config) -> xr.Dataset:
+    return xr.merge([_networks(config), _models(config)], combine_attrs="override")
+
+
+def rules(config: Config) -> tuple[Optimiser, ...]:
+    """The optimisers, in the order of their labels."""
+    return (
+        optimisers.gd(config.gd),
+        optimisers.momentum(config.momentum, config.beta),
+        optimisers.nesterov(config.nesterov, config.beta),
+        optimisers.rmsprop(config.rmsprop, config.decay),
+        optimisers.adam(config.adam),
+    )
+
+
+def _networks(config: Config) -> xr.Dataset:
+    """One network trained by each of the optimisers: the curvature that it meets, and the loss."""
+    task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
+    x, y = (jnp.asarray(part, jnp.result_type(float)) for part in task.train)
+    net = nets.mlp([config.width] * 2, outputs=y.shape[1], activation="tanh", parametrization="pytorch", bias=True)
+    # All parameters in one vector: an optimiser treats each alike, and one array compiles faster than six.
+    params, unravel = ravel_pytree(net.init(jax.random.key(config.seed), x.shape))
+    problem = Problem(lambda p, x: net.apply(unravel(p), x), x, y, losses.half_mean)
+    several = rules(config)
+    # A loop that can take any of them is compiled once: which of them it takes is part of the state it starts in.
+    chosen = optimisers.one_of(several)
+    system = chosen(problem.objective)
+    probes = {
+        "curvature": measure.preconditioned_sharpness(chosen, every=config.every).on(problem),
+        "loss": measure.loss(every=config.every).on(problem),
+    }
+    ran = [
+        simulate(
+            system,
+            optimisers.one_of(several, number)(problem.objective).init(params),
+            config.steps,
+            probes=probes,
+            label=LABELS[one.name],
+        ).dataset
+        for number, one in enumerate(several)
+    ]
+    return xr.Dataset(
+        {
+            "curvature": (("optimiser", "step"), _padded([one.curvature.values[:, 0] for one in ran])),
+            "loss": (("optimiser", "step"), _padded([one.loss.values for one in ran])),
+            "threshold": ("optimiser", [one.threshold for one in several]),
+        },
+        coords={
+            "optimiser": [one.name for one in several],
+            "step": np.arange(0, config.steps + 1, config.every),
+        },
+        attrs=task.attributes(),
+    )
+
+
+def _padded(records: list[np.ndarray]) -> np.ndarray:
+    """Rows of one length; what a run that blew up has not recorded is no number."""
+    longest = max(map(len, records))
+    return np.stack([np.pad(one, (0, longest - len(one)), constant_values=np.nan) for one in records])
+
+
+def _models(config: Config) -> xr.Dataset:
+    """Momentum on random quadratic regression models of 20 residuals and 40 parameters, with step size one."""
+    D, P = 20, 40
+    random = np.random.default_rng([config.seed, D, P])
+    sigma = qr.scales(config.residual, np.sqrt(config.residual * config.ratio), D, P)
+    models = qr.Model(
+        sigma.z * random.normal(size=(config.draws, D)),
+        sigma.J * random.normal(size=(config.draws, D, P)),
+        jnp.asarray(draw_tensors(random, config.draws, D, P, "averaged")),
+    )
+
+    def system(beta: Array, draw: qr.Model) -> Map:
+        return optimisers.momentum(1.0, beta)(lambda theta: jnp.sum(draw.residuals(theta) ** 2) / 2)  # type: ignore[arg-type]
+
+    def curvature(theta: Array, draw: qr.Model) -> Any:
+        return qr.top_pair(draw.jacobian(theta))[0]
+
+    def loss(theta: Array, draw: qr.Model) -> Any:
+        return jnp.sum(draw.residuals(theta) ** 2) / 2
+
+    every = max(1, config.model_steps // 100)
+    found = simulate(
+        system,
+        jnp.zeros(P),
+        config.model_steps,
+        probes={"model_curvature": Probe(curvature, every), "model_loss": Probe(loss, every)},
+        over={"beta": jnp.array(BETAS), "draw": models},
+        label="quadratic regression",
+    ).dataset
+    return found[["model_curvature", "model_loss"]].rename(step="model_step")
+
+
+def ratio(data: xr.Dataset) -> xr.DataArray:
+    """Curvature over the threshold of each optimiser."""
+    return data.curvature / data.threshold
+
+
+def ends(data: xr.Dataset) -> xr.DataArray:
+    """The final curvature of every quadratic model on which momentum has converged."""
+    settled = data.model_loss.isel(model_step=-1) < SETTLED * data.model_loss.isel(model_step=0)
+    return data.model_curvature.isel(model_step=-1).where(settled)
+
+
+def begun(name: str, config: Config) -> int:
+    r"""The first look at which the averages in the preconditioner are filled.
+
+    The factor $1 - \beta_1^t$ of Adam takes $1/(1 - \beta_1) = 10$ steps, the mean square of RMSprop, which begins at
+    zero and is not corrected for that, $1/(1 - \alpha)$, 100 by default. The others have no preconditioner.
+    """
+    memory = {"rmsprop": 1 / (1 - config.decay), "adam": 10.0}.get(name, 0.0)
+    return int(np.ceil(np.round(memory / config.every, 9))) * config.every
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    over = ratio(data)
+    last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
+    for name in data.optimiser.values:
+        label = LABELS[name]
+        yield Finding(
+            f"curvature over the threshold at the start, {label}",
+            predicted=1.0,
+            measured=float(over.sel(optimiser=name, step=begun(name, config))),
+            tolerance=Tolerance(0.0, why="an inequality: it comes from below"),
+            relation="at most",
+        )
+        yield Finding(
+            f"curvature over the threshold, mean of the last quarter, {label}",
+            predicted=1.0,
+            measured=float(last.sel(optimiser=name).mean()),
+            tolerance=Tolerance(0.1, why="at the edge curvature swings about it; the preconditioner moves with it"),
+        )
+    yield Finding(
+        "sharpness under momentum at the end, over the edge 2/η of gradient descent",
+        predicted=1 + config.beta,
+        measured=float(last.sel(optimiser="momentum").mean() * data.threshold.sel(optimiser="momentum"))
+        * config.momentum
+        / 2,
+        tolerance=Tolerance(relative=0.1, why="as for the ratio: the swing about the edge"),
+    )
+    final = ends(data)
+    for beta in BETAS:
+        found = final.sel(beta=beta).dropna("draw")
+        left = f"{len(found)} of {final.sizes['draw']} draws have converged; the others swing on or have blown up"
+        yield Finding(
+            f"quadratic regression, largest final curvature over its threshold, β = {beta:g}",
+            predicted=1.0,
+            measured=float(found.max()) / (2 + 2 * beta),
+            tolerance=Tolerance(0.01, why="the curvature still moves with what is left of the residuals"),
+            relation="at most",
+            note=left,
+        )
+        if beta:
+            yield Finding(
+                f"quadratic regression, median final curvature over the edge of gradient descent, β = {beta:g}",
+                predicted=1.0,
+                measured=float(found.median()) / 2,
+                tolerance=Tolerance(0.0, why="an inequality: momentum goes on where gradient descent would stop"),
+                relation="at least",
+                note=left,
+            )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(11, 4.4)
+    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    left.axhline(1.0, color=ink, ls="--", lw=1.2)
+    over = ratio(data)
+    for number, name in enumerate(data.optimiser.values):
+        one = over.sel(optimiser=name)
+        one = one.where(one.step >= begun(name, config))
+        left.plot(one.step, one, color=f"C{number}", lw=1.3, label=LABELS[name])
+    left.set(title="A network under five optimisers", xlabel="step", ylabel="curvature over threshold", ylim=(0, 1.75))
+    left.legend(loc="upper right", ncols=2)
+    final = data.model_curvature.isel(model_step=-1)
+    settled = ends(data)
+    scatter = np.linspace(-0.03, 0.03, final.sizes["draw"])
+    for beta in BETAS:
+        right.plot(beta + scatter, settled.sel(beta=beta), "o", ms=4, color="C1" if beta else "C0")
+        unsettled = int(settled.sel(beta=beta).isnull().sum())
+        right.annotate(f"{unsettled} unsettled", (beta, 0.12), ha="center", fontsize="small")
+    line = np.linspace(-0.1, 1.0, 2)
+    right.plot(line, 2 + 2 * line, color=ink, ls="--", lw=1.2, label=r"threshold, $2 + 2\beta$")
+    right.axhline(2.0, color=ink, ls=":", lw=1.2, label="edge of gradient descent")
+    right.set(
+        title=f"{final.sizes['draw']} quadratic regression models",
+        xlabel=r"momentum $\beta$",
+        ylabel=r"final $\eta\lambda$",
+        xlim=(-0.12, 1.02),
+        ylim=(0, 4.4),
+        xticks=BETAS,
+    )
+    right.legend(loc="upper left")
