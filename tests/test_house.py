@@ -21,6 +21,7 @@ ROOMS = [
     "features",
     "dynamics",
     "theory",
+    "border",
     "lab",
     "studies",
     "monitor",

@@ -13,6 +13,7 @@ from secant._version import __version__
 
 if TYPE_CHECKING:
     from secant import atlas, curvature, data, dynamics, lab, linalg, losses, nets, theory
+    from secant.border import estimate_max_lr, find_max_lr
     from secant.curvature import (
         batch_critical_lr,
         critical_lr,
@@ -61,7 +62,9 @@ __all__ = [
     "curvature",
     "data",
     "dynamics",
+    "estimate_max_lr",
     "expand",
+    "find_max_lr",
     "flow",
     "gauss_newton",
     "gradient_descent",
@@ -89,6 +92,7 @@ __all__ = [
 # Names are imported when they are first used, so that `import secant` costs no more than the part of it in use.
 _ROOMS = ("atlas", "curvature", "data", "dynamics", "lab", "linalg", "losses", "nets", "theory")
 _HOMES = {
+    "secant.border": ("estimate_max_lr", "find_max_lr"),
     "secant.curvature": (
         "batch_critical_lr",
         "critical_lr",

@@ -200,3 +200,17 @@ def test_reduced_coordinates_give_the_same_outputs(parametrization):
     small = change.shrink(params)
     np.testing.assert_allclose(net.apply(small, change.x), net.apply(params, x), atol=1e-12)
     np.testing.assert_allclose(change.lift(small, params)[0]["weight"], params[0]["weight"], atol=1e-12)
+
+
+def test_conditions_of_stopping_see_the_parameters_whether_inputs_are_reduced_or_not(fitted):
+    problem, params = fitted
+    goal = 0.2 * float(problem.objective(params))
+    stop = sc.Stop(converged=lambda p, lr: (problem.objective(p) < goal) & (lr > 0))
+    ends = [
+        sc.train(
+            problem, params, over={"lr": jnp.array([0.05, 0.1])}, steps=200, stop=stop, reduce=reduce
+        ).dataset.stopped_at
+        for reduce in (True, False)
+    ]
+    np.testing.assert_array_equal(*ends)
+    assert 0 < int(ends[0][1]) < int(ends[0][0])

@@ -23,7 +23,7 @@ from secant.expansion import Expansion
 from secant.linalg import Ritz, block_lanczos
 from secant.losses import Loss as SquaredLoss
 
-DENSE_ROWS = 128
+DENSE_ROWS = 64
 """The largest kernel whose eigenvalues are all computed: up to here that takes less time than compiling a search."""
 
 

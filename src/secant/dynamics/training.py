@@ -63,7 +63,7 @@ def train(
             values of axes in `over`: `lambda loss, lr: sc.optimisers.adam(lr)(loss)`.
         probes: what to record, by name: measurements from `secant.measure`, or functions of the parameters.
         over: named axes to batch over, as for [`simulate`][secant.dynamics.simulate]; `lr` may be one.
-        stop: when to end early.
+        stop: when to end early; its conditions see the parameters.
         reduce: whether to train in the span of the data: by default where it is known to be exact; `False` never;
             `True` also for another `rule`, which must then treat rotated parameters alike, as momentum does and Adam
             does not.
@@ -113,7 +113,7 @@ def train(
         steps,
         probes={name: _probe(name, probe, inner, change, params) for name, probe in (probes or {}).items()},
         over=over,
-        stop=stop,
+        stop=_stop(stop, change, params),
         progress=progress,
         checkpoint=checkpoint,
         label=label,
@@ -164,11 +164,26 @@ def _probe(
         what = "with a memory of its own" if whole.memory is not None else "of the whole state"
         raise ValueError(f"train: a probe {what} sees reduced parameters. Pass `reduce=False`.")
 
-    @functools.wraps(whole.function)
-    def look(small: Params, *rest: Any, **named: Any) -> Any:
-        return whole.function(change.lift(small, params), *rest, **named)
+    return Probe(_of_whole(whole.function, change, params), whole.every, whole.units, whole.label, whole.dims)
 
-    return Probe(look, whole.every, whole.units, whole.label, whole.dims)
+
+def _stop(stop: Stop | None, change: InputReduction | None, params: Params) -> Stop | None:
+    """Conditions see the parameters of the user, too."""
+    if stop is None or change is None:
+        return stop
+    converged, diverged = (
+        None if condition is None else _of_whole(condition, change, params)
+        for condition in (stop.converged, stop.diverged)
+    )
+    return Stop(converged, diverged, stop.every)
+
+
+def _of_whole(function: Callable[..., Any], change: InputReduction, params: Params) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def of_small(small: Params, *rest: Any, **named: Any) -> Any:
+        return function(change.lift(small, params), *rest, **named)
+
+    return of_small
 
 
 def _lifted(state: Params, change: InputReduction | None, params: Params, axes: int) -> Params:

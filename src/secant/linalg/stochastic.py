@@ -68,14 +68,26 @@ def hutchinson(
 
 def quadrature(product: Product, like: Array, key: PRNGKeyArray, *, degree: int, probes: int) -> tuple[Array, Array]:
     r"""Gauss nodes and weights of the spectral measure of `probes` random vectors, `degree` of each."""
-    lanczos = decomp.tridiag_sym(degree, reortho="full", custom_vjp=False)
 
     def one(key: PRNGKeyArray) -> tuple[Array, Array]:
-        start = jax.random.rademacher(key, like.shape, like.dtype)
-        nodes, vectors = jnp.linalg.eigh(_until_the_end(lanczos(product, start).J_small))
-        return nodes, vectors[0] ** 2
+        return spectral_measure(product, jax.random.rademacher(key, like.shape, like.dtype), degree)
 
     return jax.lax.map(one, jax.random.split(key, probes))
+
+
+def spectral_measure(product: Product, start: Float[Array, " p"], degree: int) -> tuple[Array, Array]:
+    r"""Gauss nodes and weights, of sum one, of $\sum_i (e_i\cdot v)^2\,\delta_{\omega_i}/|v|^2$ for one vector $v$.
+
+    They have the first $2 \cdot$ `degree` moments of it, $v^\top A^kv/|v|^2$, and cost `degree` products.
+
+    Args:
+        product: $v \mapsto Av$, symmetric.
+        start: $v$.
+        degree: number of nodes, at most the number of entries.
+    """
+    lanczos = decomp.tridiag_sym(degree, reortho="full", custom_vjp=False)
+    nodes, vectors = jnp.linalg.eigh(_until_the_end(lanczos(product, start).J_small))
+    return nodes, vectors[0] ** 2
 
 
 def _until_the_end(projected: Array) -> Array:

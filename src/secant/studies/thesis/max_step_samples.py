@@ -1,0 +1,165 @@
+"""How far the maximal step size of one direction reaches: several samples, other activations, real networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import data as tasks
+from secant import losses, nets
+from secant.border import estimate_max_lr, find_max_lr
+from secant.dynamics import Problem
+from secant.expansion import expand
+from secant.lab import Finding, Tolerance, option, scaled, study
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MODELS = ("quadratic", "network")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Data, networks and the search."""
+
+    data: str = option("digits", help="a data set that secant.data knows")
+    classes: tuple[int, ...] = option((0, 1), help="two classes, +1 and -1")
+    samples: tuple[int, ...] = scaled(
+        smoke=(1, 8), laptop=(1, 4, 16, 64), paper=(1, 4, 16, 64, 256), at_least=1, help="training samples"
+    )
+    activations: tuple[str, ...] = scaled(
+        smoke=("tanh",), laptop=("relu", "tanh"), paper=("relu", "tanh", "swish"), help="of the hidden layer"
+    )
+    width: int = scaled(smoke=128, laptop=512, paper=2_000, at_least=4, help="hidden neurons")
+    seeds: int = scaled(smoke=1, laptop=3, paper=10, at_least=1, help="random networks and subsets")
+    degree: int = option(12, at_least=2, help="nodes of the estimate's quadrature")
+    points: int = option(12, at_least=2, help="step sizes a round of the search")
+    rounds: int = scaled(smoke=2, laptop=3, paper=3, at_least=1, help="rounds of the search")
+    steps: int = scaled(smoke=200, laptop=400, paper=1_000, at_least=50, help="gradient-descent steps of each run")
+
+
+@study(
+    "thesis/max-step-samples",
+    section="3.3",
+    title="The maximal step size beyond one sample",
+    new=True,
+    statement=r"""
+    For one sample and frozen gates the maximal step size is known exactly. With several samples, other activations
+    and real networks, keep only the top direction of the tangent kernel and the second derivative as far as its
+    gradient feels it. What is left is a quadratic model of a few numbers, found with a dozen Hessian-vector
+    products, whose border of divergence is cheap to find. For one sample and any quadratic model that is the border;
+    for several it neglects how the directions act on each other, and for a network all higher derivatives.""",
+)
+def run(config: Config) -> xr.Dataset:
+    if len(config.classes) != 2:
+        raise ValueError(f"classes: {config.classes} has {len(config.classes)} entries. Give two.")
+    shape = (len(config.activations), len(config.samples), len(MODELS), config.seeds)
+    estimate, found, error = (np.full(shape, np.nan) for _ in range(3))
+    for activation, samples, seed in np.ndindex(shape[0], shape[1], shape[3]):
+        problem, params = _problem(config, config.activations[activation], config.samples[samples], seed)
+        # A network and its quadratic model have the same derivatives at the start, and so the same estimate.
+        guess = estimate_max_lr(problem, params, degree=config.degree)
+        quadratic = Problem(expand(problem.f, params, 2), problem.x, problem.y, problem.loss)
+        for model, each in enumerate((quadratic, problem)):
+            border = find_max_lr(each, params, points=config.points, rounds=config.rounds, steps=config.steps)
+            index = activation, samples, model, seed
+            estimate[index], found[index] = guess.lr * guess.curvature, border.rescaled
+            error[index] = (border.divergent - border.stable) / 2 * border.curvature
+    dims = ("activation", "samples", "model", "seed")
+    return xr.Dataset(
+        {
+            "estimate": (dims, estimate, {"long_name": "estimated maximal step size times curvature"}),
+            "found": (dims, found, {"long_name": "maximal step size by trial times curvature"}),
+            "bracket": (dims, error, {"long_name": "half the last bracket of the search"}),
+        },
+        coords={"activation": list(config.activations), "samples": list(config.samples), "model": list(MODELS)},
+    )
+
+
+def _problem(config: Config, activation: str, samples: int, seed: int) -> tuple[Problem, nets.network.Params]:
+    # A task needs both classes; one sample is the first of two.
+    task = tasks.load(
+        config.data, classes=config.classes, samples=max(samples, 2), test_samples=1, labels="signs", seed=seed
+    )
+    x, y = (jnp.asarray(part, jnp.result_type(float))[:samples] for part in task.train)
+    net = nets.mlp([config.width], activation=activation)
+    return Problem(net.apply, x, y.reshape(-1), losses.half_sum), net.init(jax.random.key(seed), x.shape)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    off = np.abs(data.estimate / data.found - 1)
+    four = np.abs(4 / data.found - 1)
+    bracket = data.bracket / data.found
+    if 1 in config.samples:
+        one = off.sel(model="quadratic", samples=1)
+        yield Finding(
+            "one sample, quadratic model: largest relative error of the estimate",
+            predicted=0.0,
+            measured=float(one.max()),
+            tolerance=Tolerance(
+                0.005 + float(bracket.sel(model="quadratic", samples=1).max()),
+                why="half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
+            ),
+        )
+    several = {"samples": [n for n in config.samples if n > 1]}
+    yield Finding(
+        "several samples, quadratic models: median relative error",
+        predicted=0.1,
+        measured=float(off.sel(model="quadratic").sel(several).median()),
+        tolerance=Tolerance(0.0, why="an inequality: good to ten percent"),
+        relation="at most",
+        note=f"largest {float(off.sel(model='quadratic').sel(several).max()):.2f}",
+    )
+    yield Finding(
+        "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda",
+        predicted=1.0,
+        measured=float(
+            off.sel(model="quadratic", activation=_smooth(config)).median()
+            / four.sel(model="quadratic", activation=_smooth(config)).median()
+        ),
+        tolerance=Tolerance(0.0, why="an inequality: the spread of the spectrum matters"),
+        relation="at most",
+    )
+    networks = off.sel(model="network").where(np.isfinite(data.found.sel(model="network")))
+    yield Finding(
+        "networks: median relative error",
+        predicted=0.25,
+        measured=float(networks.median()),
+        tolerance=Tolerance(0.0, why="an inequality: good to a quarter; higher derivatives are left out"),
+        relation="at most",
+        note=f"largest {float(networks.max()):.2f}; that of 4/lambda is "
+        f"{float(four.sel(model='network').where(np.isfinite(data.found.sel(model='network'))).median()):.2f}; "
+        f"{int(np.isinf(data.found.sel(model='network')).sum())} networks did not diverge: their neurons died",
+    )
+
+
+def _smooth(config: Config) -> list[str]:
+    return [name for name in config.activations if name != "relu"]
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    figure.set_size_inches(9, 4.4)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    low, high = 2.4, 4.9
+    for axes, model in zip(panels, MODELS, strict=True):
+        axes.plot([low, high], [low, high], "--", color=ink, lw=1.0)
+        for i, activation in enumerate(config.activations):
+            for j, samples in enumerate(config.samples):
+                one = data.sel(model=model, activation=activation, samples=samples)
+                label = f"{activation}, {samples}"
+                axes.plot(one.found, one.estimate, "osD^v"[j % 5], color=f"C{i}", ms=6, alpha=0.8, label=label)
+        axes.set(title=f"{model.capitalize()} models" if model == "quadratic" else "Networks", xlabel="found by trial")
+        axes.set(xlim=(low, high), ylim=(low, high))
+    panels[0].set_ylabel(r"estimated $\eta_{\max}\lambda$")
+    panels[1].legend(title="samples", loc="center left", bbox_to_anchor=(1.0, 0.5))
