@@ -19,6 +19,9 @@ STUDIES = (
     "quadreg/optimisers",
     "thesis/max-step",
     "thesis/thm-3.3.1",
+    "thesis/fig-3.4",
+    "thesis/fig-B.5",
+    "thesis/fig-B.10",
 )
 FOLDER = Path(__file__).parent / "figures"
 

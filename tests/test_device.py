@@ -28,3 +28,8 @@ def test_a_compiled_function_may_be_part_of_another(double):
 def test_options_that_the_compiler_does_not_know_are_left_out():
     assert _device._known({"xla_no_such_option": True}) is None
     assert _device._known({}) == {}
+
+
+def test_free_memory_is_a_number_of_bytes_or_unknown():
+    free = _device.available_bytes()
+    assert free is None or free > 2**20

@@ -94,7 +94,7 @@ def test_its_derivatives_are_the_functions_up_to_the_order_and_zero_beyond(name,
     check()
 
 
-@pytest.mark.parametrize(("name", "orders"), [("tanh", (1, 3)), ("swish", (0, 2))])
+@pytest.mark.parametrize(("name", "orders"), [("tanh", (1, 2, 3)), ("swish", (0, 2))])
 def test_what_is_left_out_is_one_order_smaller(name, orders):
     net, x = built(SMOOTH[name]), inputs(VECTORS)
     params0, direction = point(net, VECTORS, 1), point(net, VECTORS, 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -42,6 +43,18 @@ def jit(function: Callable[..., Any], **options: Any) -> Any:
     """`jax.jit` with the options of the device."""
     told = compiler_options()
     return jax.jit(function, **options) if told is None else _Jitted(function, told, options)
+
+
+def available_bytes() -> int | None:
+    """Memory that is free on the default device, or None where the system does not say."""
+    facts = jax.devices()[0].memory_stats()
+    if facts and "bytes_limit" in facts:
+        return int(facts["bytes_limit"] - facts.get("bytes_in_use", 0))
+    try:
+        lines = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    except (OSError, KeyError, ValueError):
+        return None
 
 
 class _Jitted:

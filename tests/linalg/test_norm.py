@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secant.linalg.norm import spectral_norm
+from secant.linalg.norm import leading_pair, spectral_norm
 
 
 def symmetric(seed, size=40):
@@ -44,3 +44,20 @@ def test_low_rank_and_zero_operators_end_early():
     low = spectral_norm(lambda v: a @ (a.T @ v), start, 20)
     assert float(low.value) == pytest.approx(np.linalg.norm(a, 2) ** 2, rel=1e-9)
     assert float(spectral_norm(jnp.zeros_like, start).value) == 0.0
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_the_leading_pair_is_that_of_the_dense_matrix(sign):
+    matrix = sign * symmetric(5)
+    values, vectors = np.linalg.eigh(matrix)
+    best = np.argmax(np.abs(values))
+    found = jax.jit(lambda v: leading_pair(lambda u: matrix @ u, v, 30))(jnp.ones(40))
+    assert float(found.value) == pytest.approx(values[best], rel=1e-6)
+    assert abs(float(found.vector @ vectors[:, best])) == pytest.approx(1.0, abs=1e-5)
+    assert float(jnp.linalg.norm(matrix @ found.vector - found.value * found.vector)) < 1e-2
+
+
+def test_the_leading_pair_of_a_low_rank_operator_is_found_when_the_krylov_space_ends():
+    a = jax.random.normal(jax.random.key(1), (30, 1))
+    found = leading_pair(lambda v: a @ (a.T @ v), jax.random.normal(jax.random.key(2), (30,)), 20)
+    assert abs(float(found.vector @ a[:, 0])) == pytest.approx(float(jnp.linalg.norm(a)), rel=1e-9)

@@ -51,8 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), 2)
     except UnknownStudyError as error:
         return _complain(str(error.args[0]), 2)
-    except (StoreError, SweepError, EngineError) as error:
-        return _complain(str(error), 1)
+    except (StoreError, SweepError, EngineError, MemoryError) as error:
+        return _complain(str(error) or "out of memory.", 1)
     except KeyboardInterrupt:
         return _complain("interrupted; the same command goes on where it was.", 130)
     except BrokenPipeError:  # the reader, such as `head`, has seen enough

@@ -1,4 +1,4 @@
-"""The spectral norm of a symmetric operator, by the shortest program that finds it."""
+"""The spectral norm of a symmetric operator and its eigenvector, by the shortest programs that find them."""
 
 from __future__ import annotations
 
@@ -49,24 +49,84 @@ def spectral_norm(
         abs(float(found.value) - 3) < 1e-4
         ```
     """
+    _, (alphas, betas) = jax.lax.scan(
+        lambda state, _: _advance(product, state), _first(start), None, length=min(steps, start.size)
+    )
+    value, _, residual = _leading(alphas, betas)
+    return Norm(jnp.abs(value), residual)
+
+
+class LeadingPair(NamedTuple):
+    r"""The eigenvalue of largest magnitude, with its eigenvector.
+
+    Attributes:
+        value: $\theta$, with its sign; $|\theta|$ is the spectral norm.
+        vector: $u$, of length 1, shape `(p,)`.
+        residual: $\|Au - \theta u\|$, from the recurrence.
+    """
+
+    value: Float[Array, ""]
+    vector: Float[Array, " p"]
+    residual: Float[Array, ""]
+
+
+def leading_pair(
+    product: Callable[[Float[Array, " p"]], Float[Array, " p"]], start: Float[Array, " p"], steps: int = 24
+) -> LeadingPair:
+    r"""The eigenvalue of largest magnitude of a symmetric operator, with its eigenvector, in the room of four vectors.
+
+    The recurrence of [`spectral_norm`][secant.linalg.norm.spectral_norm] runs twice: the first time for the
+    tridiagonal matrix, whose eigenvector $s$ says how to mix the Krylov vectors, the second time to add up
+    $u = \sum_j s_j q_j$ as they come by. Twice the products, and the basis is never kept.
+
+    Args:
+        product: $v \mapsto Av$ on flat vectors.
+        start: a random vector.
+        steps: products to spend in each pass, at most the dimension.
+    """
     steps = min(steps, start.size)
-    tiny = jnp.finfo(start.dtype).tiny
 
-    def advance(state: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], tuple[Array, Array]]:
-        before, now, beta = state
-        image = product(now) - beta * before
-        alpha = now @ image
-        image = image - alpha * now
-        length = jnp.linalg.norm(image)
-        # An exhausted Krylov space goes on with zeros, which add eigenvalues 0 and no norm.
-        after = jnp.where(length > 0, image / jnp.maximum(length, tiny), 0.0)
-        return (now, after, length), (alpha, length)
+    def sweep(weights: Array, _: None) -> tuple[Array, tuple[Array, Array, Array]]:
+        def advance(state: tuple[_State, Array], weight: Array) -> tuple[tuple[_State, Array], tuple[Array, Array]]:
+            (before, now, beta), mixed = state
+            after, found = _advance(product, (before, now, beta))
+            return (after, mixed + weight * now), found
 
-    first = (jnp.zeros_like(start), start / jnp.linalg.norm(start), jnp.zeros((), start.dtype))
-    _, (alphas, betas) = jax.lax.scan(advance, first, None, length=steps)
+        end, (alphas, betas) = jax.lax.scan(advance, (_first(start), jnp.zeros_like(start)), weights)
+        value, vector, residual = _leading(alphas, betas)
+        return vector, (value, end[1], residual)
+
+    # One scan of two passes, so that the product is compiled once.
+    _, (values, vectors, residuals) = jax.lax.scan(sweep, jnp.zeros(steps, start.dtype), None, length=2)
+    # Without orthogonalisation the Krylov vectors may repeat each other, and their mixture be longer than 1.
+    return LeadingPair(values[1], vectors[1] / jnp.linalg.norm(vectors[1]), residuals[1])
+
+
+_State = tuple[Array, Array, Array]
+"""Two Lanczos vectors, the one before and the one now, and the coefficient between them."""
+
+
+def _first(start: Array) -> _State:
+    return jnp.zeros_like(start), start / jnp.linalg.norm(start), jnp.zeros((), start.dtype)
+
+
+def _advance(product: Callable[[Array], Array], state: _State) -> tuple[_State, tuple[Array, Array]]:
+    """A step of Lanczos' recurrence: the next vector, and the diagonal and the next off-diagonal coefficient."""
+    before, now, beta = state
+    image = product(now) - beta * before
+    alpha = now @ image
+    image = image - alpha * now
+    length = jnp.linalg.norm(image)
+    # An exhausted Krylov space goes on with zeros, which add eigenvalues 0 and no norm.
+    after = jnp.where(length > 0, image / jnp.maximum(length, jnp.finfo(now.dtype).tiny), 0.0)
+    return (now, after, length), (alpha, length)
+
+
+def _leading(alphas: Array, betas: Array) -> tuple[Array, Array, Array]:
+    """Eigenvalue of largest magnitude of the tridiagonal matrix, its eigenvector, and the residual it leaves."""
     values, vectors = jnp.linalg.eigh(jnp.diag(alphas) + jnp.diag(betas[:-1], 1) + jnp.diag(betas[:-1], -1))
     best = jnp.argmax(jnp.abs(values))
-    return Norm(jnp.abs(values[best]), betas[-1] * jnp.abs(vectors[-1, best]))
+    return values[best], vectors[:, best], betas[-1] * jnp.abs(vectors[-1, best])
 
 
-__all__ = ["Norm", "spectral_norm"]
+__all__ = ["LeadingPair", "Norm", "leading_pair", "spectral_norm"]

@@ -1,0 +1,211 @@
+"""What the studies of wide networks share: architectures by width, norms of Hessians, exponents, and what fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant._device import available_bytes
+from secant.curvature import kernel_matrix, output_hessian
+from secant.dynamics import Problem, Stop, train
+from secant.linalg.norm import Norm, spectral_norm
+from secant.nets import Graph, Network, graphs
+from secant.nets.network import Params
+from secant.theory.power_law import PowerLaw, fit_power_law
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+LANCZOS = 32
+"""Products with the Hessian that a norm may cost."""
+
+COPIES = 10
+"""Copies of the parameters that the norm of a Hessian may need, those of the network included."""
+
+
+class Kind(NamedTuple):
+    """An architecture: what it is called, how it is made, and whether it turns linear."""
+
+    name: str
+    make: Callable[[int, int, jax.Array], Network]
+    claim: str
+
+    def by_width(self, dim: int, key: jax.Array) -> Callable[[int], Network]:
+        """Width -> network, for inputs of this dimension."""
+        return lambda m: self.make(m, dim, key)
+
+
+def _graph(make: Callable[[int, int, jax.Array], Graph]) -> Callable[[int, int, jax.Array], Network]:
+    return lambda m, d, key: nets.dag(make(m, d, key), "tanh")
+
+
+def _fully_connected(m: int, d: int, key: jax.Array) -> Graph:
+    return graphs.fully_connected(d, [m, m])
+
+
+KINDS = {
+    "fcn": Kind("fully connected", _graph(_fully_connected), "falls"),
+    "densenet": Kind("DenseNet", _graph(lambda m, d, key: graphs.densenet(d, [m, m], concat_input=False)), "falls"),
+    "resnet": Kind("skip connections", _graph(lambda m, d, key: graphs.skip(_fully_connected(m, d, key))), "falls"),
+    "cnn": Kind("1-D convolutions", _graph(lambda m, d, key: graphs.convolutional(d, [m, m])), "falls"),
+    "random": Kind("random graph", _graph(lambda m, d, key: graphs.random(key, d, [m, m], in_degree=m)), "falls"),
+    "two": Kind(
+        "two bottleneck neurons",
+        _graph(lambda m, d, key: graphs.bottleneck_neurons(_fully_connected(m, d, key), layer=2, count=2)),
+        "falls still",
+    ),
+    "repaired": Kind(
+        "bottleneck layer, repaired",
+        _graph(lambda m, d, key: graphs.connect(graphs.fully_connected(d, [m, 2, m]), source=1, target=3)),
+        "falls still",
+    ),
+    "layer": Kind("bottleneck layer", _graph(lambda m, d, key: graphs.fully_connected(d, [m, 2, m])), "stays"),
+    "output": Kind(
+        "nonlinear output",
+        lambda m, d, key: nets.mlp([m, m], activation="tanh", output_activation="swish"),
+        "stays",
+    ),
+}
+
+
+def one_input(key: jax.Array, dim: int, size: float) -> jax.Array:
+    """A random input with this root mean square, shape `(1, dim)`."""
+    x = jax.random.normal(key, (1, dim))
+    return size * np.sqrt(dim) * x / jnp.linalg.norm(x)
+
+
+def direction(params: Params) -> jax.Array:
+    """A fixed random vector as long as the parameters, for Lanczos to start from."""
+    leaves = jax.tree.leaves(params)
+    drawn = np.random.default_rng(0).normal(size=nets.count_parameters(params))
+    return jnp.asarray(drawn, leaves[0].dtype)
+
+
+def hessian_norm(net: Network, params: Params, x: jax.Array, start: jax.Array, sample: int = 0) -> Norm:
+    """Spectral norm of the Hessian of one output, with the residual of its eigenvector; to be traced.
+
+    `output_hessian(...).top(1, which="magnitude")` would do as well; this compiles in a fifth of the time.
+    """
+    return spectral_norm(output_hessian(net.apply, params, x, sample).flat_product(), start, LANCZOS)
+
+
+def norms_at_starts(net: Network, x: jax.Array, keys: jax.Array) -> np.ndarray:
+    """Spectral norm of the output's Hessian at each of some random starts, with its residual, `(2, starts)`."""
+    norm = jax.jit(lambda params, start: hessian_norm(net, params, x, start))
+    found = []
+    for key in keys:
+        params = net.init(key, x.shape)
+        found.append(norm(params, direction(params)))
+    return np.array(found).T
+
+
+def drawn(net: Network, x: jax.Array, seed: Sequence[int]) -> Params:
+    """Parameters of a network whose weights are all standard normal, drawn on the host: nothing is compiled for it."""
+    shapes = jax.eval_shape(lambda key: net.init(key, x.shape), jax.random.key(0))
+    random = np.random.default_rng(list(seed))
+    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
+
+
+def descend(
+    problem: Problem,
+    starts: Sequence[Params],
+    steps: int,
+    probes: Mapping[str, Any],
+    stop: Stop | None = None,
+) -> xr.Dataset:
+    r"""Gradient descent on $\frac12\sum_i (f_i - y_i)^2$ with step size $1/\lambda_{\max}(K_0)$.
+
+    From several starts, one after the other, compiled once. The records have the dimension `network`, and `lr` comes
+    beside them.
+    """
+    found = []
+    for params in starts:
+        lr = 1 / np.linalg.eigvalsh(np.asarray(kernel_matrix(problem.f, params, problem.x)))[-1:]
+        ways = {"lr": jnp.asarray(lr)}  # an axis of one: as a number it would be compiled in
+        data = train(problem, params, steps=steps, over=ways, probes=probes, stop=stop, reduce=False).dataset
+        found.append(data.isel(lr=0).reset_coords("lr"))
+    return xr.concat(found, "network", join="outer")
+
+
+def law(values: xr.DataArray) -> PowerLaw:
+    """How something falls with the width; `values` has the dimensions `width` and `network`."""
+    return fit_power_law(values.width, values.transpose("width", "network"))
+
+
+def mark_widths(axes: Axes, widths: xr.DataArray) -> None:
+    """Logarithmic axes with a tick at every width, and upright ones at 1, 2 and 5."""
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(widths.values, [str(width) for width in widths.values])
+    low, high = axes.get_ylim()
+    ticks = [a * 10.0**b for b in range(-8, 4) for a in (1, 2, 5) if low <= a * 10.0**b <= high]
+    if len(ticks) <= 8:
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlabel("width $m$")
+
+
+def stored_numbers(make: Callable[[int], Network], features: int) -> Callable[[int], int]:
+    """How many numbers the parameters of a network hold as a function of its width, found without making it.
+
+    Weights join two layers, so their number is a quadratic polynomial in the width, which three small widths tell.
+    """
+
+    def count(small: int) -> int:
+        net = make(small)
+        shapes = jax.eval_shape(lambda key: net.init(key, (1, features)), jax.random.key(0))
+        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+
+    first, second, third = (count(4 * i) for i in (1, 2, 3))
+
+    def polynomial(width: int) -> int:
+        u = width / 4 - 1
+        return round(first + u * (second - first) + u * (u - 1) / 2 * (third - 2 * second + first))
+
+    return polynomial
+
+
+def refuse_oversized(
+    caller: str,
+    make: Callable[[int], Network],
+    features: int,
+    widths: Sequence[int],
+    *,
+    copies: float = COPIES,
+    itemsize: int = 4,
+) -> None:
+    """Ends a sweep over widths that cannot fit the memory, before anything is computed.
+
+    Args:
+        caller: whose sweep it is, for the error.
+        make: width -> network.
+        features: entries of an input.
+        widths: all widths of the sweep.
+        copies: how many copies of the parameters are held at once.
+        itemsize: bytes of a number.
+
+    Raises:
+        MemoryError: says what is needed, what there is, and which width would fit.
+    """
+    free, count, widest = available_bytes(), stored_numbers(make, features), max(widths)
+
+    def needed(width: int) -> float:
+        return copies * itemsize * count(width)
+
+    if free is None or needed(widest) <= free:
+        return
+    fits = 1 << int(math.log2(widest))
+    while fits > 1 and needed(fits) > free:
+        fits //= 2
+    raise MemoryError(
+        f"{caller}: `widths` goes up to {widest:,}, where a network has {count(widest):,} weights; {copies:g} copies "
+        f"of them take {needed(widest) / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB are free. "
+        f"Widths up to {fits:,} fit."
+    )

@@ -1,0 +1,268 @@
+"""Corollary 2.3.7: around its start a wide network is close to its linearisation, and gradient descent stays there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+from scipy.special import roots_jacobi
+
+from secant import losses, nets
+from secant.curvature import output_hessian
+from secant.dynamics import Probe, Problem, measure
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.linalg.norm import Norm, leading_pair
+from secant.linalg.spaces import unravel_like
+from secant.nets import Network
+from secant.nets.network import Params
+from secant.studies.thesis._width import (
+    COPIES,
+    KINDS,
+    LANCZOS,
+    descend,
+    direction,
+    drawn,
+    hessian_norm,
+    law,
+    mark_widths,
+    one_input,
+    refuse_oversized,
+)
+from secant.theory.power_law import fit_power_law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NODES = 5
+"""Points on the way from the start to the sphere at which the Hessian is looked at."""
+
+LOOKS = 4
+"""Looks at the Hessian along a run, beside that at its start."""
+
+WAYS = ("top", "random")
+"""Along the leading eigenvector of the Hessian at the start, and along a random direction."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Widths, networks, the ball and the run."""
+
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 256), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
+        help="neurons a layer, increasing",
+    )  # fmt: skip
+    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each width")
+    radius: float = option(1.0, above=0, help="distance from the start")
+    directions: int = option(16, at_least=2, help="random directions in which the remainder is measured")
+    dim: int = option(8, at_least=2, help="input dimension")
+    size: float = option(0.5, above=0, help="root mean square of the inputs")
+    samples: int = option(4, at_least=1, help="points that gradient descent fits")
+    steps: int = option(60, at_least=10, help="gradient-descent steps")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/cor-2.3.7",
+    section="2.3",
+    title="A wide network and its linearisation, in a ball and on the way down",
+    statement=r"""
+    In the ball of radius $R$ around the start, $|f(w) - f_{\mathrm{lin}}(w)| \le \frac12 R^2 \sup \|H_f\| =
+    \tilde O(1/\sqrt m)$ with $f_{\mathrm{lin}}(w) = f(w_0) + (w - w_0)^\top \nabla f(w_0)$. The remainder is exactly
+    $\int_0^1 (1 - s)\,\delta^\top H_f(w_0 + s\delta)\,\delta\,ds$ with $\delta = w - w_0$, so no point of the way has
+    more to say than its $\|H_f\|$.
+
+    Along the leading eigenvector of the Hessian the remainder falls as $1/\sqrt m$: the rate is attained. Along a
+    random direction it is the mean curvature over all $p$ weights, of order $\|H_f\|_F/p$, and falls as $1/p$,
+    nearly $1/m^2$. The norm of the Hessian has the same rate on the sphere, and along gradient descent to a global
+    minimum, as at the start.
+
+    Two hidden layers of $m$ tanh neurons.""",
+)
+def run(config: Config) -> xr.Dataset:
+    key_input, key_labels = jax.random.split(jax.random.key(config.seed))
+    make = KINDS["fcn"].make
+    refuse_oversized(
+        "thesis/cor-2.3.7",
+        KINDS["fcn"].by_width(config.dim, key_input),
+        config.dim,
+        config.widths,
+        copies=COPIES + config.seeds + LOOKS,  # a norm, all starts, and the points kept along a run
+        itemsize=8,
+    )
+    x = jnp.concatenate([one_input(k, config.dim, config.size) for k in jax.random.split(key_input, config.samples)])
+    y = jax.random.rademacher(key_labels, (config.samples,)).astype(float)
+    found = []
+    for j, width in enumerate(config.widths):
+        net = make(width, config.dim, key_input)
+        starts = [drawn(net, x, (config.seed, j, k)) for k in range(config.seeds)]
+        norm = jax.jit(lambda params, lanczos, net=net: hessian_norm(net, params, x, lanczos))
+        around, along = _ball(net, x[:1], starts, norm, config), _descent(net, x, y, starts, norm, config)
+        found.append(xr.merge([around, along]).assign(weights=nets.count_parameters(starts[0])))
+    return xr.concat(found, "width").assign_coords(width=list(config.widths))
+
+
+HessianNorm = Callable[[Params, jax.Array], Norm]
+"""The norm of the first output's Hessian at some parameters, given a vector to start from."""
+
+
+def _ball(net: Network, x: jax.Array, starts: list[Params], norm: HessianNorm, config: Config) -> xr.Dataset:
+    """Norms of the Hessian on the way to the sphere, and the remainder of the linearisation there."""
+    # A Gauss rule for the weight 1 - s on [0, 1]: the remainder is a sum of curvatures at these points.
+    places = np.array([0.0, *(roots_jacobi(NODES, 1.0, 0.0)[0] + 1) / 2, 1.0])
+
+    @jax.jit
+    def leading(params: Params, lanczos: jax.Array) -> jax.Array:
+        return leading_pair(output_hessian(net.apply, params, x).flat_product(), lanczos, LANCZOS).vector
+
+    @jax.jit
+    def remainder(params: Params, delta: Params) -> jax.Array:
+        value, slope = jax.jvp(lambda p: net.apply(p, x)[0], (params,), (delta,))
+        return net.apply(jax.tree.map(jnp.add, params, delta), x)[0] - value - slope
+
+    found: dict[str, list[Any]] = {"norm": [], "residual": [], "remainder": [], "drawn": []}
+    for number, params in enumerate(starts):
+        lanczos, unravel = direction(params), unravel_like(params)
+        random = np.random.default_rng([config.seed, nets.count_parameters(params), number])
+
+        def away(random: np.random.Generator = random, lanczos: jax.Array = lanczos) -> np.ndarray:
+            step = random.normal(size=lanczos.size)
+            return config.radius * step / np.linalg.norm(step)
+
+        ways = [unravel(config.radius * leading(params, lanczos)), unravel(jnp.asarray(away()))]
+        moved = [[jax.tree.map(lambda p, d, s=s: p + s * d, params, way) for s in places] for way in ways]
+        norms = np.array([[norm(point, lanczos) for point in points] for points in moved])
+        found["norm"].append(norms[..., 0])
+        found["residual"].append(norms[..., 1])
+        found["remainder"].append([float(remainder(params, way)) for way in ways])
+        others = [float(remainder(params, unravel(jnp.asarray(away())))) for _ in range(config.directions)]
+        found["drawn"].append(np.sqrt(np.mean(np.square(others))))
+    dims = {"norm": ("way", "place"), "residual": ("way", "place"), "remainder": ("way",), "drawn": ()}
+    return xr.Dataset(
+        {name: (("network", *dims[name]), np.array(values)) for name, values in found.items()},
+        coords={"way": list(WAYS), "place": places},
+    )
+
+
+def _descent(
+    net: Network, x: jax.Array, y: jax.Array, starts: list[Params], norm: HessianNorm, config: Config
+) -> xr.Dataset:
+    """The Hessian of the first output along gradient descent to a global minimum."""
+    every = config.steps // LOOKS
+    probes = {"loss": measure.loss(), "at": Probe(lambda p: ravel_pytree(p)[0], every=every, dims=("weight",))}
+    problem, norms, ends = Problem(net.apply, x, y, losses.half_sum), [], []
+    for params in starts:
+        data = descend(problem, [params], config.steps, probes).isel(network=0)
+        points = map(unravel_like(params), jnp.asarray(data["at"].values))
+        norms.append([float(norm(point, direction(params)).value) for point in points])
+        ends.append(float(data.loss[-1] / data.loss[0]))
+    return xr.Dataset({"path_norm": (("network", "look"), np.array(norms)), "end": ("network", ends)})
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    logs = Tolerance(
+        0.15, why="a maximum of m Gaussian weights adds 1/(2 log m) = 0.1 to the exponent; half of that again"
+    )
+    at = {
+        "at random points of the sphere": data.norm.sel(way="random").isel(place=-1),
+        "on the sphere, along the leading eigenvector": data.norm.sel(way="top").isel(place=-1),
+        "along gradient descent, largest": data.path_norm.max("look"),
+    }
+    for place, norms in at.items():
+        found = law(norms)
+        yield Finding(
+            f"norm of the Hessian {place}: exponent in the width",
+            predicted=-0.5,
+            measured=found.exponent,
+            relation="at most",
+            tolerance=logs,
+            uncertainty=found.error,
+        )
+    found = law(np.abs(data.remainder.sel(way="top")))
+    yield Finding(
+        "remainder along the leading eigenvector: exponent in the width",
+        predicted=-0.5,
+        measured=found.exponent,
+        tolerance=logs,
+        uncertainty=found.error,
+    )
+    found = law(data.drawn)
+    weights = np.log(data.weights.values)
+    growth = np.polyfit(np.log(data.width.values), weights, 1)[0]
+    yield Finding(
+        "remainder along random directions, root mean square: exponent in the width",
+        predicted=-growth,
+        measured=found.exponent,
+        tolerance=Tolerance(
+            0.3, why="trace and Frobenius norm of the Hessian are of order one and differ by as much between networks"
+        ),
+        uncertainty=found.error,
+        note="minus the exponent of the number of weights",
+    )
+    largest = data.norm.max("place")
+    yield Finding(
+        "remainder over half the squared radius times the largest norm on the way: largest",
+        predicted=1.0,
+        measured=float((np.abs(data.remainder) / (config.radius**2 / 2 * largest)).max()),
+        relation="at most",
+        tolerance=Tolerance(1e-6, why="a Gauss rule with positive weights at the points looked at, of degree nine"),
+    )
+    yield Finding(
+        "loss at the end of gradient descent over the first: largest",
+        predicted=0.0,
+        measured=float(data.end.max()),
+        tolerance=Tolerance(1e-6, why="a global minimum: three digits of every residual"),
+    )
+    yield Finding(
+        "residual of the leading eigenvector over the norm: largest",
+        predicted=0.0,
+        measured=float((data.residual / data.norm).max()),
+        tolerance=Tolerance(0.05, why="an eigenvalue lies within the residual; it moves no exponent by more than 0.04"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(11, 5.4)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    norms = {
+        "at the start": data.norm.sel(way="top").isel(place=0),
+        "sphere, random point": data.norm.sel(way="random").isel(place=-1),
+        "sphere, along the leading eigenvector": data.norm.sel(way="top").isel(place=-1),
+        "gradient descent, largest": data.path_norm.max("look"),
+    }
+    remainders = {
+        r"bound, $\frac{1}{2}R^2 \max\,\|H_f\|$": config.radius**2 / 2 * data.norm.sel(way="top").max("place"),
+        "along the leading eigenvector": np.abs(data.remainder.sel(way="top")),
+        "along random directions": data.drawn,
+    }
+    for axes, curves, marks in ((left, norms, "osD^"), (right, remainders, "^sD")):
+        for (label, values), mark in zip(curves.items(), marks, strict=True):
+            found = fit_power_law(data.width, values.transpose("width", "network"))
+            (points,) = axes.plot(
+                data.width, np.exp(np.log(values).mean("network")), mark, ms=6, mfc="none", mew=1.4,
+                label=f"{label}: {found.exponent:.2f}",
+            )  # fmt: skip
+            axes.plot(data.width, found(data.width), color=points.get_color(), lw=1)
+        mark_widths(axes, data.width)
+        axes.legend(
+            fontsize=8, title="exponent in the width", title_fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16)
+        )
+    first = float(norms["at the start"].isel(width=0).mean())
+    left.plot(data.width, 0.75 * first * (data.width / data.width[0]) ** -0.5, "--", color=ink, lw=1.2)
+    middle = float(data.width[data.width.size // 2])
+    height = 0.75 * first * (middle / float(data.width[0])) ** -0.5
+    left.annotate(
+        r"$1/\sqrt{m}$", (middle, height), xytext=(-8, -8), textcoords="offset points", color=ink, ha="right", va="top"
+    )
+    left.set(title="Norm of the Hessian", ylabel=r"$\|H_f\|$")
+    right.set(title=f"Remainder of the linearisation at distance {config.radius:g}", ylabel=r"$|f - f_{\mathrm{lin}}|$")

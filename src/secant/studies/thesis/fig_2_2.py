@@ -1,0 +1,273 @@
+"""Figure 2.2: how far the tangent kernel moves in training falls with the width."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import data as datasets
+from secant import losses
+from secant.curvature import kernel_drift
+from secant.curvature.tangent_kernel import pair_kernel
+from secant.dynamics import Probe, Stop, gradient_descent, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.nets import Network, dag, graphs
+from secant.nets.network import Params
+from secant.studies.thesis._width import drawn, law, refuse_oversized
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SCALINGS: tuple[Literal["new", "original"], ...] = ("new", "original")
+"""What stands under the root of a neuron's sum: the edges that are left, or those before."""
+
+NAMES = {"new": "edges left", "original": "edges before"}
+
+
+@dataclass(frozen=True)
+class Config:
+    """Data, widths and runs."""
+
+    data: Literal["gaussian", "digits", "cifar10"] = scaled(
+        smoke="gaussian", laptop="digits", paper="cifar10", help="points; of images those of classes 0 and 2"
+    )
+    dim: int = option(64, at_least=2, help="input dimension of Gaussian points")
+    widths: tuple[int, ...] = scaled(
+        smoke=(32, 256), laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
+        paper=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=2,
+        help="neurons a hidden layer, increasing",
+    )  # fmt: skip
+    concatenated: tuple[int, ...] = scaled(
+        smoke=(4, 32), laptop=(4, 16, 64, 256), paper=(4, 16, 64, 256, 1_024, 4_096), at_least=2,
+        help="the same for the DenseNet whose layers all read the input",
+    )  # fmt: skip
+    fit_from: int = scaled(smoke=32, laptop=32, paper=32, at_least=2, help="smallest width in the fit of the exponent")
+    samples: int = option(10, at_least=2, help="training points")
+    runs: int = option(5, at_least=2, help="independent runs a width: edges and weights")
+    rate: float = option(0.5, above=0, below=1, help="share of the edges that is dropped")
+    target: float = option(1e-4, above=0, help="loss at which a run ends")
+    steps: int = scaled(smoke=400, laptop=2_000, paper=20_000, at_least=10, help="steps at most")
+    every: int = option(10, at_least=1, help="steps between two looks at the kernel")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/fig-2.2",
+    section="2.3",
+    title="The tangent kernel moves less in wider networks",
+    statement=r"""
+    A three-layer DenseNet of which every edge is removed with probability $\frac12$ is trained by gradient descent
+    to convergence on 10 points of two classes. The largest relative change of its tangent kernel on the way,
+    $\max_t \|K_t - K_0\|/\|K_0\|$, follows $\Theta(1/\sqrt m)$, mean of 5 runs.
+
+    The width $m$ is the smallest in-degree from the second layer on (Definition 2.2.7). In the DenseNet as the thesis
+    defines it (A.5) every layer also reads the input, 3072 numbers for CIFAR: then $m$ is at least about half of that
+    however few neurons a layer has, and the change is small and does not fall while the layers are narrower than the
+    input. The figure needs layers that read earlier hidden layers alone.
+
+    Here: tanh, $\eta = 1/\lambda_{\max}(K_0)$ for the loss $\frac12\sum_i r_i^2$, until the loss is below
+    $10^{-4}$; both ways to normalise a neuron that lost edges.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    x, y, source = _points(config)
+    features = x.shape[1]
+
+    def make(concat: bool, m: int) -> Network:
+        return dag(graphs.densenet(features, [m, m], concat_input=concat), "tanh")
+
+    for concat, widths in ((False, config.widths), (True, config.concatenated)):
+        # A look at the kernel writes out a gradient a sample, twice, of all runs of a width.
+        copies = len(SCALINGS) * config.runs * (2 * config.samples + 4)
+        refuse_oversized("thesis/fig-2.2", partial(make, concat), features, widths, copies=copies)
+    plain = [_sweep(make(False, m), x, y, m, SCALINGS, config) for m in config.widths]
+    dense = [_sweep(make(True, m), x, y, m, ("new",), config) for m in config.concatenated]
+    sizes = {"scaling": list(SCALINGS), "width": list(config.widths), "hidden": list(config.concatenated)}
+    found: dict[str, Any] = {}
+    for name in ("drift", "loss", "degree"):
+        found[name] = (("width", "scaling", "network"), np.array([one[name] for one in plain]))
+        found[f"dense_{name}"] = (("hidden", "network"), np.array([one[name][0] for one in dense]))
+    return xr.Dataset(found, coords=sizes, attrs={"points": source, "features": features})
+
+
+def _points(config: Config) -> tuple[jax.Array, jax.Array, str]:
+    """Inputs with unit mean square, signs as targets, and what they are."""
+    if config.data == "gaussian":
+        random = np.random.default_rng(config.seed)
+        x, y = random.normal(size=(config.samples, config.dim)), random.choice([-1.0, 1.0], config.samples)
+        return jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), "Gaussian points"
+    names = {"cifar10": "CIFAR-10", "digits": "digits"}
+    choice: dict[str, Any] = {"classes": (0, 2), "samples": config.samples, "scaling": "global", "seed": config.seed}
+    try:
+        task, name = datasets.load(config.data, **choice), names[config.data]
+    except datasets.MissingDataError as error:
+        warnings.warn(f"thesis/fig-2.2: {error} Digits stand in for it.", stacklevel=2)
+        task, name = datasets.load("digits", **choice), names["digits"]
+    return jnp.asarray(task.train.x), jnp.asarray(task.train.y), f"{name}, classes 0 and 2"
+
+
+def _sweep(
+    net: Network,
+    x: jax.Array,
+    y: jax.Array,
+    width: int,
+    scalings: tuple[Literal["new", "original"], ...],
+    config: Config,
+) -> dict[str, np.ndarray]:
+    """All runs of one width: largest drift of the kernel, last loss, smallest in-degree from layer 2 on.
+
+    Each of shape `(scalings, runs)`; one scaling differs from the other in nothing else.
+    """
+    full = net.facts["graph"]
+    keys = jax.random.split(jax.random.key(config.seed + width), config.runs)
+    dropped = [graphs.drop_edges(full, key, config.rate, normalize=way) for way in scalings for key in keys]
+
+    # The full network with its weights multiplied by these numbers is the one without the edges. So the graphs of all
+    # runs are data of one compiled program.
+    def factors(graph: graphs.Graph) -> Params:
+        return tuple(
+            {"weight": (now.edges * np.sqrt(before.fans / now.fans)).astype(np.float32)}
+            for now, before in zip(graph.blocks, full.blocks, strict=True)
+            if isinstance(now, graphs.Block) and isinstance(before, graphs.Block)
+        )
+
+    runs = {
+        "params": _stacked([drawn(net, x, (config.seed, width, k)) for _ in scalings for k in range(config.runs)]),
+        "factor": _stacked([factors(graph) for graph in dropped]),
+    }
+
+    def outputs(state: Params, x: jax.Array) -> jax.Array:
+        return net.apply(jax.tree.map(jnp.multiply, *state), x)
+
+    def kernel(params: Params, factor: Params) -> jax.Array:
+        return pair_kernel(lambda p, x: outputs((p, factor), x))(params, x, None)
+
+    first = jax.jit(lambda runs: jax.lax.map(lambda run: kernel(run["params"], run["factor"]), runs))(runs)
+    runs |= {"kernel": first, "lr": 1 / jnp.linalg.eigvalsh(first)[:, -1]}
+
+    def loss(params: Params, network: Params) -> jax.Array:
+        return losses.half_sum(outputs((params, network["factor"]), x), y)
+
+    data = simulate(
+        lambda network: gradient_descent(lambda p: loss(p, network), network["lr"]),
+        lambda network: network["params"],
+        config.steps,
+        over={"network": runs},
+        probes={
+            "drift": Probe(
+                lambda params, network: kernel_drift(network["kernel"], kernel(params, network["factor"])),
+                every=config.every,
+            ),
+            "loss": Probe(loss, every=config.every),
+        },
+        stop=Stop(converged=lambda params, network: loss(params, network) < config.target, every=config.every),
+        label=f"width {width}",
+    ).dataset
+    found = {
+        "drift": data.drift.max("step").values,
+        "loss": data.loss.isel(step=-1).values,
+        "degree": np.array([graph.width for graph in dropped]),
+    }
+    return {name: values.reshape(len(scalings), config.runs) for name, values in found.items()}
+
+
+def _stacked(trees: list[Params]) -> Params:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    chosen = data.width >= config.fit_from
+    for name, ends in (("of all widths", data.loss), ("in the fit", data.loss.sel(width=chosen))):
+        yield Finding(
+            f"runs {name} whose loss falls below {config.target:g}: share",
+            predicted=1.0,
+            measured=float((ends <= config.target).mean()),
+            tolerance=Tolerance(0.0, why="the loss is said to converge for all widths"),
+        )
+    wide = data.drift.sel(width=chosen)
+    for scaling in SCALINGS:
+        found = law(wide.sel(scaling=scaling))
+        name = f"largest change of the kernel, {NAMES[scaling]} under the root: exponent in the width"
+        yield Finding(
+            f"{name} is at most that of the theorem",
+            predicted=-0.5,
+            measured=found.exponent,
+            relation="at most",
+            tolerance=Tolerance(0.15, why="the logarithms of the theorem, as for the norm of the Hessian"),
+            uncertainty=found.error,
+        )
+        yield Finding(
+            f"{name} is at least that of perturbation theory",
+            predicted=-1.0,
+            measured=found.exponent,
+            relation="at least",
+            tolerance=Tolerance(0.2, why="the kernel's velocity is of order 1/m; the next order, 1/m^2, adds to it"),
+            uncertainty=found.error,
+        )
+        if wide.width.max() >= 16 * wide.width.min():
+            yield Finding(
+                f"{name}, as the figure has it",
+                predicted=-0.5,
+                measured=found.exponent,
+                tolerance=Tolerance(0.2, why="nearer to 1/sqrt(m) than to 1/m, and sampling error"),
+                uncertainty=found.error,
+            )
+    narrow = data.dense_drift.sel(hidden=data.hidden < data.attrs["features"])
+    if narrow.hidden.size >= 2:
+        found = law(narrow.rename(hidden="width"))
+        yield Finding(
+            "layers read the input as well: exponent in the hidden size, below the input dimension",
+            predicted=-0.25,
+            measured=found.exponent,
+            relation="at least",
+            tolerance=Tolerance(0.0, why="half way from no decay to the law, in the number that is not the width"),
+            uncertainty=found.error,
+            note="the width of Definition 2.2.7 hardly changes here",
+        )
+        yield Finding(
+            "layers read the input as well: smallest in-degree over half of the input dimension, narrowest network",
+            predicted=1.0,
+            measured=float(data.dense_degree.isel(hidden=0).min() / (data.attrs["features"] * (1 - config.rate))),
+            relation="at least",
+            tolerance=Tolerance(
+                5 * np.sqrt(config.rate / (1 - config.rate) / data.attrs["features"]),
+                why="five standard deviations of a binomial number of edges",
+            ),
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(7.6, 4.6)
+    axes = figure.subplots()
+    ink = plt.rcParams["text.color"]
+    curves = {
+        "edges left under the root": data.drift.sel(scaling="new"),
+        "edges before under the root": data.drift.sel(scaling="original"),
+        "layers read the input too": data.dense_drift.rename(hidden="width"),
+    }
+    for (label, values), mark in zip(curves.items(), "os^", strict=True):
+        mean, error = values.mean("network"), values.std("network", ddof=1) / np.sqrt(config.runs)
+        axes.errorbar(values.width, mean, error, marker=mark, ms=5, lw=1.2, capsize=2, label=label)
+    wide = data.width[data.width >= config.fit_from]
+    anchor = float(curves["edges left under the root"].sel(width=wide[0]).mean())
+    axes.plot(wide, 1.5 * anchor * (wide / wide[0]) ** -0.5, "--", color=ink, lw=1.2, label=r"$\propto 1/\sqrt{m}$")
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set(
+        title=f"Largest change of the tangent kernel ({data.attrs['points']})",
+        xlabel="neurons a hidden layer",
+        ylabel=r"$\max_t\, \|K_t - K_0\| / \|K_0\|$",
+    )
+    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,0 +1,49 @@
+"""Figure 3.2b: test loss against step size, of a network and of its linear and quadratic models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from secant.lab import Finding, study
+from secant.studies.thesis._generalisation import PANELS, PanelConfig, sweep_steps
+from secant.studies.thesis._step_claims import draw_panels, loss_findings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(PanelConfig):
+    """A panel, its network and the sweep."""
+
+
+@study(
+    "thesis/fig-3.2b",
+    section="3.1",
+    title="Steps beyond the critical one generalise better",
+    statement=r"""
+    A two-layer ReLU network $f$ and its Taylor models $f_{\mathrm{lin}}$ and $f_{\mathrm{quad}}$ are trained from the
+    same start with constant steps. For sub-critical steps, $\eta < \eta_{\mathrm{crit}}$, their test losses are almost
+    the same. For super-critical ones $f$ and $f_{\mathrm{quad}}$ have a smaller test loss than for any sub-critical
+    step, and $f_{\mathrm{lin}}$ diverges.
+
+    The data set of the figure is not said; here it is any of the panels of figure 3.4, by default two digits of MNIST.
+    Each point is the best test loss at any moment of training, full batch, squared loss, labels $\pm1$.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    return sweep_steps(config)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield from loss_findings(data, config.channels if PANELS[config.panel].images else config.width)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    draw_panels(data, figure, "best_loss", "best test loss", {config.panel: PANELS[config.panel].title})

@@ -1,0 +1,57 @@
+"""Figures B.10 to B.13: best test loss against step size with smooth activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from secant.lab import Finding, scaled, study
+from secant.studies.thesis._generalisation import PANELS, Sizes, known_panel, sweep_panels
+from secant.studies.thesis._step_claims import draw_panels, loss_findings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(Sizes):
+    """Panel, activations and the sweep."""
+
+    width: int = scaled(smoke=128, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
+    panel: str = scaled(smoke="digits", laptop="mnist", paper="spoken-digits", help=f"one of {', '.join(PANELS)}")
+    activations: tuple[str, ...] = scaled(
+        smoke=("tanh",), laptop=("swish", "tanh"), paper=("swish", "tanh"), help="smooth activations"
+    )
+
+
+@study(
+    "thesis/fig-B.10",
+    section="B.14",
+    title="Best test loss with smooth activations",
+    statement=r"""
+    As figure 3.4, with swish and with tanh in place of ReLU (figures B.10 to B.13): nearly the same best test loss of
+    the three models below $\eta_{\mathrm{crit}}$; beyond it a smaller one for $f$ and $f_{\mathrm{quad}}$, falling
+    with the step over a range, and divergence of $f_{\mathrm{lin}}$. Figure B.10 itself is on AG News, which is not
+    available; spoken digits are figure B.11, and the panels `cifar-2-cnn` and `fashion-mnist-cnn` stand for B.12 and,
+    in place of SVHN, B.13. On a laptop the default is MNIST, which trains fastest.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    panel = known_panel(config.panel)
+    return sweep_panels(config, {name: {"panel": panel, "activation": name} for name in config.activations})
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    width = config.channels if PANELS[config.panel].images else config.width
+    for name in config.activations:
+        yield from loss_findings(data.sel(panel=name), width, name)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    titles = {name: f"{PANELS[config.panel].title}, {name}" for name in config.activations}
+    draw_panels(data, figure, "best_loss", "best test loss", titles)

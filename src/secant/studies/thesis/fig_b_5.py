@@ -1,0 +1,48 @@
+"""Figures B.5 to B.7: best test accuracy against step size, of the runs of figure 3.4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from secant.lab import Finding, reuse, study
+from secant.studies.thesis._generalisation import PANELS, PanelsConfig
+from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(PanelsConfig):
+    """Panels and the sweep."""
+
+
+@study(
+    "thesis/fig-B.5",
+    section="B.14",
+    title="Best test accuracy against step size",
+    statement=r"""
+    Best test accuracy during training, of the runs of figure 3.4 (figures B.5, B.6 and B.7). Below
+    $\eta_{\mathrm{crit}}$ network, quadratic and linear model have nearly the same; beyond it the first two have a
+    higher one than at any sub-critical step, and the linear model diverges.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    return reuse("thesis/fig-3.4", config)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    for name in config.panels:
+        one = data.sel(panel=name)
+        yield from accuracy_findings(one, int(one.tests), PANELS[name].title)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    titles = {name: PANELS[name].title for name in config.panels}
+    draw_panels(data, figure, "best_accuracy", "best test accuracy", titles)

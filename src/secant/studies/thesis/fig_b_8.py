@@ -1,0 +1,59 @@
+"""Figures B.8 and B.9: best test accuracy against step size with three layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xarray as xr
+
+from secant.lab import Finding, scaled, study
+from secant.studies.thesis._generalisation import PANELS, Sizes, known_panel, sweep_panels
+from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(Sizes):
+    """Panels and the sweep."""
+
+    width: int = scaled(smoke=64, laptop=128, paper=1_024, at_least=8, help="of both hidden layers")
+    samples: int = scaled(smoke=64, laptop=100, paper=100, at_least=4, help="training samples")
+    held_out: int = scaled(smoke=300, laptop=500, paper=500, at_least=10, help="test samples, or all if fewer")
+    panels: tuple[str, ...] = scaled(
+        smoke=("digits",),
+        laptop=("cifar-2",),
+        paper=("cifar-2", "spoken-digits"),
+        help=f"some of {', '.join(name for name, panel in PANELS.items() if not panel.images)}",
+    )
+
+
+@study(
+    "thesis/fig-B.8",
+    section="B.14",
+    title="Best test accuracy with three layers",
+    statement=r"""
+    As figure B.5, for ReLU networks with three layers of weights, 100 training and 500 test samples: CIFAR-2 (figure
+    B.8a) and spoken digits 1 and 3 (B.9a). SVHN (B.8b) and AG News (B.9b) are not available; the width is not
+    said. On a laptop the default is CIFAR-2 alone. A quadratic model of three layers is no longer the network behind
+    frozen gates.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    return sweep_panels(config, {name: {"panel": known_panel(name), "layers": 3} for name in config.panels})
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    for name in config.panels:
+        one = data.sel(panel=name)
+        yield from accuracy_findings(one, int(one.tests), PANELS[name].title)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    titles = {name: f"{PANELS[name].title}, three layers" for name in config.panels}
+    draw_panels(data, figure, "best_accuracy", "best test accuracy", titles)

@@ -1,0 +1,270 @@
+"""Appendix A.11: the concentration lemmas behind the transition to linearity, by sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.theory.power_law import fit_power_law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
+"""Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""
+
+LEMMAS = {
+    "A.11.4": "product with a vector",
+    "A.11.6": "matrix of Gaussian columns",
+    "A.11.7": "image of a Gaussian vector",
+    "A.11.8": "Gaussian sum of matrices",
+}
+
+RADII = np.array([0.0, 0.5, 1.0, 2.0, 4.0])
+DEPTH = 3
+"""Hidden layers of the networks whose neurons are looked at."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Sizes of the random matrices and numbers of samples."""
+
+    draws: int = scaled(smoke=4_000, laptop=40_000, paper=200_000, at_least=1_000, help="samples of every lemma")
+    radius: float = option(1.0, above=0, help="how far the Gaussians are moved, in the worst direction")
+    rows: int = option(12, at_least=2, help="rows of the matrices")
+    columns: int = option(8, at_least=2, help="columns of the matrices")
+    terms: int = option(20, at_least=2, help="matrices in a sum, and columns in a matrix of columns")
+    width: int = option(100, at_least=2, help="width that sets the matrix variance 1/m of the misprinted lemma")
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 256, 1_024), laptop=(64, 256, 1_024, 2_048), paper=(64, 256, 1_024, 4_096), at_least=8,
+        help="widths of the networks whose neurons are looked at",
+    )  # fmt: skip
+    networks: int = option(5, at_least=2, help="random networks of each width")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/lem-A.11",
+    section="A.11",
+    title="The concentration lemmas, sampled",
+    statement=r"""
+    The proof of Theorem 2.3.6 rests on tails of Gaussians that are moved by at most $R$ in the worst direction.
+
+    A.11.1: $\|H\|$ is at most the sum of the norms of its blocks. A.11.4: $|a^\top b| \le t + |b|R$ but for a
+    probability of $2e^{-t^2/2|b|^2}$. A.11.5 and A.11.6: $W = [B_1a_1, \dots, B_na_n]$ has
+    $\|W\| \le C(\max\|B_i\|(\sqrt n + R + t) + \max\|B_i\|_F)$ but for $2e^{-t^2}$; here with $C = \sqrt2$, which
+    makes the Gaussian tail of a function with Lipschitz constant $\max\|B_i\|$ fit. A.11.7:
+    $\|Ba\| \le t + \|B\|_F + \|B\|R$ but for $2e^{-ct^2/\|B\|^2}$, with $c = \frac12$ by the same reason. A.11.8:
+    $\|\sum_k \gamma_kB_k\| \le t + R\sqrt\nu$ but for $(d_1 + d_2)e^{-t^2/2\nu}$ with the matrix variance
+    $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$.
+
+    A.11.2 and A.11.3: the neurons of layer $\ell$ are $O((\log m + R)^\ell)$, and a layer as a vector has a length of
+    order $\sqrt m$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    samplers: dict[str, Callable[[np.random.Generator, Config], tuple[np.ndarray, np.ndarray]]] = {
+        "A.11.4": _product,
+        "A.11.6": _columns,
+        "A.11.7": _image,
+        "A.11.8": _series,
+    }
+    over = []
+    for sample in samplers.values():
+        values, limits = sample(random, config)
+        over.append((values[:, None] > limits).mean(axis=0))
+    largest, length = _neurons(random, config)
+    return xr.Dataset(
+        {
+            "violated": (("lemma", "level"), np.array(over)),
+            "blocks": _blocks(random),
+            "moved": ("radius", _diagonal(random, config)),
+            "largest": (("width", "layer", "network"), largest),
+            "length": (("width", "layer", "network"), length),
+        },
+        coords={
+            "lemma": list(LEMMAS), "level": LEVELS, "radius": RADII, "width": list(config.widths),
+            "layer": list(range(1, DEPTH + 1)),
+        },
+    )  # fmt: skip
+
+
+def _norms(matrices: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(matrices, 2, axis=(-2, -1))
+
+
+def _product(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    b = random.normal(size=config.columns)
+    length = np.linalg.norm(b)
+    moved = np.abs(random.normal(size=(config.draws, config.columns)) @ b) + config.radius * length
+    return moved, length * np.sqrt(2 * np.log(2 / LEVELS)) + config.radius * length
+
+
+def _columns(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    n, count = config.terms, config.draws
+    maps = random.normal(size=(n, config.rows, config.columns)) / np.sqrt(config.columns)
+    drawn = random.normal(size=(count, n, config.columns))
+    matrix = np.einsum("nij,snj->sin", maps, drawn)
+    u, _, v = np.linalg.svd(matrix, full_matrices=False)
+    slope = np.einsum("si,nij,sn->snj", u[:, :, 0], maps, v[:, 0])  # of the norm in the Gaussians
+    slope *= config.radius / np.linalg.norm(slope, axis=(1, 2), keepdims=True)
+    moved = _norms(matrix + np.einsum("nij,snj->sin", maps, slope))
+    t, spectral = np.sqrt(np.log(2 / LEVELS)), _norms(maps).max()
+    frobenius = np.linalg.norm(maps, axis=(1, 2)).max()
+    return moved, np.sqrt(2) * (spectral * (np.sqrt(n) + config.radius + t) + frobenius)
+
+
+def _image(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    matrix = random.normal(size=(config.rows, config.columns))
+    drawn = random.normal(size=(config.draws, config.columns))
+    slope = drawn @ matrix.T @ matrix
+    slope /= np.linalg.norm(slope, axis=1, keepdims=True)
+    top = np.linalg.svd(matrix)[2][0] * np.sign(drawn @ np.linalg.svd(matrix)[2][0])[:, None]
+    lengths = [np.linalg.norm((drawn + config.radius * way) @ matrix.T, axis=1) for way in (slope, top)]
+    spectral = np.linalg.norm(matrix, 2)
+    t = spectral * np.sqrt(2 * np.log(2 / LEVELS))
+    return np.maximum(*lengths), t + np.linalg.norm(matrix) + config.radius * spectral
+
+
+def _series(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    terms = random.normal(size=(config.terms, config.rows, config.columns))
+    weights = random.normal(size=(config.draws, config.terms))
+    total = np.tensordot(weights, terms, 1)
+    u, _, v = np.linalg.svd(total, full_matrices=False)
+    slope = np.einsum("si,kij,sj->sk", u[:, :, 0], terms, v[:, 0])
+    slope *= config.radius / np.linalg.norm(slope, axis=1, keepdims=True)
+    variance = max(
+        np.linalg.norm(np.einsum("kij,klj->il", terms, terms), 2),
+        np.linalg.norm(np.einsum("kji,kjl->il", terms, terms), 2),
+    )
+    t = np.sqrt(2 * variance * np.log((config.rows + config.columns) / LEVELS))
+    return _norms(total + np.tensordot(slope, terms, 1)), t + config.radius * np.sqrt(variance)
+
+
+def _blocks(random: np.random.Generator) -> float:
+    """Largest norm of a random symmetric matrix over the sum of the norms of its blocks."""
+    ratios, cuts = [], [slice(0, 3), slice(3, 8), slice(8, 20)]
+    for _ in range(200):
+        matrix = random.normal(size=(20, 20)) * np.exp(random.normal(size=20))
+        matrix = matrix + matrix.T
+        ratios.append(_norms(matrix) / sum(_norms(matrix[a, b]) for a in cuts for b in cuts))
+    return float(max(ratios))
+
+
+def _diagonal(random: np.random.Generator, config: Config) -> np.ndarray:
+    r"""Upper 5 % quantile of $\|\sum_k (\gamma_k + \Delta_k) B_k\|$ at each radius, for $B_k = e_ke_k^\top/\sqrt m$."""
+    largest = np.abs(random.normal(size=(config.draws, config.terms))).max(axis=1)
+    return (np.quantile(largest, 0.95) + RADII) / np.sqrt(config.width)
+
+
+def _threshold(config: Config) -> float:
+    """What the lemma allows that sum at a probability of 5 %, without a move."""
+    return float(np.sqrt(2 / config.width * np.log(2 * config.terms / 0.05)))
+
+
+def _neurons(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Largest neuron of every layer, moved by the radius, and the length of the layer over the root of its size."""
+    largest, length = np.empty((2, len(config.widths), DEPTH, config.networks))
+    for i, width in enumerate(config.widths):
+        for k in range(config.networks):
+            f = random.normal(size=config.columns)
+            for layer in range(DEPTH):
+                z = random.normal(size=(width, f.size)) @ f / np.sqrt(f.size)
+                reach = config.radius * np.linalg.norm(f) / np.sqrt(f.size)  # a neuron's own weights, moved along f
+                top = z.max() + reach
+                f = z / (1 + np.exp(-z))  # swish, which is not bounded
+                largest[i, layer, k] = top / (1 + np.exp(-top))
+                length[i, layer, k] = np.linalg.norm(f) / np.sqrt(width)
+    return largest, length
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    yield Finding(
+        "A.11.1, norm over the sum of the norms of its blocks: largest",
+        predicted=1.0,
+        measured=float(data.blocks),
+        relation="at most",
+        tolerance=Tolerance(1e-13, why="the triangle inequality; rounding"),
+    )
+    for lemma, name in LEMMAS.items():
+        violated = data.violated.sel(lemma=lemma)
+        error = np.sqrt(data.level * (1 - data.level) / config.draws)
+        yield Finding(
+            f"{lemma}, {name}: how much oftener than allowed, in standard errors, largest",
+            predicted=0.0,
+            measured=float(((violated - data.level) / error).max()),
+            relation="at most",
+            tolerance=Tolerance(4.0, why="sampling error: four standard deviations, at five levels"),
+        )
+    radius = float(RADII[-1])
+    yield Erratum(
+        f"A.11.8, Gaussians moved by R = {radius:g} at matrix variance 1/{config.width}: norm at a probability of 5 %",
+        printed=r"\|Z\| \le t + R\,\nu",
+        corrected=r"\|Z\| \le t + R\sqrt{\nu}",
+        printed_value=_threshold(config) + radius / config.width,
+        corrected_value=_threshold(config) + radius / np.sqrt(config.width),
+        measured=float(data.moved.sel(radius=radius)),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="an upper bound"),
+        why="The proof ends at R sqrt(nu); the statement lost the root, which matters because nu is of order 1/m.",
+        where="Lemma A.11.8, equation (A.30)",
+    )
+    for layer in range(1, DEPTH + 1):
+        scale = (np.log(data.width) + config.radius) ** layer
+        found = fit_power_law(data.width, (data.largest.sel(layer=layer) / scale).transpose("width", "network"))
+        yield Finding(
+            f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width",
+            predicted=0.0,
+            measured=found.exponent,
+            relation="at most",
+            tolerance=Tolerance(0.0, why="an upper bound"),
+            uncertainty=found.error,
+        )
+    # The size of the input differs between networks by a third, and layers pass it on.
+    found = fit_power_law(data.width, data.length.sel(layer=DEPTH).transpose("width", "network"))
+    yield Finding(
+        f"A.11.3, layer {DEPTH}: length over the root of the width: exponent in the width",
+        predicted=0.0,
+        measured=found.exponent,
+        tolerance=Tolerance(
+            0.5 / (np.sqrt(config.networks) * np.log(data.width.values[-1] / data.width.values[0])) * 3,
+            why="inputs of eight numbers differ in size by a third, and layers pass that on: three standard errors",
+        ),
+        uncertainty=found.error,
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(11, 4.4)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    floor = 0.3 / config.draws
+    left.loglog(data.level, data.level, "--", color=ink, lw=1.2, label="allowed")
+    for (lemma, name), mark in zip(LEMMAS.items(), "os^D", strict=True):
+        shown = np.maximum(data.violated.sel(lemma=lemma), floor)
+        left.loglog(data.level, shown, marker=mark, ms=5, lw=1, label=f"{lemma}, {name}")
+    left.annotate(
+        "never", (float(LEVELS.max()), floor), xytext=(-4, 4), textcoords="offset points", ha="right", color=ink
+    )
+    left.set_xticks(LEVELS, [f"{level:g}" for level in LEVELS])
+    left.minorticks_off()
+    left.set(title="How often a bound is exceeded", xlabel="probability that the lemma allows", ylabel="measured")
+    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2)
+    t, root = _threshold(config), np.sqrt(config.width)
+    right.plot(RADII, t + RADII / root, color="C0", lw=1.4, label=r"$t + R\sqrt{\nu}$, proved")
+    right.plot(RADII, t + RADII / config.width, "--", color="C1", lw=1.4, label=r"$t + R\,\nu$, printed")
+    right.plot(RADII, data.moved, "o", color=ink, ms=6, label="sampled, exceeded by 5 %")
+    right.set(
+        title=rf"Gaussian sum of matrices, $\nu = 1/{config.width}$", xlabel="move of the Gaussians $R$",
+        ylabel=r"$\|Z\|$",
+    )  # fmt: skip
+    right.legend(fontsize=9, loc="upper left")

@@ -1,0 +1,258 @@
+"""Section 2.4: why gradient descent on a wide network converges, and that it does not need linearity for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant import losses
+from secant.curvature.tangent_kernel import pair_kernel
+from secant.dynamics import Probe, Problem, measure
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.linalg.spaces import unravel_like
+from secant.nets.network import Params
+from secant.studies.thesis._width import (
+    COPIES,
+    KINDS,
+    descend,
+    direction,
+    drawn,
+    hessian_norm,
+    law,
+    mark_widths,
+    one_input,
+    refuse_oversized,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
+"""The networks, by the kind of their output."""
+
+PARTS = ("square", "smallest", "largest", "length")
+"""Squared gradient, extreme eigenvalues of the kernel, length of the way so far."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Widths, networks, points and the run."""
+
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 256), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
+        help="neurons a layer, increasing",
+    )  # fmt: skip
+    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each kind and width")
+    samples: int = option(5, at_least=2, help="points that gradient descent fits")
+    dim: int = option(8, at_least=2, help="input dimension")
+    size: float = option(0.5, above=0, help="root mean square of the inputs")
+    steps: int = scaled(smoke=200, laptop=300, paper=300, at_least=20, help="gradient-descent steps")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/sec-2.4",
+    section="2.4",
+    title="From a steady kernel to a global minimum",
+    statement=r"""
+    On $\mathcal L = \frac12\sum_i r_i^2$ the tangent kernel gives $\|\nabla\mathcal L\|^2 \ge 2\lambda_{\min}(K)\,
+    \mathcal L$ (2.16). Where $\lambda_{\min}(K(w)) \ge \mu$ along the way, gradient descent with
+    $\eta \le 1/\lambda_{\max}(H_{\mathcal L})$ converges exponentially to a global minimum, and its way is not longer
+    than $2\sqrt{2\mathcal L(0)/\mu}$. Late in the run the loss falls by $(1 - \eta\lambda_{\min}(K))^2$ a step, or
+    faster.
+
+    In a wide network such a $\mu$ exists, because the kernel hardly moves: its rows are gradients, which the Hessian
+    moves, so
+    $$|\lambda_{\min}(K(w)) - \lambda_{\min}(K(w_0))| \le \sqrt n\,\sup\|H_f\|\,\ell\,
+    \big(\|K(w)\|^{1/2} + \|K(w_0)\|^{1/2}\big)$$
+    for a way of length $\ell$, which falls as $1/\sqrt m$.
+
+    Linearity is sufficient for this and not necessary: with a nonlinear activation of the output the Hessian does not
+    fall with the width, and gradient descent still finds a global minimum.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    keys = jax.random.split(jax.random.key(config.seed), config.samples)
+    x = jnp.concatenate([one_input(key, config.dim, config.size) for key in keys])
+    y = jnp.asarray(random.uniform(0.1, 0.6, config.samples))  # within the range of both outputs
+    for kind in OUTPUTS:
+        refuse_oversized(
+            "thesis/sec-2.4",
+            KINDS[kind].by_width(config.dim, keys[0]),
+            config.dim,
+            config.widths,
+            copies=COPIES + config.seeds,
+            itemsize=8,
+        )
+    kinds = [
+        xr.concat([_runs(kind, width, x, y, config) for width in config.widths], "width").assign_coords(
+            width=list(config.widths)
+        )
+        for kind in OUTPUTS
+    ]
+    return xr.concat(kinds, "kind").assign_coords(kind=list(OUTPUTS))
+
+
+def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
+    net = KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
+    problem, kernel = Problem(net.apply, x, y, losses.half_sum), pair_kernel(net.apply)
+
+    def look(params: Params, memory: tuple[Params, jax.Array]) -> tuple[jax.Array, tuple[Params, jax.Array]]:
+        before, length = memory
+        gradient = jax.grad(problem.objective)(params)
+        square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
+        step = sum(jnp.sum((a - b) ** 2) for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(before), strict=True))
+        length = length + jnp.sqrt(step)
+        values = jnp.linalg.eigvalsh(kernel(params, x, None))
+        return jnp.stack([square, values[0], values[-1], length]), (params, length)
+
+    probes = {
+        "loss": measure.loss(),
+        "look": Probe(look, dims=("part",), memory=lambda p: (jax.tree.map(jnp.copy, p), jnp.zeros(()))),
+        "end": Probe(lambda p: ravel_pytree(p)[0], every=config.steps, dims=("weight",)),
+    }
+    norm = jax.jit(lambda params, start: hessian_norm(net, params, x, start).value)
+    found = []
+    for number in range(config.seeds):
+        params = drawn(net, x, (config.seed, width, number))
+        data = descend(problem, [params], config.steps, probes).isel(network=0)
+        end = unravel_like(params)(jnp.asarray(data["end"].values[-1]))
+        start = direction(params)
+        norms = [float(norm(at, start)) for at in (params, end)]
+        parts = {name: ("step", data.look.values[:, i]) for i, name in enumerate(PARTS)}
+        found.append(
+            xr.Dataset({"loss": ("step", data.loss.values), "lr": float(data.lr), "norm": ("end", norms)} | parts)
+        )
+    return xr.concat(found, "network")
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    alive = data.loss > 1e-20  # above what rounding of outputs of order one leaves
+    yield Finding(
+        "squared gradient over 2 lambda_min L, all runs and steps: smallest",
+        predicted=1.0,
+        measured=float((data.square / (2 * data.smallest * data.loss)).where(alive).min()),
+        relation="at least",
+        tolerance=Tolerance(1e-9, why="rounding, relative to residuals that shrink"),
+    )
+    mu = data.smallest.min("step")
+    bound = 2 * np.sqrt(2 * data.loss.isel(step=0) / mu)
+    yield Finding(
+        "length of the way over 2 sqrt(2 L(0) / mu): largest",
+        predicted=1.0,
+        measured=float((data.length.isel(step=-1) / bound).sel(kind="fcn").max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="proved for step sizes of at most one over the curvature"),
+        note="linear outputs; with the others the kernel grows on the way, and the step is too long for the proof",
+    )
+    plain = data.sel(kind="fcn")
+    yield Finding(
+        "factor of the loss late in the run over (1 - eta lambda_min)^2: largest distance from 1",
+        predicted=0.0,
+        measured=float(np.abs(_late(plain) / _predicted(plain) - 1).max()),
+        tolerance=Tolerance(
+            0.05, why="the slowest direction is alone when the others have fallen by another factor of ten or more"
+        ),
+    )
+    change = np.abs(data.smallest - data.smallest.isel(step=0)).max("step")
+    spread = np.sqrt(data.largest).max("step") + np.sqrt(data.largest.isel(step=0))
+    guard = np.sqrt(config.samples) * data.norm.max("end") * data.length.isel(step=-1) * spread
+    yield Finding(
+        "change of lambda_min over its bound by the norm of the Hessian: largest",
+        predicted=1.0,
+        measured=float((change / guard).sel(kind="fcn").max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="the bound; the norm is looked at for one output at both ends of the way"),
+    )
+    found = law(change.sel(kind="fcn"))
+    yield Finding(
+        "change of lambda_min: exponent in the width",
+        predicted=-0.5,
+        measured=found.exponent,
+        relation="at most",
+        tolerance=Tolerance(0.15, why="the logarithms in the norm of the Hessian"),
+        uncertainty=found.error,
+    )
+    bent = law(data.norm.sel(kind="output").max("end"))
+    yield Finding(
+        "nonlinear output: exponent of the norm of the Hessian in the width",
+        predicted=0.0,
+        measured=bent.exponent,
+        tolerance=Tolerance(0.2, why="the part that still falls as 1/sqrt(m) is a fraction of the norm at width 64"),
+        uncertainty=bent.error,
+    )
+    for kind, name in OUTPUTS.items():
+        ratio = data.loss.isel(step=-1) / data.loss.isel(step=0)
+        yield Finding(
+            f"{name}: last loss over the first: largest",
+            predicted=0.0,
+            measured=float(ratio.sel(kind=kind).max()),
+            tolerance=Tolerance(1e-4, why="a global minimum: two digits of every residual"),
+        )
+
+
+def _late(data: xr.Dataset) -> xr.DataArray:
+    """Factor of the loss in a step, where the loss is small and still far above rounding."""
+    fallen = data.loss < 1e-6 * data.loss.isel(step=0)
+    ready = (fallen & (data.loss > 1e-20)).values
+    factors = data.loss.values[..., 1:] / data.loss.values[..., :-1]
+    last = np.where(ready[..., 1:], factors, np.nan)
+    # Of the steps that count the last few: there the slowest direction is alone.
+    rows = last.reshape(-1, last.shape[-1])
+    picked = [row[np.isfinite(row)][-5:].mean() if np.isfinite(row).any() else np.nan for row in rows]
+    return xr.DataArray(np.reshape(picked, last.shape[:-1]), dims=data.loss.dims[:-1], coords={"width": data.width})
+
+
+def _predicted(data: xr.Dataset) -> xr.DataArray:
+    return (1 - data.lr * data.smallest.isel(step=-1)) ** 2
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(12, 4.8)
+    left, middle, right = figure.subplots(1, 3)
+    ink = plt.rcParams["text.color"]
+    widest = data.isel(width=-1)
+    for i, (kind, name) in enumerate(OUTPUTS.items()):
+        loss = widest.loss.sel(kind=kind)
+        left.semilogy(data.step, (loss / loss.isel(step=0)).transpose("step", "network"), color=f"C{i}", lw=1)
+        left.plot([], [], color=f"C{i}", label=name)
+    one = widest.sel(kind="fcn").isel(network=0)
+    rate = (1 - float(one.lr * one.smallest.min())) ** data.step
+    left.semilogy(data.step, rate, "--", color=ink, lw=1.2, label=r"guaranteed, $(1 - \eta\mu)^t$")
+    left.set(title=f"Loss, width {int(data.width[-1])}", xlabel="step", ylabel=r"$\mathcal{L}/\mathcal{L}(0)$")
+    left.set_ylim(1e-20, 3)
+    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    for i, width in enumerate(data.width.values):
+        drift = data.sel(kind="fcn", width=width).isel(network=0)
+        middle.plot(data.step, drift.smallest / drift.smallest.isel(step=0), color=f"C{i}", lw=1.4, label=f"{width}")
+    middle.axhline(1, ls=":", color=ink, lw=1)
+    middle.set(title=r"$\lambda_{\min}(K)$ over its first value", xlabel="step")
+    middle.set_xlim(0, 0.4 * config.steps)
+    middle.legend(title="width", fontsize=8, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
+    change = np.abs(data.smallest - data.smallest.isel(step=0)).max("step").sel(kind="fcn")
+    curves = {
+        r"change of $\lambda_{\min}$, linear output": (change, "C0", "o"),
+        r"$\|H_f\|$, linear output": (data.norm.sel(kind="fcn").max("end"), "C0", "s"),
+        r"$\|H_f\|$, nonlinear output": (data.norm.sel(kind="output").max("end"), "C1", "s"),
+    }
+    for label, (values, color, mark) in curves.items():
+        found = law(values)
+        right.plot(
+            data.width, np.exp(np.log(values).mean("network")), mark, color=color, ms=5, mfc="none",
+            label=f"{label}: {found.exponent:.2f}",
+        )  # fmt: skip
+        right.plot(data.width, found(data.width), color=color, lw=1)
+    mark_widths(right, data.width)
+    right.set(title="Against the width")
+    right.legend(fontsize=8, title="exponent", title_fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))

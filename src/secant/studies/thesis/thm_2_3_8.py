@@ -1,0 +1,259 @@
+"""Theorem 2.3.8: every neuron of a wide network turns linear in the weights, and where its curvature sits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant.curvature import second_derivative
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.linalg.norm import spectral_norm
+from secant.linalg.spaces import unravel_like
+from secant.nets import Network, dag, graphs
+from secant.nets.network import Params
+from secant.studies.thesis._width import LANCZOS, direction, drawn, law, mark_widths, one_input, refuse_oversized
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DEPTH = 3
+"""Layers of weights."""
+
+BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))
+"""Pairs of layers, each once."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Widths, networks and the input."""
+
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 256), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
+        help="neurons a layer, increasing",
+    )  # fmt: skip
+    seeds: int = scaled(smoke=4, laptop=6, paper=10, at_least=2, help="random networks of each width")
+    neurons: int = option(3, at_least=1, help="neurons of every layer whose Hessians are measured")
+    dim: int = option(8, at_least=2, help="input dimension")
+    size: float = option(0.5, above=0, help="root mean square of the input")
+    seed: int = option(0, help="random seed")
+
+
+@study(
+    "thesis/thm-2.3.8",
+    section="2.3",
+    title="Every neuron turns linear",
+    statement=r"""
+    The pre-activation $\tilde f^{(\ell)}_k$ of every neuron, not of the outputs alone, has a Hessian of norm
+    $O((\log m + R)^{\ell^2}/\sqrt m)$ in a ball around the start (2.12). In the first layer it is exactly zero
+    (Remark 2.3.9).
+
+    The Hessian of the output consists of blocks $H^{(\ell_1, \ell_2)}$ between the weights of two layers. The last
+    layer's own block is zero, since the output is linear in the weights that it reads with. Its block with layer
+    $\ell$ has exactly the norm of $\partial f_{\mathcal S}/\partial w^{(\ell)}$ over $\sqrt{m}$, where
+    $f_{\mathcal S}$ is what the output reads: here the factor $1/\sqrt m$ of the theorem stands in the open. The norm
+    of the whole is at most the sum of those of its blocks (Lemma A.11.1).
+
+    Fully connected, two hidden layers of $m$ tanh neurons.""",
+)
+def run(config: Config) -> xr.Dataset:
+    def make(m: int) -> Network:
+        return dag(graphs.fully_connected(config.dim, [m] * (DEPTH - 1)), "tanh")
+
+    refuse_oversized("thesis/thm-2.3.8", make, config.dim, config.widths, itemsize=8)
+    x = one_input(jax.random.key(config.seed), config.dim, config.size)
+    found = []
+    for j, width in enumerate(config.widths):
+        net = make(width)
+        layers, blocks = _layer_norms(net, x, config), _block_norms(net, x)
+        networks = [drawn(net, x, (config.seed, j, k)) for k in range(config.seeds)]
+        parts = [blocks(params) for params in networks]
+        found.append(
+            xr.Dataset(
+                {
+                    "norm": (("network", "layer", "neuron"), np.stack([layers(params) for params in networks])),
+                    "block": (("network", "pair"), np.stack([part[0] for part in parts])),
+                    "slope": (("network", "lower"), np.stack([part[1] for part in parts])),
+                    "gap": (("network", "lower"), np.stack([part[2] for part in parts])),
+                }
+            )
+        )
+    return xr.concat(found, "width").assign_coords(
+        width=list(config.widths),
+        layer=list(range(1, DEPTH + 1)),
+        pair=[f"{a},{b}" for a, b in BLOCKS],
+        lower=list(range(1, DEPTH)),
+    )
+
+
+def _layer_norms(net: Network, x: jax.Array, config: Config) -> Callable[[Params], np.ndarray]:
+    """Norms of the Hessians of some pre-activations in every layer, `(layers, neurons)`; 0 where there are fewer."""
+
+    def sums(params: Params, x: jax.Array) -> jax.Array:
+        """Pre-activations, layer by layer, filled up with zeros to one table."""
+        heard = [z.reshape(-1)[: config.neurons] for z in net.pre_activations(params, x)]
+        return jnp.stack([jnp.pad(z, (0, config.neurons - z.size)) for z in heard])[None]
+
+    @jax.jit
+    def norm(params: Params, weight: jax.Array, lanczos: jax.Array) -> jax.Array:
+        return spectral_norm(second_derivative(sums, params, x, weight).flat_product(), lanczos, LANCZOS).value
+
+    basis = np.eye(DEPTH * config.neurons).reshape(-1, 1, DEPTH, config.neurons)
+
+    def look(params: Params) -> np.ndarray:
+        lanczos = direction(params)
+        return np.array([norm(params, weight, lanczos) for weight in basis]).reshape(DEPTH, -1)
+
+    return look
+
+
+def _block_norms(net: Network, x: jax.Array) -> Callable[[Params], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    r"""Norms of the blocks of an output's Hessian, and of $m^{-1/2}\,\partial f_{\mathcal S} / \partial w^{(\ell)}$."""
+
+    def ones(like: Params, layer: jax.Array) -> Params:
+        """1 on the weights of one layer, 0 on all others."""
+        return tuple(jax.tree.map(lambda a, k=k: jnp.where(layer == k, a, 0), own) for k, own in enumerate(like, 1))
+
+    @jax.jit
+    def block(params: Params, first: jax.Array, second: jax.Array, start: jax.Array) -> jax.Array:
+        """The root of the norm of B^T B for the block B between two layers."""
+        product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
+        unravel = unravel_like(params)
+
+        def square(v: jax.Array) -> jax.Array:
+            there = ones(product(ones(unravel(v), second)), first)
+            return ravel_pytree(ones(product(there), second))[0]
+
+        own = ravel_pytree(ones(unravel(start), second))[0]
+        return jnp.sqrt(spectral_norm(square, own, LANCZOS).value)
+
+    @jax.jit
+    def slope(params: Params, layer: jax.Array, start: jax.Array) -> jax.Array:
+        """The norm of the Jacobian of what the output reads in one layer's weights, over the root of their number."""
+
+        def read(p: Params) -> jax.Array:
+            return jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1))
+
+        values, push = jax.linearize(read, params)
+        pull = jax.linear_transpose(push, params)
+
+        def square(v: jax.Array) -> jax.Array:
+            return push(ones(pull(v)[0], layer))
+
+        # From the same vector as the block with the last layer, whose weights come last.
+        return jnp.sqrt(spectral_norm(square, start[-values.size :], LANCZOS).value / values.size)
+
+    @jax.jit
+    def difference(params: Params, start: jax.Array) -> jax.Array:
+        """The blocks with the last layer less the transposed slopes, both times a vector, relative, layer by layer."""
+        product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
+        values, pull = jax.vjp(lambda p: jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1)), params)
+        curved = product(ones(unravel_like(params)(start), jnp.asarray(DEPTH)))
+        (sloped,) = pull(start[-values.size :] / jnp.sqrt(values.size))
+        pairs = [(ravel_pytree(a)[0], ravel_pytree(b)[0]) for a, b in zip(curved, sloped, strict=True)]
+        return jnp.stack([jnp.linalg.norm(a - b) / jnp.linalg.norm(b) for a, b in pairs[:-1]])
+
+    def look(params: Params) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        start = direction(params)
+        blocks = np.array([block(params, a, b, start) for a, b in BLOCKS])
+        slopes = np.array([slope(params, layer, start) for layer in range(1, DEPTH)])
+        return blocks, slopes, np.asarray(difference(params, start))
+
+    return look
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield Finding(
+        "first layer: norm of the Hessian of a pre-activation: largest",
+        predicted=0.0,
+        measured=float(data.norm.sel(layer=1).max()),
+        tolerance=Tolerance(0.0, why="linear in the weights, so zero to the last bit"),
+    )
+    for layer in range(2, DEPTH + 1):
+        found = law(data.norm.sel(layer=layer).max("neuron"))
+        yield Finding(
+            f"layer {layer}: exponent of the norm in the width, largest of some neurons",
+            predicted=-0.5,
+            measured=found.exponent,
+            relation="at most",
+            tolerance=Tolerance(
+                0.15, why="a maximum of m Gaussian weights adds 1/(2 log m) = 0.1 to the exponent; half of that again"
+            ),
+            uncertainty=found.error,
+        )
+    yield Finding(
+        "block of the last layer with itself: largest norm",
+        predicted=0.0,
+        measured=float(data.block.sel(pair=f"{DEPTH},{DEPTH}").max()),
+        tolerance=Tolerance(0.0, why="the output is linear in the weights it reads with"),
+    )
+    for layer in range(1, DEPTH):
+        ratio = data.block.sel(pair=f"{layer},{DEPTH}") / data.slope.sel(lower=layer)
+        yield Finding(
+            f"block of layer {layer} with the last over the slope of what the output reads: largest distance from 1",
+            predicted=0.0,
+            measured=float(np.abs(ratio - 1).max()),
+            tolerance=Tolerance(
+                0.02, why="an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order"
+            ),
+        )
+    yield Finding(
+        "product of these blocks with a vector against that of the slopes: largest relative difference",
+        predicted=0.0,
+        measured=float(data.gap.max()),
+        tolerance=Tolerance(1e-12, why="the blocks are the transposed slopes over the root of m; rounding"),
+    )
+    yield Finding(
+        "norm over the sum of the norms of its blocks: largest",
+        predicted=1.0,
+        measured=float((data.norm.sel(layer=DEPTH).max("neuron") / _sum_of_blocks(data)).max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="the triangle inequality"),
+    )
+
+
+def _sum_of_blocks(data: xr.Dataset) -> xr.DataArray:
+    """Over all pairs of layers in both orders."""
+    twice = xr.DataArray([1.0 if a == b else 2.0 for a, b in BLOCKS], dims="pair", coords={"pair": data.pair})
+    return (twice * data.block).sum("pair")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(11, 4.4)
+    left, right = figure.subplots(1, 2)
+    ink = plt.rcParams["text.color"]
+    for layer in range(2, DEPTH + 1):
+        norms = data.norm.sel(layer=layer).max("neuron")
+        found = law(norms)
+        (points,) = left.plot(
+            data.width, np.exp(np.log(norms).mean("network")), "os^D"[layer - 2], ms=6,
+            label=f"layer {layer}: {found.exponent:.2f}" if layer < DEPTH else f"output: {found.exponent:.2f}",
+        )  # fmt: skip
+        left.plot(data.width, found(data.width), color=points.get_color(), lw=1)
+    left.plot([], [], " ", label="layer 1: exactly zero")
+    for i, (a, b) in enumerate(BLOCKS[:-1]):
+        norms = data.block.sel(pair=f"{a},{b}").mean("network")
+        right.plot(data.width, norms, "os^Dv"[i], ms=6, mfc="none", mew=1.4, label=rf"$H^{{({a},{b})}}$", color=f"C{i}")
+        if b == DEPTH:
+            right.plot(data.width, data.slope.sel(lower=a).mean("network"), color=f"C{i}", lw=1.2)
+    right.plot([], [], color=ink, lw=1.2, label=r"$\|\partial f_{\mathcal{S}}/\partial w^{(\ell)}\|/\sqrt{m}$")
+    right.plot(data.width, _sum_of_blocks(data).mean("network"), "--", color=ink, lw=1.2, label="sum of all blocks")
+    right.plot(
+        data.width, data.norm.sel(layer=DEPTH).max("neuron").mean("network"), ":", color=ink, lw=1.6, label="whole"
+    )
+    for axes, title in ((left, "Hessians of pre-activations"), (right, "Blocks of the output's Hessian")):
+        mark_widths(axes, data.width)
+        axes.set(title=title, ylabel="spectral norm")
+    left.legend(title="exponent in the width", fontsize=9)
+    right.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
