@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, scaled, study
 from secant.studies.quadreg._random import sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
