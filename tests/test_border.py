@@ -64,6 +64,12 @@ def test_bad_input_is_named(one_sample):
         sc.find_max_lr(problem, params, points=1)
     with pytest.raises(ValueError, match="squared losses"):
         sc.estimate_max_lr(sc.Problem(problem.f, problem.x, problem.y, lambda o, t: jnp.sum((o - t) ** 4)), params)
+    nothing = jax.tree.map(jnp.zeros_like, params)
+    broken = jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), params)
+    with pytest.raises(ValueError, match="the tangent kernel at `params` is zero"):
+        sc.find_max_lr(sc.Problem(sc.nets.two_layer(40).apply, problem.x, problem.y, problem.loss), nothing)
+    with pytest.raises(ValueError, match="not all finite"):
+        sc.estimate_max_lr(problem, broken)
     with pytest.raises(ValueError, match="lists of one length"):
         largest_step(0.1, [1.0, 2.0], [1.0])
     with pytest.raises(ValueError, match="not be negative"):

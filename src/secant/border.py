@@ -163,6 +163,8 @@ def _top(problem: Problem, params: Params, caller: str) -> tuple[jax.Array, floa
     if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
         raise ValueError(f"{caller}: `loss` of the problem must be one of the squared losses of secant.losses.")
     outputs = problem.f(params, problem.x)
+    if not bool(jnp.all(jnp.isfinite(outputs))):
+        raise ValueError(f"{caller}: the outputs at `params` are not all finite. Start from finite ones.")
     scale = problem.loss.curvature(outputs)
     if outputs.size <= WRITTEN_OUT:
         values, vectors = np.linalg.eigh(np.asarray(kernel_matrix(problem.f, params, problem.x)))
@@ -170,6 +172,8 @@ def _top(problem: Problem, params: Params, caller: str) -> tuple[jax.Array, floa
     else:
         top = ntk(problem.f, params, problem.x).top(1, tol=1e-6)
         vector, value = np.asarray(top.vectors)[0], np.asarray(top.values)[0]
+    if not value > 0:
+        raise ValueError(f"{caller}: the tangent kernel at `params` is zero: no step moves the outputs.")
     return jnp.asarray(vector, outputs.dtype).reshape(outputs.shape), float(scale * value)
 
 

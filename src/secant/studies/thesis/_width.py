@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ from secant import nets
 from secant._device import available_bytes
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Problem, Stop, train
+from secant.lab import Finding, Tolerance, option, scaled
 from secant.linalg.norm import Norm, spectral_norm
 from secant.nets import Graph, Network, graphs
 from secant.nets.network import Params
@@ -28,6 +30,32 @@ LANCZOS = 32
 
 COPIES = 10
 """Copies of the parameters that the norm of a Hessian may need, those of the network included."""
+
+
+@dataclass(frozen=True)
+class WidthConfig:
+    """Widths, networks and the input."""
+
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 256), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
+        help="neurons a layer, increasing",
+    )  # fmt: skip
+    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each kind and width")
+    dim: int = option(8, at_least=2, help="input dimension")
+    size: float = option(
+        0.5, above=0, help="root mean square of the input; the blocks with a logarithm are quadratic in it"
+    )
+    seed: int = option(0, help="random seed")
+
+
+def resolved(data: xr.Dataset) -> Finding:
+    """That the eigenvectors behind `norm` are good enough, by their `residual`."""
+    return Finding(
+        "residual of the leading eigenvector over the norm: largest",
+        predicted=0.0,
+        measured=float((data.residual / data.norm).max()),
+        tolerance=Tolerance(0.05, why="an eigenvalue lies within the residual; it moves no exponent by more than 0.04"),
+    )
 
 
 class Kind(NamedTuple):

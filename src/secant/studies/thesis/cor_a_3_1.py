@@ -12,31 +12,32 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import second_derivative
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, study
 from secant.linalg.norm import leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
-from secant.studies.thesis._width import LANCZOS, direction, drawn, law, mark_widths, one_input, refuse_oversized
+from secant.studies.thesis._width import (
+    LANCZOS,
+    WidthConfig,
+    direction,
+    drawn,
+    law,
+    mark_widths,
+    one_input,
+    refuse_oversized,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(WidthConfig):
     """Widths, networks, outputs and the input."""
 
-    widths: tuple[int, ...] = scaled(
-        smoke=(64, 256), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
-        help="neurons a layer, increasing",
-    )  # fmt: skip
-    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each width")
     outputs: int = option(3, at_least=2, help="outputs")
     rounds: int = option(6, at_least=1, help="alternations between the direction of outputs and that of weights")
-    dim: int = option(8, at_least=2, help="input dimension")
-    size: float = option(0.5, above=0, help="root mean square of the input")
-    seed: int = option(0, help="random seed")
 
 
 @study(

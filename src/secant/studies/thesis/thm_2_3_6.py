@@ -10,27 +10,25 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._width import KINDS, law, mark_widths, norms_at_starts, one_input, refuse_oversized
+from secant.lab import Finding, Tolerance, study
+from secant.studies.thesis._width import (
+    KINDS,
+    WidthConfig,
+    law,
+    mark_widths,
+    norms_at_starts,
+    one_input,
+    refuse_oversized,
+    resolved,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(WidthConfig):
     """Widths, networks and the input."""
-
-    widths: tuple[int, ...] = scaled(
-        smoke=(64, 256), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
-        help="neurons a layer, increasing",
-    )  # fmt: skip
-    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each kind and width")
-    dim: int = option(8, at_least=2, help="input dimension")
-    size: float = option(
-        0.5, above=0, help="root mean square of the input; the blocks with a logarithm are quadratic in it"
-    )
-    seed: int = option(0, help="random seed")
 
 
 @study(
@@ -116,12 +114,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             uncertainty=laws[kind].error,
         )
 
-    yield Finding(
-        "residual of the leading eigenvector over the norm: largest",
-        predicted=0.0,
-        measured=float((data.residual / data.norm).max()),
-        tolerance=Tolerance(0.05, why="an eigenvalue lies within the residual; it moves no exponent by more than 0.04"),
-    )
+    yield resolved(data)
 
 
 @run.figure
