@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         second_derivative,
     )
     from secant.dynamics import (
+        Batches,
         Map,
         Outcome,
         Probe,
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from secant.lab import Erratum, Finding, Study, Tolerance, catalog, run, sweep, verify
 
 __all__ = [
+    "Batches",
     "Erratum",
     "Finding",
     "Map",
@@ -105,6 +107,7 @@ _HOMES = {
         "second_derivative",
     ),
     "secant.dynamics": (
+        "Batches",
         "Map",
         "Outcome",
         "Probe",

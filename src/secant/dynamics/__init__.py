@@ -1,6 +1,7 @@
 """Discrete and continuous dynamics: Maps, the runner, probes, flows."""
 
 from secant.dynamics import measure, optimisers
+from secant.dynamics.batches import Batches
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flows import flow
 from secant.dynamics.map import Map, State
@@ -16,6 +17,7 @@ from secant.dynamics.trajectory import Trajectory
 
 __all__ = [
     "Bar",
+    "Batches",
     "CheckpointMismatchError",
     "CheckpointWriteError",
     "Map",

@@ -22,6 +22,7 @@ from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.dynamics.batches import BatchState
 from secant.dynamics.modes import leading_mode_probe
 from secant.dynamics.optimiser import Optimiser, OptimiserState
 from secant.dynamics.probes import Probe
@@ -116,8 +117,8 @@ def preconditioned_sharpness(
 ) -> Measurement:
     r"""The `k` largest eigenvalues of $P^{-1/2}HP^{-1/2}$, the curvature as the optimiser of the run meets it.
 
-    $P$ is the diagonal by which the step from here is divided; without one it is the identity and this is
-    `sharpness`. The edge of stability is at the optimiser's `threshold`.
+    $P$ is the diagonal by which the step from here is divided, in a run on batches that of a step with all samples;
+    without one it is the identity and this is `sharpness`. The edge of stability is at the optimiser's `threshold`.
 
     Args:
         optimiser: the `rule` of the run, from [`secant.optimisers`][secant.dynamics.optimisers].
@@ -139,7 +140,8 @@ def preconditioned_sharpness(
 def _preconditioned(problem: Problem, optimiser: Optimiser, k: int, every: int, tol: float, max_products: int) -> Probe:
     gradient = jax.grad(problem.objective)
 
-    def operator(state: OptimiserState) -> Operator:
+    def operator(whole: OptimiserState | BatchState) -> Operator:
+        state = whole.inner if isinstance(whole, BatchState) else whole
         optimiser.check("preconditioned_sharpness", state)
         curvature = hessian(problem.f, state.params, problem.x, problem.y, problem.loss)
         divisor = optimiser.preconditioner(state, gradient(state.params))

@@ -54,7 +54,11 @@ class Problem:
 
     def objective(self, params: Params) -> Float[Array, ""]:
         """The loss at these parameters."""
-        return self.loss(self.f(params, self.x), self.y)
+        return self.objective_on(params, self.x, self.y)
+
+    def objective_on(self, params: Params, x: Any, y: Any) -> Float[Array, ""]:
+        """The loss on other samples, such as a batch."""
+        return self.loss(self.f(params, x), y)
 
     def check(self, caller: str, params: Params) -> None:
         """Refuses parameters, data or a loss that do not fit together, before anything is computed."""

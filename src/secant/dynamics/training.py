@@ -13,6 +13,7 @@ import jax
 
 from secant.curvature.checks import Params
 from secant.dynamics.axes import call_with
+from secant.dynamics.batches import Batches, on_batches
 from secant.dynamics.map import Map
 from secant.dynamics.measure import Measurement
 from secant.dynamics.optimiser import Optimiser, as_rule
@@ -39,6 +40,7 @@ def train(
     steps: int,
     lr: float | None = None,
     rule: Rule | optax.GradientTransformation | None = None,
+    batches: Batches | Callable[..., Batches] | None = None,
     probes: Mapping[str, Measurement | Probe | Callable[..., Any]] | None = None,
     over: Mapping[str, Any] | None = None,
     stop: Stop | None = None,
@@ -48,7 +50,7 @@ def train(
     checkpoint: str | Path | None = None,
     label: str = "train",
 ) -> Trajectory:
-    r"""Full-batch gradient descent on a problem, $\theta_{t+1} = \theta_t - \eta \nabla L(\theta_t)$.
+    r"""Gradient descent on a problem, $\theta_{t+1} = \theta_t - \eta \nabla L(\theta_t)$, or on batches of it.
 
     With fewer samples than input features and a dense first layer, the run takes place in the span of the data, where
     it is the same and costs less; the dataset's attribute `input_reduction` says so.
@@ -61,6 +63,9 @@ def train(
         rule: another update rule: one of [`secant.optimisers`][secant.dynamics.optimisers], any transformation of
             optax, or `loss -> Map` with a Map that shows the parameters. A function may also take, by name, the
             values of axes in `over`: `lambda loss, lr: sc.optimisers.adam(lr)(loss)`.
+        batches: the samples that each step sees, [`Batches`][secant.dynamics.Batches], or a function that makes them
+            from the values of axes in `over`: `lambda draw: sc.Batches(32, seed=draw)`; by default all. The loss of
+            a batch is `problem.loss` of its outputs and targets. Measurements are of the whole problem all the same.
         probes: what to record, by name: measurements from `secant.measure`, or functions of the parameters.
         over: named axes to batch over, as for [`simulate`][secant.dynamics.simulate]; `lr` may be one.
         stop: when to end early; its conditions see the parameters.
@@ -104,11 +109,15 @@ def train(
             "train: `over` has an axis 'lr' that `rule` does not take. Pass a rule that does, such as "
             "`lambda loss, lr: secant.optimisers.adam(lr)(loss)`."
         )
+    if isinstance(batches, Batches):
+        batches.check("train", len(jax.tree.leaves(problem.x)[0]))
+    elif batches is not None and not callable(batches):
+        raise TypeError(f"train: `batches` must be secant.Batches, or make them, got {type(batches).__name__}.")
     reduction = _reduction(problem, rule, reduce)
     inner, start = (problem, params) if reduction is None else (reduction[0], reduction[1].shrink(params))
     change = None if reduction is None else reduction[1]
     trajectory = simulate(
-        _system(inner, lr, rule, bool(given)),
+        _system(inner, lr, rule, batches, bool(given)),
         start,
         steps,
         probes={name: _probe(name, probe, inner, change, params) for name, probe in (probes or {}).items()},
@@ -135,14 +144,25 @@ def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tupl
 
 
 @functools.lru_cache(maxsize=32)
-def _system(problem: Problem, lr: float | None, rule: Rule | None, batched: bool) -> Map | Callable[..., Map]:
-    if rule is not None and batched:
-        return lambda **values: call_with(rule, values, problem.objective, role="train: `rule`")
-    if rule is not None:
-        return rule(problem.objective)
-    if lr is not None:
-        return gradient_descent(problem.objective, lr)
-    return lambda lr: gradient_descent(problem.objective, lr)
+def _system(
+    problem: Problem,
+    lr: float | None,
+    rule: Rule | None,
+    batches: Batches | Callable[..., Batches] | None,
+    batched: bool,
+) -> Map | Callable[..., Map]:
+    def descent(**values: Any) -> Map:
+        def of_loss(loss: Callable[[Params], Any]) -> Map:
+            if rule is not None:
+                return call_with(rule, values, loss, role="train: `rule`") if batched else rule(loss)
+            return gradient_descent(loss, values["lr"] if lr is None else lr)
+
+        if batches is None:
+            return of_loss(problem.objective)
+        drawn = batches if isinstance(batches, Batches) else call_with(batches, values, role="train: `batches`")
+        return on_batches(problem.objective_on, problem.x, problem.y, drawn, of_loss)
+
+    return descent if batched else descent()
 
 
 def _takes(rule: Rule, name: str) -> bool:
