@@ -1,5 +1,7 @@
 """Best test loss against step size: what the runs are made of, and how the claims about them are tested."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,11 +9,12 @@ import pytest
 import xarray as xr
 
 from secant import data, lab
-from secant.dynamics import gradient_descent
+from secant.dynamics import Batches, gradient_descent
 from secant.expansion import expand
 from secant.lab.config import configure
 from secant.losses import mean_mse
 from secant.studies.thesis import _generalisation as steps
+from secant.studies.thesis import _panels as panels
 from secant.studies.thesis._step_claims import falling_trend, gain_beyond
 from secant.theory import catapult_scaling as cs
 
@@ -27,8 +30,8 @@ def table(rows, ratios):
 @pytest.mark.parametrize("layers", [2, 3])
 def test_in_the_span_of_the_data_test_outputs_are_the_networks(layers):
     config = small(layers=layers)
-    net = steps._network(steps.PANELS["digits"], config)
-    split = steps._draw(steps.PANELS["digits"], config, 0)[1]
+    net = panels.network(panels.PANELS["digits"], config)
+    split = panels.draw(panels.PANELS["digits"], config, 0)[1]
     trial, _ = steps._trial(net, split, 0)
     params = net.init(jax.random.key(0), split[0].shape)
 
@@ -44,8 +47,8 @@ def test_in_the_span_of_the_data_test_outputs_are_the_networks(layers):
 
 def test_the_linear_model_in_the_span_of_its_gradients_is_the_expansion():
     config = small(activation="tanh")
-    net = steps._network(steps.PANELS["digits"], config)
-    x, y, x_test, _ = split = steps._draw(steps.PANELS["digits"], config, 0)[1]
+    net = panels.network(panels.PANELS["digits"], config)
+    x, y, x_test, _ = split = panels.draw(panels.PANELS["digits"], config, 0)[1]
     _, span = steps._trial(net, split, 0)
     params = net.init(jax.random.key(0), x.shape)
     model, a = expand(net.apply, params, 1), np.zeros(len(y))
@@ -57,14 +60,33 @@ def test_the_linear_model_in_the_span_of_its_gradients_is_the_expansion():
     np.testing.assert_allclose(span.outputs_test - span.cross @ a, model(state, x_test), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", steps.MODELS)
+def test_on_batches_each_model_takes_the_steps_of_its_expansion(kind):
+    """Two steps of the study's own run, from its records, against plain steps on the same batches."""
+    panel, config = panels.PANELS["digits"]._replace(batch=5), replace(small(activation="tanh", every=1), steps=2)
+    net = panels.network(panel, config)
+    x, y, x_test, y_test = split = panels.draw(panel, config, 3)[1]
+    trial, span = steps._trial(net, split, 3)
+    found = steps._runner(net, kind, panel, config)(span if kind == "linear" else trial, np.array([0.3]), 10.0)
+    params = net.init(jax.random.key(3), x.shape)
+    model = net.apply if kind == "network" else expand(net.apply, params, 1 if kind == "linear" else 2)
+    tests = [float(mean_mse(model(params, x_test), y_test))]
+    for step in range(2):
+        index = Batches(5, seed=3).indices(len(y), step)
+        params = gradient_descent(lambda p, i=index: mean_mse(model(p, x[i]), jnp.asarray(y)[i]), 0.3).step(params)
+        tests.append(float(mean_mse(model(params, x_test), y_test)))
+    assert float(found.best_loss[0]) == pytest.approx(min(tests), rel=1e-4)
+    assert float(found.final[0]) == pytest.approx(float(mean_mse(model(params, x), jnp.asarray(y))), rel=1e-4)
+
+
 def test_patches_make_a_dense_layer_a_convolution():
     images = np.random.default_rng(0).normal(size=(2, 5, 4, 3))
     kernel = np.random.default_rng(1).normal(size=(3, 3, 3, 6))
     numbers = ("NHWC", "HWIO", "NHWC")
-    ours = steps._patches(images) @ kernel.transpose(2, 0, 1, 3).reshape(-1, 6)
+    ours = panels.patches(images) @ kernel.transpose(2, 0, 1, 3).reshape(-1, 6)
     theirs = jax.lax.conv_general_dilated(images, kernel, (1, 1), "SAME", dimension_numbers=numbers)
     np.testing.assert_allclose(ours, theirs.reshape(2, 20, 6), rtol=1e-10)
-    np.testing.assert_allclose(steps._shrunk(images, 2)[:, 0, 0], images[:, :2, :2].mean(axis=(1, 2)))
+    np.testing.assert_allclose(panels.shrunk(images, 2)[:, 0, 0], images[:, :2, :2].mean(axis=(1, 2)))
 
 
 def test_the_three_models_have_their_regimes(outcome):

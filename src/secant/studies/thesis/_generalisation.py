@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import data, nets
 from secant.curvature import kernel_matrix
-from secant.dynamics import Map, Outcome, Probe, Stop, simulate
+from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
 from secant.lab import option, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
+from secant.studies.thesis._panels import PANELS, Panel, draw, known_panel, network
 from secant.theory import catapult_scaling as cs
 
 MODELS = ("network", "quadratic", "linear")
@@ -30,49 +30,18 @@ ROUNDING = 1e-3
 """A rise of the training loss by less than this fraction is none."""
 
 
-class Panel(NamedTuple):
-    """A data set and the kind of network that learns it.
-
-    Attributes:
-        title: what a figure calls it.
-        data: a data set that `secant.data` knows.
-        classes: two of its classes, labelled +1 and -1.
-        images: whether the network is convolutional.
-        samples: training samples of the thesis.
-        centred: whether the mean training input is taken off, which for spectrograms is large and alone would set the
-            critical step.
-    """
-
-    title: str
-    data: str
-    classes: tuple[int, int]
-    images: bool
-    samples: int
-    centred: bool = False
-
-
-PANELS = {
-    "digits": Panel("Digits of 8 by 8 pixels", "digits", (4, 9), False, 128),
-    "mnist": Panel("MNIST", "mnist", (3, 8), False, 128),
-    "cifar-2": Panel("CIFAR-2", "cifar10", (0, 2), False, 256),
-    "spoken-digits": Panel("Spoken digits", "spoken-digits", (1, 3), False, 256, True),
-    "fashion-mnist-cnn": Panel("Fashion-MNIST, convolutional", "fashion-mnist", (0, 2), True, 256),
-    "cifar-2-cnn": Panel("CIFAR-2, convolutional", "cifar10", (0, 2), True, 256),
-}
-"""Panels by name. The thesis also has AG News, and SVHN where we have Fashion-MNIST.
-
-Classes of MNIST are not said. Those of the 8 by 8 digits, for smoke runs only, were chosen by the result: of eight
-choices of classes and samples it is the only one on which all four tests about the loss pass with so few draws.
-"""
-
-
 @dataclass(frozen=True)
 class Sizes:
     """Everything of an experiment but its data, depth and activation."""
 
     width: int = scaled(smoke=128, laptop=256, paper=5_000, at_least=8, help="hidden neurons, fully connected")
     channels: int = scaled(smoke=16, laptop=32, paper=1_000, at_least=2, help="channels, convolutional")
-    shrink: int = scaled(smoke=2, laptop=4, paper=1, at_least=1, help="pixels a side averaged into one, convolutional")
+    side: int = scaled(
+        smoke=8, laptop=14, paper=32, at_least=2, help="largest side of an image, convolutional: larger ones are shrunk"
+    )
+    images: int = scaled(
+        smoke=32, laptop=64, paper=256, at_least=4, help="training samples, convolutional, or the thesis's if fewer"
+    )
     samples: int = scaled(
         smoke=64, laptop=128, paper=256, at_least=4, help="training samples, or the thesis's if fewer"
     )
@@ -88,6 +57,7 @@ class Sizes:
     steps: int = scaled(smoke=500, laptop=2_500, paper=20_000, at_least=10, help="steps of gradient descent at most")
     every: int = scaled(smoke=5, laptop=10, paper=10, at_least=1, help="steps between two looks at the losses")
     goal: float = scaled(smoke=1e-2, laptop=1e-3, paper=1e-3, above=0, help="training loss of a run that has converged")
+    image_goal: float = scaled(smoke=1e-2, laptop=1e-2, paper=1e-3, above=0, help="the same, convolutional")
     seeds: int = scaled(smoke=5, laptop=5, paper=5, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, help="of the first draw")
 
@@ -116,6 +86,7 @@ class PanelsConfig(Sizes):
 class Trial(NamedTuple):
     """One draw of data and weights: all that the three models need. `x_test` is what `_on_test` takes."""
 
+    seed: Any
     start: Any
     x: Any
     y: Any
@@ -128,12 +99,14 @@ class Descent(NamedTuple):
 
     Attributes:
         params: the parameters.
-        loss: training loss before the last step.
+        step: steps made.
+        loss: training loss before the last step, of its batch.
         low: the smallest so far.
         rise: the largest so far, over the smallest before it.
     """
 
     params: Any
+    step: Any
     loss: Any
     low: Any
     rise: Any
@@ -142,6 +115,7 @@ class Descent(NamedTuple):
 class Span(NamedTuple):
     r"""The linear model in the span of its gradients, $f = f_0 - Ka$, on training and on test samples."""
 
+    seed: Any
     kernel: Any
     cross: Any
     outputs: Any
@@ -153,9 +127,9 @@ class Span(NamedTuple):
 def sweep_steps(config: PanelConfig) -> xr.Dataset:
     r"""Trains a network and its Taylor models of order one and two with every step size, from every start.
 
-    Full-batch gradient descent on $\frac1n\sum_i(f(x_i) - y_i)^2$ with $y = \pm1$, to a training loss of `goal` or
-    the last step; a run above $10^6$ has diverged. Step sizes are in units of
-    $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, beyond which the linear model diverges.
+    Gradient descent on $\frac1n\sum_i(f(x_i) - y_i)^2$ with $y = \pm1$, or on that of batches where the panel says so,
+    to a training loss of `goal` or the last step; a run above $10^6$ has diverged. Step sizes are in units of
+    $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, beyond which the linear model diverges on the full batch.
 
     Returns:
         Over `model`, `seed` and `ratio`: `best_loss` and `best_accuracy` on the test samples at any look, `final`
@@ -164,13 +138,13 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
         where the first one does; and `tests`, how many test samples.
     """
     panel, ratios = PANELS[known_panel(config.panel)], _grid(config.ratios)
-    net = _network(panel, config)
-    runs = {kind: _runner(net, kind, config) for kind in MODELS}
+    net = network(panel, config)
+    runs = {kind: _runner(net, kind, panel, config) for kind in MODELS}
     found: list[xr.Dataset] = []
     attributes: dict[str, Any] = {}
     tests = 0
     for seed in range(config.seed, config.seed + config.seeds):
-        task, split = _draw(panel, config, seed)
+        task, split = draw(panel, config, seed)
         attributes, tests = attributes or task.attributes(), len(split[-1])
         trial, span = _trial(net, split, seed)
         critical = len(span.y) / float(np.linalg.eigvalsh(span.kernel)[-1])
@@ -210,15 +184,6 @@ def comparable(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:
     return settled(values, data).where((data.ratio > 1) | (data.outcome == Outcome.CONVERGED))
 
 
-def known_panel(panel: str) -> str:
-    """The name of a panel, if it is one."""
-    if panel not in PANELS:
-        raise ValueError(
-            f"panel: there is no {panel!r}. Panels: {', '.join(PANELS)}; AG News of the thesis is not available."
-        )
-    return panel
-
-
 def _grid(ratios: tuple[float, ...]) -> np.ndarray:
     grid = np.asarray(ratios, float)
     if not grid.size or (np.diff(grid) <= 0).any():
@@ -226,58 +191,6 @@ def _grid(ratios: tuple[float, ...]) -> np.ndarray:
     if grid[0] >= 1 or grid[-1] <= 1.1:
         raise ValueError(f"ratios: some must be below 1 and some above 1.1, to compare; got {ratios!r}.")
     return grid
-
-
-def _network(panel: Panel, config: PanelConfig) -> Network:
-    if not panel.images:
-        return nets.mlp([config.width] * (config.layers - 1), activation=config.activation)
-    if config.layers != 2:
-        raise ValueError(f"layers: convolutional networks here have 2, got {config.layers}. Take another panel.")
-    # On patches a convolution is a dense layer, also under vmap, where a convolution is slow.
-    layers = nets.dense(config.channels), nets.activation(config.activation)
-    return nets.serial(*layers, nets.flatten(), nets.dense(1, last=True), nets.scalar(), name="cnn")
-
-
-def _draw(panel: Panel, config: PanelConfig, seed: int) -> tuple[data.Task, tuple[np.ndarray, ...]]:
-    """A random draw: `(x, y, x_test, y_test)`. Where test samples are too few, unused training samples join them."""
-    choice = {"classes": panel.classes, "labels": "signs", "flat": not panel.images}
-    whole = data.load(panel.data, scaling="none", **choice)  # type: ignore[arg-type]
-    samples = min(config.samples, panel.samples)
-    test = min(config.held_out, len(whole.test))
-    spare = min(config.held_out - test, len(whole.train) - samples)
-    task = data.load(
-        panel.data,
-        scaling="channel",
-        samples=samples,
-        validation_samples=spare if spare > 0 else None,
-        test_samples=test,
-        seed=seed,
-        **choice,  # type: ignore[arg-type]
-    )
-    tests = [task.test] if task.validation is None else [task.test, task.validation]
-    split = (*task.train, np.concatenate([t.x for t in tests]), np.concatenate([t.y for t in tests]))
-    x, x_test = split[0], split[2]
-    if panel.centred:
-        x, x_test = x - x.mean(axis=0), x_test - x.mean(axis=0)
-    if panel.images:
-        x, x_test = (_patches(_shrunk(images, config.shrink)) for images in (x, x_test))
-    size = np.sqrt(np.mean(x**2)) if panel.centred or panel.images else 1.0
-    return task, (x / size, split[1], x_test / size, split[3])
-
-
-def _shrunk(images: np.ndarray, side: int) -> np.ndarray:
-    """Means over squares of `side` pixels; what does not fill a square is left out."""
-    n, height, width, channels = images.shape
-    rows, columns = height // side, width // side
-    cut = images[:, : rows * side, : columns * side]
-    return cut.reshape(n, rows, side, columns, side, channels).mean(axis=(2, 4))
-
-
-def _patches(images: np.ndarray) -> np.ndarray:
-    """Surroundings of 3 by 3 pixels of every pixel, zeros beyond the border: `(samples, pixels, 9 channels)`."""
-    padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
-    return np.ascontiguousarray(views).reshape(len(images), images.shape[1] * images.shape[2], -1)
 
 
 def _trial(net: Network, split: tuple[np.ndarray, ...], seed: int) -> tuple[Trial, Span]:
@@ -288,16 +201,16 @@ def _trial(net: Network, split: tuple[np.ndarray, ...], seed: int) -> tuple[Tria
         np.asarray(found) for found in (kernel_matrix(net.apply, params, both, x), net.apply(params, jnp.asarray(both)))
     )
     n = len(x)
-    span = Span(kernel[:n], kernel[n:], outputs[:n], outputs[n:], y, y_test)
+    span = Span(np.uint32(seed), kernel[:n], kernel[n:], outputs[:n], outputs[n:], y, y_test)
     change = reduce_inputs(net, jnp.asarray(x))
     if change is None:
-        return Trial(params, x, y, (x_test, np.zeros((), x.dtype)), y_test), span
+        return Trial(np.uint32(seed), params, x, y, (x_test, np.zeros((), x.dtype)), y_test), span
     # What test samples have outside the span of the training samples meets weights that never move.
     basis = np.asarray(change.basis)
     inside = x_test @ basis.T
     outside = net.parts[0].run(params[0], x_test - inside @ basis)
     scale = np.linalg.norm(change.x) / np.linalg.norm(x)
-    return Trial(change.shrink(params), change.x, y, (scale * inside, outside), y_test), span
+    return Trial(np.uint32(seed), change.shrink(params), change.x, y, (scale * inside, outside), y_test), span
 
 
 def _on_test(net: Network) -> Callable[[Any, Any], Any]:
@@ -313,7 +226,9 @@ def _on_test(net: Network) -> Callable[[Any, Any], Any]:
     return outputs
 
 
-def _runner(net: Network, kind: str, config: PanelConfig) -> Callable[[Any, np.ndarray, float], xr.Dataset]:
+def _runner(
+    net: Network, kind: str, panel: Panel, config: PanelConfig
+) -> Callable[[Any, np.ndarray, float], xr.Dataset]:
     """`(trial, step sizes, loss at the start) -> records`, by one compiled loop, the same for all trials."""
     on_test = _on_test(net)
 
@@ -330,31 +245,42 @@ def _runner(net: Network, kind: str, config: PanelConfig) -> Callable[[Any, np.n
     def loss(params: Any, trial: Any) -> Any:
         return mean_mse(train_outputs(params, trial), trial.y)
 
-    def gradient(params: Any, trial: Any) -> tuple[Any, Any]:
+    def gradient(params: Any, trial: Any, step: Any) -> tuple[Any, Any]:
+        batch, rows = trial, jnp.arange(len(trial.y))
+        if panel.batch is not None:
+            rows = Batches(panel.batch, seed=trial.seed).indices(len(trial.y), step)
+            names = ("kernel", "outputs", "y") if kind == "linear" else ("x", "y")
+            batch = trial._replace(**{name: getattr(trial, name)[rows] for name in names})
         if kind != "linear":
-            return jax.value_and_grad(loss)(params, trial)
+            return jax.value_and_grad(loss)(params, batch)
         # The gradient is the transposed Jacobian times minus this: only coefficients in its rows are kept.
-        pull = trial.y - train_outputs(params, trial)
-        return jnp.mean(pull**2), 2 / len(trial.y) * pull
+        pull = batch.y - train_outputs(params, batch)
+        slope = jnp.asarray(2 / len(batch.y) * pull, params.dtype)
+        return jnp.mean(pull**2), jnp.zeros_like(params).at[rows].set(slope)
 
     def descent(trial: Any, lr: Any) -> Map:
         def step(state: Descent) -> Descent:
-            value, slope = gradient(state.params, trial)
+            value, slope = gradient(state.params, trial, state.step)
             low = jnp.minimum(state.low, value)
             params = jax.tree.map(lambda p, g: p - lr * g, state.params, slope)
-            return Descent(params, value, low, jnp.maximum(state.rise, value / low))
+            return Descent(params, state.step + 1, value, low, jnp.maximum(state.rise, value / low))
 
         high = jnp.asarray(CEILING, float)
-        return Map(lambda params: Descent(params, high, high, jnp.asarray(1.0)), step)
+        return Map(lambda params: Descent(params, jnp.zeros((), jnp.int32), high, high, jnp.asarray(1.0)), step)
+
+    def training(state: Descent, trial: Any) -> Any:
+        """The last loss that a step has seen, if it has seen all samples."""
+        return state.loss if panel.batch is None else loss(state.params, trial)
 
     def look(state: Descent, trial: Any) -> dict[str, Any]:
         outputs = test_outputs(state.params, trial)
-        loss, accuracy = mean_mse(outputs, trial.y_test), jnp.mean(outputs * trial.y_test > 0)
-        return {"value": loss, "accuracy": accuracy, "training": state.loss, "rise": state.rise}
+        found, accuracy = mean_mse(outputs, trial.y_test), jnp.mean(outputs * trial.y_test > 0)
+        return {"value": found, "accuracy": accuracy, "training": training(state, trial), "rise": state.rise}
 
+    goal = config.image_goal if panel.images else config.goal
     stop = Stop(
-        converged=lambda state: state.loss < config.goal,
-        diverged=lambda state: state.loss > CEILING,
+        converged=lambda state, trial: training(state, trial) < goal,
+        diverged=lambda state: ~(state.loss <= CEILING),
         every=config.every,
     )
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, study
-from secant.studies.thesis._generalisation import PANELS, PanelsConfig, known_panel, sweep_panels
+from secant.studies.thesis._generalisation import PanelsConfig, sweep_panels
+from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import draw_panels, loss_findings
 
 if TYPE_CHECKING:

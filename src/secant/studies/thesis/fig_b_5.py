@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, reuse, study
-from secant.studies.thesis._generalisation import PANELS, PanelsConfig
+from secant.studies.thesis._generalisation import PanelsConfig
+from secant.studies.thesis._panels import PANELS
 from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
 
 if TYPE_CHECKING:

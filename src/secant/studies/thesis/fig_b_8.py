@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, scaled, study
-from secant.studies.thesis._generalisation import PANELS, Sizes, known_panel, sweep_panels
+from secant.studies.thesis._generalisation import Sizes, sweep_panels
+from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
 
 if TYPE_CHECKING:
