@@ -1,0 +1,268 @@
+"""Equation (3.4): how far a wide network is from its linear and its quadratic model, on the way down and at worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant.dynamics import Probe, gradient_descent, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.losses import half_sum
+from secant.studies.thesis._width import WidthConfig, law, mark_widths, refuse_oversized
+from secant.theory.quadratic_model import TwoLayer
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ACTIVATIONS = ("tanh", "relu")
+WAYS = ("training", "unseen", "together")
+"""On training and on unseen inputs along gradient descent, and where all neurons move alike."""
+
+PAIRS = ("network - linear", "quadratic - linear", "network - quadratic")
+
+EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
+    ("tanh", "training"): (-1.0, -1.0, -1.0),
+    ("tanh", "together"): (-0.5, -0.5, -1.5),
+    ("relu", "training"): (None, -1.0, -0.5),
+    ("relu", "unseen"): (None, -1.0, -0.75),
+    ("relu", "together"): (-0.5, -0.5, -0.75),
+}
+"""Derived in the statement, in the order of `PAIRS`; none where two powers compete."""
+
+
+@dataclass(frozen=True)
+class Config(WidthConfig):
+    """Widths, networks, data and the run."""
+
+    widths: tuple[int, ...] = scaled(
+        smoke=(256, 4_096), laptop=(256, 1_024, 4_096, 16_384), paper=(256, 1_024, 4_096, 16_384, 65_536),
+        at_least=8, help="hidden neurons, increasing",
+    )  # fmt: skip
+    seeds: int = scaled(smoke=16, laptop=16, paper=64, at_least=2, help="random networks of each width")
+    size: float = option(1.0, above=0, help="root mean square of the inputs")
+    samples: int = option(4, at_least=1, help="inputs that gradient descent fits, and as many unseen ones")
+    ratio: float = option(0.5, above=0, below=1, help="step size over the critical one")
+    steps: int = scaled(smoke=20, laptop=60, paper=100, at_least=10, help="gradient-descent steps")
+    radius: float = option(1.0, above=0, help="distance from the start where all neurons move alike")
+
+
+class Start(NamedTuple):
+    """An untrained network.
+
+    Attributes:
+        params: its weights.
+        scale: what each neuron counts in the output: the root of the width, inverse; zero where there is none.
+        smooth: whether its activation is tanh; otherwise it is ReLU.
+        lr: the step size.
+    """
+
+    params: TwoLayer
+    scale: jax.Array
+    smooth: jax.Array
+    lr: jax.Array
+
+
+@study(
+    "thesis/eq-3.4",
+    section="3.1",
+    title="A network, its linear and its quadratic model",
+    statement=r"""
+    In a ball of fixed radius around the start $\|f - f_{\mathrm{lin}}\|$, and so
+    $\|f_{\mathrm{quad}} - f_{\mathrm{lin}}\|$, is $\tilde O(1/\sqrt m)$. Below the critical step size gradient descent
+    stays in such a ball.
+
+    The rate is attained where all neurons of $f = \frac{1}{\sqrt m}\sum_i v_i\,\sigma(z_i)$,
+    $z_i = u_i^\top x/\sqrt d$, move alike, by $O(1/\sqrt m)$ each: $\frac{1}{\sqrt m}\sum_i \delta v_i\,\sigma'(z_i)\,
+    \delta z_i$ has $m$ terms of one sign. Gradient descent does not go there. It moves
+    $\delta z_i \propto v_i/\sqrt m$ and $\delta v_i \propto \sigma/\sqrt m$, which makes every term of second order odd
+    in the random $v_i$: the sum has $\sqrt m$ of its $m$ terms left, and
+    $f_{\mathrm{quad}} - f_{\mathrm{lin}} = O(1/m)$. At third order $\frac{1}{2\sqrt m}\sum_i\delta v_i\,\sigma''\,
+    \delta z_i^2$ is even in $v_i$ and adds up, to $1/m$ as well. So for a smooth activation all three models differ by
+    $1/m$, and the quadratic model is closer than the linear one by a factor only, not by a power of the width. Where
+    all neurons move alike it is closer by $1/m$ ($\sigma''$ odd).
+
+    For ReLU $f - f_{\mathrm{quad}}$ is all in the gates: of the $m$ neurons about $\sqrt m$ are so near their border
+    that they cross it, and each then makes an error $\frac{v_i}{\sqrt m}|z_i + \delta z_i|$ of order $1/m$. If their
+    signs are random that is $m^{-3/4}$. On a training input they are not: the input pulls only on neurons that are on,
+    so that those with one sign of $v_i$ are pushed over the border and their errors add up to $1/\sqrt m$. There the
+    rate of (3.4) is attained by gradient descent too, and the quadratic model is no closer to the network than the
+    linear one.""",
+)
+def run(config: Config) -> xr.Dataset:
+    refuse_oversized(
+        "thesis/eq-3.4",
+        lambda m: nets.mlp([m]),
+        config.dim,
+        config.widths,
+        copies=6 * len(ACTIVATIONS) * len(config.widths) * config.seeds,
+        itemsize=8,
+    )
+    random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
+    inputs = random.normal(size=(2 * config.samples, config.dim))
+    inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
+    y, x = random.choice([-1.0, 1.0], config.samples), inputs[: config.samples]
+    starts = _starts(x, config, random)
+    found = simulate(
+        lambda start: gradient_descent(lambda params: half_sum(_outputs(params, start, x), y), start.lr),
+        lambda start: start.params,
+        config.steps,
+        over={"start": starts},
+        probes={"apart": Probe(lambda params, start: _look(params, start, inputs, y), 5, dims=("pair", "inputs"))},
+    ).dataset
+    along = found["apart"].max("step").transpose("inputs", "start", "pair").values
+    together = jax.jit(jax.vmap(lambda start: _together(start, jnp.asarray(x), config.radius)))(starts)
+    shape, dims = (len(ACTIVATIONS), len(config.widths), config.seeds), ("activation", "width", "network")
+    return xr.Dataset(
+        {
+            "apart": (("way", *dims, "pair"), np.stack([*along, together]).reshape(len(WAYS), *shape, len(PAIRS))),
+            "distance": (dims, found.apart_distance.max("step").values.reshape(shape)),
+            "rise": (dims, found.apart_loss.diff("step").max("step").values.reshape(shape)),
+        },
+        coords={
+            "activation": list(ACTIVATIONS),
+            "way": list(WAYS),
+            "pair": list(PAIRS),
+            "width": list(config.widths),
+        },
+    )
+
+
+def _starts(x: np.ndarray, config: Config, random: np.random.Generator) -> Start:
+    """All networks of all widths with both activations, stacked.
+
+    A narrow network is a wide one with dead neurons, whose sum over neurons is scaled by the living: one run for all.
+    """
+    widest, count = max(config.widths), len(config.widths) * config.seeds
+    alive = np.arange(widest) < np.repeat(config.widths, config.seeds)[:, None]
+    u, v = random.normal(size=(count, widest, config.dim)), random.choice([-1.0, 1.0], (count, widest))
+    scale = alive / np.sqrt(alive.sum(axis=1, keepdims=True))
+    z = np.einsum("nd,kmd->knm", x, u) / np.sqrt(config.dim)
+    lrs = []
+    for hidden, slope in ((np.tanh(z), 1 - np.tanh(z) ** 2), (np.maximum(z, 0), 1.0 * (z > 0))):
+        by_u, by_v = slope * (v * scale)[:, None], hidden * scale[:, None]
+        kernel = by_u @ by_u.swapaxes(1, 2) * (x @ x.T / config.dim) + by_v @ by_v.swapaxes(1, 2)
+        lrs.append(2 * config.ratio / np.linalg.eigvalsh(kernel)[:, -1])
+    inner, outer, scales = (jnp.asarray(np.concatenate([p, p])) for p in (u * alive[..., None], v * alive, scale))
+    return Start(TwoLayer(inner, outer), scales, jnp.arange(2 * count) < count, jnp.asarray(np.concatenate(lrs)))
+
+
+def _outputs(params: TwoLayer, start: Start, x: jax.Array | np.ndarray) -> jax.Array:
+    z = x @ params.u.T / np.sqrt(x.shape[1])
+    return jnp.where(start.smooth, jnp.tanh(z), jax.nn.relu(z)) @ (params.v * start.scale)
+
+
+def _gaps(start: Start, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
+    """Differences of the three models as far from the start as `change`, one row each, as in `PAIRS`."""
+
+    def slope(params: TwoLayer) -> tuple[jax.Array, jax.Array]:
+        return jax.jvp(lambda p: _outputs(p, start, x), (params,), (change,))
+
+    (value, first), (_, second) = jax.jvp(slope, (start.params,), (change,))
+    rest = _outputs(jax.tree.map(jnp.add, start.params, change), start, x) - value - first
+    return jnp.stack([rest, second / 2, rest - second / 2])
+
+
+def _look(params: TwoLayer, start: Start, inputs: np.ndarray, y: np.ndarray) -> dict[str, jax.Array]:
+    """Root mean squares over the training inputs and over the others, and how the run stands."""
+    change = jax.tree.map(jnp.subtract, params, start.params)
+    squares = _gaps(start, change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
+    return {
+        "value": jnp.sqrt(jnp.mean(squares, axis=-1)),
+        "distance": jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2)),
+        "loss": half_sum(_outputs(params, start, inputs[: len(y)]), y),
+    }
+
+
+def _together(start: Start, x: jax.Array, radius: float) -> jax.Array:
+    """The same where each neuron has moved as far in its inner weights, towards the input, as in its outer weight."""
+    step = jnp.sign(start.scale) * radius / jnp.sqrt(2 * jnp.sum(start.scale > 0))
+
+    def at(sample: jax.Array) -> jax.Array:
+        towards = TwoLayer(step[:, None] * sample / jnp.linalg.norm(sample), step)
+        return _gaps(start, towards, sample[None])[:, 0]
+
+    return jnp.sqrt(jnp.mean(jax.vmap(at)(x) ** 2, axis=0))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    for (activation, way), exponents in EXPONENTS.items():
+        where = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}[way]
+        for pair, exponent in zip(PAIRS, exponents, strict=True):
+            if exponent is None:
+                continue
+            found = law(data["apart"].sel(activation=activation, way=way, pair=pair))
+            yield Finding(
+                f"{activation}, {where}: exponent of {pair} in the width",
+                predicted=exponent,
+                measured=found.exponent,
+                tolerance=Tolerance(
+                    0.1,
+                    why="the next order is smaller by m^(-1/4) or more: 0.25 at 256, 0.1 at 10,000 adds 0.04; doubled",
+                ),
+                uncertainty=found.error,
+            )
+    laws = [law(data["apart"].sel(activation=a, way=w, pair=p)) for a in ACTIVATIONS for w in WAYS for p in PAIRS]
+    slowest = max(laws, key=lambda found: found.exponent)
+    yield Finding(
+        "largest exponent of all",
+        predicted=-0.5,
+        measured=slowest.exponent,
+        relation="at most",
+        tolerance=Tolerance(0.1, why="the bound, up to a logarithm and the next order"),
+        uncertainty=slowest.error,
+    )
+    for activation in ACTIVATIONS:
+        found = law(data.distance.sel(activation=activation))
+        yield Finding(
+            f"{activation}: exponent of the distance from the start in the width",
+            predicted=0.0,
+            measured=found.exponent,
+            relation="at most",
+            tolerance=Tolerance(0.05, why="a ball of fixed radius; kernels of narrow networks differ by m^(-1/2)"),
+            uncertainty=found.error,
+        )
+    yield Finding(
+        "largest rise of the loss in five steps",
+        predicted=0.0,
+        measured=float(data.rise.max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="half of the critical step size is below it"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    figure.set_size_inches(11, 8.4)
+    panels = figure.subplots(2, 2, sharex=True)
+    titles = {"training": "gradient descent, training inputs", "together": "all neurons move alike"}
+    for row, activation in zip(panels, ACTIVATIONS, strict=True):
+        for axes, (way, title) in zip(row, titles.items(), strict=True):
+            shown = [(way, pair) for pair in PAIRS]
+            if (activation, way) == ("relu", "training"):
+                shown.append(("unseen", PAIRS[2]))
+            for i, (where, pair) in enumerate(shown):
+                values = data["apart"].sel(activation=activation, way=where, pair=pair).transpose("width", "network")
+                found = law(values)
+                label = f"{_symbols(pair)}{', unseen' if where == 'unseen' else ''}: {found.exponent:.2f}"
+                middle = np.exp(np.log(values.values).mean(axis=1))
+                axes.plot(data.width, middle, "osDv"[i], ms=6, mfc="none", mew=1.4, color=f"C{i}", label=label)
+                axes.plot(data.width, found(data.width), color=f"C{i}", lw=1)
+            mark_widths(axes, data.width)
+            axes.set(title=f"{activation}: {title}", xlabel="width $m$" if activation == ACTIVATIONS[-1] else "")
+            axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("difference, root mean square")
+
+
+def _symbols(pair: str) -> str:
+    symbols = {"network": "f", "linear": r"f_{\mathrm{lin}}", "quadratic": r"f_{\mathrm{quad}}"}
+    first, second = (symbols[name] for name in pair.split(" - "))
+    return f"${first} - {second}$"

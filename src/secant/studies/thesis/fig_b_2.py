@@ -1,0 +1,244 @@
+"""Figures B.2 and B.3: what a large loss does to the top direction of the tangent kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+import xarray as xr
+
+from secant import data as tasks
+from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, patches, spanned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Panel(NamedTuple):
+    """Two classes of a data set, and whether the network is convolutional."""
+
+    title: str
+    data: str
+    classes: tuple[int, int]
+    images: bool = False
+
+
+PANELS = {
+    "digits": Panel("8 by 8 digits", "digits", (0, 1)),
+    "mnist": Panel("MNIST", "mnist", (0, 1)),
+    "cifar-2": Panel("CIFAR-2", "cifar10", (0, 2)),
+    "cifar-2-cnn": Panel("CIFAR-2, convolutional", "cifar10", (0, 2), True),
+    "fashion-mnist": Panel("Fashion-MNIST", "fashion-mnist", (0, 2)),
+    "fashion-mnist-cnn": Panel("Fashion-MNIST, convolutional", "fashion-mnist", (0, 2), True),
+}
+"""Panels by name. Fashion-MNIST stands where the thesis has SVHN."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Data, networks and the run."""
+
+    panels: tuple[str, ...] = scaled(
+        smoke=("digits",),
+        laptop=("cifar-2", "cifar-2-cnn"),
+        paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"),
+        help=f"some of {', '.join(PANELS)}",
+    )
+    samples: int = scaled(smoke=24, laptop=128, paper=128, at_least=2, help="training samples")
+    width: int = scaled(smoke=2_048, laptop=2_048, paper=2_048, at_least=4, help="hidden neurons, fully connected")
+    channels: int = scaled(smoke=64, laptop=1_024, paper=1_024, at_least=2, help="channels, convolutional")
+    shrink: int = scaled(smoke=4, laptop=8, paper=1, at_least=1, help="pixels a side averaged into one, convolutional")
+    ratio: float = option(1.2, above=1, below=2, help="step size over the critical one")
+    seeds: int = scaled(smoke=3, laptop=3, paper=5, at_least=2, help="draws of data and weights")
+    steps: int = scaled(smoke=30, laptop=30, paper=120, at_least=20, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "thesis/fig-B.2",
+    section="B.14",
+    title="The remainders along the top direction grow with the loss",
+    statement=r"""
+    Gradient descent above the critical step size on two-layer ReLU networks (figure B.3) and on their quadratic models
+    (figure B.2), fully connected and convolutional, two classes of images. Along the top eigenvector $p_1$ of the
+    tangent kernel, (B.13) and (B.14) with
+    $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$
+    say that $p_1^\top R_fp_1$ slows the growth of the loss and $p_1^\top R_Kp_1$ lowers the curvature. Both scale with
+    the loss and are positive while it is large, and the loss along $p_1$ almost captures the spike.
+
+    Quadratic models have closed forms, $R_f = \frac{\eta^2}{2}GJ^\top$ and
+    $R_K = \eta(GJ^\top + JG^\top) - \eta^2GG^\top$ with $G_i = H_iJ^\top(f - y)$. For networks $R_K$ is what the kernel
+    loses, and $R_f$ is read off $\langle p_1, f' - y\rangle = (1 - \eta\lambda_1 + \rho)\langle p_1, f - y\rangle$.
+    With several samples $\rho = p_1^\top R_f(f - y)/\langle p_1, f - y\rangle$ is not quite $p_1^\top R_fp_1$: what
+    the other directions put into $p_1$ comes with it.
+
+    *Large* is a loss above that at the start, with $|\langle p_1, f - y\rangle| > \frac{4}{4 - \eta\lambda_1}
+    |\langle p_1, y\rangle|$, which makes both remainders of one sample positive. The eigenvector is followed by
+    overlap: past the peak its eigenvalue falls below others, and the top one is another.""",
+)
+def run(config: Config) -> xr.Dataset:
+    if unknown := set(config.panels) - set(PANELS):
+        raise ValueError(f"panels: there is no {', '.join(sorted(unknown))}. Panels: {', '.join(PANELS)}.")
+    if not config.panels:
+        raise ValueError("panels: there is none. Give at least one.")
+    found = []
+    for name in config.panels:
+        drawn = [_draw(PANELS[name], config, seed) for seed in range(config.seed, config.seed + config.seeds)]
+        trials = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+        found.append(follow(trials, config.steps).assign(lr=("trial", trials.lr)))
+    return xr.concat(found, "panel").assign_coords(panel=list(config.panels))
+
+
+def _draw(panel: Panel, config: Config, seed: int) -> Trial:
+    """Data as it is, in [0, 1] and so with a common mean, in units of its root mean square."""
+    task = tasks.load(
+        panel.data,
+        classes=panel.classes,
+        samples=config.samples,
+        test_samples=1,
+        scaling="none",
+        flat=not panel.images,
+        labels="signs",
+        seed=seed,
+    )
+    x, y = (np.asarray(part, float) for part in task.train)
+    x /= np.sqrt(np.mean(x**2))
+    width = config.channels if panel.images else config.width
+    x = patches(x, config.shrink) if panel.images else spanned(x)
+    return draw_trial(x, y.reshape(-1), width, config.ratio, np.random.default_rng(seed))
+
+
+def is_large(data: xr.Dataset) -> xr.DataArray:
+    """Where the loss is large, as the statement says; never after the last step, which has no next."""
+    room = 4 - data.lr * data.curvature
+    tall = (np.abs(data.along) * room > 4 * np.abs(data.label)) & (room > 0)
+    return tall & (data.loss > data.loss.isel(step=0)) & np.isfinite(data.rest_k)
+
+
+def _slope(loss: np.ndarray, remainder: np.ndarray) -> float:
+    """Exponent of a remainder in the loss, where it is positive; none from fewer than three steps."""
+    positive = remainder > 0
+    if positive.sum() < 3:
+        return np.nan
+    return float(np.polyfit(np.log(loss[positive]), np.log(remainder[positive]), 1)[0])
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+    quadratic = data.sel(model="quadratic")
+    alive = np.isfinite(quadratic.rest_k)
+    gap = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
+    yield Finding(
+        "quadratic models: closed form of p_1 R_K p_1 against what the kernel loses, largest difference over lambda_1",
+        predicted=0.0,
+        measured=float(gap.where(alive).max()),
+        tolerance=Tolerance(1e-10, why="an identity: rounding of kernels and eigenvectors"),
+    )
+    gap = np.abs((quadratic.closed_whole - quadratic.rest_f) * quadratic.along) / np.abs(quadratic.along).max("step")
+    yield Finding(
+        "quadratic models: closed form of p_1 R_f (f - y) against the next residual, largest difference over the peak",
+        predicted=0.0,
+        measured=float(gap.where(alive).max()),
+        tolerance=Tolerance(1e-10, why="an identity: rounding of residuals and eigenvectors"),
+    )
+    one = quadratic.isel(panel=0, trial=0)
+    one = one.isel(step=int(one.loss.argmax("step")))
+    yield Erratum(
+        f"{config.panels[0]}, quadratic: growth of the residual along p_1 at the peak, beyond 1 - eta lambda_1",
+        printed=r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
+        corrected=r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
+        printed_value=float(one.closed_f),
+        corrected_value=float(one.closed_whole),
+        measured=float(one.rest_f),
+        tolerance=Tolerance(relative=1e-8, why="an identity: rounding"),
+        why="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
+        where="appendix B.14, below (B.14)",
+    )
+    for panel in config.panels:
+        for kind in KINDS:
+            yield from _claims(data.sel(panel=panel, model=kind), f"{panel}, {kind}")
+
+
+def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
+    large, peak = is_large(data), data.loss.argmax("step")
+    top = data.isel(step=peak)
+    share = (top.within / top.loss).values
+    yield Finding(
+        f"{name}: share of the loss along p_1 at the peak",
+        predicted=0.9,
+        measured=float(share.mean()),
+        relation="at least",
+        tolerance=Tolerance(0.0, why="'almost captures the spike'"),
+        uncertainty=float(share.std(ddof=1) / np.sqrt(share.size)),
+        note=f"the loss rises {float((top.loss / data.loss.isel(step=0)).mean()):.0f} times; it is large for "
+        f"{int(large.sum('step').min())} to {int(large.sum('step').max())} steps",
+    )
+    for label, values in (("R_f", data.rest_f), ("R_K", data.rest_k)):
+        lows = (values.where(large).min("step") / values.where(large).max("step")).values
+        yield Finding(
+            f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest",
+            predicted=0.0,
+            measured=float(lows.min()),
+            relation="at least",
+            tolerance=Tolerance(0.0, why="the claim: positive"),
+        )
+        slopes = np.array(
+            [
+                _slope(data.within.values[i][rows], values.values[i][rows])
+                for i, rows in enumerate(large.transpose("trial", "step").values)
+            ]
+        )
+        yield Finding(
+            f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large",
+            predicted=1.0,
+            measured=float(slopes.mean()),
+            tolerance=Tolerance(
+                0.2, why="4 - eta lambda grows by a quarter on the way to the peak, where the loss grows tenfold: 0.1"
+            ),
+            uncertainty=float(slopes.std(ddof=1) / np.sqrt(slopes.size)),
+        )
+    yield Finding(
+        f"{name}: largest curvature at the end, over 2 / eta",
+        predicted=1.0,
+        measured=float((data.largest.isel(step=-1) * data.lr / 2).max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="the catapult ends below the edge"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    rows = [(panel, kind) for panel in config.panels for kind in KINDS]
+    figure.set_size_inches(11, 2.9 * len(rows))
+    ink = plt.rcParams["text.color"]
+    grid: Any = figure.subplots(len(rows), 3, squeeze=False)
+    for (left, middle, right), (panel, kind) in zip(grid, rows, strict=True):
+        one = data.sel(panel=panel, model=kind).isel(trial=0)
+        end = min(one.sizes["step"], 2 * int(one.loss.argmax("step")) + 8)
+        one, large = one.isel(step=slice(0, end)), is_large(one).isel(step=slice(0, end))
+        left.semilogy(one.step, one.loss, "o-", ms=3.5, color="C0", label="loss")
+        left.semilogy(one.step, one.within, "s--", ms=3, lw=1, color="C1", label="along $p_1$")
+        left.set(
+            title=f"{PANELS[panel].title}: {kind}", ylabel="loss", ylim=(1e-3 * one.loss.max(), 3 * one.loss.max())
+        )
+        left.legend(fontsize=8, loc="lower right")
+        for axes, measured, closed, scale, label in (
+            (middle, one.rest_f, one.closed_f, 1.0, r"$p_1^\top R_f\,p_1$"),
+            (right, one.rest_k, one.closed_k, float(one.curvature[0]), r"$p_1^\top R_K\,p_1/\lambda_1(0)$"),
+        ):
+            if kind == "quadratic":
+                axes.plot(one.step, closed / scale, "-", lw=1, color=ink, label="closed form")
+            axes.plot(one.step, (measured / scale).where(large), "o", ms=5, color="C2", label="loss large")
+            axes.plot(one.step, (measured / scale).where(~large), "o", ms=4, mfc="none", color="C2", label="small")
+            tall = float((measured / scale).where(large).max())
+            axes.axhline(0, color=ink, lw=0.8, ls=":")
+            axes.set(title=label, ylim=(-0.25 * tall, 1.15 * tall))
+            axes.legend(fontsize=8, loc="upper right")
+    for axes in grid[-1]:
+        axes.set_xlabel("step")

@@ -1,0 +1,240 @@
+"""Figure B.4b: in the catapult of a network the inverse width plays the part of the bend of a quadratic model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from secant import data as tasks
+from secant.dynamics import Probe, Stop, gradient_descent, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._remainders import Layers, Trial, draw_trial, gates, outputs, spanned, tangent_kernel
+from secant.theory.power_law import fit_power_law
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEVEL = 0.05
+"""The level of the tests."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Data, widths and step sizes."""
+
+    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
+    classes: tuple[int, int] = scaled(smoke=(0, 1), laptop=(0, 2), paper=(0, 2), help="two classes, +1 and -1")
+    samples: int = option(20, at_least=2, help="training samples")
+    widths: tuple[int, ...] = scaled(
+        smoke=(500, 2_000),
+        laptop=(1_000, 3_000, 10_000),
+        paper=(1_000, 3_000, 10_000, 30_000, 100_000),
+        at_least=10,
+        help="hidden neurons, increasing",
+    )
+    width: int = scaled(smoke=2_000, laptop=10_000, paper=10_000, help="default width, one of `widths`")
+    lrs: tuple[float, ...] = scaled(
+        smoke=(1.8, 2.4, 2.8),
+        laptop=(1.8, 2.2, 2.5, 2.8, 3.2),
+        paper=(1.8, 2.2, 2.5, 2.8, 3.2, 3.6),
+        above=0,
+        help="step sizes over the inverse of the largest curvature, increasing; 2 is critical",
+    )
+    lr: float = option(2.8, above=2, help="default step size, one of `lrs`")
+    seeds: int = scaled(smoke=4, laptop=6, paper=20, at_least=3, help="draws of data and weights")
+    steps: int = scaled(smoke=60, laptop=100, paper=400, at_least=20, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+@study(
+    "thesis/fig-B.4b",
+    section="B.14",
+    title="In a network the inverse width is the bend",
+    statement=r"""
+    A two-layer ReLU network on twenty images of two classes, trained above the critical step size: larger widths, which
+    play the part of a smaller $\gamma$, and larger step sizes raise the peak of the loss; larger step sizes lower the
+    norm of the tangent kernel more; and the width has no effect on that norm at convergence.
+
+    The thesis trains with a step size of 2.8 and does not say in which units. Here step sizes are in units of
+    $1/\lambda_{\max}(K)$ at the start for the loss $\frac12\sum_i(f_i - y_i)^2$, as those of the random quadratic
+    models beside it are: 2 is critical whatever the data.
+
+    In those units the map of one sample has an orbit that knows the width only by its start, $O(1/m)$. So the peak
+    should be proportional to $m$, and the curvature where the catapult ends should not depend on it. With several
+    samples the network then goes on to fit the other directions, slowly, and the norm rises again: by $O(1/m)$, so that
+    what effect the width has on it at convergence vanishes with the width.""",
+)
+def run(config: Config) -> xr.Dataset:
+    for name, value, among in (("width", config.width, config.widths), ("lr", config.lr, config.lrs)):
+        if value not in among:
+            raise ValueError(f"{name}: {value:g} is not one of `{name}s`, {among}. Give one of them.")
+    drawn = [_data(config, seed) for seed in range(config.seed, config.seed + config.seeds)]
+    found = _descend(
+        [
+            _padded(draw_trial(x, y, width, 0.5, np.random.default_rng(seed)), max(config.widths))
+            for width in config.widths
+            for seed, (x, y) in enumerate(drawn)
+        ],
+        config,
+    )
+    runs = {"width": np.repeat(config.widths, config.seeds), "trial": np.tile(range(config.seeds), len(config.widths))}
+    names = {name: ("run", values) for name, values in runs.items()}
+    return found.drop_vars("run", errors="ignore").assign_coords(names).set_index(run=list(runs)).unstack("run")
+
+
+def _padded(trial: Trial, widest: int) -> Trial:
+    """A narrow network as a wide one with dead neurons, on inputs that make up for the scale: one run for all."""
+    width = trial.start.v.shape[1]
+    start = Layers(*(np.pad(leaf, ((0, 0), (0, widest - width))) for leaf in trial.start))
+    return trial._replace(start=start, x=trial.x * np.sqrt(widest / width))
+
+
+def _data(config: Config, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images as they are, in units of their root mean square, and their labels."""
+    task = tasks.load(
+        config.data,
+        classes=config.classes,
+        samples=config.samples,
+        test_samples=1,
+        scaling="none",
+        labels="signs",
+        seed=seed,
+    )
+    x, y = (np.asarray(part, float) for part in task.train)
+    return spanned(x / np.sqrt(np.mean(x**2))), y.reshape(-1)
+
+
+def _descend(trials: list[Trial], config: Config) -> xr.Dataset:
+    """Loss and norm of the kernel along every run; a trial's own step size is the unit."""
+
+    def loss(params: Layers, run: Trial) -> jax.Array:
+        return jnp.sum((outputs(params, gates(params, run.x), run.x) - run.y) ** 2) / 2
+
+    def norm(params: Layers, run: Trial) -> jax.Array:
+        kernel = tangent_kernel(params, gates(params, run.x), run.x)
+        return run.lr * jnp.linalg.eigvalsh(kernel)[-1]
+
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *trials)
+    return simulate(
+        lambda run, lr: gradient_descent(lambda p: loss(p, run), lr * run.lr),
+        lambda run: run.start,
+        config.steps,
+        over={"run": stacked, "lr": jnp.asarray(config.lrs)},
+        probes={"loss": loss, "kernel": Probe(norm)},
+        stop=Stop(diverged=lambda p, run: loss(p, run) > 1e12),
+    ).dataset
+
+
+def _rises(values: xr.DataArray, axis: str) -> tuple[float, float]:
+    """Smallest mean step up between neighbours along an axis, and the largest one-sided p-value of paired tests."""
+    steps = values.diff(axis)
+    table = steps.transpose(axis, "trial").values
+    found = stats.ttest_1samp(table, 0.0, axis=1, alternative="greater")
+    return float(table.mean(axis=1).min()), float(found.pvalue.max())
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    peak, end = np.log(data.loss.max("step")), np.log(data.kernel.isel(step=-1))
+    beyond = [lr for lr in config.lrs if lr > 2]
+    below = [lr for lr in config.lrs if lr < 2]
+    if below:
+        yield Finding(
+            "below 2: largest rise of the loss over the start",
+            predicted=0.0,
+            measured=float((data.loss.max("step") / data.loss.isel(step=0) - 1).sel(lr=below).max()),
+            relation="at most",
+            tolerance=Tolerance(0.0, why="below the critical step size"),
+        )
+    law = fit_power_law(data.width, np.exp(peak.sel(lr=config.lr)).transpose("width", "trial"))
+    yield Finding(
+        f"exponent of the peak of the loss in the width, step size {config.lr:g}",
+        predicted=1.0,
+        measured=law.exponent,
+        tolerance=Tolerance(
+            0.1,
+            why="peaks lie between discrete steps, at a phase that goes round once in a factor of (1 + delta)^2 = 3",
+        ),
+        uncertainty=law.error,
+    )
+    apart = end.sel(width=config.width, lr=beyond).mean("trial")
+    low = data.kernel.sel(lr=config.lr).min("step")
+    last = data.kernel.sel(lr=config.lr).isel(step=-1)
+    for name, values in (("at the end", last), ("where the catapult leaves it, smallest", low)):
+        law = fit_power_law(data.width, values.transpose("width", "trial"))
+        yield Finding(
+            f"exponent of the norm of the kernel {name} in the width, step size {config.lr:g}",
+            predicted=0.0,
+            measured=law.exponent,
+            tolerance=Tolerance(0.05, why="no effect: over a decade less than an eighth, within the phase of the peak"),
+            uncertainty=law.error,
+            note=f"between step sizes {beyond[0]:g} and {beyond[-1]:g} the end changes by "
+            f"{float(np.exp(apart[0] - apart[-1])):.1f} times",
+        )
+    law = fit_power_law(data.width, np.maximum(last / low - 1, 1e-12).transpose("width", "trial"))
+    yield Finding(
+        f"exponent of what the norm regains after the catapult in the width, step size {config.lr:g}",
+        predicted=-1.0,
+        measured=law.exponent,
+        tolerance=Tolerance(
+            0.2, why="-4 eta c (g - y) g a step with c = |x|^2/(md) is first order; the next at 1,000: 0.2"
+        ),
+        uncertainty=law.error,
+    )
+    tests = {
+        "peak of the loss rises with the width": (peak.sel(lr=config.lr), "width"),
+        "peak of the loss rises with the step size": (peak.sel(width=config.width, lr=beyond), "lr"),
+        "norm of the kernel at the end falls with the step size": (-end.sel(width=config.width, lr=beyond), "lr"),
+    }
+    for name, (values, axis) in tests.items():
+        step, p = _rises(values, axis)
+        yield Finding(
+            f"{name}, neighbours: largest p-value",
+            predicted=LEVEL,
+            measured=p,
+            relation="at most",
+            tolerance=Tolerance(0.0, why="the level of one-sided t-tests, paired over draws"),
+            note=f"smallest mean change of the logarithm {step:.2f}",
+        )
+    yield Finding(
+        "norm of the kernel at the end times the step size: largest",
+        predicted=2.0,
+        measured=float((data.kernel.isel(step=-1) * data.lr).max()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="a catapult ends below the edge"),
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    figure.set_size_inches(10, 6.4)
+    (a, b), (c, d) = figure.subplots(2, 2, sharex=True, sharey="row")
+    ink = plt.rcParams["text.color"]
+    one = data.isel(trial=0, step=slice(0, 41))
+    for i, width in enumerate(config.widths):
+        part = one.sel(width=width, lr=config.lr)
+        a.semilogy(part.step, part.loss, color=f"C{i}", label=f"$m = {width}$")
+        c.plot(part.step, part.kernel, color=f"C{i}")
+    for i, lr in enumerate(config.lrs):
+        part = one.sel(width=config.width, lr=lr)
+        b.semilogy(part.step, part.loss, color=f"C{i}", label=rf"$\eta = {lr:g}$")
+        d.plot(part.step, part.kernel, color=f"C{i}")
+    a.set(title=rf"Wider, higher peak ($\eta = {config.lr:g}$)", ylabel="loss")
+    b.set(title=f"Larger steps, higher peak ($m = {config.width}$)")
+    c.set(title="Where the catapult ends, the width does not matter", xlabel="step", ylabel=r"$\|K\|/\|K(0)\|$")
+    d.set(title="Larger steps end flatter", xlabel="step")
+    c.axhline(2 / config.lr, color=ink, lw=0.8, ls=":")
+    c.annotate(
+        r"$2/\eta$", (40, 2 / config.lr), xytext=(0, 3), textcoords="offset points", ha="right", va="bottom", color=ink
+    )
+    for axes in (a, b):
+        axes.legend(fontsize=8, loc="upper right")
