@@ -64,7 +64,7 @@ class Axes:
             return {name: jax.tree.map(jnp.asarray, value) for name, value in self.values.items()}
         indices = np.unravel_index(np.arange(int(np.prod(self.shape))), self.shape)
         return {
-            name: jax.tree.map(lambda leaf, index=index: jnp.asarray(leaf[index]), value)
+            name: jax.tree.map(lambda leaf, index=index: _taken(leaf, index), value)
             for (name, value), index in zip(self.values.items(), indices, strict=True)
         }
 
@@ -110,6 +110,13 @@ def is_function(value: Any) -> bool:
 
 def _as_array(leaf: Any) -> Any:
     return leaf if hasattr(leaf, "shape") else np.asarray(leaf)
+
+
+def _taken(leaf: Any, index: np.ndarray) -> jax.Array:
+    """Rows of an array, taken on the host where it can be: nothing is compiled for them."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf[index]
+    return jnp.asarray(np.asarray(leaf)[index])
 
 
 def _is_numeric_vector(value: Any) -> bool:

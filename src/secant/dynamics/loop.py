@@ -106,7 +106,7 @@ class Loop:
         `(first + blocks) // ratio - first // ratio` are valid, `ratio` being the probe's cadence in blocks.
         """
         ratios = {name: probe.every // self.block for name, probe in self.probes.items()}
-        shapes, _ = jax.eval_shape(self.observe, values, carry.state, carry.memory)
+        shapes, _ = compiled(self).observe.eval_shape(values, carry.state, carry.memory)  # traced once a loop
         buffers = {
             name: {
                 record: jnp.zeros((capacity // ratios[name] + 2, *shape.shape), shape.dtype)
@@ -174,6 +174,16 @@ class Loop:
             carry.memory,
         )
 
+    def shows_everything(self, values: AxisValues) -> bool:
+        """Whether trajectories show all of their state."""
+        found = []
+
+        def look(values: AxisValues) -> None:
+            found.append(self._map(values).shown is everything)
+
+        jax.eval_shape(self.lift(look), values)
+        return found[0]
+
     def shown(self, values: AxisValues, state: State) -> Any:
         """What every trajectory shows of its state."""
         return self.lift(lambda values, state: self._map(values).shown(state))(values, state)
@@ -229,13 +239,17 @@ def compiled(loop: Loop) -> Compiled:
     def tail(values: AxisValues, carry: Carry, count: int) -> Carry:
         return carry._replace(state=loop.freeze(carry, loop.steps(values, carry.state, count)))
 
-    shows_all = isinstance(loop.system, Map) and loop.system.shown is everything
+    part = jit(loop.shown)
+
+    def shown(values: AxisValues, state: State) -> Any:
+        return state if loop.shows_everything(values) else part(values, state)
+
     return Compiled(
         jit(loop.begin),
         jit(loop.observe),
         jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
         jit(tail, static_argnames="count"),
-        (lambda _, state: state) if shows_all else jit(loop.shown),
+        shown,
     )
 
 
