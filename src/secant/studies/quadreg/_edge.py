@@ -27,7 +27,7 @@ class EdgeConfig:
     look: int = scaled(smoke=1, laptop=50, paper=50, at_least=1, help="steps between two looks on the way to the edge")
     approach: int = scaled(smoke=850, laptop=4_000, paper=10_000, at_least=1, help="steps to the edge at most")
     near: float = option(1.985, above=0, below=2, help="rescaled curvature at which the window begins")
-    window: int = scaled(smoke=800, laptop=600, paper=1_500, at_least=10, help="steps that are watched one by one")
+    window: int = scaled(smoke=600, laptop=600, paper=1_500, at_least=10, help="steps that are watched one by one")
     seed: int = option(0, at_least=0, help="of data and weights")
 
 

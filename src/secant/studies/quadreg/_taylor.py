@@ -34,7 +34,7 @@ class TaylorConfig:
     samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, help="training samples")
     width: int = scaled(smoke=96, laptop=64, paper=256, at_least=1, help="of both hidden layers")
     share: float = scaled(smoke=0.75, laptop=0.6, paper=0.6, above=0, help="step size, over 2/lambda_1 at the start")
-    steps: int = scaled(smoke=300, laptop=1_000, paper=3_000, at_least=50, help="steps of the network")
+    steps: int = scaled(smoke=150, laptop=1_000, paper=3_000, at_least=50, help="steps of the network")
     lead: int = scaled(smoke=10, laptop=30, paper=20, at_least=1, help="steps before the first crossing to expand at")
     seed: int = option(0, at_least=0, help="of data and weights")
 

@@ -50,10 +50,10 @@ class Config:
         above=0,
         help="squares of the rescaled scales of the Jacobian",
     )
-    seeds: int = scaled(smoke=10, laptop=16, paper=24, at_least=3, help="random models a size")
-    steps: int = scaled(smoke=4_000, laptop=10_000, paper=10_000, at_least=100, help="gradient-descent steps at most")
+    seeds: int = scaled(smoke=6, laptop=16, paper=24, at_least=3, help="random models a size")
+    steps: int = scaled(smoke=3_000, laptop=10_000, paper=10_000, at_least=100, help="gradient-descent steps at most")
     finer: int = scaled(
-        smoke=4, laptop=8, paper=8, at_least=2, help="how many times smaller the steps are that stand for gradient flow"
+        smoke=3, laptop=8, paper=8, at_least=2, help="how many times smaller the steps are that stand for gradient flow"
     )
 
 
