@@ -20,6 +20,7 @@ STUDIES = (
     "thesis/max-step",
     "thesis/thm-3.3.1",
     "thesis/fig-3.4",
+    "thesis/fig-B.2",
     "thesis/fig-B.5",
     "thesis/fig-B.10",
 )

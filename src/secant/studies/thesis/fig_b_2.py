@@ -185,6 +185,7 @@ def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
             measured=float(lows.min()),
             relation="at least",
             tolerance=Tolerance(0.0, why="the claim: positive"),
+            note=_exceptions(data, large & (values <= 0), int(large.sum())),
         )
         slopes = np.array(
             [
@@ -207,6 +208,18 @@ def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
         measured=float((data.largest.isel(step=-1) * data.lr / 2).max()),
         relation="at most",
         tolerance=Tolerance(0.0, why="the catapult ends below the edge"),
+    )
+
+
+def _exceptions(data: xr.Dataset, bad: xr.DataArray, total: int) -> str:
+    """How many steps break a claim, and how large the loss is there."""
+    if not bool(bad.any()):
+        return ""
+    rise, share = (
+        float(values.where(bad).max()) for values in (data.loss / data.loss.isel(step=0), data.within / data.loss)
+    )
+    return (
+        f"not at {int(bad.sum())} of {total} steps: loss up to {rise:.1f} times the start, {share:.0%} of it along p_1"
     )
 
 
