@@ -37,7 +37,7 @@ class WidthConfig:
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(64, 256), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
+        smoke=(32, 128), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         help="neurons a layer, increasing",
     )  # fmt: skip
     seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each kind and width")

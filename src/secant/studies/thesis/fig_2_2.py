@@ -41,12 +41,12 @@ class Config:
     )
     dim: int = option(64, at_least=2, help="input dimension of Gaussian points")
     widths: tuple[int, ...] = scaled(
-        smoke=(32, 256), laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
+        smoke=(32, 128), laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
         paper=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=2,
         help="neurons a hidden layer, increasing",
     )  # fmt: skip
     concatenated: tuple[int, ...] = scaled(
-        smoke=(4, 32), laptop=(4, 16, 64, 256), paper=(4, 16, 64, 256, 1_024, 4_096), at_least=2,
+        smoke=(4, 16), laptop=(4, 16, 64, 256), paper=(4, 16, 64, 256, 1_024, 4_096), at_least=2,
         help="the same for the DenseNet whose layers all read the input",
     )  # fmt: skip
     fit_from: int = scaled(smoke=32, laptop=32, paper=32, at_least=2, help="smallest width in the fit of the exponent")

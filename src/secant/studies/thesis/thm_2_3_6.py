@@ -109,7 +109,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             predicted=0.0,
             measured=laws[kind].exponent,
             tolerance=Tolerance(
-                0.2, why="the part that still falls as 1/sqrt(m) is a fraction of the norm at width 64"
+                0.2, why="the part that still falls as 1/sqrt(m) is a fraction of the norm at the smallest width"
             ),
             uncertainty=laws[kind].error,
         )

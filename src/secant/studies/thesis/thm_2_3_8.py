@@ -36,7 +36,7 @@ class Config:
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(64, 256), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
+        smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
         help="neurons a layer, increasing",
     )  # fmt: skip
     seeds: int = scaled(smoke=4, laptop=6, paper=10, at_least=2, help="random networks of each width")
