@@ -72,7 +72,7 @@ def test_the_mean_of_the_top_eigenvalue(D, P):
 
 @pytest.mark.parametrize(("D", "P", "printed"), [(60, 120, 30.0), (20, 40, 10.0)])
 def test_nonlinearity_ratio_is_exact(D, P, printed):
-    Q, start = draws(300, D, P) if D < 40 else draws(60, D, P)
+    Q, start = draws(300, D, P) if D < 40 else draws(20, D, P)
     w = jnp.einsum("sai,sa->si", start.J, start.z)
     curved = np.sum(np.square(jnp.einsum("saij,si,sj->sa", Q, w, w) / 2), axis=1)
     linear = np.sum(np.square(jnp.einsum("sai,si->sa", start.J, w)), axis=1)
