@@ -23,6 +23,7 @@ STUDIES = (
     "thesis/fig-B.2",
     "thesis/fig-B.5",
     "thesis/fig-B.10",
+    "thesis/fig-C.17",
 )
 FOLDER = Path(__file__).parent / "figures"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secant._version import __version__
 
 if TYPE_CHECKING:
-    from secant import atlas, curvature, data, dynamics, lab, linalg, losses, nets, theory
+    from secant import atlas, curvature, data, dynamics, features, lab, linalg, losses, nets, theory
     from secant.border import estimate_max_lr, find_max_lr
     from secant.curvature import (
         batch_critical_lr,
@@ -38,10 +38,12 @@ if TYPE_CHECKING:
         gradient_field,
         measure,
         optimisers,
+        schedules,
         simulate,
         train,
     )
     from secant.expansion import expand
+    from secant.features import agop, alignment
     from secant.lab import Erratum, Finding, Study, Tolerance, catalog, run, sweep, verify
 
 __all__ = [
@@ -57,6 +59,8 @@ __all__ = [
     "Tolerance",
     "Trajectory",
     "__version__",
+    "agop",
+    "alignment",
     "atlas",
     "batch_critical_lr",
     "catalog",
@@ -66,6 +70,7 @@ __all__ = [
     "dynamics",
     "estimate_max_lr",
     "expand",
+    "features",
     "find_max_lr",
     "flow",
     "gauss_newton",
@@ -83,6 +88,7 @@ __all__ = [
     "optimisers",
     "output_hessian",
     "run",
+    "schedules",
     "second_derivative",
     "simulate",
     "sweep",
@@ -92,7 +98,7 @@ __all__ = [
 ]
 
 # Names are imported when they are first used, so that `import secant` costs no more than the part of it in use.
-_ROOMS = ("atlas", "curvature", "data", "dynamics", "lab", "linalg", "losses", "nets", "theory")
+_ROOMS = ("atlas", "curvature", "data", "dynamics", "features", "lab", "linalg", "losses", "nets", "theory")
 _HOMES = {
     "secant.border": ("estimate_max_lr", "find_max_lr"),
     "secant.curvature": (
@@ -119,10 +125,12 @@ _HOMES = {
         "gradient_field",
         "measure",
         "optimisers",
+        "schedules",
         "simulate",
         "train",
     ),
     "secant.expansion": ("expand",),
+    "secant.features": ("agop", "alignment"),
     "secant.lab": ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "sweep", "verify"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -7,7 +7,8 @@ import pytest
 
 from secant import nets
 from secant.lab import get
-from secant.studies.thesis._remainders import Layers, draw_trial, gates, outputs, patches, spanned, tangent_kernel
+from secant.studies.thesis._panels import patches, shrunk
+from secant.studies.thesis._remainders import Layers, draw_trial, gates, outputs, spanned, tangent_kernel
 from secant.studies.thesis.fig_b_2 import is_large
 from secant.studies.thesis.fig_b_4b import _padded
 
@@ -27,11 +28,11 @@ def test_a_network_on_patches_is_a_convolutional_network(images):
     inner, outer = (layer["weight"] for layer in weights if layer)
     # Windows of a patch run slowest over the channels, as sliding windows stack them.
     params = Layers(inner.transpose(2, 0, 1, 3).reshape(27, 7), outer.reshape(24, 7))
-    np.testing.assert_allclose(network(params, patches(images, 1)), net.apply(weights, images), rtol=1e-6)
+    np.testing.assert_allclose(network(params, patches(images)), net.apply(weights, images), rtol=1e-6)
 
 
 def test_images_shrink_to_means_of_squares(images):
-    middles = patches(images, 2).reshape(5, 6, 3, 9)[..., 4]
+    middles = patches(shrunk(images, 2)).reshape(5, 6, 3, 9)[..., 4]
     means = images.reshape(5, 2, 2, 3, 2, 3).mean(axis=(2, 4)).reshape(5, 6, 3)
     np.testing.assert_allclose(middles, means)
 

@@ -1,6 +1,6 @@
 """Discrete and continuous dynamics: Maps, the runner, probes, flows."""
 
-from secant.dynamics import measure, optimisers
+from secant.dynamics import measure, optimisers, schedules
 from secant.dynamics.batches import Batches
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flows import flow
@@ -37,6 +37,7 @@ __all__ = [
     "optimisers",
     "reporting",
     "resumable",
+    "schedules",
     "simulate",
     "train",
 ]

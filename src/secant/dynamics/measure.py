@@ -10,10 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
@@ -27,6 +28,8 @@ from secant.dynamics.modes import leading_mode_probe
 from secant.dynamics.optimiser import Optimiser, OptimiserState
 from secant.dynamics.probes import Probe
 from secant.dynamics.problem import Problem
+from secant.features.agop import agop_of
+from secant.features.alignment import alignment as matrix_alignment
 from secant.linalg import Operator, Ritz, block_lanczos
 from secant.losses import Loss as SquaredLoss
 
@@ -41,10 +44,12 @@ class Measurement:
     Attributes:
         make: `(problem, **options) -> Probe`.
         options: what `make` is given.
+        inputs: whether it looks at derivatives by the input, and so needs all of its features.
     """
 
     make: Callable[..., Probe]
     options: tuple[tuple[str, Any], ...]
+    inputs: bool = False
 
     def on(self, problem: Problem) -> Probe:
         """The probe that measures this on a problem; its state is the parameters."""
@@ -239,6 +244,38 @@ def _kernel_drift(problem: Problem, every: int) -> Probe:
     return Probe(look, every, label=label, memory=lambda params: kernel(params, problem.x, None))
 
 
+def alignment(target: Any, *, every: int = 1) -> Measurement:
+    r"""The cosine of the average gradient outer product over the training inputs and a target matrix.
+
+    Args:
+        target: shape `(d, d)`, such as `secant.data.TARGETS["rank-2"].egop(d)`, or the outer product of a better model.
+        every: steps between two measurements.
+    """
+    given = np.asarray(target, float)
+    if given.ndim != 2 or given.shape[0] != given.shape[1]:
+        raise ValueError(f"measure.alignment: `target` must be a matrix of shape (d, d), got shape {given.shape}.")
+    if not np.isfinite(given).all() or not given.any():
+        raise ValueError("measure.alignment: `target` must be finite and not zero; a zero matrix has no direction.")
+    options = ("target", _Matrix(given.tobytes(), len(given))), ("every", every)
+    return Measurement(_alignment, options, inputs=True)
+
+
+class _Matrix(NamedTuple):
+    """A matrix that can be compared and looked up."""
+
+    content: bytes
+    size: int
+
+
+def _alignment(problem: Problem, target: _Matrix, every: int) -> Probe:
+    matrix, found = np.frombuffer(target.content).reshape(target.size, target.size), agop_of(problem.f)
+    if problem.x.ndim < 2 or problem.x[0].size != target.size:
+        raise ValueError(
+            f"measure.alignment: `target` has {target.size} features and the inputs have {problem.x[0].size}."
+        )
+    return Probe(lambda params: matrix_alignment(found(params, problem.x), matrix), every, label="alignment")
+
+
 def _followed(
     operator: Callable[[Any], Operator],
     k: int,
@@ -285,6 +322,7 @@ def _count(name: str, k: Any) -> int:
 
 __all__ = [
     "Measurement",
+    "alignment",
     "distance",
     "gradient_norm",
     "kernel_drift",

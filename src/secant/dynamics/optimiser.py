@@ -174,6 +174,11 @@ def _number(caller: str, name: str, value: Any, allowed: Callable[[float], bool]
     return found
 
 
+def step_size(caller: str, value: Any) -> Any:
+    """A finite number above 0, or a schedule, `step -> step size`."""
+    return value if callable(value) else _number(caller, "lr", value, lambda found: found > 0, "above 0")
+
+
 def positive(caller: str, name: str, value: Any) -> Any:
     """A finite number above 0."""
     return _number(caller, name, value, lambda found: found > 0, "above 0")

@@ -24,45 +24,46 @@ from secant.dynamics.optimiser import (
     at_least_zero,
     fraction,
     from_optax,
-    positive,
+    step_size,
 )
+from secant.dynamics.schedules import Schedule
 
 
-def gd(lr: float) -> Optimiser:
+def gd(lr: float | Schedule) -> Optimiser:
     r"""Gradient descent, $\theta \leftarrow \theta - \eta g$; stable below $2/\eta$.
 
     Args:
-        lr: the step size $\eta$.
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
     """
     return _momentum("gd", lr, None, False)
 
 
-def momentum(lr: float, beta: float = 0.9) -> Optimiser:
+def momentum(lr: float | Schedule, beta: float = 0.9) -> Optimiser:
     r"""Heavy-ball momentum, $m \leftarrow \beta m + g$, $\theta \leftarrow \theta - \eta m$; stable below
     $(2 + 2\beta)/\eta$.
 
     Args:
-        lr: the step size $\eta$.
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
         beta: how much of the last step is kept, $\beta$.
     """
     return _momentum("momentum", lr, beta, False)
 
 
-def nesterov(lr: float, beta: float = 0.9) -> Optimiser:
+def nesterov(lr: float | Schedule, beta: float = 0.9) -> Optimiser:
     r"""Nesterov's momentum, $m \leftarrow \beta m + g$, $\theta \leftarrow \theta - \eta(g + \beta m)$; stable below
     $(2 + 2\beta)/(\eta(1 + 2\beta))$.
 
     Args:
-        lr: the step size $\eta$.
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
         beta: how much of the last step is kept, $\beta$.
     """
     return _momentum("nesterov", lr, beta, True)
 
 
-def _momentum(name: str, lr: float, beta: float | None, nesterov: bool) -> Optimiser:
+def _momentum(name: str, lr: float | Schedule, beta: float | None, nesterov: bool) -> Optimiser:
     import optax
 
-    lr = positive(name, "lr", lr)
+    lr = step_size(name, lr)
     kept = 0.0 if beta is None else fraction(name, "beta", beta)
     settings = (("lr", lr),) if beta is None else (("lr", lr), ("beta", kept))
     tail = optax.scale_by_learning_rate(lr)
@@ -70,42 +71,85 @@ def _momentum(name: str, lr: float, beta: float | None, nesterov: bool) -> Optim
         name,
         settings,
         tail if beta is None else optax.chain(optax.trace(kept, nesterov), tail),
-        edge=lambda: stability_factor(kept, nesterov) / lr,
+        edge=_edge(lr, lambda size: stability_factor(kept, nesterov) / size),
         scale=_ones,
         rotates=True,
     )
 
 
-def rmsprop(lr: float = 1e-2, decay: float = 0.99, eps: float = 1e-8) -> Optimiser:
+def rmsprop(lr: float | Schedule = 1e-2, decay: float = 0.99, eps: float = 1e-8) -> Optimiser:
     r"""RMSprop, $\nu \leftarrow \alpha\nu + (1 - \alpha)g^2$, $\theta \leftarrow \theta - \eta P^{-1}g$ with
     $P = \sqrt\nu + \epsilon$; stable below $2/\eta$.
 
     Args:
-        lr: the step size $\eta$.
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
         decay: of the mean square, $\alpha$.
         eps: $\epsilon$, added outside the root.
     """
     import optax
 
-    lr, decay = positive("rmsprop", "lr", lr), fraction("rmsprop", "decay", decay)
+    lr, decay = step_size("rmsprop", lr), fraction("rmsprop", "decay", decay)
     eps = at_least_zero("rmsprop", "eps", eps)
     mean_square = optax.scale_by_rms(decay, eps, eps_in_sqrt=False)
     return Optimiser(
         "rmsprop",
         (("lr", lr), ("decay", decay), ("eps", eps)),
         optax.chain(mean_square, optax.scale_by_learning_rate(lr)),
-        edge=lambda: stability_factor() / lr,
+        edge=_edge(lr, lambda size: stability_factor() / size),
         scale=lambda inner, params: jax.tree.map(lambda nu: jnp.sqrt(nu) + eps, inner[0].nu),
     )
 
 
-def adam(lr: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimiser:
+def adagrad(lr: float | Schedule = 1e-2, eps: float = 1e-10) -> Optimiser:
+    r"""Adagrad, $\nu \leftarrow \nu + g^2$, $\theta \leftarrow \theta - \eta P^{-1}g$ with $P = \sqrt\nu + \epsilon$;
+    stable below $2/\eta$.
+
+    Args:
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
+        eps: $\epsilon$, added outside the root.
+    """
+    import optax
+
+    lr, eps = step_size("adagrad", lr), at_least_zero("adagrad", "eps", eps)
+
+    def update(gradient: Params, total: Params, params: Params | None = None) -> tuple[Params, Params]:
+        total = jax.tree.map(lambda nu, g: nu + g**2, total, gradient)
+        return jax.tree.map(lambda nu, g: jnp.where(g == 0, 0.0, g / (jnp.sqrt(nu) + eps)), total, gradient), total
+
+    squares = optax.GradientTransformation(lambda params: jax.tree.map(jnp.zeros_like, params), update)
+    return Optimiser(
+        "adagrad",
+        (("lr", lr), ("eps", eps)),
+        optax.chain(squares, optax.scale_by_learning_rate(lr)),
+        edge=_edge(lr, lambda size: stability_factor() / size),
+        scale=lambda inner, params: jax.tree.map(lambda nu: jnp.sqrt(nu) + eps, inner[0]),
+    )
+
+
+def adadelta(lr: float | Schedule = 1.0, decay: float = 0.9, eps: float = 1e-6) -> Optimiser:
+    r"""Adadelta, $\nu \leftarrow \rho\nu + (1 - \rho)g^2$, $\delta = \sqrt{(s + \epsilon)/(\nu + \epsilon)}\,g$,
+    $s \leftarrow \rho s + (1 - \rho)\delta^2$, $\theta \leftarrow \theta - \eta\delta$.
+
+    Args:
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
+        decay: of both mean squares, $\rho$.
+        eps: $\epsilon$, inside the roots.
+    """
+    import optax
+
+    lr, decay = step_size("adadelta", lr), fraction("adadelta", "decay", decay)
+    eps = at_least_zero("adadelta", "eps", eps)
+    parts = optax.scale_by_adadelta(decay, eps), optax.scale_by_learning_rate(lr)
+    return Optimiser("adadelta", (("lr", lr), ("decay", decay), ("eps", eps)), optax.chain(*parts))
+
+
+def adam(lr: float | Schedule = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Optimiser:
     r"""Adam, $m \leftarrow \beta_1m + (1 - \beta_1)g$, $\nu \leftarrow \beta_2\nu + (1 - \beta_2)g^2$,
     $\theta \leftarrow \theta - \eta P^{-1}m$ with $P_t = (1 - \beta_1^t)(\sqrt{\nu/(1 - \beta_2^t)} + \epsilon)$;
     stable below $(2 + 2\beta_1)/((1 - \beta_1)\eta)$.
 
     Args:
-        lr: the step size $\eta$.
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
         b1: decay of the mean, $\beta_1$.
         b2: decay of the mean square, $\beta_2$.
         eps: $\epsilon$, added outside the root.
@@ -114,13 +158,13 @@ def adam(lr: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 
 
 def adamw(
-    lr: float = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 1e-2
+    lr: float | Schedule = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 1e-2
 ) -> Optimiser:
     r"""Adam with decoupled weight decay $w$, $\theta \leftarrow (1 - \eta w)\theta - \eta P^{-1}m$; stable below
     $(2 - \eta w)(1 + \beta_1)/((1 - \beta_1)\eta)$.
 
     Args:
-        lr: the step size $\eta$.
+        lr: the step size $\eta$, or a [schedule][secant.dynamics.schedules].
         b1: decay of the mean, $\beta_1$.
         b2: decay of the mean square, $\beta_2$.
         eps: $\epsilon$, added outside the root.
@@ -129,10 +173,10 @@ def adamw(
     return _adam("adamw", lr, b1, b2, eps, weight_decay)
 
 
-def _adam(name: str, lr: float, b1: float, b2: float, eps: float, decay: float | None) -> Optimiser:
+def _adam(name: str, lr: float | Schedule, b1: float, b2: float, eps: float, decay: float | None) -> Optimiser:
     import optax
 
-    lr, eps = positive(name, "lr", lr), at_least_zero(name, "eps", eps)
+    lr, eps = step_size(name, lr), at_least_zero(name, "eps", eps)
     b1, b2 = fraction(name, "b1", b1), fraction(name, "b2", b2)
     shrink = 0.0 if decay is None else at_least_zero(name, "weight_decay", decay)
     settings = (("lr", lr), ("b1", b1), ("b2", b2), ("eps", eps))
@@ -149,7 +193,7 @@ def _adam(name: str, lr: float, b1: float, b2: float, eps: float, decay: float |
         name,
         settings if decay is None else (*settings, ("weight_decay", shrink)),
         optax.chain(*parts, optax.scale_by_learning_rate(lr)),
-        edge=lambda: (1 - lr * shrink / 2) * stability_factor(b1) / ((1 - b1) * lr),
+        edge=_edge(lr, lambda size: (1 - size * shrink / 2) * stability_factor(b1) / ((1 - b1) * size)),
         scale=scale,
     )
 
@@ -217,6 +261,11 @@ def one_of(optimisers: Sequence[Optimiser], which: Any = 0) -> Optimiser:
     )
 
 
+def _edge(lr: Any, threshold: Callable[[Any], float]) -> Callable[[], float] | None:
+    """The threshold of a step size; with a schedule it moves, and there is none."""
+    return None if callable(lr) else lambda: threshold(lr)
+
+
 def _scale_of(optimiser: Optimiser) -> Scale:
     assert optimiser.scale is not None
     return optimiser.scale
@@ -229,6 +278,8 @@ def _ones(inner: Any, params: Params) -> Params:
 __all__ = [
     "Optimiser",
     "OptimiserState",
+    "adadelta",
+    "adagrad",
     "adam",
     "adamw",
     "from_optax",

@@ -120,7 +120,7 @@ def train(
         _system(inner, lr, rule, batches, bool(given)),
         start,
         steps,
-        probes={name: _probe(name, probe, inner, change, params) for name, probe in (probes or {}).items()},
+        probes={name: _probe(name, probe, problem, inner, change, params) for name, probe in (probes or {}).items()},
         over=over,
         stop=_stop(stop, change, params),
         progress=progress,
@@ -171,12 +171,15 @@ def _takes(rule: Rule, name: str) -> bool:
 
 
 def _probe(
-    name: str, probe: Any, inner: Problem, change: InputReduction | None, params: Params
+    name: str, probe: Any, problem: Problem, inner: Problem, change: InputReduction | None, params: Params
 ) -> Probe | Callable[..., Any]:
     """A measurement sees the problem that is run; a function of the parameters sees the parameters of the user."""
     if isinstance(probe, Measurement):
-        found = probe.on(inner)
-        return dataclasses.replace(found, dims=tuple(f"{name}_{dim}" for dim in found.dims))
+        found = probe.on(problem if probe.inputs else inner)
+        found = dataclasses.replace(found, dims=tuple(f"{name}_{dim}" for dim in found.dims))
+        if not probe.inputs:
+            return found
+        probe = found
     if change is None:
         return probe
     whole = probe if isinstance(probe, Probe) else Probe(probe)

@@ -77,8 +77,8 @@ class PanelsConfig(Sizes):
 
     panels: tuple[str, ...] = scaled(
         smoke=("digits",),
-        laptop=("mnist", "cifar-2", "spoken-digits"),
-        paper=("mnist", "cifar-2", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
+        laptop=("mnist", "cifar-2-sgd", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
+        paper=("mnist", "cifar-2-sgd", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
         help=f"some of {', '.join(PANELS)}",
     )
 

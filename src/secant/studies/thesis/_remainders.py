@@ -58,17 +58,6 @@ class Last(NamedTuple):
     along: Float[Array, ""]
 
 
-def patches(images: Float[np.ndarray, "n height width c"], shrink: int) -> Float[np.ndarray, "n q k"]:
-    """Surroundings of 3 by 3 pixels, zeros beyond the border, of images averaged over squares of `shrink` pixels."""
-    n, height, width, channels = images.shape
-    rows, columns = height // shrink, width // shrink
-    small = images[:, : rows * shrink, : columns * shrink]
-    small = small.reshape(n, rows, shrink, columns, shrink, channels).mean(axis=(2, 4))
-    padded = np.pad(small, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    views = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
-    return np.ascontiguousarray(views).reshape(n, rows * columns, -1)
-
-
 def spanned(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 1 k"]:
     r"""Inputs as one patch each, in their own span: $k = \min(n, d)$ numbers that say as much, scaled to act as $d$."""
     left, sizes, _ = np.linalg.svd(x, full_matrices=False)

@@ -32,11 +32,10 @@ class Config(PanelsConfig):
     three are nearly the same. Beyond it $f$ and $f_{\mathrm{quad}}$ have a smaller best test loss than at any
     sub-critical step, and it decreases with the step over a range; $f_{\mathrm{lin}}$ diverges.
 
-    Every panel is a run of `thesis/fig-3.2b`. CIFAR-2 is trained on the full batch, where the thesis takes batches of
-    32 for its fully connected network; classes 0 and 2 of Fashion-MNIST stand for digits 0 and 2 of SVHN. AG News is
-    not available. The convolutional panels are for larger machines: on few channels and small images, runs below the
-    critical step are not trained to the end in reasonable time. From spoken digits, log-spectrograms, the mean is
-    taken off. Steps are in units of $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, which the three models
+    Every panel is a run of `thesis/fig-3.2b`. The fully connected network learns CIFAR-2 on batches of 32, the others
+    on all samples; classes 0 and 2 of Fashion-MNIST stand for digits 0 and 2 of SVHN. AG News is not available. From
+    spoken digits, log-spectrograms, and from Fashion-MNIST the mean is taken off; images for convolutional networks
+    are shrunk. Steps are in units of $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, which the three models
     share. Below the critical step only runs that converge are compared.""",
     precision="float32",
 )

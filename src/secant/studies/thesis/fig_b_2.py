@@ -12,7 +12,8 @@ import xarray as xr
 
 from secant import data as tasks
 from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, patches, spanned
+from secant.studies.thesis._panels import patches, shrunk
+from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, spanned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +109,7 @@ def _draw(panel: Panel, config: Config, seed: int) -> Trial:
     x, y = (np.asarray(part, float) for part in task.train)
     x /= np.sqrt(np.mean(x**2))
     width = config.channels if panel.images else config.width
-    x = patches(x, config.shrink) if panel.images else spanned(x)
+    x = patches(shrunk(x, config.shrink)) if panel.images else spanned(x)
     return draw_trial(x, y.reshape(-1), width, config.ratio, np.random.default_rng(seed))
 
 

@@ -26,7 +26,7 @@ class Config(Sizes):
     held_out: int = scaled(smoke=300, laptop=500, paper=500, at_least=10, help="test samples, or all if fewer")
     panels: tuple[str, ...] = scaled(
         smoke=("digits",),
-        laptop=("cifar-2",),
+        laptop=("cifar-2", "spoken-digits"),
         paper=("cifar-2", "spoken-digits"),
         help=f"some of {', '.join(name for name, panel in PANELS.items() if not panel.images)}",
     )
@@ -39,7 +39,7 @@ class Config(Sizes):
     statement=r"""
     As figure B.5, for ReLU networks with three layers of weights, 100 training and 500 test samples: CIFAR-2 (figure
     B.8a) and spoken digits 1 and 3 (B.9a). SVHN (B.8b) and AG News (B.9b) are not available; the width is not
-    said. On a laptop the default is CIFAR-2 alone. A quadratic model of three layers is no longer the network behind
+    said. A quadratic model of three layers is no longer the network behind
     frozen gates.""",
     precision="float32",
 )

@@ -1,0 +1,47 @@
+"""How much two matrices of features agree."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from secant.curvature.checks import is_traced
+
+
+def alignment(first: Any, second: Any) -> Float[Array, ""]:
+    r"""The cosine of two matrices, $\operatorname{tr}(A^\top B)/(\|A\|_F\|B\|_F)$.
+
+    Between 0 and 1 for positive semi-definite ones, such as the average gradient outer product of a network and the
+    expected one of its target; 1 only if they are multiples of each other.
+
+    Args:
+        first: a matrix, shape `(d, d)`.
+        second: another one.
+
+    Example:
+        ```python
+        import numpy as np
+        import secant as sc
+
+        target = sc.data.TARGETS["rank-2"].egop(4)  # diag(1, 1, 0, 0)
+        print(f"{float(sc.alignment(np.eye(4), target)):.3f}")
+        ```
+        ```text
+        0.707
+        ```
+    """
+    a, b = jnp.asarray(first), jnp.asarray(second)
+    if a.shape != b.shape or a.ndim != 2:
+        raise ValueError(f"alignment: the matrices must have one shape (d, d), got {a.shape} and {b.shape}.")
+    # Scaled first: squares of large entries would overflow, those of small ones vanish.
+    tops = [jnp.max(jnp.abs(m)) for m in (a, b)]
+    if not is_traced(tops):
+        for name, top in zip(("first", "second"), tops, strict=True):
+            if not jnp.isfinite(top):
+                raise ValueError(f"alignment: the {name} matrix has entries that are not finite.")
+            if top == 0:
+                raise ValueError(f"alignment: the {name} matrix is zero; it has no direction to align with.")
+    a, b = a / tops[0], b / tops[1]
+    return jnp.sum(a * b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b))
