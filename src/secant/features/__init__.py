@@ -1,6 +1,19 @@
 """Which input directions a function has learned to look at."""
 
+from typing import TYPE_CHECKING, Any
+
 from secant.features.agop import agop, agop_of
 from secant.features.alignment import alignment
 
-__all__ = ["agop", "agop_of", "alignment"]
+if TYPE_CHECKING:
+    from secant.features.rfm import RFMClassifier, RFMRegressor
+
+__all__ = ["RFMClassifier", "RFMRegressor", "agop", "agop_of", "alignment"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("RFMClassifier", "RFMRegressor"):  # scikit-learn takes a second to import
+        from secant.features import rfm
+
+        return getattr(rfm, name)
+    raise AttributeError(f"module 'secant.features' has no attribute {name!r}")
