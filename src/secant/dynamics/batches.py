@@ -99,6 +99,11 @@ class BatchState(NamedTuple):
     step: Int[Array, ""]
 
 
+def params_of(state: BatchState) -> Params:
+    """The parameters in the state of a run on batches: those of an optimiser, or the rule's whole state."""
+    return getattr(state.inner, "params", state.inner)
+
+
 def on_batches(
     loss: Callable[[Params, Any, Any], Any], x: Any, y: Any, batches: Batches, rule: Callable[..., Map]
 ) -> Map:

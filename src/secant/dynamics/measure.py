@@ -18,12 +18,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from secant.curvature.checks import Params
+from secant.curvature.checks import Params, squared_curvature
 from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import ntk, pair_kernel
-from secant.dynamics.batches import BatchState
+from secant.dynamics.batches import Batches, BatchState, params_of
 from secant.dynamics.modes import leading_mode_probe
 from secant.dynamics.optimiser import Optimiser, OptimiserState
 from secant.dynamics.probes import Probe
@@ -31,7 +31,12 @@ from secant.dynamics.problem import Problem
 from secant.features.agop import agop_of
 from secant.features.alignment import alignment as matrix_alignment
 from secant.linalg import Operator, Ritz, block_lanczos
+from secant.linalg.norm import spectral_norm
 from secant.losses import Loss as SquaredLoss
+from secant.losses import get as get_loss
+
+DENSE_EIGENVALUES = 32
+"""Rows up to which all eigenvalues of a batch's kernel are computed, to take the largest."""
 
 DENSE_ROWS = 2048
 """The largest tangent kernel that is written out at every measurement."""
@@ -244,6 +249,44 @@ def _kernel_drift(problem: Problem, every: int) -> Probe:
     return Probe(look, every, label=label, memory=lambda params: kernel(params, problem.x, None))
 
 
+def batch_critical_lr(batches: Batches, *, every: int = 1) -> Measurement:
+    r"""The critical step size of the batch that the next step sees, $2/(c_b\,\lambda_{\max}(K_b))$.
+
+    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small: at every step it costs less
+    than the step.
+
+    Args:
+        batches: those of the run.
+        every: steps between two measurements.
+    """
+    if not isinstance(batches, Batches):
+        raise TypeError(f"measure.batch_critical_lr: `batches` must be secant.Batches, got {type(batches).__name__}.")
+    return _measurement(_batch_critical, batches=batches, every=every)
+
+
+def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
+    kernel = pair_kernel(problem.f)
+
+    def look(state: BatchState) -> Array:
+        if not isinstance(state, BatchState):
+            raise ValueError("measure.batch_critical_lr: there are batches in a run on batches only; pass them too.")
+        rows = batches.indices(len(problem.x), state.step)
+        found = kernel(params_of(state), problem.x[rows], None)
+        outputs = jnp.zeros((batches.size, found.shape[0] // batches.size))
+        curvature = squared_curvature("measure.batch_critical_lr", get_loss(problem.loss), outputs)
+        return 2 / (curvature * _largest(found))
+
+    return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
+
+
+def _largest(matrix: Array) -> Array:
+    """The largest eigenvalue of a positive semi-definite matrix, with fewer operations where it is large."""
+    if len(matrix) <= DENSE_EIGENVALUES:
+        return jnp.linalg.eigvalsh(matrix)[-1]
+    start = jax.random.normal(jax.random.key(0), (len(matrix),), matrix.dtype)
+    return spectral_norm(lambda v: matrix @ v, start, 24).value
+
+
 def alignment(target: Any, *, every: int = 1) -> Measurement:
     r"""The cosine of the average gradient outer product over the training inputs and a target matrix.
 
@@ -323,6 +366,7 @@ def _count(name: str, k: Any) -> int:
 __all__ = [
     "Measurement",
     "alignment",
+    "batch_critical_lr",
     "distance",
     "gradient_norm",
     "kernel_drift",
