@@ -26,6 +26,7 @@ STUDIES = (
     "thesis/fig-B.5",
     "thesis/fig-B.10",
     "thesis/fig-C.17",
+    "thesis/table-4.1",
 )
 FOLDER = Path(__file__).parent / "figures"
 

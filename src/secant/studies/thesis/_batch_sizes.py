@@ -44,8 +44,8 @@ class Setting(NamedTuple):
         dim: features.
         share: step size over the critical one of all samples.
         goal: training loss at which a run has converged.
-        epochs: at most so many passes over the data; full batches take more steps, see `steps`.
-        steps: of a full batch, at most.
+        epochs: passes over the data, at most, or
+        steps: so many steps, where that is more.
     """
 
     target: str
@@ -88,7 +88,7 @@ def batch_run(net: Network, setting: Setting, size: int, draws: Draw) -> xr.Data
     kernel, outer, truth = pair_kernel(net.apply), agop_of(net.apply), TARGETS[setting.target].egop(setting.dim)
     per_epoch = -(-setting.samples // size)
     every = 20 if whole else per_epoch
-    steps = setting.steps - setting.steps % every if whole else setting.epochs * every
+    steps = max(setting.steps // every, 0 if whole else setting.epochs) * every
 
     def loss(params: Any, x: Any, y: Any) -> Any:
         return losses.mean_mse(net.apply(params, x), y)

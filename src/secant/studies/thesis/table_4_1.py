@@ -37,7 +37,7 @@ class Config:
     share: float = option(0.5, above=0, help="step size over the critical one of all samples")
     goal: float = scaled(smoke=1e-2, laptop=1e-3, paper=1e-3, above=0, help="training loss at which a run ends")
     epochs: int = scaled(smoke=40, laptop=40, paper=60, at_least=1, help="passes over the data at most")
-    steps: int = scaled(smoke=900, laptop=4_000, paper=6_000, at_least=20, help="steps at most with the full batch")
+    steps: int = scaled(smoke=900, laptop=4_000, paper=6_000, at_least=20, help="or so many steps, if that is more")
     seeds: int = scaled(smoke=8, laptop=3, paper=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, help="of the first draw")
 
