@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from secant.linalg.norm import leading_pair, spectral_norm
+from secant.linalg.norm import largest_eigenvalue, leading_pair, spectral_norm
 
 
 def symmetric(seed, size=40):
@@ -61,3 +61,15 @@ def test_the_leading_pair_of_a_low_rank_operator_is_found_when_the_krylov_space_
     a = jax.random.normal(jax.random.key(1), (30, 1))
     found = leading_pair(lambda v: a @ (a.T @ v), jax.random.normal(jax.random.key(2), (30,)), 20)
     assert abs(float(found.vector @ a[:, 0])) == pytest.approx(float(jnp.linalg.norm(a)), rel=1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 6, 32, 33, 60])
+def test_the_largest_eigenvalue_of_a_kernel(size):
+    """Like a tangent kernel, with one eigenvalue far above the others: both ways give it."""
+    with jax.enable_x64(True):
+        rows = np.random.default_rng(size).normal(size=(size, 80)) + 1.0
+        kernel = jnp.asarray(rows @ rows.T / 80)
+        found = jax.jit(largest_eigenvalue)(kernel)
+        np.testing.assert_allclose(found, np.linalg.eigvalsh(np.asarray(kernel))[-1], rtol=1e-9)
+        batched = jax.vmap(largest_eigenvalue)(jnp.stack([kernel, 2 * kernel]))
+        np.testing.assert_allclose(batched, [found, 2 * found], rtol=1e-9)

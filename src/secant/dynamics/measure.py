@@ -31,12 +31,9 @@ from secant.dynamics.problem import Problem
 from secant.features.agop import agop_of
 from secant.features.alignment import alignment as matrix_alignment
 from secant.linalg import Operator, Ritz, block_lanczos
-from secant.linalg.norm import spectral_norm
+from secant.linalg.norm import largest_eigenvalue
 from secant.losses import Loss as SquaredLoss
 from secant.losses import get as get_loss
-
-DENSE_EIGENVALUES = 32
-"""Rows up to which all eigenvalues of a batch's kernel are computed, to take the largest."""
 
 DENSE_ROWS = 2048
 """The largest tangent kernel that is written out at every measurement."""
@@ -274,17 +271,9 @@ def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
         found = kernel(params_of(state), problem.x[rows], None)
         outputs = jnp.zeros((batches.size, found.shape[0] // batches.size))
         curvature = squared_curvature("measure.batch_critical_lr", get_loss(problem.loss), outputs)
-        return 2 / (curvature * _largest(found))
+        return 2 / (curvature * largest_eigenvalue(found))
 
     return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
-
-
-def _largest(matrix: Array) -> Array:
-    """The largest eigenvalue of a positive semi-definite matrix, with fewer operations where it is large."""
-    if len(matrix) <= DENSE_EIGENVALUES:
-        return jnp.linalg.eigvalsh(matrix)[-1]
-    start = jax.random.normal(jax.random.key(0), (len(matrix),), matrix.dtype)
-    return spectral_norm(lambda v: matrix @ v, start, 24).value
 
 
 def alignment(target: Any, *, every: int = 1) -> Measurement:

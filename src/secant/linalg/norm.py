@@ -56,6 +56,34 @@ def spectral_norm(
     return Norm(jnp.abs(value), residual)
 
 
+def largest_eigenvalue(matrix: Float[Array, "n n"], *, steps: int = 24, dense: int = 32) -> Float[Array, ""]:
+    r"""The largest eigenvalue of a positive semi-definite matrix, such as a tangent kernel that is written out.
+
+    Up to `dense` rows all eigenvalues are computed; beyond, `steps` products with vectors take their place, which find
+    it to rounding if the next one is well below it, and from below in any case. Can be traced, mapped and batched.
+
+    Args:
+        matrix: symmetric, without negative eigenvalues.
+        steps: products to spend.
+        dense: rows up to which it is solved at once.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        from secant.linalg.norm import largest_eigenvalue
+
+        print(f"{float(largest_eigenvalue(jnp.diag(jnp.array([1.0, 3.0, 2.0])))):.4f}")
+        ```
+        ```text
+        3.0000
+        ```
+    """
+    if len(matrix) <= dense:
+        return jnp.linalg.eigvalsh(matrix)[-1]
+    start = jax.random.normal(jax.random.key(0), (len(matrix),), matrix.dtype)
+    return spectral_norm(lambda v: matrix @ v, start, steps).value
+
+
 class LeadingPair(NamedTuple):
     r"""The eigenvalue of largest magnitude, with its eigenvector.
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -17,6 +16,7 @@ from secant.data import TARGETS, regression
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.dynamics.batches import BatchState, on_batches
 from secant.features import agop_of, alignment
+from secant.linalg.norm import largest_eigenvalue
 from secant.nets.network import Network
 
 
@@ -99,7 +99,7 @@ def batch_run(net: Network, setting: Setting, size: int, draws: Draw) -> xr.Data
 
     def critical(state: BatchState, draw: Draw) -> Any:
         rows = Batches(size, seed=draw.seed).indices(setting.samples, state.step)
-        return size / jnp.linalg.eigvalsh(kernel(state.inner, draw.x[rows], None))[-1] / draw.lr
+        return size / largest_eigenvalue(kernel(state.inner, draw.x[rows], None)) / draw.lr
 
     def look(params: Any, draw: Draw) -> dict[str, Any]:
         return {

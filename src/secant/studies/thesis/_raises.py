@@ -15,6 +15,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import TARGETS, regression
 from secant.dynamics import Map, Outcome, Probe, Stop, optimisers, simulate
 from secant.features import agop_of, alignment
+from secant.linalg.norm import largest_eigenvalue
 from secant.nets.network import Network
 
 CEILING = 1e8
@@ -91,7 +92,7 @@ def raised(
     def look(params: Any, draw: Draw) -> dict[str, Any]:
         return {
             "value": losses.mean_mse(net.apply(params, draw.x_test), draw.y_test),
-            "critical": samples / jnp.linalg.eigvalsh(kernel(params, draw.x, None))[-1],
+            "critical": samples / largest_eigenvalue(kernel(params, draw.x, None)),
             "aligned": alignment(outer(params, draw.x), truth),
         }
 
