@@ -206,11 +206,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             uncertainty=found.error,
         )
         yield Finding(
-            f"{name} is at least that of perturbation theory",
+            f"{name} is at least that of the tangent hierarchy",
             predicted=-1.0,
             measured=found.exponent,
             relation="at least",
-            tolerance=Tolerance(0.2, why="the kernel's velocity is of order 1/m; the next order, 1/m^2, adds to it"),
+            tolerance=Tolerance(0.2, why="the kernel's velocity is of order 1/m (Huang and Yau, 2020), and 1/m^2 adds to it"),
             uncertainty=found.error,
         )
         if wide.width.max() >= 16 * wide.width.min():
