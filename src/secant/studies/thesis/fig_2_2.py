@@ -210,7 +210,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             predicted=-1.0,
             measured=found.exponent,
             relation="at least",
-            tolerance=Tolerance(0.2, why="the kernel's velocity is of order 1/m (Huang and Yau, 2020), and 1/m^2 adds to it"),
+            tolerance=Tolerance(0.2, why="its velocity is of order 1/m (Huang and Yau, 2020), and 1/m^2 adds to it"),
             uncertainty=found.error,
         )
         if wide.width.max() >= 16 * wide.width.min():
