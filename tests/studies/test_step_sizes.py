@@ -15,7 +15,8 @@ from secant.lab.config import configure
 from secant.losses import mean_mse
 from secant.studies.thesis import _generalisation as steps
 from secant.studies.thesis import _panels as panels
-from secant.studies.thesis._step_claims import falling_trend, gain_beyond
+from secant.studies.thesis._significance import falling_trend
+from secant.studies.thesis._step_claims import gain_beyond
 from secant.theory import catapult_scaling as cs
 
 

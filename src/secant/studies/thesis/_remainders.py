@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float
 
+from secant import data as tasks
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
 
 KINDS = ("quadratic", "network")
@@ -56,6 +57,17 @@ class Last(NamedTuple):
     vector: Float[Array, "n"]
     value: Float[Array, ""]
     along: Float[Array, ""]
+
+
+def signed_images(
+    name: str, classes: tuple[int, int], samples: int, seed: int, *, flat: bool = True
+) -> tuple[Float[np.ndarray, "n ..."], Float[np.ndarray, "n"]]:
+    """Images of two classes, not centred and so with a common mean, in units of their root mean square; and signs."""
+    task = tasks.load(
+        name, classes=classes, samples=samples, test_samples=1, scaling="none", flat=flat, labels="signs", seed=seed
+    )
+    x, y = (np.asarray(part, float) for part in task.train)
+    return x / np.sqrt(np.mean(x**2)), y.reshape(-1)
 
 
 def spanned(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n 1 k"]:

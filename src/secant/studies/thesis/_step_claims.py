@@ -11,14 +11,12 @@ from scipy import stats
 
 from secant.lab import Finding, Tolerance
 from secant.studies.thesis._generalisation import MODELS, comparable, settled
+from secant.studies.thesis._significance import falling_trend, significant
 from secant.theory import catapult_scaling as cs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-LEVEL = 0.05
-"""The level of all tests."""
 
 TURN = 1.5
 """Up to where the loss should fall with the step size: the middle of the catapults of a quadratic model, 1 to 2.
@@ -72,31 +70,6 @@ def gain_beyond(values: xr.DataArray) -> Gain:
     return Gain(mean, error, p, float(ratios[steps][beyond.mean(axis=0).argmin()]))
 
 
-def falling_trend(values: xr.DataArray, draws: int = 9_999) -> tuple[float, float]:
-    """Spearman correlation of values with the step size, averaged over seeds, and its one-sided p-value.
-
-    By permutation of the step sizes within each seed, so that differences between seeds count for nothing.
-
-    Args:
-        values: over `seed` and `ratio`; NaN where a run diverged, which is left out.
-        draws: random permutations.
-    """
-    random = np.random.default_rng(0)
-    total, chance, seeds = 0.0, np.zeros(draws), 0
-    for row in values.transpose("seed", "ratio").values:
-        row = row[np.isfinite(row)]
-        if len(row) < 3 or np.ptp(row) == 0:
-            continue
-        ranks, order = stats.rankdata(row), np.arange(len(row)) - (len(row) - 1) / 2
-        ranks -= ranks.mean()
-        size = float(np.linalg.norm(ranks) * np.linalg.norm(order))
-        total, seeds = total + float(ranks @ order) / size, seeds + 1
-        chance += random.permuted(np.tile(order, (draws, 1)), axis=1) @ ranks / size
-    if not seeds:
-        return np.nan, 1.0
-    return total / seeds, float((1 + np.sum(chance <= total + 1e-9)) / (1 + draws))
-
-
 def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Finding]:
     """The four claims about the best test loss of one panel."""
     begin = f"{where}: " if where else ""
@@ -118,24 +91,20 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
     yield _linear_diverges(data, begin)
     for kind in LEARNERS:
         gain = gain_beyond(logs.sel(model=kind))
-        yield Finding(
-            f"{begin}{kind}: p-value of a smaller best test loss beyond the critical step than at all steps below",
-            predicted=LEVEL,
-            measured=gain.p,
-            relation="at most",
-            tolerance=Tolerance(0.0, why="the level of the test, paired over seeds"),
+        yield significant(
+            f"{begin}{kind}: a smaller best test loss beyond the critical step than at all steps below",
+            gain.p,
+            "paired over seeds",
             note=f"{np.exp(gain.mean):.3f} of the smallest loss below, standard error {gain.error:.3f} of its "
             f"logarithm; on average best at {gain.ratio:g} critical steps",
         )
     below_turn = (logs.ratio >= below.ratio.values[-1]) & (logs.ratio <= TURN + 1e-9)
     for kind in LEARNERS:
         rho, p = falling_trend(logs.sel(model=kind, ratio=below_turn))
-        yield Finding(
-            f"{begin}{kind}: p-value of a best test loss that falls with the step up to {TURN:g} critical ones",
-            predicted=LEVEL,
-            measured=p,
-            relation="at most",
-            tolerance=Tolerance(0.0, why="the level of the test, by permutation within seeds"),
+        yield significant(
+            f"{begin}{kind}: a best test loss that falls with the step up to {TURN:g} critical ones",
+            p,
+            "by permutation within seeds",
             note=f"Spearman correlation {rho:.2f}, mean over seeds",
         )
 
@@ -160,12 +129,10 @@ def accuracy_findings(data: xr.Dataset, tests: int, where: str = "") -> Iterator
     yield _linear_diverges(data, begin)
     for kind in LEARNERS if tests >= ENOUGH else ():
         gain = gain_beyond(wrong.sel(model=kind))
-        yield Finding(
-            f"{begin}{kind}: p-value of a higher best test accuracy beyond the critical step than at all steps below",
-            predicted=LEVEL,
-            measured=gain.p,
-            relation="at most",
-            tolerance=Tolerance(0.0, why="the level of the test, paired over seeds"),
+        yield significant(
+            f"{begin}{kind}: a higher best test accuracy beyond the critical step than at all steps below",
+            gain.p,
+            "paired over seeds",
             note=f"higher by {-100 * gain.mean:.2f} percent, standard error {100 * gain.error:.2f}; on average best "
             f"at {gain.ratio:g} critical steps",
         )

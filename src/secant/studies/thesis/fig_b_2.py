@@ -10,10 +10,9 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant import data as tasks
 from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
 from secant.studies.thesis._panels import patches, shrunk
-from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, spanned
+from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,22 +94,10 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _draw(panel: Panel, config: Config, seed: int) -> Trial:
-    """Data as it is, in [0, 1] and so with a common mean, in units of its root mean square."""
-    task = tasks.load(
-        panel.data,
-        classes=panel.classes,
-        samples=config.samples,
-        test_samples=1,
-        scaling="none",
-        flat=not panel.images,
-        labels="signs",
-        seed=seed,
-    )
-    x, y = (np.asarray(part, float) for part in task.train)
-    x /= np.sqrt(np.mean(x**2))
+    x, y = signed_images(panel.data, panel.classes, config.samples, seed, flat=not panel.images)
     width = config.channels if panel.images else config.width
     x = patches(shrunk(x, config.shrink)) if panel.images else spanned(x)
-    return draw_trial(x, y.reshape(-1), width, config.ratio, np.random.default_rng(seed))
+    return draw_trial(x, y, width, config.ratio, np.random.default_rng(seed))
 
 
 def is_large(data: xr.Dataset) -> xr.DataArray:

@@ -12,17 +12,23 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant import data as tasks
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._remainders import Layers, Trial, draw_trial, gates, outputs, spanned, tangent_kernel
+from secant.studies.thesis._remainders import (
+    Layers,
+    Trial,
+    draw_trial,
+    gates,
+    outputs,
+    signed_images,
+    spanned,
+    tangent_kernel,
+)
+from secant.studies.thesis._significance import significant
 from secant.theory.power_law import fit_power_law
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-LEVEL = 0.05
-"""The level of the tests."""
 
 
 @dataclass(frozen=True)
@@ -97,18 +103,8 @@ def _padded(trial: Trial, widest: int) -> Trial:
 
 
 def _data(config: Config, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images as they are, in units of their root mean square, and their labels."""
-    task = tasks.load(
-        config.data,
-        classes=config.classes,
-        samples=config.samples,
-        test_samples=1,
-        scaling="none",
-        labels="signs",
-        seed=seed,
-    )
-    x, y = (np.asarray(part, float) for part in task.train)
-    return spanned(x / np.sqrt(np.mean(x**2))), y.reshape(-1)
+    x, y = signed_images(config.data, config.classes, config.samples, seed)
+    return spanned(x), y
 
 
 def _descend(trials: list[Trial], config: Config) -> xr.Dataset:
@@ -195,13 +191,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     }
     for name, (values, axis) in tests.items():
         step, p = _rises(values, axis)
-        yield Finding(
-            f"{name}, neighbours: largest p-value",
-            predicted=LEVEL,
-            measured=p,
-            relation="at most",
-            tolerance=Tolerance(0.0, why="the level of one-sided t-tests, paired over draws"),
-            note=f"smallest mean change of the logarithm {step:.2f}",
+        yield significant(
+            f"{name}, of neighbours the largest",
+            p,
+            "one-sided t-tests, paired over draws",
+            f"smallest mean change of the logarithm {step:.2f}",
         )
     yield Finding(
         "norm of the kernel at the end times the step size: largest",

@@ -12,7 +12,7 @@ import xarray as xr
 from secant import nets
 from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.studies.thesis._raises import Raises, catapults, raised, survived
-from secant.studies.thesis._step_claims import LEVEL, falling_trend
+from secant.studies.thesis._significance import falling_trend, significant
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,13 +81,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     lost = int(kept.outcome.isnull().sum())
     everything, nothing = end.sel(raises=len(raises)), end.sel(raises=0)
     for name, what, sign in (("aligned", "alignment falls", 1.0), ("test", "test loss rises", -1.0)):
-        rho, p = falling_trend(sign * end[name].rename(raises="ratio"))
-        yield Finding(
-            f"p-value of: {what} with the number of raises",
-            predicted=LEVEL,
-            measured=p,
-            relation="at most",
-            tolerance=Tolerance(0.0, why="the level of the test, by permutation within seeds"),
+        rho, p = falling_trend(sign * end[name], "raises")
+        yield significant(
+            f"{what} with the number of raises",
+            p,
+            "by permutation within seeds",
             note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
