@@ -1,6 +1,6 @@
 """Discrete and continuous dynamics: Maps, the runner, probes, flows."""
 
-from secant.dynamics import catapults, measure, optimisers, schedules
+from secant.dynamics import catapults, control, measure, optimisers, schedules
 from secant.dynamics.batches import Batches
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flows import flow
@@ -31,6 +31,7 @@ __all__ = [
     "Stop",
     "Trajectory",
     "catapults",
+    "control",
     "flow",
     "gradient_descent",
     "gradient_field",

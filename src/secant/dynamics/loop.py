@@ -203,7 +203,8 @@ class Loop:
         return self._map(values).step(state)
 
     def _judge(self, values: AxisValues, state: State) -> Any:
-        diverged, state = ~is_finite(state), self._map(values).shown(state)
+        state = self._map(values).shown(state)  # what an optimiser remembers may hold infinities on purpose
+        diverged = ~is_finite(state)
         if self.stop.diverged is not None:
             diverged |= _truth(call_with(self.stop.diverged, values, state, role="Stop.diverged"), "diverged")
         converged = jnp.asarray(False)

@@ -23,6 +23,7 @@ from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.dynamics.arguments import whole
 from secant.dynamics.batches import Batches, BatchState, params_of
 from secant.dynamics.modes import leading_mode_probe
 from secant.dynamics.optimiser import Optimiser, OptimiserState
@@ -109,7 +110,7 @@ def sharpness(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: in
         tol: estimated error relative to the largest of them.
         max_products: Hessian products a measurement may cost at most.
     """
-    return _measurement(_sharpness, k=_count("sharpness", k), every=every, tol=tol, max_products=max_products)
+    return _measurement(_sharpness, k=whole("sharpness", "k", k), every=every, tol=tol, max_products=max_products)
 
 
 def _sharpness(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
@@ -140,7 +141,7 @@ def preconditioned_sharpness(
             f"preconditioned_sharpness: `optimiser` must know by what it divides its steps, and {what} does not say. "
             "Use a constructor of secant.optimisers, or `from_optax(..., scale=...)`."
         )
-    count = _count("preconditioned_sharpness", k)
+    count = whole("preconditioned_sharpness", "k", k)
     return _measurement(_preconditioned, optimiser=optimiser, k=count, every=every, tol=tol, max_products=max_products)
 
 
@@ -175,7 +176,7 @@ def kernel_top(k: int = 1, *, every: int = 1, tol: float = 1e-3, max_products: i
     Up to 2,048 samples times outputs of one of Secant's own networks the kernel is written out, which costs less
     than its products; otherwise it is only multiplied.
     """
-    return _measurement(_kernel_top, k=_count("kernel_top", k), every=every, tol=tol, max_products=max_products)
+    return _measurement(_kernel_top, k=whole("kernel_top", "k", k), every=every, tol=tol, max_products=max_products)
 
 
 def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
@@ -207,13 +208,13 @@ def leading_mode(k: int = 2, *, every: int = 1, tol: float = 1e-4, max_products:
         max_products: kernel products a measurement may cost at most.
     """
     return _measurement(
-        leading_mode_probe, k=_count("leading_mode", k), every=every, tol=tol, max_products=max_products
+        leading_mode_probe, k=whole("leading_mode", "k", k), every=every, tol=tol, max_products=max_products
     )
 
 
 def loss_within(s: int = 1, *, every: int = 1) -> Measurement:
     r"""The squared loss in the first `s` eigendirections of the current tangent kernel, and in all `_others`."""
-    return _measurement(_loss_within, s=_count("loss_within", s), every=every)
+    return _measurement(_loss_within, s=whole("loss_within", "s", s), every=every)
 
 
 def _loss_within(problem: Problem, s: int, every: int) -> Probe:
@@ -344,12 +345,6 @@ def _writes_out(problem: Problem) -> Callable[[Any], bool]:
         return network_of(problem.f) is not None and jax.eval_shape(problem.f, params, problem.x).size <= DENSE_ROWS
 
     return decide
-
-
-def _count(name: str, k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ValueError(f"{name}: takes a whole number of at least 1, got {k!r}.")
-    return k
 
 
 __all__ = [

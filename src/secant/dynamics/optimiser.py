@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from secant.curvature.checks import Params, is_traced
+from secant.curvature.checks import Params
+from secant.dynamics.arguments import positive
 from secant.dynamics.map import Map
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ class Optimiser:
 
     def __call__(self, loss: Callable[[Params], Any]) -> Map:
         """The Map of this optimiser on a loss; its state is an `OptimiserState`, of which it shows the parameters."""
-        gradient = jax.grad(loss)
+        import optax
+
+        transformation = optax.with_extra_args_support(self.transformation)
 
         def init(params: Params | OptimiserState) -> OptimiserState:
             if isinstance(params, OptimiserState):  # goes on where another run stopped
@@ -75,7 +77,10 @@ class Optimiser:
             return OptimiserState(params, self.transformation.init(params))
 
         def step(state: OptimiserState) -> OptimiserState:
-            updates, inner = self.transformation.update(gradient(state.params), state.inner, state.params)
+            value, gradient = jax.value_and_grad(loss)(state.params)
+            # What line searches of optax and the controllers ask for; where nobody does, the value is not computed.
+            seen = {"value": value, "grad": gradient, "value_fn": loss}
+            updates, inner = transformation.update(gradient, state.inner, state.params, **seen)
             moved = jax.tree.map(lambda p, u: jnp.asarray(p + u, p.dtype), state.params, updates)
             return OptimiserState(moved, inner)
 
@@ -160,35 +165,3 @@ def as_rule(rule: Any) -> Any:
 
 def _is_transformation(value: Any) -> bool:
     return callable(getattr(value, "init", None)) and callable(getattr(value, "update", None))
-
-
-def _number(caller: str, name: str, value: Any, allowed: Callable[[float], bool], what: str) -> Any:
-    if is_traced(value):  # an axis of a run: there is no number to look at yet
-        return value
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        raise TypeError(f"{caller}: `{name}` must be a number {what}, got {value!r}.") from None
-    if isinstance(value, bool) or not math.isfinite(found) or not allowed(found):
-        raise ValueError(f"{caller}: `{name}` must be a finite number {what}, got {value!r}.")
-    return found
-
-
-def step_size(caller: str, value: Any) -> Any:
-    """A finite number above 0, or a schedule, `step -> step size`."""
-    return value if callable(value) else _number(caller, "lr", value, lambda found: found > 0, "above 0")
-
-
-def positive(caller: str, name: str, value: Any) -> Any:
-    """A finite number above 0."""
-    return _number(caller, name, value, lambda found: found > 0, "above 0")
-
-
-def at_least_zero(caller: str, name: str, value: Any) -> Any:
-    """A finite number of at least 0."""
-    return _number(caller, name, value, lambda found: found >= 0, "of at least 0")
-
-
-def fraction(caller: str, name: str, value: Any) -> Any:
-    """A number of at least 0 and below 1."""
-    return _number(caller, name, value, lambda found: 0 <= found < 1, "of at least 0 and below 1")

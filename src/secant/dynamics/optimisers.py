@@ -17,15 +17,8 @@ import jax.numpy as jnp
 
 from secant.curvature.checks import Params
 from secant.curvature.critical import stability_factor
-from secant.dynamics.optimiser import (
-    Optimiser,
-    OptimiserState,
-    Scale,
-    at_least_zero,
-    fraction,
-    from_optax,
-    step_size,
-)
+from secant.dynamics.arguments import at_least_zero, fraction, step_size
+from secant.dynamics.optimiser import Optimiser, OptimiserState, Scale, from_optax
 from secant.dynamics.schedules import Schedule
 
 

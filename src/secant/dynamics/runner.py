@@ -92,7 +92,7 @@ def simulate(
     )
     values = axes.grid()
     carry = compiled(loop).begin(values, None if loop.start else start)
-    _refuse_bad_start(carry, axes)
+    _refuse_bad_start(loop.shown(values, carry.state), axes)
 
     host = _Host(loop, axes, values, carry, steps)
     folder = checkpoints.resolve(checkpoint)
@@ -249,8 +249,8 @@ class _Host:
         return max(1, min(self.blocks, max(slowest, int(CHUNK_BYTES / max(per_block, 1.0)))))
 
 
-def _refuse_bad_start(carry: Carry, axes: Axes) -> None:
-    for path, leaf in jax.tree.leaves_with_path(carry.state):
+def _refuse_bad_start(shown: Any, axes: Axes) -> None:
+    for path, leaf in jax.tree.leaves_with_path(shown):
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
             continue
         bad = ~np.isfinite(np.asarray(leaf))

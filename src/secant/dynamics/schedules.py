@@ -12,6 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from secant.dynamics.arguments import whole
+
 Schedule = Callable[[Any], Float[Array, ""]]
 """From the number of steps made to the size of the next one."""
 
@@ -35,7 +37,7 @@ def piecewise(sizes: Mapping[int, float]) -> Schedule:
 
 def cyclical(low: float, high: float, period: int) -> Schedule:
     """Triangles: from `low` up to `high` and back in every `period` steps."""
-    low, high, period = _size("cyclical", low), _size("cyclical", high), _steps("cyclical", "period", period, 2)
+    low, high, period = _size("cyclical", low), _size("cyclical", high), whole("cyclical", "period", period, 2)
 
     def schedule(step: Any) -> Array:
         phase = (step % period) / period
@@ -46,7 +48,7 @@ def cyclical(low: float, high: float, period: int) -> Schedule:
 
 def decayed(start: float, factor: float, every: int) -> Schedule:
     """Multiplied by `factor`, above 0 and at most 1, after every so many steps."""
-    start, every = _size("decayed", start), _steps("decayed", "every", every, 1)
+    start, every = _size("decayed", start), whole("decayed", "every", every, 1)
     if not 0 < factor <= 1:
         raise ValueError(f"decayed: `factor` must be above 0 and at most 1, got {factor!r}.")
     return lambda step: start * factor ** jnp.floor_divide(step, every)
@@ -54,14 +56,14 @@ def decayed(start: float, factor: float, every: int) -> Schedule:
 
 def warm_up(schedule: float | Schedule, steps: int) -> Schedule:
     """Rises in a straight line over the first so many steps to what another schedule says."""
-    count = _steps("warm_up", "steps", steps, 1)
+    count = whole("warm_up", "steps", steps, 1)
     inner = schedule if callable(schedule) else constant(schedule)
     return lambda step: inner(step) * jnp.minimum(1.0, (step + 1) / count)
 
 
 def cosine(start: float, steps: int, end: float = 0.0) -> Schedule:
     r"""Half a cosine, from `start` down to `end` after so many steps, and then `end`, which may be 0."""
-    start, count = _size("cosine", start), _steps("cosine", "steps", steps, 1)
+    start, count = _size("cosine", start), whole("cosine", "steps", steps, 1)
     if not (np.isfinite(end) and 0 <= end <= start):
         raise ValueError(f"cosine: `end` must be at least 0 and at most `start`, got {end!r}.")
 
@@ -82,12 +84,6 @@ def _size(caller: str, value: Any) -> float:
     if not (np.isfinite(found) and found > 0):
         raise ValueError(f"{caller}: a step size must be positive and finite, got {value!r}.")
     return found
-
-
-def _steps(caller: str, name: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{caller}: `{name}` must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
 
 
 __all__ = ["Schedule", "constant", "cosine", "cyclical", "decayed", "piecewise", "warm_up"]
