@@ -48,8 +48,10 @@ def share(caller: str, name: str, value: Any) -> Any:
     return _number(caller, name, value, lambda found: 0 < found < 1, "above 0 and below 1")
 
 
-def whole(caller: str, name: str, value: Any, least: int = 1) -> int:
+def whole(caller: str, name: str, value: Any, least: int = 1) -> Any:
     """A whole number of at least so much."""
+    if is_traced(value):
+        return value
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise ValueError(f"{caller}: `{name}` must be a whole number of at least {least}, got {value!r}.")
     return int(value)

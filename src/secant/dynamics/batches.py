@@ -154,10 +154,13 @@ def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int
     columns = -(-n // rows)
 
     def once(value: Array) -> Array:
-        row, column = value // columns, value % columns
-        for i in range(0, ROUNDS, 2):
-            row = (row + _hash(column ^ words[:, i]) % rows) % rows
-            column = (column + _hash(row ^ words[:, i + 1]) % columns) % columns
+        def two_rounds(i: Any, place: tuple[Array, Array]) -> tuple[Array, Array]:
+            row, column = place
+            row = (row + _hash(column ^ words[:, 2 * i]) % rows) % rows
+            return row, (column + _hash(row ^ words[:, 2 * i + 1]) % columns) % columns
+
+        # A loop: written out, the rounds take the compiler longer than everything else in a run.
+        row, column = lax.fori_loop(0, ROUNDS // 2, two_rounds, (value // columns, value % columns))
         return row * columns + column
 
     # Shifts along an odd length are even permutations: half of the time two values are swapped.

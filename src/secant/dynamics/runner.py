@@ -92,7 +92,8 @@ def simulate(
     )
     values = axes.grid()
     carry = compiled(loop).begin(values, None if loop.start else start)
-    _refuse_bad_start(loop.shown(values, carry.state), axes)
+    if not all(np.isfinite(leaf).all() for leaf in _floats(carry.state)):
+        _refuse_bad_start(compiled(loop).shown(values, carry.state), axes)
 
     host = _Host(loop, axes, values, carry, steps)
     folder = checkpoints.resolve(checkpoint)
@@ -247,6 +248,10 @@ class _Host:
         per_block = sum(size * block / self.owners[name].every for name, size in sizes.items())
         slowest = max((probe.every // block for probe in self.probes.values()), default=1)
         return max(1, min(self.blocks, max(slowest, int(CHUNK_BYTES / max(per_block, 1.0)))))
+
+
+def _floats(state: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
 
 
 def _refuse_bad_start(shown: Any, axes: Axes) -> None:
