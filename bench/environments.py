@@ -54,6 +54,7 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         "curvlinops-for-pytorch==3.0.1",
         "hessian-eigenthings==1.0.0a5",
     ),
+    "xrfm": ("torch==2.13.0", "xrfm==0.4.5", "numpy==2.4.6", "scikit-learn==1.9.1"),
 }
 
 

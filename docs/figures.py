@@ -25,8 +25,19 @@ STUDIES = (
     "thesis/fig-B.2",
     "thesis/fig-B.5",
     "thesis/fig-B.10",
+    "thesis/fig-4.8",
+    "thesis/fig-4.9",
+    "thesis/fig-4.10",
+    "thesis/fig-4.11",
+    "thesis/fig-C.14",
     "thesis/fig-C.17",
     "thesis/table-4.1",
+    "thesis/fig-4.5",
+    "thesis/table-4.2",
+    "thesis/fig-4.3",
+    "thesis/fig-4.4",
+    "thesis/fig-4.7",
+    "thesis/controller",
 )
 FOLDER = Path(__file__).parent / "figures"
 

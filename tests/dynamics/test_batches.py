@@ -163,3 +163,20 @@ def test_a_batch_larger_than_the_data_is_refused(problem):
         sc.train(problem, params, lr=0.3, steps=5, batches=sc.Batches(9))
     with pytest.raises(TypeError, match="`batches`"):
         sc.train(problem, params, lr=0.3, steps=5, batches=32)
+
+
+def test_the_loss_of_a_batch_is_that_of_its_samples():
+    x = np.arange(12.0).reshape(6, 2) / 10
+    net = sc.nets.mlp([3], activation="tanh")
+    problem = sc.Problem(net.apply, x, x[:, 0], sc.losses.mean_mse)
+    start = net.init(jax.random.key(0), x.shape)
+    batches = sc.Batches(2)
+    run = sc.train(problem, start, lr=0.1, steps=3, batches=batches, probes={"loss": sc.measure.batch_loss(batches)})
+    rows = batches.indices(6, 0)
+    np.testing.assert_allclose(
+        run.dataset.loss[0], sc.losses.mean_mse(net.apply(start, x[rows]), x[rows, 0]), rtol=1e-6
+    )
+    with pytest.raises(TypeError, match=r"measure.batch_loss: `batches` must be secant.Batches, got int"):
+        sc.measure.batch_loss(4)
+    with pytest.raises(ValueError, match="measure.batch_loss: there are batches in a run on batches only"):
+        sc.train(problem, start, lr=0.1, steps=3, probes={"loss": sc.measure.batch_loss(batches)})

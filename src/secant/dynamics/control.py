@@ -2,8 +2,8 @@ r"""Step sizes that know the critical one: transformations of optax, to be put b
 
 The step of a quadratic with Hessian $H$ shrinks every mode while it is below $\eta_{\mathrm{crit}} =
 s/\lambda_{\max}(H)$, $s = 2$ for gradient descent. Both controllers measure $\lambda_{\max}$ of the loss of each step
-as they go, by products with the Hessian, and set the step size by it: [`below_critical`][secant.dynamics.control.below_critical]
-stays under it, and [`catapults`][secant.dynamics.control.catapults] exceeds it on purpose, so many times, and then settles.
+as they go, by products with the Hessian, and set the step size by it: `below_critical` stays under it, and `catapults`
+exceeds it on purpose, so many times, and then settles.
 
 As the line searches of optax do, they need to see the loss: `update(..., value_fn=loss)`, where `loss(params)` is that
 of the current batch. [`train`][secant.dynamics.train] hands it over by itself.
@@ -151,7 +151,8 @@ def catapults(
     Args:
         count: how many catapults.
         lr: a limit of the step size outside of catapults; by default there is none.
-        over: step size over the critical one in a catapult. Up to 2 a quadratic model comes back; the smaller, the lower its peak.
+        over: step size over the critical one in a catapult. Up to 2 a quadratic model comes back; the smaller, the
+            lower its peak.
         share: step size over the critical one outside of catapults.
         rest: steps before each catapult.
         patience: steps after which a catapult that does not end is given up.

@@ -257,24 +257,50 @@ def batch_critical_lr(batches: Batches, *, every: int = 1) -> Measurement:
         batches: those of the run.
         every: steps between two measurements.
     """
-    if not isinstance(batches, Batches):
-        raise TypeError(f"measure.batch_critical_lr: `batches` must be secant.Batches, got {type(batches).__name__}.")
-    return _measurement(_batch_critical, batches=batches, every=every)
+    return _measurement(_batch_critical, batches=_batches("batch_critical_lr", batches), every=every)
 
 
 def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
     kernel = pair_kernel(problem.f)
 
     def look(state: BatchState) -> Array:
-        if not isinstance(state, BatchState):
-            raise ValueError("measure.batch_critical_lr: there are batches in a run on batches only; pass them too.")
-        rows = batches.indices(len(problem.x), state.step)
-        found = kernel(params_of(state), problem.x[rows], None)
+        found = kernel(params_of(state), problem.x[_rows("batch_critical_lr", problem, batches, state)], None)
         outputs = jnp.zeros((batches.size, found.shape[0] // batches.size))
         curvature = squared_curvature("measure.batch_critical_lr", get_loss(problem.loss), outputs)
         return 2 / (curvature * largest_eigenvalue(found))
 
     return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
+
+
+def batch_loss(batches: Batches, *, every: int = 1) -> Measurement:
+    """The loss of the batch that the next step sees; it costs nothing that the step does not compute.
+
+    Args:
+        batches: those of the run.
+        every: steps between two measurements.
+    """
+    return _measurement(_batch_loss, batches=_batches("batch_loss", batches), every=every)
+
+
+def _batch_loss(problem: Problem, batches: Batches, every: int) -> Probe:
+    def look(state: BatchState) -> Array:
+        rows = _rows("batch_loss", problem, batches, state)
+        inputs, targets = (jax.tree.map(lambda leaf: leaf[rows], part) for part in (problem.x, problem.y))
+        return problem.objective_on(params_of(state), inputs, targets)
+
+    return Probe(look, every, label="loss of the batch", whole=True)
+
+
+def _batches(caller: str, batches: Any) -> Batches:
+    if not isinstance(batches, Batches):
+        raise TypeError(f"measure.{caller}: `batches` must be secant.Batches, got {type(batches).__name__}.")
+    return batches
+
+
+def _rows(caller: str, problem: Problem, batches: Batches, state: Any) -> Array:
+    if not isinstance(state, BatchState):
+        raise ValueError(f"measure.{caller}: there are batches in a run on batches only; pass them too.")
+    return batches.indices(len(jax.tree.leaves(problem.x)[0]), state.step)
 
 
 def alignment(target: Any, *, every: int = 1) -> Measurement:
@@ -351,6 +377,7 @@ __all__ = [
     "Measurement",
     "alignment",
     "batch_critical_lr",
+    "batch_loss",
     "distance",
     "gradient_norm",
     "kernel_drift",

@@ -31,8 +31,8 @@ class Stop:
     """The rule that ends a trajectory before its last step.
 
     Each condition is a function of the state (and, by name, of the run's axis values) to a truth value. A state that
-    is not finite, as far as it is shown, has diverged, whatever the conditions. A stopped trajectory is frozen: its later records hold its
-    last value, and the result says how and when it ended.
+    is not finite, as far as it is shown, has diverged, whatever the conditions. A stopped trajectory is frozen: its
+    later records hold its last value, and the result says how and when it ended.
 
     Attributes:
         converged: true where the trajectory may end well.

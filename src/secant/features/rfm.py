@@ -85,9 +85,10 @@ class _Machine(BaseEstimator):
                 self.metric_, self.coefficients_, self.best_iteration_ = metric, fit.coefficients, round_
             if round_ < self.iterations:
                 found = self._outer_product(x, metric, fit)
-                if not np.trace(found) > 0:  # a constant function looks nowhere
+                largest = np.diagonal(found).max()
+                if not largest > 0:  # a constant function looks nowhere
                     break
-                metric = found * x.dtype.type(x.shape[1] / np.trace(found))
+                metric = found / largest
         self.x_ = x
         self.n_iter_ = len(self.errors_)
 
@@ -97,14 +98,20 @@ class _Machine(BaseEstimator):
         kernel = np.exp(-distance / self.bandwidth)
         system = kernel.copy()
         system.flat[:: len(x) + 1] += self.regularization
-        factor = linalg.cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-        coefficients = linalg.cho_solve(factor, y, check_finite=False)
+        # The transpose of a symmetric matrix is in the order of LAPACK, and is worked on in place.
+        factorise, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (system,))
+        lower, failed = factorise(system.T, lower=True, clean=True, overwrite_a=True)
+        if failed:
+            raise ValueError(
+                f"{type(self).__name__}: the kernel of the samples is singular to rounding. Raise `regularization`, "
+                f"here {self.regularization:g}."
+            )
+        coefficients = linalg.cho_solve((lower, True), y, check_finite=False)
         error = np.nan
         if self.keep == "best":
             # Leaving sample i out changes its residual to a_i / (A^-1)_ii: no second fit is needed.
-            invert = linalg.get_lapack_funcs("potri", (factor[0],))
-            inverse = np.diagonal(invert(factor[0], lower=True, overwrite_c=True)[0])
-            error = float(np.mean((coefficients / inverse[:, None]) ** 2))
+            inverse = invert(lower, lower=True, overwrite_c=True)[0]
+            error = float(np.mean((coefficients / np.einsum("ij,ij->j", inverse, inverse)[:, None]) ** 2))
         return Fit(coefficients, kernel, distance, error)
 
     def _outer_product(self, x: np.ndarray, metric: np.ndarray, fit: Fit) -> np.ndarray:
@@ -136,7 +143,7 @@ class RFMRegressor(RegressorMixin, MultiOutputMixin, _Machine):
     r"""A recursive feature machine for regression, as a scikit-learn estimator.
 
     Args:
-        bandwidth: $L$, the length over which the kernel falls; the metric is scaled to trace $d$.
+        bandwidth: $L$, the length over which the kernel falls; the largest entry of the metric is 1.
         regularization: the ridge, added to the kernel's diagonal of ones.
         iterations: how often the metric is learned anew; 0 is plain kernel ridge regression.
         diagonal: whether to learn one scale a feature only.

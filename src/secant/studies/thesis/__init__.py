@@ -11,6 +11,7 @@ SOURCE = Source(
         "2": "Transition to linearity of general feedforward neural networks",
         "3": "Catapult dynamics of neural networks",
         "4": "Feature learning of catapult dynamics",
+        "5": "Summary and discussion",
         "A": "Appendix to chapter 2: proofs",
         "B": "Appendix to chapter 3: proofs and experiments",
         "C": "Appendix to chapter 4: experiments",

@@ -1,0 +1,211 @@
+"""Chapter 5: a step size that knows the critical one, against schedules that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from secant.dynamics import Outcome
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._controllers import (
+    BEST,
+    SCHEDULES,
+    Setting,
+    below_critical,
+    draw,
+    is_regression,
+    network_for,
+    runs,
+    scheduled,
+    thrown,
+    tuned,
+)
+from secant.studies.thesis._significance import falling_trend, significant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Tasks, step sizes and controllers."""
+
+    tasks: tuple[str, ...] = scaled(
+        smoke=("rank-2",), laptop=("rank-2", "usps"), paper=("rank-2", "usps", "mnist", "fashion-mnist"),
+        help="synthetic targets, and data sets of ten classes",
+    )  # fmt: skip
+    schedules: tuple[str, ...] = scaled(
+        smoke=("constant", BEST), laptop=SCHEDULES, paper=SCHEDULES, help=f"some of {', '.join(SCHEDULES)}"
+    )
+    ratios: tuple[float, ...] = scaled(
+        smoke=(0.5, 8.0), laptop=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0), paper=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
+        above=0, help="step sizes over the critical one of all samples at the start, rising",
+    )  # fmt: skip
+    catapults: tuple[int, ...] = scaled(
+        smoke=(0, 1, 2), laptop=(0, 1, 2, 4), paper=(0, 1, 2, 4, 8), at_least=0, help="how many on purpose, rising"
+    )
+    over: float = option(1.5, above=1, help="step size over the critical one in a catapult")
+    rest: int = scaled(smoke=10, laptop=25, paper=50, at_least=1, help="steps before each catapult")
+    width: int = scaled(smoke=64, laptop=128, paper=512, at_least=8, help="neurons of each hidden layer")
+    samples: int = scaled(smoke=80, laptop=1_000, paper=4_000, at_least=10, help="for training")
+    held_out: int = scaled(smoke=200, laptop=1_000, paper=1_000, at_least=10, help="for validation, and for testing")
+    dim: int = scaled(smoke=10, laptop=50, paper=100, at_least=2, help="features of a synthetic target")
+    batch: int = scaled(smoke=80, laptop=50, paper=100, at_least=1, help="samples a step")
+    steps: int = scaled(smoke=120, laptop=500, paper=4_000, at_least=10, help="of every run")
+    look: int = scaled(smoke=20, laptop=20, paper=40, at_least=1, help="steps between two looks at held-out samples")
+    seeds: int = scaled(smoke=4, laptop=4, paper=8, at_least=3, help="draws of data and weights")
+    seed: int = option(0, at_least=0, help="of the first draw")
+
+
+@study(
+    "thesis/controller",
+    section="5",
+    title="A step size that knows the critical one",
+    statement=r"""
+    'It would be promising to develop an algorithm that is aware of the critical learning rate and adapts the learning
+    rate to be larger than the critical one. Therefore, a greater number of catapults will occur during training and
+    possibly it leads to a better generalization.' Two such algorithms, `secant.control`, measure
+    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$ of the batch at every step. One keeps the step at
+    $\min(\eta, 0.9\,\eta_{\mathrm{crit}})$, for whatever $\eta$ it is given. The other exceeds $\eta_{\mathrm{crit}}$
+    so many times on purpose and then settles below.
+
+    They are held against a constant step, a warm-up over the first tenth and a cosine, each for the same step sizes,
+    with as many steps and the same batches, on $f^*(x) = x_1x_2$ and on images of ten classes, mean square loss. What
+    counts is the test loss, for images the error, at the look with the smallest validation loss. Does the first
+    controller spare the search for a step size? Is it as good as the best schedule once that has been searched for?
+    Do catapults on purpose generalise better? A step with a controller costs five to six times as much as one without;
+    that is not counted here.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    if unknown := set(config.schedules) - set(SCHEDULES):
+        raise ValueError(f"schedules: there is no {', '.join(sorted(unknown))}. There are {', '.join(SCHEDULES)}.")
+    if BEST not in config.schedules or len(config.schedules) < 2:
+        raise ValueError(f"schedules: at least {BEST!r} and one to compare it with, got {config.schedules}.")
+    for name, values, least in (("ratios", config.ratios, 2), ("catapults", config.catapults, 3)):
+        if len(values) < least or (np.diff(values) <= 0).any():
+            raise ValueError(f"{name}: at least {least} that rise, got {values}.")
+    return xr.concat([_panel(task, config) for task in config.tasks], "task").assign_coords(task=list(config.tasks))
+
+
+def _panel(task: str, config: Config) -> xr.Dataset:
+    setting = Setting(
+        task, config.width, config.samples, config.held_out, config.dim, min(config.batch, config.samples),
+        config.steps, config.look,
+    )  # fmt: skip
+    net = network_for(setting)
+    seeds = range(config.seed, config.seed + config.seeds)
+    draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(draw(net, setting, seed) for seed in seeds))
+    kinds = [SCHEDULES.index(name) for name in config.schedules if name != BEST]
+    found = [
+        runs(net, setting, rule, ratios, variants, draws, f"{task}, {label}")
+        for rule, ratios, variants, label in (
+            (scheduled(config.steps), config.ratios, kinds, "schedules"),
+            (below_critical, config.ratios, [0], BEST),
+            (thrown(config.over, config.rest), [1.0], config.catapults, "catapults"),
+        )
+    ]
+    by_name = xr.concat(found[:2], "variant").rename(variant="schedule")
+    by_count = found[2].isel(ratio=0).rename(variant="catapults")
+    return xr.merge(
+        [
+            by_name.assign_coords(schedule=[*(SCHEDULES[kind] for kind in kinds), BEST], ratio=list(config.ratios)),
+            by_count.rename({name: f"thrown_{name}" for name in by_count.data_vars}).assign_coords(
+                catapults=list(config.catapults)
+            ),
+        ]
+    ).assign_coords(seed=list(seeds))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    for task in config.tasks:
+        yield from _of_task(data.sel(task=task), task)
+
+
+def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
+    others = [name for name in data.schedule.values.tolist() if name != BEST]
+    lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
+    yield Finding(
+        f"{task}, {BEST}: share of the runs that diverge, over all step sizes given",
+        predicted=0.0,
+        measured=float(lost.sel(schedule=BEST)),
+        tolerance=Tolerance(0.0, why="below the critical step the loss of the batch falls, whatever the step given"),
+        note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
+    )
+    best = {name: tuned(data.sel(schedule=name)) for name in data.schedule.values.tolist()}
+    untuned = {name: np.log(data.score.sel(schedule=name)).mean("ratio") for name in best}
+    for name in others:
+        gain = np.asarray(untuned[name] - untuned[BEST])
+        yield significant(
+            f"{task}: a smaller test {_unit(task)}, on average over step sizes given, than {name}",
+            float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue),
+            "paired over seeds",
+            f"{np.exp(-gain.mean()):.3f} of it",
+        )
+    champion = min(others, key=lambda name: float(np.log(best[name]).mean()))
+    most = int(data.catapults[-1])
+    rivals = {BEST: best[BEST], f"{most} catapults": data.thrown_score.sel(catapults=most)}
+    for name, values in rivals.items():
+        apart = np.asarray(np.log(values / best[champion]))
+        yield Finding(
+            f"{task}, {name}: test {_unit(task)} over that of the best schedule, its step size chosen by validation",
+            predicted=1.0,
+            measured=float(np.exp(apart.mean())),
+            relation="at most",
+            tolerance=Tolerance(0.0, why="as good as the best of them"),
+            uncertainty=float(apart.std(ddof=1) / np.sqrt(apart.size)),
+            note=f"best is {champion}; "
+            + ", ".join(f"{other} {float(found.mean()):.3g}" for other, found in (best | rivals).items()),
+        )
+    scores = np.log(data.thrown_score.transpose("seed", "catapults"))
+    rho, p = falling_trend(scores, "catapults")
+    yield significant(
+        f"{task}: a test {_unit(task)} that falls with the number of catapults on purpose",
+        p,
+        "by permutation within seeds",
+        f"Spearman correlation {rho:.2f}; by number "
+        + ", ".join(f"{float(value):.3g}" for value in data.thrown_score.mean("seed"))
+        + f"; {int((data.thrown_outcome == Outcome.DIVERGED).sum())} of {data.thrown_outcome.size} runs diverge",
+    )
+
+
+def _unit(task: str) -> str:
+    return "loss" if is_regression(task) else "error"
+
+
+@run.figure
+def draw_runs(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    figure.set_size_inches(9.5, 3.4 * len(config.tasks))
+    panels: Any = figure.subplots(len(config.tasks), 2, squeeze=False, width_ratios=(1.6, 1))
+    for (left, right), task in zip(panels, config.tasks, strict=True):
+        one = data.sel(task=task)
+        for i, name in enumerate(data.schedule.values.tolist()):
+            values = one.score.sel(schedule=name)
+            mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
+            style = {"lw": 2.4, "zorder": 4} if name == BEST else {"lw": 1.4}
+            left.errorbar(one.ratio, mean, error, fmt="o-", ms=4, capsize=2, color=f"C{i}", label=name, **style)
+        left.set_xscale("log")
+        left.set_xticks(one.ratio.values, [f"{ratio:g}" for ratio in one.ratio.values])
+        left.minorticks_off()
+        left.set(xlabel="step size given, over the critical one at the start", ylabel=f"test {_unit(task)}")
+        left.set_title(task, loc="left")
+        values = one.thrown_score
+        mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
+        places = np.arange(values.sizes["catapults"])
+        right.plot(places, values.transpose("catapults", "seed"), "o", ms=3, color="C4", alpha=0.35)
+        right.errorbar(places, mean, error, fmt="o-", color="C4", capsize=3)
+        right.set_xticks(places, [str(count) for count in values.catapults.values])
+        right.set(xlabel="catapults on purpose")
+        left.set_yscale("log")
+        left.yaxis.set_major_formatter("{x:g}")
+        left.yaxis.set_minor_formatter("{x:g}")
+        right.set_ylim(0, 1.05 * float(values.max()))
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
