@@ -178,5 +178,5 @@ def test_the_loss_of_a_batch_is_that_of_its_samples():
     )
     with pytest.raises(TypeError, match=r"measure.batch_loss: `batches` must be secant.Batches, got int"):
         sc.measure.batch_loss(4)
-    with pytest.raises(ValueError, match="measure.batch_loss: there are batches in a run on batches only"):
+    with pytest.raises(ValueError, match=r"measure.batch_loss: there are batches in a run on batches only"):
         sc.train(problem, start, lr=0.1, steps=3, probes={"loss": sc.measure.batch_loss(batches)})
