@@ -1,24 +1,24 @@
-"""Runs on batches of several sizes: what is kept of them, against a plain loop."""
+"""Runs on batches of several sizes and with raised step sizes: what is kept of them, against plain loops."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray as xr
 
 import secant as sc
-from secant import lab, nets
+from secant import lab
 from secant.dynamics import Batches
 from secant.studies.thesis import _batch_sizes as sizes
+from secant.studies.thesis._feature_tasks import Sizes, feature_task
 from secant.studies.thesis._raises import catapults, raised
 
 
 def test_what_is_kept_is_from_the_look_with_the_smallest_validation_loss():
-    net = nets.mlp([12])
-    setting = sizes.Setting("rank-2", 20, 30, 6, share=0.8, goal=1e-9, epochs=5, steps=40)
-    found = sizes.batch_sizes(net, setting, (4, 20), range(2))
-    draw = sizes.draw_of(net, setting, 1)
+    task, setting = feature_task("rank-2", Sizes(12, 20, 30, 6)), sizes.Setting(goal=1e-9, epochs=5, steps=40)
+    found = sizes.batch_sizes(task, setting, (4, 20), range(2), shares=(0.8,)).isel(share=0)
+    net, draw, lr = task.net, task.draw(1), float(found.lr[1])
     critical = sc.critical_lr(net.apply, draw.start, draw.x, draw.y, sc.losses.mean_mse).ntk
-    assert float(found.lr[1]) == pytest.approx(0.8 * critical, rel=1e-3)
+    assert lr == pytest.approx(0.8 * critical, rel=1e-3)
 
     params, looks, over = draw.start, [], []
     for step in range(26):
@@ -27,9 +27,9 @@ def test_what_is_kept_is_from_the_look_with_the_smallest_validation_loss():
             looks.append((valid, params, sum(over)))
         rows = Batches(4, seed=1).indices(20, step)
         own = sc.batch_critical_lr(net.apply, params, draw.x, draw.y, sc.losses.mean_mse, np.asarray([rows]))
-        over.append(bool(own[0] < draw.lr))
+        over.append(bool(own[0] < lr))
         x, y = draw.x[rows], jnp.asarray(draw.y)[rows]
-        params = sc.gradient_descent(lambda p, x=x, y=y: sc.losses.mean_mse(net.apply(p, x), y), draw.lr).step(params)
+        params = sc.gradient_descent(lambda p, x=x, y=y: sc.losses.mean_mse(net.apply(p, x), y), lr).step(params)
     _, best, count = min(looks, key=lambda look: look[0])
     kept = found.sel(batch=4, seed=1)
     assert float(kept.test) == pytest.approx(
@@ -43,28 +43,58 @@ def test_what_is_kept_is_from_the_look_with_the_smallest_validation_loss():
 
 def test_batches_larger_than_the_data_are_refused():
     study = lab.get("thesis/table-4.1")
-    with pytest.raises(ValueError, match="larger than the data, 300 samples"):
-        study(study.config("smoke", batches=(4, 301)))
+    with pytest.raises(ValueError, match="larger than the data, 200 samples"):
+        study(study.config("smoke", batches=(4, 201)))
     with pytest.raises(ValueError, match="at least two sizes, rising"):
         study(study.config("smoke", batches=(10, 4)))
 
 
 def test_raises_are_those_of_a_schedule():
-    """The run with all raises against one with the schedule; with none, against a constant step."""
-    net, raises = nets.mlp([10]), ((4, 1.5), (8, 0.5))
-    found = raised(
-        net, "full-rank", samples=15, tests=5, dim=5, lr=1.0, raises=raises, steps=12, every=4, seeds=range(1)
-    )
-    of_data, of_net = jax.random.split(jax.random.key(0))
-    task = sc.data.regression("full-rank", of_data, samples=15, test_samples=5, dim=5)
-    problem, start = sc.Problem(net.apply, *task.train, sc.losses.mean_mse), net.init(of_net, (15, 5))
-    for number, schedule in ((2, sc.schedules.piecewise({0: 1.0} | dict(raises))), (0, sc.schedules.constant(1.0))):
-        rule, probes = sc.optimisers.gd(schedule), {"loss": sc.measure.loss()}
-        run = sc.train(problem, start, rule=rule, steps=12, probes=probes, reduce=False)
-        np.testing.assert_allclose(found.loss.sel(raises=number, seed=0), run["loss"], rtol=1e-4)
+    """Every branch of the tree against a run of its own: with all raises, with one, and with a constant step."""
+    task, raises, every = feature_task("full-rank", Sizes(10, 15, 5, 5)), ((4, 1.5), (9, 0.5)), 3
+    found = raised(task, lr=1.0, raises=raises, steps=12, every=every, seeds=range(2))
+    net, draw = task.net, task.draw(1)
+    problem = sc.Problem(net.apply, draw.x, draw.y, sc.losses.mean_mse)
+    for number in range(3):
+        rule = sc.optimisers.gd(sc.schedules.piecewise({0: 1.0} | dict(raises[:number])))
+        run = sc.train(problem, draw.start, rule=rule, steps=12, probes={"loss": sc.measure.loss()}, reduce=False)
+        one = found.sel(raises=number, seed=1)
+        begin = int(one.begin)
+        np.testing.assert_allclose(one.loss[: 13 - begin], run["loss"].values[begin:], rtol=1e-4)
+        assert begin == (0, 4, 9)[number]
+        assert int(one.ended) == (12, 13, 12)[number]  # looks come every three steps, counted from the raise
+    before = sc.critical_lr(net.apply, draw.start, draw.x, draw.y, sc.losses.mean_mse).ntk
+    assert float(found.before.sel(raises=0, seed=1)) == pytest.approx(before, rel=1e-3)
     assert set(found.aligned.dims) == {"seed", "raises", "look"}
-    assert catapults(found, raises).shape == (1, 3)
-    assert not catapults(found, raises).sel(raises=0).any()
+    assert found.block.sizes["row"] == found.block.sizes["column"] == 5
+
+
+def branches(losses, before, critical):
+    """Records of one seed, made up."""
+    return xr.Dataset(
+        {
+            "loss": (("raises", "seed", "step"), np.array(losses, float)[:, None]),
+            "before": (("raises", "seed"), np.array(before, float)[:, None]),
+            "critical": (("raises", "seed"), np.array(critical, float)[:, None]),
+        },
+        coords={"raises": np.arange(len(losses))},
+    )
+
+
+def test_a_catapult_rises_falls_and_leaves_a_larger_critical_step():
+    rise, fall = [1, 5, 0.1], [1, 0.5, 0.1]
+    found = catapults(branches([rise, rise, fall, rise, [1, 5, 5]], [1, 1, 2, 2, 3], [1, 2, 3, 1.5, 4]))
+    # No raise is no catapult; nor is a loss that falls, a smaller critical step, or a loss that stays up.
+    assert found.values[:, 0].tolist() == [0, 1, 1, 1, 1]
+
+
+def test_steps_up_to_the_goal_are_the_same_whatever_the_share():
+    """One compiled training for several step sizes gives what one of its own gives."""
+    task, setting = feature_task("rank-2", Sizes(12, 20, 30, 6)), sizes.Setting(goal=1e-9, epochs=4, steps=8, pause=2)
+    both = sizes.batch_sizes(task, setting, (4,), range(2), shares=(0.5, 0.1), count=False)
+    alone = sizes.batch_sizes(task, setting, (4,), range(2), shares=(0.1,), count=False)
+    np.testing.assert_allclose(both.test.sel(share=0.1), alone.test.sel(share=0.1), rtol=1e-5)
+    assert not both.catapults.any()
 
 
 def test_schedules_of_raises_that_cannot_be_followed_are_refused():

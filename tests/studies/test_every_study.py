@@ -43,7 +43,8 @@ def test_every_study_that_the_sources_name_is_there():
         "thesis/prop-B.13.1", "thesis/eq-3.16", "thesis/fig-3.1", "thesis/fig-3.2a", "thesis/fig-3.3",
         "thesis/fig-B.4a", "thesis/thm-2.3.6", "thesis/eq-2.13", "thesis/eq-2.16", "thesis/prop-2.4.4", "thesis/eq-3.8",
         "thesis/eq-3.10", "thesis/eq-4.2", "thesis/app-C.1", "thesis/cor-2.3.7", "thesis/thm-2.3.8", "thesis/fig-2.2",
-        "thesis/fig-C.17", "thesis/table-4.1",
+        "thesis/fig-C.17", "thesis/table-4.1", "thesis/fig-4.8", "thesis/fig-4.9", "thesis/fig-4.10",
+        "thesis/fig-4.11", "thesis/fig-C.14", "thesis/controller",
         "thesis/sec-2.4", "thesis/lem-A.11", "thesis/cor-A.3.1", "thesis/fig-B.2", "thesis/fig-B.4b", "thesis/eq-3.4",
         "lectures/11-07-catapult",
     }  # fmt: skip

@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from secant.features.agop import agop, agop_of
 from secant.features.alignment import alignment
+from secant.features.surrogate import Surrogate, surrogate_agop
 
 if TYPE_CHECKING:
     from secant.features.rfm import RFMClassifier, RFMRegressor
 
-__all__ = ["RFMClassifier", "RFMRegressor", "agop", "agop_of", "alignment"]
+__all__ = ["RFMClassifier", "RFMRegressor", "Surrogate", "agop", "agop_of", "alignment", "surrogate_agop"]
 
 
 def __getattr__(name: str) -> Any:

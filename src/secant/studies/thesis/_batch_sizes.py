@@ -1,150 +1,183 @@
-"""Stochastic gradient descent with several batch sizes and one step size, as in table 4.1 and figures 4.9 and 4.10."""
+"""Training on batches to a goal, as in table 4.1 and figures 4.9 to 4.11: what the best look on the way has found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import xarray as xr
 
-from secant import losses
-from secant.curvature import ntk
+from secant._device import jit
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.data import TARGETS, regression
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, gradient_descent, simulate
-from secant.dynamics.batches import BatchState, on_batches
+from secant.dynamics.batches import BatchState, on_batches, params_of
 from secant.features import agop_of, alignment
 from secant.linalg.norm import largest_eigenvalue
-from secant.nets.network import Network
+from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
+Rule = Callable[[Callable[[Any], Any], Any], Map]
+"""`(loss, step size) -> Map`."""
 
-class Draw(NamedTuple):
-    """Data, weights and step size of one seed."""
-
-    seed: Any
-    start: Any
-    lr: Any
-    x: Any
-    y: Any
-    x_valid: Any
-    y_valid: Any
-    x_test: Any
-    y_test: Any
+PASS = 20
+"""Steps between two looks at a run on all samples at once."""
 
 
 class Setting(NamedTuple):
-    """What all batch sizes share.
+    """What all runs share.
 
     Attributes:
-        target: one of `secant.data.TARGETS`.
-        samples: for training.
-        held_out: for validation, and as many for testing.
-        dim: features.
-        share: step size over the critical one of all samples.
         goal: training loss at which a run has converged.
         epochs: passes over the data, at most, or
         steps: so many steps, where that is more.
+        pause: epochs between two looks.
     """
 
-    target: str
-    samples: int
-    held_out: int
-    dim: int
-    share: float
     goal: float
     epochs: int
     steps: int
+    pause: int = 1
 
 
-def draw_of(net: Network, setting: Setting, seed: int) -> Draw:
-    """Data and weights; the step size in units of the critical one, by the tangent kernel of all samples."""
-    of_data, of_net = jax.random.split(jax.random.key(seed))
-    task = regression(
-        setting.target,
-        of_data,
-        samples=setting.samples,
-        validation_samples=setting.held_out,
-        test_samples=setting.held_out,
-        dim=setting.dim,
-    )
-    assert task.validation is not None
-    start = net.init(of_net, task.train.x.shape)
-    top = float(ntk(net.apply, start, task.train.x).top(1).values[0])
-    lr = setting.share * setting.samples / top
-    return Draw(np.uint32(seed), start, np.float32(lr), *task.train, *task.validation, *task.test)
+class Trial(NamedTuple):
+    """Data and weights, and the step size."""
+
+    draw: Draw
+    lr: Any
 
 
-def batch_run(net: Network, setting: Setting, size: int, draws: Draw) -> xr.Dataset:
-    r"""Trains on batches of one size from every draw, and keeps what was best on the validation samples.
+def critical_steps(task: FeatureTask, draws: Draw) -> np.ndarray:
+    """The critical step size of all samples at the start, of every draw, by the tangent kernel."""
+    kernel = pair_kernel(task.net.apply)
+    top = jit(jax.vmap(lambda draw: largest_eigenvalue(kernel(draw.start, draw.x, None))))
+    return draws.y.shape[1] / np.asarray(top(draws))
+
+
+def batch_training(
+    task: FeatureTask,
+    setting: Setting,
+    size: int,
+    samples: int,
+    rule: Rule = gradient_descent,
+    *,
+    count: bool = True,
+    label: str = "",
+) -> Callable[[Trial], xr.Dataset]:
+    r"""Training on batches of one size, which keeps what was best on the validation samples.
+
+    Args:
+        task: what is learned.
+        setting: when it ends.
+        size: samples a step, without replacement, epoch by epoch; all of them is gradient descent.
+        samples: how many there are.
+        rule: how steps are made.
+        count: whether to compare every step with the critical one of its batch.
+        label: what progress calls it.
 
     Returns:
-        Over `seed`: `aligned`, the alignment on the training inputs, `test` loss and `training` loss, at the look with
-        the smallest validation loss; `catapults`, steps up to there with $\eta > \eta_{\mathrm{crit}}$ of their batch;
+        A function of draws with their step sizes, stacked; for as many of them as before it compiles nothing. It gives
+        over `seed`: `aligned`, the alignment on the training inputs, `test` score and `training` loss, at the look with
+        the smallest validation score; `catapults`, steps up to there with $\eta > \eta_{\mathrm{crit}}$ of their batch;
         `over`, the share of all steps that are; `outcome` and `stopped_at`.
     """
-    whole = size == setting.samples
-    kernel, outer, truth = pair_kernel(net.apply), agop_of(net.apply), TARGETS[setting.target].egop(setting.dim)
-    per_epoch = -(-setting.samples // size)
-    every = 20 if whole else per_epoch
-    steps = max(setting.steps // every, 0 if whole else setting.epochs) * every
+    whole = size == samples
+    kernel, outer, apply = pair_kernel(task.net.apply), agop_of(task.net.apply), task.net.apply
+    every = PASS if whole else -(-samples // size) * setting.pause
+    steps = max(setting.steps // every, 0 if whole else setting.epochs // setting.pause) * every
+    count = count and not whole  # a full batch is below its critical step by construction
 
-    def loss(params: Any, x: Any, y: Any) -> Any:
-        return losses.mean_mse(net.apply(params, x), y)
-
-    def system(draw: Draw) -> Map:
+    def system(trial: Trial) -> Map:
+        draw = trial.draw
         batches = Batches(size, seed=draw.seed)
-        return on_batches(loss, draw.x, draw.y, batches, lambda of: gradient_descent(of, draw.lr))
+        if whole:  # nothing to shuffle
+            return rule(lambda params: task.loss(params, draw.x, draw.y), trial.lr)
+        made = on_batches(task.loss, draw.x, draw.y, batches, lambda loss: rule(loss, trial.lr))
+        return made._replace(shown=params_of)  # the same, without drawing a batch to look through
 
-    def critical(state: BatchState, draw: Draw) -> Any:
-        rows = Batches(size, seed=draw.seed).indices(setting.samples, state.step)
-        return size / largest_eigenvalue(kernel(state.inner, draw.x[rows], None)) / draw.lr
+    def critical(state: BatchState, trial: Trial) -> Any:
+        rows = Batches(size, seed=trial.draw.seed).indices(samples, state.step)
+        return size / largest_eigenvalue(kernel(params_of(state), trial.draw.x[rows], None)) / trial.lr
 
-    def look(params: Any, draw: Draw) -> dict[str, Any]:
+    def look(params: Any, trial: Trial) -> dict[str, Any]:
+        draw = trial.draw
         return {
-            "value": loss(params, draw.x_valid, draw.y_valid),
-            "test": loss(params, draw.x_test, draw.y_test),
-            "training": loss(params, draw.x, draw.y),
-            "aligned": alignment(outer(params, draw.x), truth),
+            "value": task.score(apply(params, draw.x_valid), draw.y_valid),
+            "test": task.score(apply(params, draw.x_test), draw.y_test),
+            "training": training(params, trial),
+            "aligned": alignment(outer(params, draw.x), task.truth),
         }
 
+    def training(params: Any, trial: Trial) -> Any:
+        return task.loss(params, trial.draw.x, trial.draw.y)
+
+    def converged(params: Any, trial: Trial) -> Any:
+        return training(params, trial) < setting.goal
+
+    def diverged(params: Any, trial: Trial) -> Any:
+        return ~(training(params, trial) < 1e6)
+
+    def start(trial: Trial) -> Any:
+        return trial.draw.start
+
     probes: dict[str, Probe] = {"valid": Probe(look, every)}
-    if not whole:  # a full batch is below its critical step by construction
+    if count:
         probes["critical"] = Probe(critical, 1, whole=True)
-    run = simulate(
-        system,
-        lambda draw: draw.start,
-        steps,
-        probes=probes,
-        over={"draw": draws},
-        stop=Stop(
-            converged=lambda params, draw: loss(params, draw.x, draw.y) < setting.goal,
-            diverged=lambda params, draw: ~(loss(params, draw.x, draw.y) < 1e6),
-            every=every,
-        ),
-        label=f"batches of {size:,}",
-    ).dataset.rename(draw="seed")
+    stop = Stop(converged, diverged, every)
+    name = f"{task.name}, {label or f'batches of {size:,}'}"
+
+    def run(trials: Trial) -> xr.Dataset:
+        found = simulate(system, start, steps, probes=probes, over={"trial": trials}, stop=stop, label=name)
+        return _best(found.dataset.rename(trial="seed"), every, count)
+
+    return run
+
+
+def _best(run: xr.Dataset, every: int, count: bool) -> xr.Dataset:
+    """What a run had found at the look with the smallest validation score."""
     looks = next(dim for dim in run.valid.dims if dim != "seed")
-    best = run.valid.argmin(looks)
+    best = run.valid.where(np.isfinite(run.valid), np.inf).argmin(looks)
     at = {name: run[f"valid_{name}"].isel({looks: best}).values for name in ("test", "training", "aligned")}
     ended = run.stopped_at.values
-    over = np.zeros((len(ended), 1), bool) if whole else (run.critical.transpose("seed", "step") < 1 - 1e-8).values
+    over = (run.critical.transpose("seed", "step") < 1 - 1e-8).values if count else np.zeros((len(ended), 1), bool)
     counted = [int(row[: int(b) * every].sum()) for row, b in zip(over, best.values, strict=True)]
     share = [float(row[: int(n)].mean()) if n else 0.0 for row, n in zip(over, ended, strict=True)]
-    found = at | {"catapults": counted, "over": share, "outcome": run.outcome.values, "stopped_at": ended}
-    return xr.Dataset({name: ("seed", np.asarray(values)) for name, values in found.items()})
+    kept = at | {"catapults": counted, "over": share, "outcome": run.outcome.values, "stopped_at": ended}
+    return xr.Dataset({name: ("seed", np.asarray(values)) for name, values in kept.items()})
 
 
-def batch_sizes(net: Network, setting: Setting, sizes: Sequence[int], seeds: range) -> xr.Dataset:
-    """The runs of all batch sizes, along `batch`, with the step size `lr` of each draw."""
+def batch_sizes(
+    task: FeatureTask,
+    setting: Setting,
+    sizes: Sequence[int],
+    seeds: range,
+    *,
+    shares: Sequence[float],
+    count: bool = True,
+) -> xr.Dataset:
+    """Runs with batches of several sizes, along `batch`, each with the same step size `lr`.
+
+    Those are some shares of the critical one of all samples, along `share`.
+    """
+    draws = task.draws(seeds)
+    samples = draws.y.shape[1]
     for size in sizes:
-        Batches(size).check("batches", setting.samples)
-    draws = [draw_of(net, setting, seed) for seed in seeds]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *draws)
-    runs = [batch_run(net, setting, size, stacked) for size in sizes]
-    data = xr.concat(runs, "batch").assign_coords(batch=list(sizes), seed=list(seeds))
-    return data.assign(lr=("seed", stacked.lr))
+        Batches(size).check("batches", samples)
+    lr = np.multiply.outer(shares, critical_steps(task, draws)).astype(np.float32)
+    runs = []
+    for size in sizes:
+        training = batch_training(task, setting, size, samples, count=count)
+        runs.append(xr.concat([training(Trial(draws, sized)) for sized in lr], "share"))
+    data = xr.concat(runs, "batch").assign_coords(batch=list(sizes), seed=list(seeds), share=list(shares))
+    return data.assign(lr=(("share", "seed"), lr))
+
+
+def rising(batches: tuple[int, ...], samples: int) -> None:
+    """Refuses batch sizes that do not rise, or that there are too few samples for."""
+    if (np.diff(batches) <= 0).any() or len(batches) < 2:
+        raise ValueError(f"batches: at least two sizes, rising; got {batches}.")
+    if batches[-1] > samples:
+        raise ValueError(f"batches: {batches[-1]} is larger than the data, {samples} samples.")
 
 
 def ended_well(data: xr.Dataset) -> xr.DataArray:

@@ -1,8 +1,11 @@
-"""Gradient descent whose step size is raised again and again, as in figures 4.8 and C.13 to C.17."""
+"""Gradient descent whose step size is raised again and again, as in figures 4.8 and C.13 to C.17.
+
+A run with some of the raises and one with one more are the same until that raise: runs are a tree. Each branch begins
+where the one before it would be raised, and no step is made twice.
+"""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import jax
@@ -10,13 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import losses
+from secant._device import jit
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.data import TARGETS, regression
-from secant.dynamics import Map, Outcome, Probe, Stop, optimisers, simulate
+from secant.dynamics import Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.features import agop_of, alignment
 from secant.linalg.norm import largest_eigenvalue
-from secant.nets.network import Network
+from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
 CEILING = 1e8
 """The training loss beyond which a run has diverged: a catapult of these tasks peaks below a thousand."""
@@ -24,93 +26,159 @@ CEILING = 1e8
 RISE = 1.2
 """A loss has risen if it passes this many times its value at the raise."""
 
+BLOCK = 10
+"""Rows and columns of the gradient outer product that are kept."""
+
 Raises = tuple[tuple[int, float], ...]
 """Steps, and the step size from each of them on."""
 
 
-class Draw(NamedTuple):
-    """Data and weights of one seed."""
+class Branch(NamedTuple):
+    """The state of a run.
 
-    start: Any
-    x: Any
-    y: Any
-    x_test: Any
-    y_test: Any
+    Attributes:
+        params: weights.
+        fork: weights at the step of the next raise, from which the next branch goes on.
+        step: counted from the very start.
+    """
+
+    params: Any
+    fork: Any
+    step: Any
+
+
+class Size(NamedTuple):
+    """What a branch does: its step size, the step of the next raise, and where it begins."""
+
+    lr: Any
+    fork: Any
+    begin: Any
+
+
+def schedule(at: tuple[int, ...], to: tuple[float, ...], steps: int) -> Raises:
+    """Steps and step sizes, in pairs."""
+    if len(at) != len(to) or (np.diff(at) <= 0).any():
+        raise ValueError(f"at, to: as many entries, and steps that rise; got {at} and {to}.")
+    if not at or at[-1] >= steps:
+        raise ValueError(f"at: the last raise must come before the last step, {steps}; got {at}.")
+    return tuple(zip(at, to, strict=True))
 
 
 def raised(
-    net: Network,
-    target: str,
-    *,
-    samples: int,
-    tests: int,
-    dim: int,
-    lr: float,
-    raises: Raises,
-    steps: int,
-    every: int,
-    seeds: range,
+    task: FeatureTask, *, lr: float, raises: Raises, steps: int, every: int, seeds: range, goal: float = 0.0
 ) -> xr.Dataset:
-    r"""Networks trained with the first $0, 1, \dots$ of some raises of the step size, side by side from each start.
+    r"""Networks trained with the first $0, 1, \dots$ of some raises of the step size, from the same starts.
 
     Args:
-        net: the network.
-        target: one of `secant.data.TARGETS`, whose expected gradient outer product is the truth.
-        samples: for training.
-        tests: for testing.
-        dim: features.
+        task: what they learn.
         lr: the step size at the start.
         raises: from which step on it is how large.
-        steps: how many, all of them also after the loss has become small: a raise may come later.
-        every: steps between two looks at kernel, test loss and alignment.
+        steps: how many at most, counted from the start.
+        every: steps between two looks at validation samples and alignment, and at the goal.
         seeds: of data and weights.
+        goal: the training loss at which a run ends, if all its raises are behind it.
 
     Returns:
-        Over `seed` and `raises`: `loss` along `step`; `critical` step size, `test` loss and `aligned` along `look`, a
-        coordinate of steps; `outcome`.
+        Over `seed` and `raises`, counted from the last raise `begin`: `loss` along `step`, `valid` and `aligned` along
+        `look`. Where the branch begins and at its end: critical step sizes `before` and `critical`. At the end `test`,
+        `training`, `alignment`, `block`, the first rows and columns of the gradient outer product, `ended`, the step,
+        and `outcome`. The score of validation and test samples is that of the task.
     """
-    kernel, outer = pair_kernel(net.apply), agop_of(net.apply)
-    truth = TARGETS[target].egop(dim)
-    times = np.asarray([0, *(step for step, _ in raises)])
-    sizes = np.asarray([lr, *(size for _, size in raises)], np.float32)
+    outer, kernel, apply = agop_of(task.net.apply), pair_kernel(task.net.apply), task.net.apply
 
-    def draw(seed: int) -> Draw:
-        of_data, of_net = jax.random.split(jax.random.key(seed))
-        task = regression(target, of_data, samples=samples, test_samples=tests, dim=dim)
-        return Draw(net.init(of_net, (samples, dim)), *task.train, *task.test)
+    def system(draw: Draw, branch: Size) -> Map:
+        descent = gradient_descent(lambda params: task.loss(params, draw.x, draw.y), branch.lr)
 
-    def system(draw: Draw, raises: Any) -> Map:
-        def size(step: Any) -> Any:
-            reached = jnp.searchsorted(jnp.asarray(times), step, side="right") - 1
-            return jnp.asarray(sizes)[jnp.minimum(reached, raises)]
+        def step(state: Branch) -> Branch:
+            keep = state.step == branch.fork
+            fork = jax.tree.map(lambda new, old: jnp.where(keep, new, old), state.params, state.fork)
+            return Branch(descent.step(state.params), fork, state.step + 1)
 
-        return optimisers.gd(size)(lambda params: loss(params, draw))
+        return Map(lambda params: Branch(params, params, branch.begin), step)
 
-    def loss(params: Any, draw: Draw) -> Any:
-        return losses.mean_mse(net.apply(params, draw.x), draw.y)
-
-    def look(params: Any, draw: Draw) -> dict[str, Any]:
+    def look(state: Branch, draw: Draw) -> dict[str, Any]:
         return {
-            "value": losses.mean_mse(net.apply(params, draw.x_test), draw.y_test),
-            "critical": samples / largest_eigenvalue(kernel(params, draw.x, None)),
-            "aligned": alignment(outer(params, draw.x), truth),
+            "value": task.score(apply(state.params, draw.x_valid), draw.y_valid),
+            "aligned": alignment(outer(state.params, draw.x), task.truth),
         }
 
-    run = simulate(
-        system,
-        lambda draw: draw.start,
-        steps - steps % every,
-        probes={"loss": loss, "test": Probe(look, every)},
-        over={
-            "draw": jax.tree.map(lambda *leaves: np.stack(leaves), *map(draw, seeds)),
-            "raises": np.arange(len(raises) + 1),
-        },
-        stop=Stop(diverged=lambda params, draw: ~(loss(params, draw) < CEILING), every=every),
-        label=f"{target}, {len(raises)} raises",
-    ).dataset.rename(draw="seed", test_critical="critical", test_aligned="aligned")
-    if every > 1:
-        run = run.rename({f"step_{every}": "look"})
-    return run.drop_vars("stopped_at").assign_coords(seed=list(seeds))
+    def training(state: Branch, draw: Draw) -> Any:
+        return task.loss(state.params, draw.x, draw.y)
+
+    def ended(state: Branch, draw: Draw, branch: Size) -> Any:
+        return (state.step >= steps) | ((state.step > branch.fork) & (training(state, draw) < goal))
+
+    def critical(params: Any, draw: Draw) -> Any:
+        return len(draw.y) / largest_eigenvalue(kernel(params, draw.x, None))
+
+    def end(params: Any, draw: Draw) -> dict[str, Any]:
+        found = outer(params, draw.x)
+        return {
+            "critical": critical(params, draw),
+            "test": task.score(apply(params, draw.x_test), draw.y_test),
+            "training": task.loss(params, draw.x, draw.y),
+            "alignment": alignment(found, task.truth),
+            "block": found[:BLOCK, :BLOCK],
+        }
+
+    stop = Stop(ended, lambda state, draw: ~(training(state, draw) < CEILING), every)
+    at_end = jit(jax.vmap(end))
+    probes = {"loss": Probe(training), "valid": Probe(look, every)}
+    draws, found = task.draws(seeds), []
+    states, lost = draws.start, np.zeros(len(seeds), bool)
+    at, sizes = [0, *(step for step, _ in raises), steps], [lr, *(size for _, size in raises)]
+    before = at_end(states, draws)["critical"]
+    for number, size in enumerate(sizes):
+        last = number == len(raises)
+        # The last branch has no raise to wait for: any step on it may be its end.
+        branch = Size(np.float32(size), np.int32(-1 if last else at[number + 1]), np.int32(at[number]))
+        run = simulate(
+            system,
+            lambda draw: draw.start,
+            -(-steps // every) * every,
+            probes=probes,
+            over={"draw": draws._replace(start=states), "branch": jax.tree.map(lambda leaf: leaf[None], branch)},
+            stop=stop,
+            label=f"{task.name}, {number} of {len(raises)} raises",
+        )
+        records = run.dataset.isel(branch=0, drop=True).rename(draw="seed")
+        state = jax.tree.map(lambda leaf: leaf[:, 0], run.state)
+        diverged = (records.outcome == Outcome.DIVERGED).values
+        outcome = np.where(diverged | lost, Outcome.DIVERGED, np.where(goal > 0, Outcome.CONVERGED, 0))
+        values = {name: np.asarray(value) for name, value in at_end(state.params, draws).items()}
+        short = (outcome == Outcome.CONVERGED) & (values["training"] >= goal)
+        found.append(
+            records.drop_vars("stopped_at").assign(
+                {
+                    name: (("seed", "row", "column") if value.ndim > 1 else "seed", value)
+                    for name, value in values.items()
+                }
+                | {
+                    "before": ("seed", np.asarray(before)),
+                    "ended": ("seed", np.asarray(state.step)),
+                    "outcome": ("seed", np.where(short, Outcome.UNFINISHED, outcome)),
+                    "begin": at[number],
+                }
+            )
+        )
+        if not last:
+            # A run that diverged before the next raise has no weights to raise its step size at.
+            lost = lost | (diverged & (np.asarray(state.step) <= at[number + 1]))
+            before, states = at_end(state.fork, draws)["critical"], state.fork
+    return _joined(found, every, seeds)
+
+
+def _joined(found: list[xr.Dataset], every: int, seeds: range) -> xr.Dataset:
+    """Branches side by side; a shorter one keeps its last values."""
+    longest = {dim: max(one.sizes[dim] for one in found) for dim in found[0].sizes if str(dim).startswith("step")}
+    parts = []
+    for one in found:
+        for dim, size in longest.items():
+            one = one.isel({dim: np.minimum(np.arange(size), one.sizes[dim] - 1)})
+            one = one.assign_coords({dim: np.arange(size) * (1 if dim == "step" else every)})
+        parts.append(one)
+    data = xr.concat(parts, "raises").rename({f"step_{every}": "look", "valid_aligned": "aligned"})
+    return data.assign_coords(seed=list(seeds), raises=np.arange(len(found)))
 
 
 def survived(data: xr.Dataset) -> xr.Dataset:
@@ -118,12 +186,11 @@ def survived(data: xr.Dataset) -> xr.Dataset:
     return data.where(data.outcome != Outcome.DIVERGED)
 
 
-def catapults(data: xr.Dataset, raises: Raises) -> xr.DataArray:
-    """After how many of the raises the loss rose, over `seed` and `raises`."""
-    count = xr.zeros_like(data.outcome, dtype=int)
-    bounds = [step for step, _ in raises] + [int(data.step[-1])]
-    for number, (begin, end) in enumerate(itertools.pairwise(bounds), start=1):
-        window = data.loss.sel(step=slice(begin, end))
-        rose = window.max("step") > RISE * window.isel(step=0)
-        count = count + (rose & (data.raises >= number))
-    return count
+def catapults(data: xr.Dataset) -> xr.DataArray:
+    """How many of the raises of a run were followed by a catapult, over `seed` and `raises`.
+
+    A catapult is a loss that rises above its value at the raise and falls again, to a larger critical step size.
+    """
+    first, peak, last = data.loss.isel(step=0), data.loss.max("step"), data.loss.isel(step=-1)
+    real = (peak > RISE * first) & (peak > RISE * last) & (data.critical > data.before) & (data.raises > 0)
+    return real.cumsum("raises")

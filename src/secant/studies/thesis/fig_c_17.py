@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant import nets
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._raises import Raises, catapults, raised, survived
+from secant.studies.thesis._feature_tasks import Sizes, feature_task
+from secant.studies.thesis._raises import catapults, raised, schedule, survived
+from secant.studies.thesis._raises_drawn import draw_branches, draw_ends
 from secant.studies.thesis._significance import falling_trend, significant
 
 if TYPE_CHECKING:
@@ -35,15 +36,6 @@ class Config:
     seed: int = option(0, at_least=0, help="of the first draw")
 
 
-def schedule(config: Config) -> Raises:
-    """Steps and step sizes, in pairs."""
-    if len(config.at) != len(config.to) or (np.diff(config.at) <= 0).any():
-        raise ValueError(f"at, to: as many entries, and steps that rise; got {config.at} and {config.to}.")
-    if not config.at or config.at[-1] >= config.steps:
-        raise ValueError(f"at: the last raise must come before the last step, {config.steps}; got {config.at}.")
-    return tuple(zip(config.at, config.to, strict=True))
-
-
 @study(
     "thesis/fig-C.17",
     section="C.4",
@@ -60,13 +52,9 @@ def schedule(config: Config) -> Raises:
 )
 def run(config: Config) -> xr.Dataset:
     return raised(
-        nets.mlp([config.width]),
-        "full-rank",
-        samples=config.samples,
-        tests=config.tests,
-        dim=config.dim,
+        feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim)),
         lr=config.lr,
-        raises=schedule(config),
+        raises=schedule(config.at, config.to, config.steps),
         steps=config.steps,
         every=config.every,
         seeds=range(config.seed, config.seed + config.seeds),
@@ -75,12 +63,10 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    raises = schedule(config)
-    kept = survived(data)
-    end, happened = kept.isel(look=-1), catapults(data, raises).where(kept.outcome.notnull())
-    lost = int(kept.outcome.isnull().sum())
-    everything, nothing = end.sel(raises=len(raises)), end.sel(raises=0)
-    for name, what, sign in (("aligned", "alignment falls", 1.0), ("test", "test loss rises", -1.0)):
+    end = survived(data)
+    happened, lost = catapults(data).where(end.outcome.notnull()), int(end.outcome.isnull().sum())
+    everything, nothing = end.isel(raises=-1), end.sel(raises=0)
+    for name, what, sign in (("alignment", "alignment falls", 1.0), ("test", "test loss rises", -1.0)):
         rho, p = falling_trend(sign * end[name], "raises")
         yield significant(
             f"{what} with the number of raises",
@@ -89,27 +75,27 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
-    for name, what in (("aligned", "alignment"), ("test", "test loss")):
+    for name, what in (("alignment", "alignment"), ("test", "test loss")):
         logs = xr.apply_ufunc(np.log, everything[name] / nothing[name])
         yield Finding(
             f"{what} after all raises over that after none, geometric mean",
             predicted=1.0,
             measured=float(np.exp(logs.mean())),
-            relation="at most" if name == "aligned" else "at least",
+            relation="at most" if name == "alignment" else "at least",
             tolerance=Tolerance(0.0, why="no improvement"),
             uncertainty=float(logs.std(ddof=1) / np.sqrt(int(logs.notnull().sum()))),
         )
     yield Finding(
         "catapults in the runs with all raises, the fewest",
         predicted=2.0,
-        measured=float(happened.sel(raises=len(raises)).min()),
+        measured=float(happened.isel(raises=-1).min()),
         relation="at least",
         tolerance=Tolerance(0.0, why="otherwise there would be no catapults to judge"),
     )
     yield Finding(
         "training loss at the end over that of the start, the most",
         predicted=0.0,
-        measured=float((kept.loss.isel(step=-1) / kept.loss.isel(step=0)).max()),
+        measured=float((end.training / data.loss.isel(step=0).sel(raises=0)).max()),
         tolerance=Tolerance(0.01, why="the runs compared have been trained"),
         note=f"{lost} of {data.outcome.size} runs diverge after a raise and are left out everywhere",
     )
@@ -117,28 +103,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     figure.set_size_inches(11, 3.6)
     loss, aligned, test = figure.subplots(1, 3)
-    colours = plt.get_cmap("viridis")(np.linspace(0, 0.85, data.sizes["raises"]))
-    whole = survived(data).outcome.notnull().all("raises")
-    shown = data.loss.isel(seed=int(whole.argmax("seed")))  # a draw in which no run diverges, if there is one
-    for colour, number in zip(colours, data.raises.values, strict=True):
-        one = shown.sel(raises=number)
-        loss.semilogy(data.step, one, color=colour, lw=1.4, label=f"{number}")
-    loss.set_ylim(bottom=max(float(shown.min()), 1e-10))
-    loss.set(xlabel="step", title="Training loss, one draw")
-    loss.legend(title="raises", ncols=2, loc="upper right")
-    for axes, name, title in ((aligned, "aligned", "Alignment with the truth"), (test, "test", "Test loss")):
-        values = survived(data)[name].isel(look=-1)
-        mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.count("seed"))
-        axes.plot(data.raises, values.transpose("raises", "seed"), "o", ms=3, color="C0", alpha=0.35)
-        axes.errorbar(data.raises, mean, error, fmt="o-", color="C0", capsize=3)
-        axes.set(xlabel="raises of the step size", title=title)
-        axes.set_xticks(data.raises.values)
+    draw_branches(loss, data, "loss")
+    loss.set_title("Training loss, one draw", loc="left")
+    for axes, name, title in ((aligned, "alignment", "Alignment with the truth"), (test, "test", "Test loss")):
+        draw_ends(axes, data, name)
+        axes.set_title(title, loc="left")
     aligned.set_ylim(bottom=0)
     test.set_yscale("log")
-    for axes in (loss, aligned, test):
-        axes.title.set_horizontalalignment("left")
-        axes.title.set_position((0, 1))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant import nets
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._batch_sizes import Setting, batch_sizes, ended_well
+from secant.studies.thesis._batch_claims import draw_sizes, order_findings
+from secant.studies.thesis._batch_sizes import Setting, batch_sizes, rising
+from secant.studies.thesis._feature_tasks import Sizes, feature_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,17 +29,17 @@ class Config:
     """Network, data and batch sizes."""
 
     batches: tuple[int, ...] = scaled(
-        smoke=(4, 300), laptop=(5, 10, 50, 2_000), paper=(5, 10, 50, 100, 2_000), at_least=1, help="batch sizes, rising"
+        smoke=(4, 200), laptop=(5, 10, 50, 2_000), paper=(5, 10, 50, 100, 2_000), at_least=1, help="batch sizes, rising"
     )
-    width: int = scaled(smoke=128, laptop=1_024, paper=1_024, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=300, laptop=2_000, paper=2_000, at_least=8, help="training samples")
+    width: int = scaled(smoke=96, laptop=1_024, paper=1_024, at_least=8, help="hidden neurons")
+    samples: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=8, help="training samples")
     held_out: int = scaled(smoke=200, laptop=5_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=25, laptop=100, paper=100, at_least=2, help="features")
+    dim: int = scaled(smoke=20, laptop=100, paper=100, at_least=2, help="features")
     share: float = option(0.5, above=0, help="step size over the critical one of all samples")
-    goal: float = scaled(smoke=1e-2, laptop=1e-3, paper=1e-3, above=0, help="training loss at which a run ends")
-    epochs: int = scaled(smoke=40, laptop=40, paper=60, at_least=1, help="passes over the data at most")
-    steps: int = scaled(smoke=900, laptop=4_000, paper=6_000, at_least=20, help="or so many steps, if that is more")
-    seeds: int = scaled(smoke=8, laptop=3, paper=6, at_least=2, help="draws of data and weights")
+    goal: float = scaled(smoke=2e-2, laptop=1e-3, paper=1e-3, above=0, help="training loss at which a run ends")
+    epochs: int = scaled(smoke=25, laptop=40, paper=60, at_least=1, help="passes over the data at most")
+    steps: int = scaled(smoke=600, laptop=4_000, paper=6_000, at_least=20, help="or so many steps, if that is more")
+    seeds: int = scaled(smoke=6, laptop=3, paper=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, help="of the first draw")
 
 
@@ -59,63 +60,19 @@ class Config:
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    if (np.diff(config.batches) <= 0).any() or len(config.batches) < 2:
-        raise ValueError(f"batches: at least two sizes, rising; got {config.batches}.")
-    if config.batches[-1] > config.samples:
-        raise ValueError(f"batches: {config.batches[-1]} is larger than the data, {config.samples} samples.")
-    setting = Setting(
-        "rank-2",
-        config.samples,
-        config.held_out,
-        config.dim,
-        config.share,
-        config.goal,
-        config.epochs,
-        config.steps,
-    )
+    rising(config.batches, config.samples)
     return batch_sizes(
-        nets.mlp([config.width]), setting, config.batches, range(config.seed, config.seed + config.seeds)
-    )
+        feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
+        Setting(config.goal, config.epochs, config.steps),
+        config.batches,
+        range(config.seed, config.seed + config.seeds),
+        shares=(config.share,),
+    ).isel(share=0, drop=True)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    small, large = config.batches[0], config.batches[-1]
-    for name, sign, what in (("aligned", 1, "alignment"), ("test", -1, "test loss")):
-        low, high = (_interval(sign * data[name].sel(batch=size)) for size in (small, large))
-        yield Finding(
-            f"{what}: gap between the intervals of batches of {small} and {large:,}, where better is positive",
-            predicted=0.0,
-            measured=low[0] - high[1],
-            relation="at least",
-            tolerance=Tolerance(0.0, why="intervals of two standard errors that do not overlap"),
-        )
-    for smaller, larger in zip(config.batches, config.batches[1:], strict=False):
-        for name, sign, what in (("aligned", 1, "alignment"), ("test", -1, "test loss")):
-            gain = sign * (data[name].sel(batch=smaller) - data[name].sel(batch=larger))
-            yield Finding(
-                f"{what} with batches of {smaller} against {larger:,}, mean gain over draws",
-                predicted=0.0,
-                measured=float(gain.mean()),
-                relation="at least",
-                tolerance=Tolerance(0.0, why="the order of the table"),
-                uncertainty=float(gain.std(ddof=1) / np.sqrt(gain.size)),
-            )
-    counts = data.over.mean("seed")
-    yield Finding(
-        "share of steps beyond the critical step of their batch: smallest fall from one size to the next larger",
-        predicted=0.0,
-        measured=float((counts.values[:-1] - counts.values[1:]).min()),
-        relation="at least",
-        tolerance=Tolerance(0.0, why="smaller batches have smaller critical steps"),
-        note="by size " + ", ".join(f"{float(value):.3g}" for value in counts),
-    )
-    yield Finding(
-        "runs that reach the goal",
-        predicted=float(data.outcome.size),
-        measured=float(ended_well(data).sum()),
-        tolerance=Tolerance(0.0, why="otherwise runs of different training losses would be compared"),
-    )
+    yield from order_findings(data)
     if (config.samples, config.dim, config.width) == (2_000, 100, 1_024) and config.share == 0.5:
         yield from _against_the_table(data)
 
@@ -136,32 +93,12 @@ def _against_the_table(data: xr.Dataset) -> Iterator[Finding]:
             )
 
 
-def _interval(values: xr.DataArray) -> tuple[float, float]:
-    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
-    return mean - 2 * error, mean + 2 * error
-
-
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(11, 3.5)
-    panels = figure.subplots(1, 3)
-    places = np.arange(len(config.batches))
-    for axes, name, title in zip(
-        panels, ("over", "aligned", "test"), ("Steps beyond critical", "Alignment", "Test loss"), strict=True
-    ):
-        values = data[name].transpose("batch", "seed")
-        mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
-        axes.plot(places, values, "o", ms=3, color="C0", alpha=0.35)
-        axes.errorbar(places, mean, 2 * error, fmt="o-", color="C0", capsize=3, label="ours, two standard errors")
-        axes.set_xticks(places, [f"{size:,}" for size in config.batches])
-        axes.set_xlabel("batch size")
-        axes.set_title(title, loc="left")
-        if name != "over" and config.samples == 2_000:
-            column = ("aligned", "test").index(name)
-            shown = [
-                (place, PRINTED[size][column])
-                for place, size in zip(places, config.batches, strict=True)
-                if size in PRINTED
-            ]
-            axes.plot(*zip(*shown, strict=True), "x", color="C1", ms=8, mew=2, zorder=4, label="the thesis's table")
-            axes.legend()
+    panels = draw_sizes(data, figure)
+    if config.samples != 2_000:
+        return
+    for axes, column in zip(panels[1:], (0, 1), strict=True):
+        shown = [(place, PRINTED[size][column]) for place, size in enumerate(config.batches) if size in PRINTED]
+        axes.plot(*zip(*shown, strict=True), "x", color="C1", ms=8, mew=2, zorder=4, label="the thesis's table")
+        axes.legend()

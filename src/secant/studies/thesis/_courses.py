@@ -1,0 +1,86 @@
+"""The tasks of figures 4.8 and C.13 to C.16 with their raises of the step size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from secant.lab import option, scaled
+from secant.studies.thesis._feature_tasks import FeatureTask, Sizes, feature_task
+from secant.studies.thesis._raises import Raises, schedule
+
+
+class Course(NamedTuple):
+    """Step sizes of a panel: at the start, and raised at which steps to what; and its training samples."""
+
+    lr: float
+    at: tuple[int, ...]
+    to: tuple[float, ...]
+    samples: int
+
+
+COURSES = {
+    "rank-2": Course(5.0, (50, 150, 220, 280, 350, 400), (8.0, 16.0, 30.0, 50.0, 75.0, 80.0), 2_000),
+    "rank-3": Course(5.0, (20, 60, 80), (40.0, 100.0, 150.0), 1_000),
+    "rank-4": Course(5.0, (50, 75, 110), (15.0, 40.0, 60.0), 1_000),
+    "usps": Course(4.0, (10, 30, 45), (15.0, 30.0, 40.0), 1_000),
+    "fashion-mnist": Course(3.0, (6, 20, 30), (10.0, 40.0, 55.0), 1_000),
+}
+"""The raises of the thesis; the step sizes at the start, which it does not say, are below the critical ones."""
+
+SHORT = {
+    "rank-2": Course(4.0, (40, 90, 140), (7.0, 12.0, 20.0), 300),
+    "digits": Course(4.0, (10, 30, 45), (12.0, 24.0, 40.0), 200),
+}
+"""Fewer raises, for networks that are too narrow to survive the others."""
+
+
+@dataclass(frozen=True)
+class RaisesConfig:
+    """Tasks and sizes."""
+
+    panels: tuple[str, ...] = scaled(
+        smoke=("rank-2",),
+        laptop=("rank-2",),
+        paper=("rank-2", "rank-3", "rank-4", "usps", "fashion-mnist"),
+        help=f"some of {', '.join(COURSES)}",
+    )
+    course: Literal["thesis", "short"] = scaled(
+        smoke="short", laptop="thesis", paper="thesis", help="the raises of the thesis, or fewer, for small networks"
+    )
+    shallow: int = scaled(smoke=192, laptop=1_024, paper=1_024, at_least=8, help="width of two-layer networks")
+    deep: int = scaled(smoke=64, laptop=256, paper=256, at_least=8, help="width of four-layer networks")
+    samples: int = scaled(smoke=300, laptop=2_000, paper=2_000, at_least=8, help="training samples at most")
+    held_out: int = scaled(smoke=300, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
+    dim: int = scaled(smoke=40, laptop=100, paper=100, at_least=10, help="features of synthetic inputs")
+    steps: int = scaled(smoke=400, laptop=1_500, paper=5_000, at_least=20, help="gradient-descent steps at most")
+    goal: float = scaled(smoke=5e-2, laptop=5e-3, paper=1e-3, above=0, help="training loss at which a run ends")
+    every: int = option(20, at_least=2, help="steps between two looks")
+    seeds: int = scaled(smoke=4, laptop=3, paper=5, at_least=2, help="draws of data and weights")
+    seed: int = option(0, at_least=0, help="of the first draw")
+
+
+def course_of(config: RaisesConfig, panel: str) -> Course:
+    """The step sizes of a panel."""
+    known = COURSES if config.course == "thesis" else SHORT
+    if panel not in known:
+        raise ValueError(f"panels: there is no {panel!r} with course={config.course}. There are {', '.join(known)}.")
+    return known[panel]
+
+
+def raises_of(config: RaisesConfig, panel: str) -> Raises:
+    """Its raises, as many as come before the last step."""
+    course = course_of(config, panel)
+    return schedule(course.at, course.to, config.steps)
+
+
+def task_of(config: RaisesConfig, panel: str) -> FeatureTask:
+    """Its task."""
+    width = config.shallow if panel == "rank-2" else config.deep
+    samples = min(config.samples, course_of(config, panel).samples)
+    return feature_task(panel, Sizes(width, samples, config.held_out, config.dim))
+
+
+def seeds_of(config: RaisesConfig) -> range:
+    """Its draws."""
+    return range(config.seed, config.seed + config.seeds)

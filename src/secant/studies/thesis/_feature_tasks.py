@@ -1,0 +1,183 @@
+"""The tasks of sections 4.4 and C.4: data and network by name, with the gradient outer product that is to be found."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secant import data, losses, nets
+from secant.features import surrogate_agop
+from secant.nets.network import Network
+
+TITLES = {
+    "rank-2": "rank 2",
+    "rank-3": "rank 3",
+    "rank-4": "rank 4",
+    "full-rank": "full rank",
+    "digits": "8 by 8 digits",
+    "usps": "USPS",
+    "fashion-mnist": "Fashion-MNIST",
+    "mnist": "MNIST",
+    "cifar-2": "CIFAR-2",
+}
+"""What figures call the tasks. SVHN and CelebA of the thesis are not available."""
+
+SHALLOW = ("rank-2", "full-rank")
+"""Tasks of a two-layer network; the others have one of four layers."""
+
+CLASSES = (0, 2)
+"""Of every real data set."""
+
+
+class Draw(NamedTuple):
+    """Data and weights of one seed, for a run one trajectory of an axis."""
+
+    seed: Any
+    start: Any
+    x: Any
+    y: Any
+    x_valid: Any
+    y_valid: Any
+    x_test: Any
+    y_test: Any
+
+
+class Sizes(NamedTuple):
+    """How large a task is.
+
+    Attributes:
+        width: neurons of each hidden layer.
+        samples: for training; of real data at most what leaves a fifth for validation.
+        held_out: for validation, and for testing; of real data at most what there is.
+        dim: features of synthetic inputs.
+        label_noise: share of wrong training labels of real data.
+        epochs: of the strong model whose gradient outer product stands for the truth of real data.
+    """
+
+    width: int
+    samples: int
+    held_out: int
+    dim: int = 100
+    label_noise: float = 0.0
+    epochs: int = 10
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureTask:
+    """A task.
+
+    Attributes:
+        name: one of `TITLES`.
+        net: the network that learns it.
+        truth: the gradient outer product to be found, `(d, d)`.
+        draw: seed to data and weights.
+        score: `(outputs, targets) -> number`: the mean square loss or, for classes, the share of wrong signs.
+        strong: test accuracy of the model behind the truth; None for synthetic targets.
+    """
+
+    name: str
+    net: Network
+    truth: np.ndarray
+    draw: Callable[[int], Draw]
+    score: Callable[[Any, Any], Any]
+    strong: float | None = None
+
+    @property
+    def scored(self) -> str:
+        """What the score is, in words."""
+        return "loss" if self.strong is None else "error"
+
+    def loss(self, params: Any, x: Any, y: Any) -> Any:
+        """What is trained: the mean square."""
+        return losses.mean_mse(self.net.apply(params, x), y)
+
+    def draws(self, seeds: Iterable[int]) -> Draw:
+        """Several, stacked along a first axis."""
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *map(self.draw, seeds))
+
+
+def feature_task(name: str, sizes: Sizes) -> FeatureTask:
+    """A task by its name."""
+    if name not in TITLES:
+        raise ValueError(f"panel: there is no {name!r}. There are {', '.join(TITLES)}.")
+    net = nets.mlp([sizes.width] * (1 if name in SHALLOW else 3))
+    if name in data.TARGETS:
+        return FeatureTask(name, net, data.TARGETS[name].egop(sizes.dim), _synthetic(name, net, sizes), losses.mean_mse)
+    truth, strong = strong_agop(name, sizes.epochs)
+    return FeatureTask(name, net, truth, _real(name, net, sizes), wrong_signs, strong)
+
+
+def wrong_signs(outputs: Any, targets: Any) -> Any:
+    """Share of outputs with the wrong sign."""
+    return jnp.mean((outputs > 0) != (targets > 0))
+
+
+def _synthetic(name: str, net: Network, sizes: Sizes) -> Callable[[int], Draw]:
+    def draw(seed: int) -> Draw:
+        of_data, of_net = jax.random.split(jax.random.key(seed))
+        task = data.regression(
+            name,
+            of_data,
+            samples=sizes.samples,
+            validation_samples=sizes.held_out,
+            test_samples=sizes.held_out,
+            dim=sizes.dim,
+        )
+        assert task.validation is not None
+        return Draw(np.uint32(seed), net.init(of_net, task.train.x.shape), *task.train, *task.validation, *task.test)
+
+    return draw
+
+
+def _real(name: str, net: Network, sizes: Sizes) -> Callable[[int], Draw]:
+    available, tests = _counts(name)
+    samples = min(sizes.samples, available - available // 5)
+    limits = {"validation_samples": available - samples, "test_samples": tests}
+
+    def draw(seed: int) -> Draw:
+        counts = {limit: min(sizes.held_out, most) for limit, most in limits.items()}
+        task = _load(name, samples=samples, label_noise=sizes.label_noise, seed=seed, **counts)
+        assert task.validation is not None
+        start = net.init(jax.random.split(jax.random.key(seed))[1], task.train.x.shape)
+        return Draw(np.uint32(seed), start, *task.train, *task.validation, *task.test)
+
+    return draw
+
+
+@functools.cache
+def strong_agop(name: str, epochs: int) -> tuple[np.ndarray, float]:
+    """The gradient outer product of a convolutional network that has seen all training samples, and its accuracy.
+
+    Pixels of one colour have one scale, so that the scales of other draws change nothing but the size of the matrix.
+    """
+    available, _ = _counts(name)
+    task = _load(name, validation_samples=available // 5, flat=False)
+    found = surrogate_agop(_strong(), task, epochs=epochs)
+    return np.asarray(found.agop), found.test_accuracy
+
+
+def _strong() -> Network:
+    """Two convolutions, each pooled, and two dense layers."""
+    rule: dict[str, Any] = {"parametrization": "pytorch", "bias": True}
+    layers: list[Network] = []
+    for channels in (12, 24):
+        layers += [nets.conv(channels, 3, **rule), nets.activation("relu"), nets.average_pool(2)]
+    dense = [nets.flatten(), nets.dense(64, **rule), nets.activation("relu"), nets.dense(1, last=True, **rule)]
+    return nets.serial(*layers, *dense, nets.scalar(), name="strong")
+
+
+@functools.cache
+def _counts(name: str) -> tuple[int, int]:
+    task = _load(name)
+    return len(task.train), len(task.test)
+
+
+def _load(name: str, **options: Any) -> data.Task:
+    known = "cifar10" if name == "cifar-2" else name
+    return data.load(known, classes=CLASSES, labels="signs", scaling="channel", **options)

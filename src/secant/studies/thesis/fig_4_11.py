@@ -1,0 +1,174 @@
+"""Figure 4.11 and table C.1: across optimisers, test loss falls with alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import jax
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from secant.dynamics import optimisers
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._batch_claims import goal_finding
+from secant.studies.thesis._batch_sizes import Setting, Trial, batch_training
+from secant.studies.thesis._feature_tasks import TITLES, Sizes, feature_task
+from secant.studies.thesis._significance import falling_trend, significant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RULES = {
+    "GD": optimisers.gd,
+    "SGD": optimisers.gd,
+    "momentum": optimisers.momentum,
+    "Adadelta": optimisers.adadelta,
+    "Adagrad": optimisers.adagrad,
+    "RMSprop": optimisers.rmsprop,
+    "Adam": optimisers.adam,
+}
+"""By name; all but the first on batches. Momentum is 0.9, and everything else as in PyTorch."""
+
+STEPS = {
+    "rank-2": {"GD": 2.0, "SGD": 2.0, "momentum": 2.0, "Adadelta": 2.0, "Adagrad": 0.1, "RMSprop": 1e-2, "Adam": 1e-2},
+    "rank-3": {"GD": 2.0, "SGD": 2.0, "momentum": 2.0, "Adadelta": 2.0, "Adagrad": 1e-2, "RMSprop": 1e-2, "Adam": 1e-3},
+    "rank-4": {"GD": 1.0, "SGD": 1.0, "momentum": 1.0, "Adadelta": 1.0, "Adagrad": 5e-3, "RMSprop": 1e-3, "Adam": 1e-3},
+}
+"""Step sizes of table C.1."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Task, network and optimisers."""
+
+    panel: Literal["rank-2", "rank-3", "rank-4"] = option("rank-2", help="the target")
+    rules: tuple[str, ...] = scaled(
+        smoke=("GD", "SGD", "Adadelta", "Adagrad", "RMSprop", "Adam"),
+        laptop=tuple(RULES),
+        paper=tuple(RULES),
+        help=f"some of {', '.join(RULES)}",
+    )
+    batch: int = scaled(smoke=20, laptop=100, paper=100, at_least=1, help="samples a step, of all but GD")
+    shallow: int = scaled(smoke=96, laptop=256, paper=1_024, at_least=8, help="width of the network of rank 2")
+    deep: int = scaled(smoke=48, laptop=128, paper=256, at_least=8, help="of the hidden layers of the others")
+    samples: int = scaled(smoke=200, laptop=600, paper=2_000, at_least=8, help="for training, at most 1,000 if deep")
+    held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")
+    dim: int = scaled(smoke=20, laptop=50, paper=100, at_least=10, help="features")
+    goal: float = scaled(smoke=5e-2, laptop=3e-3, paper=1e-3, above=0, help="training loss at which a run ends")
+    steps: int = scaled(smoke=1_500, laptop=8_000, paper=40_000, at_least=20, help="steps at most")
+    pause: int = scaled(smoke=2, laptop=5, paper=2, at_least=1, help="passes between two looks")
+    seeds: int = scaled(smoke=4, laptop=3, paper=3, at_least=2, help="draws of data and weights")
+    seed: int = option(0, at_least=0, help="of the first draw")
+
+
+@study(
+    "thesis/fig-4.11",
+    section="4.4",
+    title="Across optimisers, test loss falls with alignment",
+    statement=r"""
+    Gradient descent, stochastic gradient descent, momentum, Adadelta, Adagrad, RMSprop and Adam train one network on
+    one task, on batches of 100 but for the first, with the step sizes of table C.1, to a training loss of $10^{-3}$.
+    Test loss and alignment of the gradient outer product with the truth are strongly, negatively correlated: whatever
+    optimiser finds the better features, generalises better.
+
+    The thesis has four tasks; in the second one figure 4.8 says rank 3, its appendix rank 4: both are here, by `panel`.
+    Of every run counts the look with the smallest validation loss.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    unknown = [name for name in config.rules if name not in RULES]
+    if unknown or len(config.rules) < 4:
+        raise ValueError(f"rules: at least four of {', '.join(RULES)}; got {config.rules}.")
+    shallow = config.panel == "rank-2"
+    samples = config.samples if shallow else min(config.samples, 1_000)
+    if config.batch > samples:
+        raise ValueError(f"batch: {config.batch} is larger than the data, {samples} samples.")
+    sizes = Sizes(config.shallow if shallow else config.deep, samples, config.held_out, config.dim)
+    task, seeds = feature_task(config.panel, sizes), range(config.seed, config.seed + config.seeds)
+    draws, setting = task.draws(seeds), Setting(config.goal, 0, config.steps, config.pause)
+    steps = STEPS[config.panel]
+    parts = []
+    if "GD" in config.rules:
+        whole = batch_training(task, setting, samples, samples, label="GD", count=False)
+        sized = np.full(len(seeds), steps["GD"], np.float32)
+        parts.append(whole(Trial(draws, sized)).expand_dims(rule=["GD"]))
+    others = [name for name in config.rules if name != "GD"]
+    rules = tuple(RULES[name](steps[name]) for name in others)
+
+    def chosen(loss: Any, which: Any) -> Any:
+        return optimisers.one_of(rules, which)(loss)
+
+    training = batch_training(task, setting, config.batch, samples, chosen, label="optimisers", count=False)
+    pairs = [(rule, seed) for rule in range(len(rules)) for seed in range(len(seeds))]
+    picked = np.array([seed for _, seed in pairs])
+    found = training(
+        Trial(jax.tree.map(lambda leaf: leaf[picked], draws), np.array([rule for rule, _ in pairs], np.int32))
+    )
+    table = {name: (("rule", "seed"), values.values.reshape(len(rules), len(seeds))) for name, values in found.items()}
+    parts.append(xr.Dataset(table, coords={"rule": others}))
+    return xr.concat(parts, "rule").assign_coords(seed=list(seeds)).sel(rule=list(config.rules))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    means = data.mean("seed")
+    table = "; ".join(
+        f"{name} {float(means.aligned.sel(rule=name)):.2f}, {float(means.test.sel(rule=name)):.2f}"
+        for name in config.rules
+    )
+    ordered = _by_alignment(data)
+    rho, p = falling_trend(ordered, "place")
+    yield significant(
+        f"{TITLES[config.panel]}: test loss falls with alignment across optimisers",
+        p,
+        "by permutation within seeds",
+        note=f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
+    )
+    each = np.array([_pearson(data.sel(seed=seed)) for seed in data.seed])
+    low, high = _fisher(means)
+    yield Finding(
+        f"{TITLES[config.panel]}: Pearson correlation of test loss and alignment, mean over seeds",
+        predicted=-float(np.sqrt(0.5)),
+        measured=float(each.mean()),
+        relation="at most",
+        tolerance=Tolerance(0.0, why="strong: alignment explains at least half of the variance"),
+        uncertainty=float(each.std(ddof=1) / np.sqrt(each.size)),
+        note=f"of the {len(config.rules)} means over seeds {_pearson(means):.3f}, "
+        f"and with 95 percent in [{low:.2f}, {high:.2f}]",
+    )
+    yield goal_finding(data)
+
+
+def _by_alignment(data: xr.Dataset) -> xr.DataArray:
+    """Test losses of each seed in the order of alignments."""
+    order = np.argsort(data.aligned.transpose("seed", "rule").values, axis=1)
+    losses = np.take_along_axis(data.test.transpose("seed", "rule").values, order, axis=1)
+    return xr.DataArray(losses, dims=("seed", "place"))
+
+
+def _pearson(data: xr.Dataset) -> float:
+    return float(stats.pearsonr(data.aligned.values, data.test.values).statistic)
+
+
+def _fisher(data: xr.Dataset) -> tuple[float, float]:
+    """The interval of 95 percent by Fisher's transformation."""
+    found = stats.pearsonr(data.aligned.values, data.test.values).confidence_interval(0.95)
+    return float(found.low), float(found.high)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    figure.set_size_inches(7.5, 4.4)
+    axes = figure.subplots()
+    for i, name in enumerate(config.rules):
+        one = data.sel(rule=name)
+        mean = one.mean("seed")
+        axes.plot(one.aligned, one.test, "o", ms=4, color=f"C{i}", alpha=0.35)
+        axes.plot(mean.aligned, mean.test, "D", ms=8, color=f"C{i}", label=name)
+    axes.set(xlabel="alignment with the truth", ylabel="test loss")
+    title = TITLES[config.panel]
+    axes.set_title(f"{title[0].upper()}{title[1:]}, {config.seeds} draws and their means", loc="left")
+    figure.legend(loc="outside right center")

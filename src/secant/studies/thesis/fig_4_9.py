@@ -1,0 +1,87 @@
+"""Figures 4.9 and C.21: batch sizes, on deeper networks and with wrong labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Finding, option, scaled, study
+from secant.studies.thesis._batch_claims import draw_sizes, order_findings
+from secant.studies.thesis._batch_sizes import Setting, batch_sizes, rising
+from secant.studies.thesis._feature_tasks import TITLES, Sizes, feature_task
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config:
+    """Task, network and batch sizes."""
+
+    panel: str = scaled(smoke="rank-2", laptop="rank-3", paper="rank-3", help=f"one of {', '.join(TITLES)}")
+    batches: tuple[int, ...] = scaled(
+        smoke=(4, 40), laptop=(5, 10, 50), paper=(5, 10, 50, 100, 2_000), at_least=1, help="batch sizes, rising"
+    )
+    width: int = scaled(smoke=96, laptop=256, paper=256, at_least=8, help="of the hidden layers")
+    samples: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=8, help="training samples")
+    held_out: int = scaled(smoke=200, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
+    dim: int = scaled(smoke=20, laptop=100, paper=100, at_least=2, help="features of synthetic inputs")
+    label_noise: float = option(0.1, at_least=0, below=1, help="share of wrong labels of real data")
+    share: float = option(0.5, above=0, help="step size over the critical one of all samples")
+    goal: float = scaled(smoke=2e-2, laptop=1e-2, paper=1e-3, above=0, help="training loss at which a run ends")
+    epochs: int = scaled(smoke=25, laptop=50, paper=200, at_least=1, help="passes over the data at most")
+    steps: int = scaled(smoke=600, laptop=4_000, paper=20_000, at_least=20, help="or so many steps, if that is more")
+    pause: int = scaled(smoke=1, laptop=2, paper=1, at_least=1, help="passes between two looks")
+    seeds: int = scaled(smoke=6, laptop=3, paper=3, at_least=2, help="draws of data and weights")
+    seed: int = option(0, at_least=0, help="of the first draw")
+
+
+@study(
+    "thesis/fig-4.9",
+    section="4.4",
+    title="Smaller batches, better features, in deeper networks",
+    statement=r"""
+    As in table 4.1, which is panel a of figure 4.9: stochastic gradient descent with one step size, half the critical
+    one of all samples, and batches of several sizes. The smaller the batch, the more catapults, the larger the
+    alignment of the gradient outer product with the truth, and the smaller the test loss or error.
+
+    Here four-layer ReLU networks of width 256 learn $f^*(x) = x_1x_2(x_1 + \dots + x_{10})$ (panel b) or, by `panel`,
+    the staircase $x_1 + x_1x_2 + x_1x_2x_3 + x_1x_2x_3x_4$, USPS or Fashion-MNIST, two classes with a tenth of the
+    labels wrong (figure C.21). For real data the truth is the outer product of a convolutional network that has been
+    trained on all samples with true labels. Networks as small as those of a smoke run diverge on these tasks; there
+    the task is that of table 4.1.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    task = feature_task(
+        config.panel, Sizes(config.width, config.samples, config.held_out, config.dim, config.label_noise)
+    )
+    rising(config.batches, len(task.draw(config.seed).y))
+    found = batch_sizes(
+        task,
+        Setting(config.goal, config.epochs, config.steps, config.pause),
+        config.batches,
+        range(config.seed, config.seed + config.seeds),
+        shares=(config.share,),
+    ).isel(share=0, drop=True)
+    return found.assign(strong=np.nan if task.strong is None else task.strong)
+
+
+def _score(data: xr.Dataset) -> str:
+    return "loss" if np.isnan(data.strong) else "error"
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield from order_findings(data, _score(data))
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    panels = draw_sizes(data, figure, _score(data))
+    title = TITLES[config.panel]
+    panels[0].set_title(f"{title[0].upper()}{title[1:]}: steps beyond critical", loc="left")

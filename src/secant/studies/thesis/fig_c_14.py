@@ -1,0 +1,132 @@
+"""Figure C.14: weights near zero find the features without any catapult."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+import xarray as xr
+
+from secant.lab import Finding, Tolerance, option, reuse, scaled, study
+from secant.studies.thesis._courses import RaisesConfig, course_of, seeds_of, task_of
+from secant.studies.thesis._feature_tasks import TITLES, Draw, FeatureTask
+from secant.studies.thesis._raises import raised, survived
+from secant.studies.thesis._raises_drawn import draw_ends
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Config(RaisesConfig):
+    """As figure 4.8, and weights near zero."""
+
+    panels: tuple[str, ...] = option(("rank-2",), help="panels of figure 4.8")
+    sigma: float = option(0.1, above=0, below=1, help="standard deviation of the weights near zero")
+    longer: float = scaled(smoke=3.0, laptop=1.3, paper=1.0, above=0, help="their steps over those of the others")
+    near: float = scaled(smoke=0.05, laptop=2e-2, paper=1e-3, above=0, help="training loss at which they end")
+
+
+@study(
+    "thesis/fig-C.14",
+    section="C.4",
+    title="Weights near zero need no catapults",
+    statement=r"""
+    The runs of figure 4.8 beside one whose weights all begin near zero, $N(0, 0.1^2)$, with the same step size and
+    without any raise: it has the smallest test loss and the best alignment of all. Catapults bring a network of
+    ordinary weights closer to what weights near zero learn by themselves.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    catapulted = reuse("thesis/fig-4.8", config)
+    found = []
+    for panel in config.panels:
+        task = task_of(config, panel)
+        one = raised(
+            replace(task, draw=_near_zero(task, config.sigma)),
+            lr=course_of(config, panel).lr,
+            raises=(),
+            steps=int(config.longer * config.steps),
+            every=config.every,
+            seeds=seeds_of(config),
+            goal=config.near,
+        )
+        found.append(one.isel(raises=0, drop=True))
+    near = xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
+    ends = ("test", "alignment", "training", "critical", "outcome", "ended")
+    names = (*ends, "loss")
+    near = near[list(names)].rename({"step": "near_step"} | {name: f"near_{name}" for name in names})
+    return catapulted[[*ends, "strong"]].merge(near)
+
+
+def _near_zero(task: FeatureTask, sigma: float) -> Callable[[int], Draw]:
+    def draw(seed: int) -> Draw:
+        one = task.draw(seed)
+        return one._replace(start=jax.tree.map(lambda leaf: sigma * leaf, one.start))
+
+    return draw
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    for panel in config.panels:
+        one, title = data.sel(panel=panel), TITLES[panel]
+        end = survived(one)
+        last = len(course_of(config, panel).at)
+        what = "loss" if np.isnan(one.strong) else "error"
+        for name, label, sign in (("alignment", "alignment", 1.0), ("test", f"test {what}", -1.0)):
+            for number, against in ((0, "no raise"), (last, "all raises")):
+                gain = sign * (one[f"near_{name}"] - end[name].sel(raises=number))
+                yield Finding(
+                    f"{title}: {label} of weights near zero against {against}, mean gain",
+                    predicted=0.0,
+                    measured=float(gain.mean()),
+                    relation="at least",
+                    tolerance=Tolerance(0.0, why="the smallest test loss and the best alignment of all"),
+                    uncertainty=float(gain.std(ddof=1) / np.sqrt(int(gain.notnull().sum()))),
+                    note=f"near zero {float(one[f'near_{name}'].mean()):.3f}; by raises "
+                    + ", ".join(f"{value:.3f}" for value in end[name].mean("seed").values[: last + 1]),
+                )
+        yield Finding(
+            f"{title}: largest rise of the training loss of weights near zero, in one look",
+            predicted=1.0,
+            measured=_largest_rise(one.near_loss),
+            relation="at most",
+            tolerance=Tolerance(1e-3, why="no catapult: gradient descent below its critical step only falls"),
+        )
+        yield Finding(
+            f"{title}: training loss of weights near zero at the end over the goal, the most",
+            predicted=1.0,
+            measured=float(one.near_training.max()) / config.near,
+            relation="at most",
+            tolerance=Tolerance(0.0, why="the run has been trained"),
+        )
+
+
+def _largest_rise(loss: xr.DataArray) -> float:
+    values = loss.transpose("seed", "near_step").values
+    return float((values[:, 1:] / values[:, :-1]).max())
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    figure.set_size_inches(11, 3.5 * len(config.panels))
+    for row, panel in zip(figure.subplots(len(config.panels), 3, squeeze=False), config.panels, strict=True):
+        one, title = data.sel(panel=panel), TITLES[panel]
+        shown = one.isel(raises=slice(len(course_of(config, panel).at) + 1))
+        what = "loss" if np.isnan(one.strong) else "error"
+        for seed in one.seed:
+            steps = one.near_step <= one.near_ended.sel(seed=seed)
+            row[0].semilogy(one.near_step[steps], one.near_loss.sel(seed=seed)[steps], color="C1", lw=1.2, alpha=0.8)
+        row[0].set_xlabel("step")
+        row[0].set_title(f"{title[0].upper()}{title[1:]}: training loss, near zero", loc="left")
+        for axes, name, label in ((row[1], "alignment", "Alignment"), (row[2], "test", f"Test {what}")):
+            draw_ends(axes, shown, name)
+            for seed, value in enumerate(one[f"near_{name}"].values):
+                axes.axhline(value, color="C1", lw=1, ls="--", label=None if seed else "near zero, every draw")
+            axes.set_title(label, loc="left")
+    handles, labels = figure.axes[1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)

@@ -1,0 +1,52 @@
+"""The tasks of feature learning: what is drawn, and what is to be found."""
+
+import numpy as np
+import pytest
+
+import secant as sc
+from secant import lab
+from secant.studies.thesis import _feature_tasks as tasks
+from secant.studies.thesis.fig_4_11 import RULES, STEPS
+
+
+def test_synthetic_tasks_know_their_truth():
+    task = tasks.feature_task("rank-4", tasks.Sizes(8, 12, 10, 6))
+    one, other = task.draw(0), task.draw(1)
+    assert one.x.shape == (12, 6)
+    assert one.x_valid.shape == one.x_test.shape == (10, 6)
+    assert (one.x != other.x).any()
+    assert len(task.net.facts["widths"]) == 3
+    np.testing.assert_allclose(np.diag(task.truth), [4, 3, 2, 1, 0, 0])
+    assert task.draws(range(3)).y.shape == (3, 12)
+    assert task.strong is None
+    assert task.scored == "loss"
+
+
+def test_real_tasks_take_the_outer_product_of_a_strong_model():
+    task = tasks.feature_task("digits", tasks.Sizes(8, 10_000, 40, label_noise=0.1, epochs=4))
+    draw = task.draw(0)
+    available = len(sc.data.load("digits", classes=(0, 2)).train)
+    assert len(draw.y) == available - available // 5  # a fifth is left for validation
+    clean = tasks.feature_task("digits", tasks.Sizes(8, 10_000, 40, epochs=4)).draw(0)
+    assert np.mean(draw.y != clean.y) == pytest.approx(0.1, abs=0.01)
+    assert (draw.y_valid == clean.y_valid).all()
+    assert task.truth.shape == (64, 64)
+    assert np.linalg.eigvalsh(task.truth)[0] > -1e-6 * np.linalg.norm(task.truth)
+    assert task.strong > 0.9
+    assert task.scored == "error"
+    assert float(task.score(np.array([1.0, -2.0, 3.0, 4.0]), np.array([1.0, 1.0, 1.0, -1.0]))) == 0.5
+
+
+def test_unknown_tasks_are_refused():
+    with pytest.raises(ValueError, match="there is no 'rank-5'"):
+        tasks.feature_task("rank-5", tasks.Sizes(8, 12, 10))
+    study = lab.get("thesis/fig-4.8")
+    with pytest.raises(ValueError, match="there is no 'svhn' with course=short"):
+        study(study.config("smoke", panels=("svhn",)))
+    study = lab.get("thesis/fig-4.11")
+    with pytest.raises(ValueError, match="at least four of GD"):
+        study(study.config("smoke", rules=("GD", "SGD", "Adam")))
+
+
+def test_every_optimiser_has_a_step_size_for_every_task():
+    assert all(set(row) == set(RULES) for row in STEPS.values())
