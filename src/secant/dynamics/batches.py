@@ -122,10 +122,12 @@ def on_batches(
     samples = len(jax.tree.leaves(x)[0])
     batches.check("on_batches", samples)
 
-    def of_batch(step: Any) -> Map:
-        index = batches.indices(samples, step)
+    def of_rows(index: Any) -> Map:
         inputs, targets = (jax.tree.map(lambda leaf: leaf[index], part) for part in (x, y))
         return rule(lambda params: loss(params, inputs, targets))
+
+    def of_batch(step: Any) -> Map:
+        return of_rows(batches.indices(samples, step))
 
     def init(start: Any) -> BatchState:
         if isinstance(start, BatchState):  # goes on where another run stopped
@@ -135,7 +137,8 @@ def on_batches(
     def step(state: BatchState) -> BatchState:
         return BatchState(of_batch(state.step).step(state.inner), state.step + jnp.uint32(1))
 
-    return Map(init, step, shown=lambda state: of_batch(0).shown(state.inner))
+    # What a rule shows does not depend on the batch: the first rows will do.
+    return Map(init, step, shown=lambda state: of_rows(slice(batches.size)).shown(state.inner))
 
 
 def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int) -> UInt32[Array, " k"]:

@@ -92,8 +92,7 @@ def batch_training(
         batches = Batches(size, seed=draw.seed)
         if whole:  # nothing to shuffle
             return rule(lambda params: task.loss(params, draw.x, draw.y), trial.lr)
-        made = on_batches(task.loss, draw.x, draw.y, batches, lambda loss: rule(loss, trial.lr))
-        return made._replace(shown=params_of)  # the same, without drawing a batch to look through
+        return on_batches(task.loss, draw.x, draw.y, batches, lambda loss: rule(loss, trial.lr))
 
     def critical(state: BatchState, trial: Trial) -> Any:
         rows = Batches(size, seed=trial.draw.seed).indices(samples, state.step)
