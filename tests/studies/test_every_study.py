@@ -45,6 +45,7 @@ def test_every_study_that_the_sources_name_is_there():
         "thesis/eq-3.10", "thesis/eq-4.2", "thesis/app-C.1", "thesis/cor-2.3.7", "thesis/thm-2.3.8", "thesis/fig-2.2",
         "thesis/fig-C.17", "thesis/table-4.1", "thesis/fig-4.8", "thesis/fig-4.9", "thesis/fig-4.10",
         "thesis/fig-4.11", "thesis/fig-C.14", "thesis/controller",
+        "thesis/fig-4.3", "thesis/fig-4.4", "thesis/fig-4.5", "thesis/fig-4.7", "thesis/table-4.2",
         "thesis/sec-2.4", "thesis/lem-A.11", "thesis/cor-A.3.1", "thesis/fig-B.2", "thesis/fig-B.4b", "thesis/eq-3.4",
         "lectures/11-07-catapult",
     }  # fmt: skip

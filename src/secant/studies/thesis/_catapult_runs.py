@@ -1,0 +1,169 @@
+"""Gradient descent, on all samples or on batches, with everything that the figures of catapults show of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.curvature import hessian
+from secant.curvature.tangent_kernel import pair_kernel
+from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
+from secant.dynamics.batches import BatchState
+from secant.linalg.norm import largest_eigenvalue, spectral_norm
+from secant.studies.thesis._catapult_panels import Start, curvature_of
+
+CEILING = 1e6
+"""The loss beyond which a run has diverged."""
+
+
+class Draw(NamedTuple):
+    """One run: weights, data, and a step size for every step. `seed` is that of the batches."""
+
+    seed: Any
+    start: Any
+    x: Any
+    y: Any
+    lr: Any
+
+
+class Looks(NamedTuple):
+    """What to measure at every step, beside the loss.
+
+    Attributes:
+        split: directions of the kernel of all samples within which the loss is measured, and its norm; none without.
+        batch: critical step size of the batch, and its own loss before and after the step.
+        hessian: steps between two measurements of the critical step size by the Hessian of the batch's loss.
+    """
+
+    split: tuple[int, ...] = ()
+    batch: bool = False
+    hessian: int | None = None
+
+
+def descend(
+    starts: Sequence[Start],
+    lrs: Any,
+    *,
+    steps: int,
+    looks: Looks,
+    batch: int | None = None,
+    goal: float | None = None,
+    seeds: Sequence[int] | None = None,
+    together: bool = True,
+    label: str = "descent",
+) -> xr.Dataset:
+    r"""Gradient descent from several starts of one network.
+
+    Args:
+        starts: all with the same `net`.
+        lrs: step sizes, one for each start or `(starts, steps)`.
+        steps: how many at most.
+        looks: what to measure.
+        batch: samples a step; all unless given.
+        goal: loss of all samples at which a run ends.
+        seeds: of the batches.
+        together: whether all starts are run at once; one after the other, convolutions are faster.
+        label: what progress calls it.
+
+    Returns:
+        Over `run` and `step`: `loss`; with `split` `critical`, that of all samples, and over `s` also `within` and
+        `beyond`; with `batch` `own`, the critical step of the batch, and `before` and `after`, its loss; with `hessian`
+        the same by the Hessian. `lr`, `outcome`, `stopped_at`.
+    """
+    net, loss, samples = starts[0].net, starts[0].loss, len(starts[0].x)
+    kernel = pair_kernel(net.apply)
+    sizes = np.asarray(lrs, np.float32)
+    sizes = np.broadcast_to(sizes[:, None] if sizes.ndim == 1 else sizes, (len(starts), steps))
+    # The step after the last is never made, but looked at.
+    sizes = np.concatenate([sizes, sizes[:, -1:]], axis=1)
+    curvature, of_batch = (curvature_of(loss, targets) for targets in (starts[0].y, starts[0].y[:batch]))
+
+    def objective(params: Any, x: Any, y: Any) -> Any:
+        return loss(net.apply(params, x), y)
+
+    def seen(state: BatchState, draw: Draw) -> tuple[Any, Any]:
+        if batch is None:
+            return draw.x, draw.y
+        rows = Batches(batch, seed=draw.seed).indices(samples, state.step)
+        return draw.x[rows], draw.y[rows]
+
+    def moved(state: BatchState, draw: Draw) -> Any:
+        gradient = jax.grad(objective)(state.inner, *seen(state, draw))
+        return jax.tree.map(lambda p, g: p - draw.lr[state.step] * g, state.inner, gradient)
+
+    def system(draw: Draw) -> Map:
+        return Map(
+            lambda params: BatchState(params, jnp.zeros((), jnp.uint32)),
+            lambda state: BatchState(moved(state, draw), state.step + jnp.uint32(1)),
+            shown=lambda state: state.inner,
+        )
+
+    def split(params: Any, draw: Draw) -> dict[str, Any]:
+        values, directions = jnp.linalg.eigh(kernel(params, draw.x, None))
+        residual = (net.apply(params, draw.x) - draw.y).reshape(-1)
+        parts = jnp.cumsum(curvature / 2 * (directions.T @ residual)[::-1] ** 2)
+        within = parts[jnp.asarray(looks.split) - 1]
+        return {"value": 2 / (curvature * values[-1]), "within": within, "beyond": parts[-1] - within}
+
+    def own(state: BatchState, draw: Draw) -> dict[str, Any]:
+        x, y = seen(state, draw)
+        return {
+            "value": 2 / (of_batch * largest_eigenvalue(kernel(state.inner, x, None))),
+            "before": objective(state.inner, x, y),
+            "after": objective(moved(state, draw), x, y),
+        }
+
+    def exact(state: BatchState, draw: Draw) -> Any:
+        x, y = seen(state, draw)
+        flat = hessian(net.apply, state.inner, x, y, loss)
+        start = jax.random.normal(jax.random.key(0), (sum(leaf.size for leaf in jax.tree.leaves(state.inner)),))
+        return 2 / spectral_norm(flat.flat_product(), start, 16).value
+
+    probes: dict[str, Probe] = {"loss": Probe(lambda params, draw: objective(params, draw.x, draw.y))}
+    if looks.split:
+        probes["critical"] = Probe(split, dims=("s",))
+    if looks.batch:
+        probes["own"] = Probe(own, whole=True)
+    if looks.hessian is not None:
+        probes["exact"] = Probe(exact, looks.hessian, whole=True)
+    seeds = range(len(starts)) if seeds is None else seeds
+    draws = [
+        Draw(np.uint32(seed), start.params, start.x, start.y, size)
+        for seed, start, size in zip(seeds, starts, sizes, strict=True)
+    ]
+    groups = [draws] if together else [[draw] for draw in draws]
+    stop = Stop(
+        converged=None if goal is None else lambda params, draw: objective(params, draw.x, draw.y) < goal,
+        diverged=lambda params, draw: ~(objective(params, draw.x, draw.y) < CEILING),
+    )
+    runs = [
+        simulate(
+            system,
+            lambda draw: draw.start,
+            steps,
+            probes=probes,
+            over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *group)},
+            stop=stop,
+            label=label,
+        ).dataset
+        for group in groups
+    ]
+    found = xr.concat(runs, "draw").rename(draw="run").drop_vars("run", errors="ignore")
+    names = {"critical_within": "within", "critical_beyond": "beyond", "own_before": "before", "own_after": "after"}
+    found = found.rename({old: new for old, new in names.items() if old in found})
+    if looks.split:
+        found = found.assign_coords(s=list(looks.split))
+    lr = xr.DataArray(sizes, dims=("run", "step"), coords={"step": np.arange(steps + 1)})
+    return found.assign(lr=lr.sel(step=found.step))
+
+
+def until_its_end(run: xr.Dataset) -> xr.Dataset:
+    """One run up to where it stopped."""
+    if int(run.outcome) == Outcome.UNFINISHED:
+        return run
+    return run.sel(step=slice(0, int(run.stopped_at)))

@@ -1,0 +1,178 @@
+"""Figures 4.7, C.8, C.11 and C.12: spikes of stochastic gradient descent are catapults in the first direction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import schedules
+from secant.dynamics.catapults import spikes
+from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.studies.thesis._catapult_panels import PANELS, Networks, known_panel, network, start_of
+from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SPIKE = 1.5
+"""A spike rises to at least so many times where it began."""
+
+
+@dataclass(frozen=True)
+class Config(Networks):
+    """Networks, data and the run."""
+
+    panels: tuple[str, ...] = scaled(
+        smoke=("shallow",), laptop=("fcn", "cnn"),
+        paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"), help=f"some of {', '.join(PANELS)}",
+    )  # fmt: skip
+    samples: int = scaled(smoke=32, laptop=64, paper=128, at_least=4, help="training samples")
+    width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
+    batch: int = scaled(smoke=8, laptop=16, paper=32, at_least=1, help="samples a step")
+    ratio: float | None = option(None, help="step size over the critical one; by default the printed one over its own")
+    schedule: Literal["constant", "cyclical"] = option("constant", help="constant, or triangles up and down")
+    low: float = option(0.5, above=0, help="smallest step size of a cycle over the critical one at the start")
+    high: float = option(2.0, above=0, help="the largest")
+    period: int = scaled(smoke=30, laptop=40, paper=100, at_least=2, help="steps of a cycle")
+    goal: float = option(1e-3, above=0, help="training loss at which a run ends")
+    steps: int = scaled(smoke=60, laptop=60, paper=2_000, at_least=10, help="steps at most")
+
+
+@study(
+    "thesis/fig-4.7",
+    section="4.3.2",
+    title="Spikes of stochastic gradient descent are catapults",
+    statement=r"""
+    Stochastic gradient descent with batches of 32 of 128 images and a constant step size, until the loss is below
+    $10^{-3}$: a 5-layer FCN, a 5-layer CNN, Wide ResNet 10-10, ViT-4 (figures 4.7 and C.8) and Myrtle-5 on ten classes
+    (figure C.11). The loss of all samples has many spikes. At every spike $\|K\|_2$, of all samples, drops; the spike
+    is in the first eigendirection of the kernel, $\mathcal L_{\le 1}$; and $\mathcal L_{>1}$ falls nearly
+    monotonically, with small oscillations. With a cyclical schedule there are spikes whenever the step size rises
+    (figure C.12).
+
+    The step size is the printed one over the printed critical one of figures 4.3 and C.4, times the critical one
+    measured here; where it is not printed, 1.5 times that.""",
+    precision="float32",
+)
+def run(config: Config) -> xr.Dataset:
+    if not config.panels:
+        raise ValueError("panels: at least one.")
+    if config.low >= config.high:
+        raise ValueError(f"low, high: a cycle goes from low up to high; got {config.low} and {config.high}.")
+    found = []
+    for name in config.panels:
+        panel = known_panel(name)
+        start = start_of(name, config, config.seed, network(panel, config))
+        ratio = panel.ratio if config.ratio is None else config.ratio
+        sizes = np.full(config.steps, ratio)
+        if config.schedule == "cyclical":
+            cycle = schedules.cyclical(config.low, config.high, config.period)
+            sizes = np.array([float(cycle(step)) for step in range(config.steps)])
+        one = descend(
+            [start],
+            start.critical * sizes[None],
+            steps=config.steps,
+            looks=Looks(split=(1,), batch=True),
+            batch=config.batch,
+            goal=config.goal,
+            seeds=[config.seed],
+            label=panel.title,
+        )
+        found.append(one.isel(run=0, s=0, drop=True).assign(start=start.critical))
+    return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
+
+
+class Seen(NamedTuple):
+    """Spikes of a run: where each begins, and of each the fall of the kernel and the share in the first direction."""
+
+    begins: np.ndarray
+    kernel: np.ndarray
+    share: np.ndarray
+
+
+def ended(data: xr.Dataset) -> xr.Dataset:
+    """One run, without the steps that others of another panel made."""
+    return until_its_end(data.dropna("step", subset=["loss"]))
+
+
+def spikes_of(one: xr.Dataset) -> Seen:
+    """Spikes that come back."""
+    begins, kernel, share = [], [], []
+    for spike in spikes(one.loss.values, factor=SPIKE):
+        if spike.end is None:
+            continue
+        rise = {key: float(one[key][spike.peak] - one[key][spike.start]) for key in ("loss", "within")}
+        begins.append(spike.start)
+        kernel.append(float(one.critical[spike.start] / one.critical[spike.end]))
+        share.append(rise["within"] / rise["loss"])
+    return Seen(*(np.array(values) for values in (begins, kernel, share)))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    for name in config.panels:
+        one, title = ended(data.sel(panel=name)), PANELS[name].title
+        seen = spikes_of(one)
+        yield Finding(
+            f"{title}: spikes, each above {SPIKE:g} times where it began",
+            predicted=1.0,
+            measured=float(len(seen.begins)),
+            relation="at least",
+            tolerance=Tolerance(0.0, why="otherwise there is nothing to judge"),
+        )
+        if not len(seen.begins):
+            continue
+        yield Finding(
+            f"{title}: norm of the kernel after a spike over before, geometric mean",
+            predicted=1.0,
+            measured=float(np.exp(np.log(seen.kernel).mean())),
+            relation="at most",
+            tolerance=Tolerance(0.0, why="it drops"),
+            note=f"it drops at {int((seen.kernel < 1).sum())} of {len(seen.kernel)} spikes",
+        )
+        yield Finding(
+            f"{title}: rise of the loss in the first direction over that of the loss, median over spikes",
+            predicted=1.0,
+            measured=float(np.median(seen.share)),
+            relation="at least",
+            tolerance=Tolerance(0.1, why="the rest oscillates by little: a tenth of the spike"),
+        )
+        rises = {key: float(np.clip(np.diff(one[key].values), 0, None).sum()) for key in ("loss", "beyond")}
+        yield Finding(
+            f"{title}: all rises of the loss beyond the first direction over all rises of the loss",
+            predicted=0.0,
+            measured=rises["beyond"] / rises["loss"],
+            tolerance=Tolerance(0.1, why="'nearly monotone': a tenth"),
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    import matplotlib.pyplot as plt
+
+    ink = plt.rcParams["text.color"]
+    count = len(config.panels)
+    figure.set_size_inches(max(5.0, 3.1 * count), 5.6)
+    grid = figure.subplots(2, count, sharex="col", squeeze=False)
+    for top, bottom, name in zip(grid[0], grid[1], config.panels, strict=True):
+        one, panel = ended(data.sel(panel=name)), PANELS[name]
+        top.semilogy(one.step, one.within, color="C0", lw=1.2, label=r"$\mathcal{L}_{\leq 1}$")
+        top.semilogy(one.step, one.beyond, color="C1", lw=1.6, label=r"$\mathcal{L}_{> 1}$")
+        top.semilogy(one.step, one.loss, "--", color=ink, lw=0.9, label=r"$\mathcal{L}$")
+        top.set_title(panel.title, loc="left")
+        bottom.plot(one.step, float(one.critical[0]) / one.critical, color="C2", lw=1.5, label=r"$\|K_t\|_2$")
+        bottom.plot(one.step, float(one.critical[0]) / one.lr, "--", color=ink, lw=1, label="critical")
+        for i, begin in enumerate(spikes_of(one).begins):
+            bottom.axvline(
+                one.step.values[begin], color="C3", lw=0.7, alpha=0.6, label="a spike begins" if i == 0 else None
+            )
+        bottom.set_ylim(0, None)
+        bottom.set_xlabel("step")
+    grid[0][0].set_ylabel("loss")
+    grid[1][0].set_ylabel(r"$\|K_t\|_2 / \|K_0\|_2$")
+    for row in grid:
+        row[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
