@@ -8,6 +8,7 @@ is fitted by ridge regression; then $M$ becomes the average gradient outer produ
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, Literal, NamedTuple
 
@@ -23,13 +24,15 @@ from secant._device import available_bytes
 MATRICES = 4
 """How many matrices of samples by samples are held at once."""
 
+ROWS = 128
+"""Rows of them that are worked on at a time: so many fit into the cache."""
+
 
 class Fit(NamedTuple):
-    """A kernel machine in one metric: coefficients, kernel, distances, and the leave-one-out error."""
+    """A kernel machine in one metric: coefficients, kernel over distance in the lower triangle, leave-one-out error."""
 
     coefficients: np.ndarray
-    kernel: np.ndarray
-    distance: np.ndarray
+    pull: np.ndarray
     error: float
 
 
@@ -78,8 +81,9 @@ class _Machine(BaseEstimator):
         self.intercept_ = y.mean(axis=0)
         centred = y - self.intercept_
         self.errors_: list[float] = []
+        kernel, pull = np.empty((2, len(x), len(x)), x.dtype)  # one room for all rounds
         for round_ in range(self.iterations + 1):
-            fit = self._fitted(x, centred, metric)
+            fit = self._fitted(x, centred, metric, kernel, pull)
             self.errors_.append(fit.error)
             if self.keep == "last" or fit.error <= min(self.errors_):
                 self.metric_, self.coefficients_, self.best_iteration_ = metric, fit.coefficients, round_
@@ -92,38 +96,34 @@ class _Machine(BaseEstimator):
         self.x_ = x
         self.n_iter_ = len(self.errors_)
 
-    def _fitted(self, x: np.ndarray, y: np.ndarray, metric: np.ndarray) -> Fit:
-        distance = distances(x, x, metric)
-        np.fill_diagonal(distance, 0)
-        kernel = np.exp(-distance / self.bandwidth)
-        system = kernel.copy()
-        system.flat[:: len(x) + 1] += self.regularization
-        # The transpose of a symmetric matrix is in the order of LAPACK, and is worked on in place.
-        factorise, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (system,))
-        lower, failed = factorise(system.T, lower=True, clean=True, overwrite_a=True)
+    def _fitted(self, x: np.ndarray, y: np.ndarray, metric: np.ndarray, kernel: np.ndarray, pull: np.ndarray) -> Fit:
+        _kernel_and_pull(x, metric, self.bandwidth, kernel, pull)
+        # Row by row the lower triangle is, column by column, the upper one: the order in which LAPACK works in place.
+        kernel.flat[:: len(x) + 1] += self.regularization
+        factorise, invert = linalg.get_lapack_funcs(("potrf", "trtri"), (kernel,))
+        upper, failed = factorise(kernel.T, lower=False, clean=True, overwrite_a=True)
         if failed:
             raise ValueError(
                 f"{type(self).__name__}: the kernel of the samples is singular to rounding. Raise `regularization`, "
                 f"here {self.regularization:g}."
             )
-        coefficients = linalg.cho_solve((lower, True), y, check_finite=False)
+        coefficients = linalg.cho_solve((upper, False), y, check_finite=False)
         error = np.nan
         if self.keep == "best":
             # Leaving sample i out changes its residual to a_i / (A^-1)_ii: no second fit is needed.
-            inverse = invert(lower, lower=True, overwrite_c=True)[0]
-            error = float(np.mean((coefficients / np.einsum("ij,ij->j", inverse, inverse)[:, None]) ** 2))
-        return Fit(coefficients, kernel, distance, error)
+            inverse = invert(upper, lower=False, overwrite_c=True)[0]
+            error = float(np.mean((coefficients / np.einsum("ij,ij->i", inverse, inverse)[:, None]) ** 2))
+        return Fit(coefficients, pull, error)
 
     def _outer_product(self, x: np.ndarray, metric: np.ndarray, fit: Fit) -> np.ndarray:
         r"""$\frac1n\sum_{ic}g_{ic}g_{ic}^\top$ of $g_{ic} = -\frac1LM\sum_ja_{jc}k_{ij}(x_i - x_j)/\|x_i - x_j\|_M$."""
-        # At distance zero the kernel has a kink; the sum leaves it out.
-        pull = np.divide(fit.kernel, fit.distance, out=fit.kernel, where=fit.distance > 0)
-        pull[fit.distance == 0] = 0
+        multiply = linalg.get_blas_funcs("symm", (fit.pull,))
+        with_one = np.append(x, np.ones((len(x), 1), x.dtype), axis=1)
         total = np.zeros_like(metric)
         for column in fit.coefficients.T:
-            weighted = pull @ (column[:, None] * x)
-            gradient = ((pull @ column)[:, None] * x - weighted) @ metric
-            total += gradient.T @ gradient
+            pulled = multiply(1.0, fit.pull.T, column[:, None] * with_one, lower=False)
+            gradient = _product(pulled[:, -1:] * x - pulled[:, :-1], metric)
+            total += _product(gradient.T, gradient)
         total /= len(x) * self.bandwidth**2
         return np.diag(np.diag(total)) if self.diagonal else total
 
@@ -226,6 +226,40 @@ class RFMClassifier(ClassifierMixin, _Machine):
         """Labels for inputs of shape `(n, d)`."""
         found = self.decision_function(X)
         return self.classes_[(found > 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)]
+
+
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """`a @ b` by the BLAS of SciPy, which also factorises: NumPy's is another, and each waits with all its threads."""
+    multiply = linalg.get_blas_funcs("gemm", (a, b))
+    if out is None:
+        out = np.empty((len(a), b.shape[1]), a.dtype)
+    return multiply(1.0, b.T, a.T, c=out.T, overwrite_c=True).T
+
+
+def _kernel_and_pull(x: np.ndarray, metric: np.ndarray, bandwidth: float, kernel: np.ndarray, pull: np.ndarray) -> None:
+    """Fills in the kernel, and kernel over distance with 0 on the diagonal; only lower triangles mean anything."""
+    moved = _product(x, metric)
+    norms, one = np.einsum("id,id->i", moved, x)[:, None], np.ones((len(x), 1), x.dtype)
+    # Squares of distances, norms included, in one product.
+    _product(np.hstack([-2 * moved, norms, one]), np.hstack([x, one, norms]).T, out=kernel)
+
+    def fill(begin: int) -> None:
+        end = min(begin + ROWS, len(x))
+        rows, distance = kernel[begin:end, :end], pull[begin:end, :end]
+        own = np.arange(end - begin), np.arange(begin, end)
+        np.sqrt(np.maximum(rows, 0, out=rows), out=distance)
+        # At distance zero the kernel has a kink, and the sum of gradients leaves it out: as if it were far away.
+        distance[own] = np.inf
+        together = None if distance.all() else distance == 0
+        np.multiply(distance, -1 / bandwidth, out=rows)
+        np.exp(rows, out=rows)
+        if together is not None:
+            distance[together] = np.inf
+        np.divide(rows, distance, out=distance)
+        rows[own] = 1
+
+    with ThreadPoolExecutor() as pool:  # NumPy lets go of the interpreter while it works
+        list(pool.map(fill, range(0, len(x), ROWS)))
 
 
 def distances(x: np.ndarray, z: np.ndarray, metric: np.ndarray) -> np.ndarray:
