@@ -264,7 +264,8 @@ def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
     kernel = pair_kernel(problem.f)
 
     def look(state: BatchState) -> Array:
-        found = kernel(params_of(state), problem.x[_rows("batch_critical_lr", problem, batches, state)], None)
+        rows = _rows("batch_critical_lr", problem, batches, state)
+        found = kernel(params_of(state), problem.x[rows], None)
         outputs = jnp.zeros((batches.size, found.shape[0] // batches.size))
         curvature = squared_curvature("measure.batch_critical_lr", get_loss(problem.loss), outputs)
         return 2 / (curvature * largest_eigenvalue(found))
