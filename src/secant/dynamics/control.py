@@ -101,7 +101,7 @@ def below_critical(
             gradient descent and momentum needs. `"update"`: along the update itself, where $u^\top g + \frac\eta2
             u^\top Hu$ turns positive, averaged over some steps; this fits any optimiser, such as Adam.
         factor: $s$ of `"top"`: 2 for gradient descent, $2 + 2\beta$ for momentum.
-        every: steps between two looks; a look costs as much as four or five gradients, `"update"` half of that.
+        every: steps between two looks; a look costs as much as three or four steps, `"update"` as two.
         critical: `params -> step size`, if you know better, such as by the tangent kernel.
 
     Example:

@@ -79,7 +79,7 @@ class Config:
     with as many steps and the same batches, on $f^*(x) = x_1x_2$ and on images of ten classes, mean square loss. What
     counts is the test loss, for images the error, at the look with the smallest validation loss. Does the first
     controller spare the search for a step size? Is it as good as the best schedule once that has been searched for?
-    Do catapults on purpose generalise better? A step with a controller costs five to six times as much as one without;
+    Do catapults on purpose generalise better? A step with a controller costs about four times as much as one without;
     that is not counted here.""",
     precision="float32",
 )
