@@ -20,7 +20,7 @@ from secant.nets.network import Network
 SCHEDULES = ("constant", "warm-up", "cosine", "below critical")
 """With a given step size each."""
 
-BEST = "below critical"
+CONTROLLED = "below critical"
 """The controller among them."""
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 from secant.dynamics import Outcome
 from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.studies.thesis._controllers import (
-    BEST,
+    CONTROLLED,
     SCHEDULES,
     Setting,
     below_critical,
@@ -41,7 +41,7 @@ class Config:
         help="synthetic targets, and data sets of ten classes",
     )  # fmt: skip
     schedules: tuple[str, ...] = scaled(
-        smoke=("constant", BEST), laptop=SCHEDULES, paper=SCHEDULES, help=f"some of {', '.join(SCHEDULES)}"
+        smoke=("constant", CONTROLLED), laptop=SCHEDULES, paper=SCHEDULES, help=f"some of {', '.join(SCHEDULES)}"
     )
     ratios: tuple[float, ...] = scaled(
         smoke=(0.5, 8.0), laptop=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0), paper=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
@@ -86,8 +86,8 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     if unknown := set(config.schedules) - set(SCHEDULES):
         raise ValueError(f"schedules: there is no {', '.join(sorted(unknown))}. There are {', '.join(SCHEDULES)}.")
-    if BEST not in config.schedules or len(config.schedules) < 2:
-        raise ValueError(f"schedules: at least {BEST!r} and one to compare it with, got {config.schedules}.")
+    if CONTROLLED not in config.schedules or len(config.schedules) < 2:
+        raise ValueError(f"schedules: at least {CONTROLLED!r} and one to compare it with, got {config.schedules}.")
     for name, values, least in (("ratios", config.ratios, 2), ("catapults", config.catapults, 3)):
         if len(values) < least or (np.diff(values) <= 0).any():
             raise ValueError(f"{name}: at least {least} that rise, got {values}.")
@@ -102,12 +102,12 @@ def _panel(task: str, config: Config) -> xr.Dataset:
     net = network_for(setting)
     seeds = range(config.seed, config.seed + config.seeds)
     draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(draw(net, setting, seed) for seed in seeds))
-    kinds = [SCHEDULES.index(name) for name in config.schedules if name != BEST]
+    kinds = [SCHEDULES.index(name) for name in config.schedules if name != CONTROLLED]
     found = [
         runs(net, setting, rule, ratios, variants, draws, f"{task}, {label}")
         for rule, ratios, variants, label in (
             (scheduled(config.steps), config.ratios, kinds, "schedules"),
-            (below_critical, config.ratios, [0], BEST),
+            (below_critical, config.ratios, [0], CONTROLLED),
             (thrown(config.over, config.rest), [1.0], config.catapults, "catapults"),
         )
     ]
@@ -115,7 +115,9 @@ def _panel(task: str, config: Config) -> xr.Dataset:
     by_count = found[2].isel(ratio=0).rename(variant="catapults")
     return xr.merge(
         [
-            by_name.assign_coords(schedule=[*(SCHEDULES[kind] for kind in kinds), BEST], ratio=list(config.ratios)),
+            by_name.assign_coords(
+                schedule=[*(SCHEDULES[kind] for kind in kinds), CONTROLLED], ratio=list(config.ratios)
+            ),
             by_count.rename({name: f"thrown_{name}" for name in by_count.data_vars}).assign_coords(
                 catapults=list(config.catapults)
             ),
@@ -130,19 +132,19 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 
 def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
-    others = [name for name in data.schedule.values.tolist() if name != BEST]
+    others = [name for name in data.schedule.values.tolist() if name != CONTROLLED]
     lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
     yield Finding(
-        f"{task}, {BEST}: share of the runs that diverge, over all step sizes given",
+        f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given",
         predicted=0.0,
-        measured=float(lost.sel(schedule=BEST)),
+        measured=float(lost.sel(schedule=CONTROLLED)),
         tolerance=Tolerance(0.0, why="below the critical step the loss of the batch falls, whatever the step given"),
         note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
     )
     best = {name: tuned(data.sel(schedule=name)) for name in data.schedule.values.tolist()}
     untuned = {name: np.log(data.score.sel(schedule=name)).mean("ratio") for name in best}
     for name in others:
-        gain = np.asarray(untuned[name] - untuned[BEST])
+        gain = np.asarray(untuned[name] - untuned[CONTROLLED])
         yield significant(
             f"{task}: a smaller test {_unit(task)}, on average over step sizes given, than {name}",
             float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue),
@@ -151,7 +153,7 @@ def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
         )
     champion = min(others, key=lambda name: float(np.log(best[name]).mean()))
     most = int(data.catapults[-1])
-    rivals = {BEST: best[BEST], f"{most} catapults": data.thrown_score.sel(catapults=most)}
+    rivals = {CONTROLLED: best[CONTROLLED], f"{most} catapults": data.thrown_score.sel(catapults=most)}
     for name, values in rivals.items():
         apart = np.asarray(np.log(values / best[champion]))
         yield Finding(
@@ -189,7 +191,7 @@ def draw_runs(data: xr.Dataset, figure: Figure, config: Config) -> None:
         for i, name in enumerate(data.schedule.values.tolist()):
             values = one.score.sel(schedule=name)
             mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
-            style = {"lw": 2.4, "zorder": 4} if name == BEST else {"lw": 1.4}
+            style = {"lw": 2.4, "zorder": 4} if name == CONTROLLED else {"lw": 1.4}
             left.errorbar(one.ratio, mean, error, fmt="o-", ms=4, capsize=2, color=f"C{i}", label=name, **style)
         left.set_xscale("log")
         left.set_xticks(one.ratio.values, [f"{ratio:g}" for ratio in one.ratio.values])
