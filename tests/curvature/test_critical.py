@@ -162,3 +162,16 @@ def test_batches_need_a_squared_loss_and_matching_targets(params):
         sc.batch_critical_lr(NET.apply, params, X, Y, "cross_entropy", [[0]])
     with pytest.raises(ValueError, match=r"batch_critical_lr: `y` has 3 samples and `x` has 8"):
         sc.batch_critical_lr(NET.apply, params, X, Y[:3], "half_sum", [[0]])
+
+
+def test_by_the_kernel_in_a_loop_it_is_that_of_the_gauss_newton_matrix():
+    """For several outputs and another curvature of the loss too, and batched."""
+    net = sc.nets.mlp([12], outputs=3, activation="tanh")
+    x = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    y = np.zeros((40, 3), np.float32)
+    starts = [net.init(jax.random.key(seed), x.shape) for seed in range(2)]
+    for loss in (sc.losses.entry_mean, sc.losses.half_sum):
+        critical = sc.curvature.kernel_critical_lr(net.apply, loss)
+        found = jax.jit(jax.vmap(critical, (0, None)))(jax.tree.map(lambda *leaves: np.stack(leaves), *starts), x)
+        expected = [sc.critical_lr(net.apply, params, x, y, loss).ntk for params in starts]
+        np.testing.assert_allclose(found, expected, rtol=1e-4)

@@ -1,9 +1,11 @@
 """Configurations say which field, what was given and what is allowed."""
 
+import dataclasses
+
 import pytest
 
-from secant.lab import SCALES
-from secant.lab.config import content
+from secant.lab import SCALES, option
+from secant.lab.config import configure, content
 
 
 def test_scales_change_only_what_they_should(demo):
@@ -31,6 +33,16 @@ def test_a_whole_number_is_the_same_as_its_float(demo):
 def test_bad_values_are_refused_by_name(demo, options, error, message):
     with pytest.raises(error, match=message):
         demo.config("smoke", **options)
+
+
+def test_no_value_is_within_every_limit():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        lr: float | None = option(None, above=0)
+
+    assert configure(Config).lr is None
+    with pytest.raises(ValueError, match="lr: must be above 0, got -1"):
+        configure(Config, lr=-1.0)
 
 
 def test_an_unknown_scale_is_refused(demo):

@@ -1,5 +1,6 @@
 """Runs on batches of several sizes and with raised step sizes: what is kept of them, against plain loops."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -38,7 +39,22 @@ def test_what_is_kept_is_from_the_look_with_the_smallest_validation_loss():
     truth = sc.data.TARGETS["rank-2"].egop(6)
     assert float(kept.aligned) == pytest.approx(float(sc.alignment(sc.agop(net.apply, best, draw.x), truth)), rel=1e-4)
     assert int(kept.catapults) == count
+    np.testing.assert_array_equal(kept["at"][:6], np.arange(0, 26, 5))
+    np.testing.assert_allclose(kept.curve[:6], [look[0] for look in looks], rtol=1e-4)
     assert (found.catapults.sel(batch=20) == 0).all()
+
+
+def test_a_step_size_may_be_given_itself_and_weights_be_those_of_pytorch():
+    task = feature_task("rank-2", Sizes(12, 20, 30, 6, parametrization="pytorch"))
+    found = sizes.batch_sizes(task, sizes.Setting(1e-9, 1, 10), (4, 10), range(2), shares=(0.5,), lr=0.01)
+    assert (found.lr == np.float32(0.01)).all()
+    draw = task.draw(1)
+    critical = sc.critical_lr(task.net.apply, draw.start, draw.x, draw.y, sc.losses.mean_mse).ntk
+    assert float(found.critical.sel(seed=1)) == pytest.approx(critical, rel=1e-3)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(draw.start)]
+    assert sorted(leaf.shape for leaf in leaves) == [(1,), (6, 12), (12,), (12, 1)]
+    bound = {6: 6**-0.5, 12: 12**-0.5}
+    assert all(np.abs(leaf).max() <= max(bound.values()) for leaf in leaves)
 
 
 def test_batches_larger_than_the_data_are_refused():

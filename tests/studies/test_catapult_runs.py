@@ -1,5 +1,7 @@
 """Runs of gradient descent with catapults: against a plain loop, and what is refused."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +47,18 @@ def test_a_run_on_batches_is_that_of_a_plain_loop():
         assert float(run.before[step]) == pytest.approx(float(before), rel=1e-4)
         params = jax.tree.map(lambda p, g, lr=lr: p - lr * g, params, gradient)
         assert float(run.after[step]) == pytest.approx(float(at(params, rows)[1][0]), rel=1e-3)
+
+
+@pytest.mark.parametrize("name", panels.PANELS)
+def test_every_panel_has_biases_with_the_weights_of_pytorch(name):
+    counts = []
+    for rule in ("ntk", "pytorch"):
+        config = configure(panels.Networks, "smoke", samples=4, width=4, channels=2, features=4, parametrization=rule)
+        panel = panels.known_panel(name)
+        shape = (4, 16) if panel.network in panels.DENSE else (4, 4, 4, 1)
+        init = functools.partial(panels.network(panel, config).init, shape=shape)
+        counts.append(len(jax.tree.leaves(jax.eval_shape(init, jax.random.key(0)))))
+    assert counts[1] > counts[0]
 
 
 def test_images_have_the_length_of_standardised_ones():

@@ -1,6 +1,6 @@
 """Curvature without matrices: tangent kernels, Hessians, their spectra, and the step sizes they allow."""
 
-from secant.curvature.critical import CriticalStep, batch_critical_lr, critical_lr, stability_factor
+from secant.curvature.critical import CriticalStep, batch_critical_lr, critical_lr, kernel_critical_lr, stability_factor
 from secant.curvature.directions import Convergence, LossSplit, convergence, kernel_drift, loss_split
 from secant.curvature.operators import gauss_newton, hessian, jacobian, output_hessian, second_derivative
 from secant.curvature.tangent_kernel import kernel_matrix, ntk, ntk_per_parameter
@@ -15,6 +15,7 @@ __all__ = [
     "gauss_newton",
     "hessian",
     "jacobian",
+    "kernel_critical_lr",
     "kernel_drift",
     "kernel_matrix",
     "loss_split",

@@ -28,6 +28,7 @@ from secant.curvature.kept import kept
 from secant.curvature.operators import Loss, gauss_newton, hessian
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import pair_kernel
+from secant.linalg.norm import largest_eigenvalue
 from secant.losses import Loss as SquaredLoss
 
 
@@ -150,6 +151,43 @@ def batch_critical_lr(
     norms = _batch_norms(f)(params, x, batches)
     finite_results("batch_critical_lr", norms)
     return stability_factor(momentum, nesterov) / (c * norms)
+
+
+def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params, Any], Float[Array, ""]]:
+    r"""A function `(params, x) -> step`: the critical one by the tangent kernel, $2/(c\,\lambda_{\max}(K))$.
+
+    For the mean squared error of one output, $n/\lambda_{\max}(K)$. It can be traced, mapped and batched, for use in a
+    loop: as a probe of a run, or as `critical` of a [controller][secant.dynamics.control.below_critical]. Of many
+    samples the largest eigenvalue is found by a few products with the kernel, from below.
+
+    Args:
+        f: any `f(params, x)` that treats each sample alone.
+        loss: a squared [`Loss`][secant.losses.Loss], or its name.
+
+    Example:
+        ```python
+        import jax
+        import secant as sc
+
+        task = sc.data.load("digits", classes=(0, 1), samples=50)
+        net = sc.nets.mlp([64], activation="tanh")
+        params = net.init(jax.random.key(0), task.train.x.shape)
+        critical = sc.curvature.kernel_critical_lr(net.apply, sc.losses.mean_mse)
+        exact = sc.critical_lr(net.apply, params, *task.train, loss=sc.losses.mean_mse).ntk
+        print(f"{float(critical(params, task.train.x)) / exact:.3f}")
+        ```
+        ```text
+        1.000
+        ```
+    """
+    kernel = pair_kernel(f)
+
+    def critical(params: Params, x: Any) -> Float[Array, ""]:
+        found, samples = kernel(params, x, None), len(jax.tree.leaves(x)[0])
+        c = squared_curvature("kernel_critical_lr", loss, jnp.zeros((samples, found.shape[0] // samples)))
+        return 2 / (c * largest_eigenvalue(found))
+
+    return critical
 
 
 def _sample_numbers(batches: Any, samples: int) -> Int[Array, "count b"]:

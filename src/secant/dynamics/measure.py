@@ -18,7 +18,8 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
-from secant.curvature.checks import Params, squared_curvature
+from secant.curvature.checks import Params
+from secant.curvature.critical import kernel_critical_lr
 from secant.curvature.directions import kernel_drift as drift_between
 from secant.curvature.operators import hessian
 from secant.curvature.signals import network_of
@@ -32,7 +33,6 @@ from secant.dynamics.problem import Problem
 from secant.features.agop import agop_of
 from secant.features.alignment import alignment as matrix_alignment
 from secant.linalg import Operator, Ritz, block_lanczos
-from secant.linalg.norm import largest_eigenvalue
 from secant.losses import Loss as SquaredLoss
 from secant.losses import get as get_loss
 
@@ -261,14 +261,10 @@ def batch_critical_lr(batches: Batches, *, every: int = 1) -> Measurement:
 
 
 def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
-    kernel = pair_kernel(problem.f)
+    critical = kernel_critical_lr(problem.f, get_loss(problem.loss))
 
     def look(state: BatchState) -> Array:
-        rows = _rows("batch_critical_lr", problem, batches, state)
-        found = kernel(params_of(state), problem.x[rows], None)
-        outputs = jnp.zeros((batches.size, found.shape[0] // batches.size))
-        curvature = squared_curvature("measure.batch_critical_lr", get_loss(problem.loss), outputs)
-        return 2 / (curvature * largest_eigenvalue(found))
+        return critical(params_of(state), problem.x[_rows("batch_critical_lr", problem, batches, state)])
 
     return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
 

@@ -89,7 +89,8 @@ def validate(config: Any) -> None:
         for entry in value if isinstance(value, tuple) else (value,):
             if isinstance(entry, float) and not math.isfinite(entry):
                 raise ValueError(f"{field.name}: must be a finite number, got {entry!r}.")
-            if not all(_LIMITS[name][0](entry, limit) for name, limit in limits.items()):
+            # None, where the type has it, stands for no value, of which no limit speaks.
+            if entry is not None and not all(_LIMITS[name][0](entry, limit) for name, limit in limits.items()):
                 raise ValueError(f"{field.name}: must be {allowed(field)}, got {entry!r}.")
 
 

@@ -68,15 +68,32 @@ def goal_finding(data: xr.Dataset) -> Finding:
     )
 
 
-def draw_sizes(data: xr.Dataset, figure: Figure, score: str = "loss") -> list[Axes]:
-    """Steps beyond the critical one, alignment and test score against the batch size."""
-    figure.set_size_inches(11, 3.5)
-    panels = list(figure.subplots(1, 3))
+def draw_sizes(data: xr.Dataset, figure: Figure, score: str = "loss", *, curves: bool = False) -> list[Axes]:
+    """Steps beyond the critical one, alignment and test score against the batch size; also validation on the way."""
+    figure.set_size_inches(14 if curves else 11, 3.5)
+    panels = list(figure.subplots(1, 4 if curves else 3))
     titles = ("Steps beyond critical", "Alignment", f"Test {score}")
-    for axes, name, title in zip(panels, ("over", "aligned", "test"), titles, strict=True):
+    for axes, name, title in zip(panels, ("over", "aligned", "test"), titles, strict=False):
         draw_by_size(axes, data[name], "C0", "ours, two standard errors")
         axes.set_title(title, loc="left")
+    if curves:
+        draw_curves(panels[3], data)
+        panels[3].set_title(f"Validation {score}", loc="left")
     return panels
+
+
+def draw_curves(axes: Axes, data: xr.Dataset) -> None:
+    """Validation scores against steps, a line a draw, a colour a batch size."""
+    for colour, size in enumerate(data.batch.values):
+        one = data.sel(batch=size)
+        for seed in range(one.sizes["seed"]):
+            line = one.curve.isel(seed=seed)
+            # Step 0 has no place on this axis; after a run's end its score is that of its last step.
+            shown = (one["at"] > 0) & (one["at"] <= one.stopped_at.isel(seed=seed)) & np.isfinite(line)
+            label = f"batches of {int(size):,}" if seed == 0 else None
+            axes.loglog(one["at"][shown], line[shown], color=f"C{colour}", lw=1.2, alpha=0.8, label=label)
+    axes.set_xlabel("step")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 
 
 def draw_by_size(axes: Axes, values: xr.DataArray, colour: str, label: str) -> None:

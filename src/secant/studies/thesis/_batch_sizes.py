@@ -9,12 +9,12 @@ import jax
 import numpy as np
 import xarray as xr
 
+from secant import losses
 from secant._device import jit
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature import kernel_critical_lr
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.dynamics.batches import BatchState, on_batches, params_of
 from secant.features import agop_of, alignment
-from secant.linalg.norm import largest_eigenvalue
 from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
 Rule = Callable[[Callable[[Any], Any], Any], Map]
@@ -49,9 +49,8 @@ class Trial(NamedTuple):
 
 def critical_steps(task: FeatureTask, draws: Draw) -> np.ndarray:
     """The critical step size of all samples at the start, of every draw, by the tangent kernel."""
-    kernel = pair_kernel(task.net.apply)
-    top = jit(jax.vmap(lambda draw: largest_eigenvalue(kernel(draw.start, draw.x, None))))
-    return draws.y.shape[1] / np.asarray(top(draws))
+    critical = kernel_critical_lr(task.net.apply, losses.mean_mse)
+    return np.asarray(jit(jax.vmap(lambda draw: critical(draw.start, draw.x)))(draws))
 
 
 def batch_training(
@@ -79,10 +78,12 @@ def batch_training(
         A function of draws with their step sizes, stacked; for as many of them as before it compiles nothing. It gives
         over `seed`: `aligned`, the alignment on the training inputs, `test` score and `training` loss, at the look with
         the smallest validation score; `catapults`, steps up to there with $\eta > \eta_{\mathrm{crit}}$ of their batch;
-        `over`, the share of all steps that are; `outcome` and `stopped_at`.
+        `over`, the share of all steps that are; `outcome` and `stopped_at`; and over `look` the validation score
+        `curve` at the steps `at`.
     """
     whole = size == samples
-    kernel, outer, apply = pair_kernel(task.net.apply), agop_of(task.net.apply), task.net.apply
+    apply = task.net.apply
+    by_kernel, outer = kernel_critical_lr(apply, losses.mean_mse), agop_of(apply)
     every = PASS if whole else -(-samples // size) * setting.pause
     steps = max(setting.steps // every, 0 if whole else setting.epochs // setting.pause) * every
     count = count and not whole  # a full batch is below its critical step by construction
@@ -96,7 +97,7 @@ def batch_training(
 
     def critical(state: BatchState, trial: Trial) -> Any:
         rows = Batches(size, seed=trial.draw.seed).indices(samples, state.step)
-        return size / largest_eigenvalue(kernel(params_of(state), trial.draw.x[rows], None)) / trial.lr
+        return by_kernel(params_of(state), trial.draw.x[rows]) / trial.lr
 
     def look(params: Any, trial: Trial) -> dict[str, Any]:
         draw = trial.draw
@@ -142,7 +143,10 @@ def _best(run: xr.Dataset, every: int, count: bool) -> xr.Dataset:
     counted = [int(row[: int(b) * every].sum()) for row, b in zip(over, best.values, strict=True)]
     share = [float(row[: int(n)].mean()) if n else 0.0 for row, n in zip(over, ended, strict=True)]
     kept = at | {"catapults": counted, "over": share, "outcome": run.outcome.values, "stopped_at": ended}
-    return xr.Dataset({name: ("seed", np.asarray(values)) for name, values in kept.items()})
+    found = xr.Dataset({name: ("seed", np.asarray(values)) for name, values in kept.items()})
+    curve, count_of_looks = run.valid.transpose("seed", looks).values, run.sizes[looks]
+    numbers = np.arange(count_of_looks)
+    return found.assign(curve=(("seed", "look"), curve), at=("look", every * numbers)).assign_coords(look=numbers)
 
 
 def batch_sizes(
@@ -152,23 +156,27 @@ def batch_sizes(
     seeds: range,
     *,
     shares: Sequence[float],
+    lr: float | None = None,
     count: bool = True,
 ) -> xr.Dataset:
-    """Runs with batches of several sizes, along `batch`, each with the same step size `lr`.
+    """Runs with batches of several sizes, along `batch`, each with the same step sizes.
 
-    Those are some shares of the critical one of all samples, along `share`.
+    Those are some shares of the critical one of all samples, along `share`, or all are `lr`.
     """
     draws = task.draws(seeds)
     samples = draws.y.shape[1]
     for size in sizes:
         Batches(size).check("batches", samples)
-    lr = np.multiply.outer(shares, critical_steps(task, draws)).astype(np.float32)
+    critical = critical_steps(task, draws)
+    steps = np.multiply.outer(shares, critical) if lr is None else np.full((1, len(critical)), lr)
+    steps = steps.astype(np.float32)
     runs = []
     for size in sizes:
         training = batch_training(task, setting, size, samples, count=count)
-        runs.append(xr.concat([training(Trial(draws, sized)) for sized in lr], "share"))
-    data = xr.concat(runs, "batch").assign_coords(batch=list(sizes), seed=list(seeds), share=list(shares))
-    return data.assign(lr=(("share", "seed"), lr))
+        runs.append(xr.concat([training(Trial(draws, sized)) for sized in steps], "share", join="outer"))
+    data = xr.concat(runs, "batch", join="outer").assign_coords(batch=list(sizes), seed=list(seeds))
+    data = data.assign_coords(share=list(shares) if lr is None else [np.nan])
+    return data.assign(lr=(("share", "seed"), steps), critical=("seed", critical))
 
 
 def rising(batches: tuple[int, ...], samples: int) -> None:

@@ -1,4 +1,4 @@
-"""The networks and data of the figures of catapults in training, figures 4.2 to 4.7 and C.1 to C.12."""
+"""The networks and data of the figures of catapults in training, figures 4.2 to 4.7, C.1 to C.12 and C.22."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from secant import data, losses, nets
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature import kernel_critical_lr
 from secant.lab import option, scaled
-from secant.linalg.norm import largest_eigenvalue
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
 from secant.studies.thesis._panels import shrunk
@@ -31,6 +30,7 @@ class Panel(NamedTuple):
         critical: the printed critical one at the start.
         outputs: 1 for two classes, labelled by signs, or 10, one-hot.
         target: a synthetic regression target instead of images.
+        otherwise: the step size over the critical one where they are not printed.
     """
 
     title: str
@@ -39,11 +39,12 @@ class Panel(NamedTuple):
     critical: float | None
     outputs: int = 1
     target: str | None = None
+    otherwise: float = 1.5
 
     @property
     def ratio(self) -> float:
-        """The printed step size over the printed critical one; 1.5 where they are not printed."""
-        return 1.5 if self.lr is None or self.critical is None else self.lr / self.critical
+        """The printed step size over the printed critical one, or `otherwise`."""
+        return self.otherwise if self.lr is None or self.critical is None else self.lr / self.critical
 
 
 PANELS = {
@@ -55,9 +56,14 @@ PANELS = {
     "fcn-10": Panel("5-layer FCN, ten classes", "fcn", 100.0, 34.0, 10),
     "cnn-10": Panel("5-layer CNN, ten classes", "cnn", 80.0, 16.0, 10),
     "vit": Panel("ViT-4", "vit", 0.2, None),
+    "rank-2-shallow": Panel("Shallow, rank 2", "shallow", None, None, 1, "rank-2", 0.5),
+    "rank-4": Panel("4-layer FCN, rank 4", "fcn-4", None, None, 1, "rank-4", 0.5),
     "myrtle": Panel("Myrtle-5, ten classes", "myrtle", None, None, 10),
 }
 """Panels by name. The thesis also has SVHN, which is not available."""
+
+DENSE = ("shallow", "fcn", "fcn-4")
+"""Fully connected networks, which see images as vectors."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,7 @@ class Networks:
     widen: int = scaled(smoke=1, laptop=1, paper=10, at_least=1, help="widening factor of the Wide ResNet")
     features: int = scaled(smoke=16, laptop=32, paper=64, at_least=4, help="features of a token; width of Myrtle-5")
     side: int = scaled(smoke=4, laptop=8, paper=32, at_least=2, help="largest side of an image for all but FCNs")
+    parametrization: Literal["ntk", "pytorch"] = option("ntk", help="of the weights; PyTorch's has biases too")
     seed: int = option(0, at_least=0, help="of the first draw of data, weights and batches")
 
 
@@ -109,19 +116,22 @@ def known_panel(name: str) -> Panel:
 def network(panel: Panel, config: Networks) -> Network:
     """The network of a panel."""
     k = panel.outputs
+    rule: dict[str, Any] = {"parametrization": config.parametrization, "bias": config.parametrization == "pytorch"}
     match panel.network:
         case "shallow":
-            return nets.mlp([config.width], k)
+            return nets.mlp([config.width], k, **rule)
         case "fcn":
-            return nets.mlp([config.width] * 4, k)
+            return nets.mlp([config.width] * 4, k, **rule)
+        case "fcn-4":
+            return nets.mlp([config.width] * 3, k, **rule)
         case "cnn":
-            return nets.cnn([config.channels] * 4, k)
+            return nets.cnn([config.channels] * 4, k, **rule)
         case "wide-resnet":
-            return nets.wide_resnet(10, config.widen, k)
+            return nets.wide_resnet(10, config.widen, k, **rule)
         case "vit":
-            return nets.vit4(k, dim=config.features, patch=max(1, min(4, config.side // 4)))
+            return nets.vit4(k, dim=config.features, patch=max(1, min(4, config.side // 4)), **rule)
         case _:
-            return nets.myrtle5(k, width=config.features)
+            return nets.myrtle5(k, width=config.features, **rule)
 
 
 def start_of(name: str, config: Networks, seed: int, net: Network | None = None) -> Start:
@@ -134,13 +144,7 @@ def start_of(name: str, config: Networks, seed: int, net: Network | None = None)
     if reduction is not None:  # in the span of the data the run is the same and costs less
         x, params = np.asarray(reduction.x), reduction.shrink(params)
     loss = losses.entry_mean if panel.outputs > 1 else losses.mean_mse
-    return Start(net, loss, params, x, y, critical_of(net, loss, params, x, y))
-
-
-def critical_of(net: Network, loss: losses.Loss, params: Any, x: Any, y: Any) -> float:
-    r"""$2/(c\,\lambda_{\max}(K))$, for one output $n/\lambda_{\max}(K)$."""
-    top = largest_eigenvalue(pair_kernel(net.apply)(params, jnp.asarray(x), None))
-    return float(2 / (curvature_of(loss, y) * top))
+    return Start(net, loss, params, x, y, float(kernel_critical_lr(net.apply, loss)(params, jnp.asarray(x))))
 
 
 def curvature_of(loss: losses.Loss, targets: Any) -> float:
@@ -154,7 +158,7 @@ def _samples(panel: Panel, config: Networks, seed: int) -> tuple[np.ndarray, np.
     if panel.target is not None:
         task = data.regression(panel.target, jax.random.key(seed), samples=config.samples, test_samples=1, dim=100)
         return task.train.x, task.train.y
-    images = panel.network not in ("shallow", "fcn")
+    images = panel.network not in DENSE
     x, y = data.load(
         config.data,
         classes=CLASSES if panel.outputs == 1 else None,

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.curvature import hessian
+from secant.curvature import hessian, kernel_critical_lr
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
 from secant.dynamics.batches import BatchState
-from secant.linalg.norm import largest_eigenvalue, spectral_norm
+from secant.linalg.norm import spectral_norm
 from secant.studies.thesis._catapult_panels import Start, curvature_of
 
 CEILING = 1e6
@@ -76,12 +76,12 @@ def descend(
         the same by the Hessian. `lr`, `outcome`, `stopped_at`.
     """
     net, loss, samples = starts[0].net, starts[0].loss, len(starts[0].x)
-    kernel = pair_kernel(net.apply)
+    kernel, critical = pair_kernel(net.apply), kernel_critical_lr(net.apply, loss)
     sizes = np.asarray(lrs, np.float32)
     sizes = np.broadcast_to(sizes[:, None] if sizes.ndim == 1 else sizes, (len(starts), steps))
     # The step after the last is never made, but looked at.
     sizes = np.concatenate([sizes, sizes[:, -1:]], axis=1)
-    curvature, of_batch = (curvature_of(loss, targets) for targets in (starts[0].y, starts[0].y[:batch]))
+    curvature = curvature_of(loss, starts[0].y)
 
     def objective(params: Any, x: Any, y: Any) -> Any:
         return loss(net.apply(params, x), y)
@@ -113,7 +113,7 @@ def descend(
     def own(state: BatchState, draw: Draw) -> dict[str, Any]:
         x, y = seen(state, draw)
         return {
-            "value": 2 / (of_batch * largest_eigenvalue(kernel(state.inner, x, None))),
+            "value": critical(state.inner, x),
             "before": objective(state.inner, x, y),
             "after": objective(moved(state, draw), x, y),
         }

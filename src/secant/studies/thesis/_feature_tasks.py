@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -58,6 +58,7 @@ class Sizes(NamedTuple):
         dim: features of synthetic inputs.
         label_noise: share of wrong training labels of real data.
         epochs: of the strong model whose gradient outer product stands for the truth of real data.
+        parametrization: of the network; PyTorch's has biases too.
     """
 
     width: int
@@ -66,6 +67,7 @@ class Sizes(NamedTuple):
     dim: int = 100
     label_noise: float = 0.0
     epochs: int = 10
+    parametrization: Literal["ntk", "pytorch"] = "ntk"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +108,8 @@ def feature_task(name: str, sizes: Sizes) -> FeatureTask:
     """A task by its name."""
     if name not in TITLES:
         raise ValueError(f"panel: there is no {name!r}. There are {', '.join(TITLES)}.")
-    net = nets.mlp([sizes.width] * (1 if name in SHALLOW else 3))
+    hidden = [sizes.width] * (1 if name in SHALLOW else 3)
+    net = nets.mlp(hidden, parametrization=sizes.parametrization, bias=sizes.parametrization == "pytorch")
     if name in data.TARGETS:
         return FeatureTask(name, net, data.TARGETS[name].egop(sizes.dim), _synthetic(name, net, sizes), losses.mean_mse)
     truth, strong = strong_agop(name, sizes.epochs)

@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant import losses
 from secant._device import jit
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature import kernel_critical_lr
 from secant.dynamics import Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.features import agop_of, alignment
-from secant.linalg.norm import largest_eigenvalue
 from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
 CEILING = 1e8
@@ -84,7 +84,8 @@ def raised(
         `training`, `alignment`, `block`, the first rows and columns of the gradient outer product, `ended`, the step,
         and `outcome`. The score of validation and test samples is that of the task.
     """
-    outer, kernel, apply = agop_of(task.net.apply), pair_kernel(task.net.apply), task.net.apply
+    apply = task.net.apply
+    outer, by_kernel = agop_of(apply), kernel_critical_lr(apply, losses.mean_mse)
 
     def system(draw: Draw, branch: Size) -> Map:
         descent = gradient_descent(lambda params: task.loss(params, draw.x, draw.y), branch.lr)
@@ -109,7 +110,7 @@ def raised(
         return (state.step >= steps) | ((state.step > branch.fork) & (training(state, draw) < goal))
 
     def critical(params: Any, draw: Draw) -> Any:
-        return len(draw.y) / largest_eigenvalue(kernel(params, draw.x, None))
+        return by_kernel(params, draw.x)
 
     def end(params: Any, draw: Draw) -> dict[str, Any]:
         found = outer(params, draw.x)

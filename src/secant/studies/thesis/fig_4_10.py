@@ -1,4 +1,4 @@
-"""Figure 4.10: with a small step size the batch size does not matter."""
+"""Figures 4.10 and C.23: with a small step size the batch size does not matter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._batch_claims import draw_by_size, goal_finding, measures
+from secant.studies.thesis._batch_claims import draw_by_size, draw_curves, goal_finding, measures
 from secant.studies.thesis._batch_sizes import Setting, batch_sizes, rising
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
 
@@ -46,7 +46,8 @@ class Config:
     statement=r"""
     Smaller batches learn better features because their steps exceed the critical step of their batch. With a step size
     of a fortieth of the critical one of all samples none does, and batch size has little effect on test loss and
-    alignment; with half the critical one it has (figure 4.10, on the task of table 4.1, $f^*(x) = x_1x_2$).""",
+    alignment; with half the critical one it has (figure 4.10, on the task of table 4.1, $f^*(x) = x_1x_2$).
+    Nor do the validation losses on the way differ, step by step (figure C.23).""",
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
@@ -88,6 +89,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             ),
             uncertainty=float(error.sel(share=config.small) / abs(large)),
         )
+    yield _on_the_way(data, config)
     if (config.samples, config.dim, config.width) == (2_000, 100, 1_024):
         means = data.test.mean("seed").sel(share=config.small)
         apart = data.test.sel(share=config.small, batch=few) - data.test.sel(share=config.small, batch=many)
@@ -102,13 +104,35 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     yield goal_finding(data)
 
 
+def _on_the_way(data: xr.Dataset, config: Config) -> Finding:
+    """The largest distance of two validation curves at the same step, which all batch sizes look at now and then."""
+    few, many = (data.sel(batch=size, share=config.small) for size in (config.batches[0], config.batches[-1]))
+    steps = np.intersect1d(few["at"], many["at"])  # NaN, where one has more looks than the other, is not in both
+    apart = []
+    for seed in range(data.sizes["seed"]):
+        both = steps[steps <= min(float(one.stopped_at[seed]) for one in (few, many))]
+        lines = [one.curve[seed].values[np.isin(one["at"], both)] for one in (few, many)]
+        apart.append(np.abs(np.subtract(*lines)).max() / lines[0][0])
+    return Finding(
+        f"validation loss with {config.small:g} of the critical step: largest distance of batches of"
+        f" {config.batches[0]} and {config.batches[-1]} at the same step, over the loss at the start",
+        predicted=0.0,
+        measured=float(np.mean(apart)),
+        tolerance=Tolerance(0.05, why="the curves coincide: to a twentieth, about the width of a line"),
+        uncertainty=float(np.std(apart, ddof=1) / np.sqrt(len(apart))),
+    )
+
+
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(8.5, 3.6)
-    for axes, (name, _, what) in zip(figure.subplots(1, 2), measures("loss"), strict=True):
+    figure.set_size_inches(12, 3.6)
+    panels = figure.subplots(1, 3)
+    for axes, (name, _, what) in zip(panels, measures("loss"), strict=False):
         for share, colour in ((config.large, "C0"), (config.small, "C1")):
             label = rf"$\eta = {share:g}\,\eta_{{\mathrm{{crit}}}}$"
             draw_by_size(axes, data[name].sel(share=share), colour, label)
         axes.set_title(what.capitalize(), loc="left")
+    draw_curves(panels[2], data.sel(share=config.small))
+    panels[2].set_title("Validation loss, the smaller step size", loc="left")
     handles, labels = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)

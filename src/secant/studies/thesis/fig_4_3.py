@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._catapult_panels import PANELS, Networks, known_panel, network, start_of
+from secant.studies.thesis._catapult_panels import DENSE, PANELS, Networks, known_panel, network, start_of
 from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ class Config(Networks):
     )  # fmt: skip
     width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
     top: int = option(5, at_least=1, help="directions at the top of the kernel, times the outputs")
-    ratio: float | None = option(None, help="step size over the critical one; by default the printed one over its own")
+    ratio: float | None = option(
+        None, above=0, help="step size over the critical one; by default the printed one over its own"
+    )
     steps: int = scaled(smoke=30, laptop=40, paper=150, at_least=10, help="gradient-descent steps")
     draws: int = scaled(smoke=2, laptop=2, paper=5, at_least=1, help="draws of data and weights")
 
@@ -62,7 +64,7 @@ def run(config: Config) -> xr.Dataset:
             [ratio * start.critical for start in starts],
             steps=config.steps,
             looks=Looks(split=(min(config.top * panel.outputs, starts[0].y.size - 1),)),
-            together=panel.network in ("shallow", "fcn") and panel.outputs == 1,
+            together=panel.network in DENSE and panel.outputs == 1,
             label=panel.title,
         )
         found.append(run.isel(s=0, drop=True).assign(start=("run", [start.critical for start in starts])))
@@ -131,6 +133,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 def _full_size(name: str, config: Config) -> bool:
     kind = PANELS[name].network
+    if config.parametrization != "ntk":
+        return False
     if kind == "fcn":
         return config.width == 1_024
     return config.side == 32 and (config.channels == 512 if kind == "cnn" else config.widen == 10)

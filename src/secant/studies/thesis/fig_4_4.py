@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.linalg.norm import largest_eigenvalue
-from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, curvature_of, known_panel, network, start_of
+from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, known_panel, network, start_of
 from secant.studies.thesis._catapult_runs import CEILING, Looks, descend, until_its_end
 
 if TYPE_CHECKING:
@@ -107,13 +106,13 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
     import optax
 
     problem = Problem(start.net.apply, start.x, start.y, start.loss)
-    kernel, curvature = pair_kernel(start.net.apply), curvature_of(start.loss, start.y)
+    critical = kernel_critical_lr(start.net.apply, start.loss)
     controller = control.catapults(
         config.catapults,
         over=config.ratio,
         share=SETTLE,
         rest=REST,
-        critical=lambda params: 2 / (curvature * largest_eigenvalue(kernel(params, problem.x, None))),
+        critical=lambda params: critical(params, problem.x),
     )
 
     def look(state: Any) -> dict[str, Any]:

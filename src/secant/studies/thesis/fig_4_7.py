@@ -1,4 +1,4 @@
-"""Figures 4.7, C.8, C.11 and C.12: spikes of stochastic gradient descent are catapults in the first direction."""
+"""Figures 4.7, C.8, C.9, C.11, C.12 and C.22: spikes in stochastic training are catapults in the first direction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ class Config(Networks):
     samples: int = scaled(smoke=32, laptop=64, paper=128, at_least=4, help="training samples")
     width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
     batch: int = scaled(smoke=8, laptop=16, paper=32, at_least=1, help="samples a step")
-    ratio: float | None = option(None, help="step size over the critical one; by default the printed one over its own")
+    ratio: float | None = option(
+        None, above=0, help="step size over the critical one; by default the printed one over its own"
+    )
     schedule: Literal["constant", "cyclical"] = option("constant", help="constant, or triangles up and down")
     low: float = option(0.5, above=0, help="smallest step size of a cycle over the critical one at the start")
     high: float = option(2.0, above=0, help="the largest")
@@ -51,11 +53,12 @@ class Config(Networks):
     $10^{-3}$: a 5-layer FCN, a 5-layer CNN, Wide ResNet 10-10, ViT-4 (figures 4.7 and C.8) and Myrtle-5 on ten classes
     (figure C.11). The loss of all samples has many spikes. At every spike $\|K\|_2$, of all samples, drops; the spike
     is in the first eigendirection of the kernel, $\mathcal L_{\le 1}$; and $\mathcal L_{>1}$ falls nearly
-    monotonically, with small oscillations. With a cyclical schedule there are spikes whenever the step size rises
-    (figure C.12).
+    monotonically, with small oscillations. The same is said of PyTorch's own parametrisation (figure C.9) and of
+    synthetic targets in batches of 5 (figure C.22). With a cyclical schedule there are spikes whenever the step size
+    rises (figure C.12).
 
     The step size is the printed one over the printed critical one of figures 4.3 and C.4, times the critical one
-    measured here; where it is not printed, 1.5 times that.""",
+    measured here; where it is not printed, 1.5 times that, and for synthetic targets half of it, as in figure 4.9.""",
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
