@@ -35,7 +35,6 @@ STUDIES = (
     "thesis/table-4.2",
     "thesis/fig-4.3",
     "thesis/fig-4.4",
-    "thesis/fig-4.7",
     "thesis/controller",
 )
 FOLDER = Path(__file__).parent / "figures"

@@ -94,7 +94,7 @@ def run(config: Config) -> xr.Dataset:
     if "GD" in config.rules:
         whole = batch_training(task, setting, samples, samples, label="GD", count=False)
         sized = np.full(len(seeds), steps["GD"], np.float32)
-        parts.append(whole(Trial(draws, sized)).expand_dims(rule=["GD"]))
+        parts.append(whole(Trial(draws, sized)).drop_dims("look").expand_dims(rule=["GD"]))
     others = [name for name in config.rules if name != "GD"]
     rules = tuple(RULES[name](steps[name]) for name in others)
 
@@ -106,7 +106,7 @@ def run(config: Config) -> xr.Dataset:
     picked = np.array([seed for _, seed in pairs])
     found = training(
         Trial(jax.tree.map(lambda leaf: leaf[picked], draws), np.array([rule for rule, _ in pairs], np.int32))
-    )
+    ).drop_dims("look")  # what was best is enough here
     table = {name: (("rule", "seed"), values.values.reshape(len(rules), len(seeds))) for name, values in found.items()}
     parts.append(xr.Dataset(table, coords={"rule": others}))
     return xr.concat(parts, "rule").assign_coords(seed=list(seeds)).sel(rule=list(config.rules))
