@@ -15,6 +15,12 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.nets import sites
 
 
+@pytest.fixture(autouse=True)
+def cut_however_few(monkeypatch):
+    """Sets of samples are cut here as large ones are; whole ones are those of the tests of the tangent kernel."""
+    monkeypatch.setattr(structured, "FEW", 0)
+
+
 def kernel_and_reference(net, params, x, x2=None):
     shares = structured_kernel(net, params, x, x2)
     rows = shares[0].shape[0] * shares[0].shape[1]
