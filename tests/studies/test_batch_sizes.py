@@ -8,7 +8,7 @@ import xarray as xr
 
 import secant as sc
 from secant import lab
-from secant.dynamics import Batches
+from secant.dynamics import Batches, Outcome
 from secant.studies.thesis import _batch_sizes as sizes
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
 from secant.studies.thesis._raises import catapults, raised
@@ -83,6 +83,16 @@ def test_raises_are_those_of_a_schedule():
     assert float(found.before.sel(raises=0, seed=1)) == pytest.approx(before, rel=1e-3)
     assert set(found.aligned.dims) == {"seed", "raises", "look"}
     assert found.block.sizes["row"] == found.block.sizes["column"] == 5
+
+
+def test_a_run_that_diverges_between_two_looks_is_recorded_and_the_others_go_on():
+    """No look falls between the two raises, and by the second the first has no finite weights left."""
+    task = feature_task("full-rank", Sizes(10, 15, 5, 5))
+    found = raised(task, lr=1.0, raises=((4, 1e9), (19, 0.5)), steps=40, every=20, seeds=range(2))
+    assert (found.outcome.sel(raises=0) != Outcome.DIVERGED).all()
+    assert (found.outcome.sel(raises=[1, 2]) == Outcome.DIVERGED).all()
+    assert np.isnan(found.before.sel(raises=2)).all()
+    assert np.isfinite(found.before.sel(raises=[0, 1])).all()
 
 
 def branches(losses, before, critical):

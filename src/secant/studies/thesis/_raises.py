@@ -163,9 +163,19 @@ def raised(
             )
         )
         if not last:
-            # A run that diverged before the next raise has no weights to raise its step size at.
-            lost = lost | (diverged & (np.asarray(state.step) <= at[number + 1]))
-            before, states = at_end(state.fork, draws)["critical"], state.fork
+            # A run that diverged before the next raise has no weights to raise its step size at. Looks are rare: it may
+            # have gone on with numbers that are none.
+            finite = np.all(
+                [np.isfinite(leaf).reshape(len(seeds), -1).all(1) for leaf in jax.tree.leaves(state.fork)], 0
+            )
+            lost = lost | (diverged & (np.asarray(state.step) <= at[number + 1])) | ~finite
+            # In its place its start is run again, and left out as diverged.
+            states = jax.tree.map(
+                lambda fork, start, gone=lost: np.where(gone.reshape(-1, *[1] * (fork.ndim - 1)), start, fork),
+                state.fork,
+                draws.start,
+            )
+            before = np.where(lost, np.nan, at_end(states, draws)["critical"])
     return _joined(found, every, seeds)
 
 
