@@ -18,7 +18,7 @@ demo: $(VENV)/run.stamp
 	@SECANT_HOME=build/demo $(BIN)/secant tour
 
 test: lint types docs
-	$(QUICK) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci
+	$(QUICK) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

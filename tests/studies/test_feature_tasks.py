@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 import secant as sc
 from secant import lab
@@ -33,6 +34,7 @@ def test_real_tasks_take_the_outer_product_of_a_strong_model():
     assert task.truth.shape == (64, 64)
     assert np.linalg.eigvalsh(task.truth)[0] > -1e-6 * np.linalg.norm(task.truth)
     assert task.strong > 0.9
+    assert task.tests == len(sc.data.load("digits", classes=(0, 2)).test)
     assert task.scored == "error"
     assert float(task.score(np.array([1.0, -2.0, 3.0, 4.0]), np.array([1.0, 1.0, 1.0, -1.0]))) == 0.5
 
@@ -50,3 +52,12 @@ def test_unknown_tasks_are_refused():
 
 def test_every_optimiser_has_a_step_size_for_every_task():
     assert all(set(row) == set(RULES) for row in STEPS.values())
+
+
+def test_the_accuracy_behind_the_truth_is_judged_for_real_data_only():
+    rank_2 = tasks.feature_task("rank-2", tasks.Sizes(8, 12, 10))
+    assert not list(tasks.truth_finding("rank-2", xr.Dataset(tasks.behind_the_truth(rank_2))))
+    of = [xr.Dataset({"strong": accuracy, "tests": 100}) for accuracy in (0.97, 0.2)]
+    (good,), (bad,) = (list(tasks.truth_finding("digits", one)) for one in of)
+    assert good.verdict == "holds"
+    assert bad.verdict == "fails"

@@ -66,7 +66,13 @@ def sweep(arguments: list[str]) -> int:
     began = time.perf_counter()
     try:
         found = lab.sweep(
-            study, over, scale=flags.scale, engine=engine, force=flags.force, progress=Bar(present.errors), **options
+            study,
+            over,
+            scale=flags.scale,
+            engine=engine,
+            force=flags.force,
+            progress=Bar(present.errors, "runs"),
+            **options,
         )
     except ImportError as error:
         raise UsageError(f"engine: {error}") from None

@@ -38,6 +38,10 @@ class Silent:
 class Bar:
     """A bar in the terminal, drawn by rich; nothing where the output is a file.
 
+    Args:
+        console: one of rich; by default that of the error output.
+        unit: what is counted, in words.
+
     Example:
         ```python
         import secant as sc
@@ -47,8 +51,9 @@ class Bar:
         ```
     """
 
-    def __init__(self, console: Any = None) -> None:
+    def __init__(self, console: Any = None, unit: str = "steps") -> None:
         self._console = console
+        self._unit = unit
         self._bar: Any = None
         self._task: Any = None
 
@@ -63,7 +68,7 @@ class Bar:
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("steps"),
+            TextColumn(self._unit),
             TimeRemainingColumn(compact=True),
             TextColumn("[dim]{task.fields[note]}"),
             console=console,

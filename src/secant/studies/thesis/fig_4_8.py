@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.lab import Finding, Tolerance, study
 from secant.studies.thesis._courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
-from secant.studies.thesis._feature_tasks import TITLES
+from secant.studies.thesis._feature_tasks import TITLES, behind_the_truth, truth_finding
 from secant.studies.thesis._raises import BLOCK, catapults, raised, survived
 from secant.studies.thesis._raises_drawn import draw_branches, draw_ends
 from secant.studies.thesis._significance import falling_trend, significant
@@ -54,8 +54,7 @@ def run(config: RaisesConfig) -> xr.Dataset:
             goal=config.goal,
         )
         truth = (("row", "column"), task.truth[:BLOCK, :BLOCK])
-        strong = np.nan if task.strong is None else task.strong
-        found.append(one.assign(goal=config.goal, truth=truth, strong=strong))
+        found.append(one.assign({"goal": config.goal, "truth": truth} | behind_the_truth(task)))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
 
 
@@ -77,6 +76,7 @@ def _of_panel(data: xr.Dataset, panel: str) -> Iterator[Finding]:
     end, title = survived(data), TITLES[panel]
     lost = int(end.outcome.isnull().sum())
     what = "loss" if np.isnan(data.strong) else "error"
+    yield from truth_finding(panel, data)
     for name, claim, sign in (("alignment", "alignment grows", -1.0), ("test", f"test {what} falls", 1.0)):
         rho, p = falling_trend(sign * end[name], "raises")
         yield significant(

@@ -12,7 +12,7 @@ import xarray as xr
 from secant.lab import Finding, option, scaled, study
 from secant.studies.thesis._batch_claims import draw_sizes, order_findings
 from secant.studies.thesis._batch_sizes import Setting, batch_sizes, rising
-from secant.studies.thesis._feature_tasks import TITLES, Sizes, feature_task
+from secant.studies.thesis._feature_tasks import TITLES, Sizes, behind_the_truth, feature_task, truth_finding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -81,7 +81,7 @@ def run(config: Config) -> xr.Dataset:
         shares=(config.share,),
         lr=config.lr,
     ).isel(share=0, drop=True)
-    return found.assign(strong=np.nan if task.strong is None else task.strong)
+    return found.assign(behind_the_truth(task))
 
 
 def _score(data: xr.Dataset) -> str:
@@ -90,6 +90,7 @@ def _score(data: xr.Dataset) -> str:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    yield from truth_finding(config.panel, data)
     yield from order_findings(data, _score(data))
 
 
@@ -97,4 +98,4 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = draw_sizes(data, figure, _score(data), curves=True)
     title = TITLES[config.panel]
-    panels[0].set_title(f"{title[0].upper()}{title[1:]}: steps beyond critical", loc="left")
+    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nsteps beyond critical", loc="left")
