@@ -250,8 +250,8 @@ def _kernel_drift(problem: Problem, every: int) -> Probe:
 def batch_critical_lr(batches: Batches, *, every: int = 1) -> Measurement:
     r"""The critical step size of the batch that the next step sees, $2/(c_b\,\lambda_{\max}(K_b))$.
 
-    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small: at every step it costs less
-    than the step.
+    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small: at every step it costs about
+    as much as the step.
 
     Args:
         batches: those of the run.
@@ -270,7 +270,7 @@ def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
 
 
 def batch_loss(batches: Batches, *, every: int = 1) -> Measurement:
-    """The loss of the batch that the next step sees; it costs nothing that the step does not compute.
+    """The loss of the batch that the next step sees, for a pass forward through that batch.
 
     Args:
         batches: those of the run.
