@@ -264,7 +264,8 @@ def _batch_critical(problem: Problem, batches: Batches, every: int) -> Probe:
     critical = kernel_critical_lr(problem.f, get_loss(problem.loss))
 
     def look(state: BatchState) -> Array:
-        return critical(params_of(state), problem.x[_rows("batch_critical_lr", problem, batches, state)])
+        rows = _rows("batch_critical_lr", problem, batches, state)
+        return critical(params_of(state), problem.x[rows])
 
     return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
 
