@@ -1,7 +1,11 @@
 """Fixtures every room uses."""
 
+import random
+
 import jax
 import pytest
+
+from secant.dynamics import runner
 
 
 @pytest.fixture(autouse=True)
@@ -9,3 +13,21 @@ def float64():
     """Tests compare identities to rounding, so they run in float64 unless they say otherwise."""
     with jax.enable_x64(True):
         yield
+
+
+class RandomClock:
+    """A clock that runs now fast, now slow, as that of a busy machine does: each look at it is up to a minute later."""
+
+    def __init__(self, seed):
+        self.draw = random.Random(seed)
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 10 ** self.draw.uniform(-7, 1.8)
+        return self.now
+
+
+@pytest.fixture
+def random_clock(monkeypatch):
+    """A function that sets the runner's clock to a random one."""
+    return lambda seed=None: monkeypatch.setattr(runner, "clock", RandomClock(seed))

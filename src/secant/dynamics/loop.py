@@ -102,6 +102,8 @@ class Loop:
     ) -> tuple[Carry, dict[str, Any]]:
         """Runs `blocks` blocks from block number `first` on. Block -1 takes no step: it records the start.
 
+        Neither does a block after the last trajectory has stopped.
+
         Returns the new carry and, for each probe, buffers of its records, of which the first
         `(first + blocks) // ratio - first // ratio` are valid, `ratio` being the probe's cadence in blocks.
         """
@@ -118,8 +120,10 @@ class Loop:
         def body(index: Any, loop_state: tuple[Carry, dict[str, Any]]) -> tuple[Carry, dict[str, Any]]:
             carry, buffers = loop_state
             number = first + index
-            # The start is recorded by the same code as everything after it, which is then compiled only once.
-            carry = lax.cond(number >= 0, lambda c: self._advance_block(values, c, number), lambda c: c, carry)
+            # The start is recorded by the same code as everything after it, which is then compiled only once. After
+            # the last stop no step is taken: what is still to come are the looks of slower probes.
+            moves = (number >= 0) & jnp.any(carry.outcome == Outcome.UNFINISHED)
+            carry = lax.cond(moves, lambda c: self._advance_block(values, c, number), lambda c: c, carry)
             written, memory = {}, {}
             for name, rows in buffers.items():
                 ratio, remembered = ratios[name], carry.memory.get(name)

@@ -31,6 +31,9 @@ CHUNK_BYTES = 8 * 2**20
 SAVE_SECONDS = 2.0
 """How often a run with a checkpoint saves itself; a shorter one is not worth saving."""
 
+clock = time.perf_counter
+"""What sizes the chunks and times the saving. No number of a run depends on it."""
+
 
 def simulate(
     system: Map | Callable[..., Map],
@@ -49,6 +52,9 @@ def simulate(
     The loop is compiled once and the host looks in about four times a second: to show progress, to save, to end
     early when every trajectory has stopped. Costs what a hand-written `jit(vmap(scan))` costs; holds the recorded
     arrays and a few states.
+
+    The result is a function of the arguments alone, whatever the clock says. Where every trajectory stops before the
+    last step, each probe's records end with its first look at or after the last stop: that of the final state.
 
     Args:
         system: a [`Map`][secant.dynamics.Map], or a function of axis values that makes one: `lambda lr: ...`.
@@ -99,7 +105,6 @@ def simulate(
     folder = checkpoints.resolve(checkpoint)
     if folder is not None:
         host.resume(folder)
-    began = time.perf_counter()
     reporter = reporters.resolve(progress)
     reporter.start(label, steps)
     try:
@@ -109,7 +114,7 @@ def simulate(
         raise
     finally:
         reporter.close()
-    return host.trajectory(time.perf_counter() - began)
+    return host.trajectory()
 
 
 class _Host:
@@ -121,6 +126,7 @@ class _Host:
         self.probes = loop.probes
         self.blocks, self.remainder = divmod(steps, loop.block)
         self.done = 0
+        self.end = self._stopped_by()
         shapes, _ = self.compiled.observe.eval_shape(values, carry.state, carry.memory)  # traced once a loop
         self.owners = {record: self.probes[name] for name, parts in shapes.items() for record in parts}
         kinds = {record: kind for parts in shapes.values() for record, kind in parts.items()}
@@ -156,33 +162,34 @@ class _Host:
         if saved is None:
             return
         self.done, self.carry, records = saved
+        self.end = self._stopped_by()
         for name, parts in records.items():
             stacked = np.concatenate(parts)
             self.records[name][: len(stacked)] = stacked
             self.saved[name] = len(stacked)
 
     def run(self, reporter: reporters.Progress) -> None:
-        """Chunk after chunk until the last step, or until every trajectory has stopped."""
+        """Chunk after chunk until the last step, or until every trajectory has stopped and every probe has seen it."""
         capacity = self._capacity
-        began = last_save = time.perf_counter()
+        began = last_save = clock()
         size, began_at = min(16, capacity), self.done
-        while self.done < self.blocks and self._still_running():
-            size = min(size, capacity, self.blocks - self.done)
-            clock = time.perf_counter()
+        while (left := self._last_block() - self.done) > 0:
+            size = min(size, capacity, left)
+            chunk_began = clock()
             self.carry, buffers = self.compiled.advance(
                 self.values, self.carry, jnp.int32(self.done), jnp.int32(size), capacity=capacity
             )
             self._take(buffers, size)
-            seconds = time.perf_counter() - clock
+            seconds = clock() - chunk_began
             if self.done > began_at + size:  # the first chunk's time is mostly compilation
                 size = max(1, int(size * min(16.0, CHUNK_SECONDS / max(seconds, 1e-9))))
             else:
                 size = min(16, capacity)
             reporter.update(self.done * self.loop.block, self._note())
-            if self.checkpoint is not None and time.perf_counter() - last_save > SAVE_SECONDS:
+            if self.checkpoint is not None and clock() - last_save > SAVE_SECONDS:
                 self.save()
-                last_save = time.perf_counter()
-        if self.checkpoint is not None and (self.checkpoint.parts or time.perf_counter() - began > SAVE_SECONDS):
+                last_save = clock()
+        if self.checkpoint is not None and (self.checkpoint.parts or clock() - began > SAVE_SECONDS):
             self.save()  # before the tail: a checkpoint always stands between two blocks
         if self.remainder and self._still_running():
             self.carry = self.compiled.tail(self.values, self.carry, count=self.remainder)
@@ -196,7 +203,7 @@ class _Host:
         self.checkpoint.save(self.done, self.carry, fresh)
         self.saved = recorded
 
-    def trajectory(self, seconds: float) -> Trajectory:
+    def trajectory(self) -> Trajectory:
         """Everything recorded, labelled."""
         import xarray as xr
 
@@ -216,7 +223,6 @@ class _Host:
         variables |= outcome_variables(axes, outcome, ended, "step")
         attributes = {
             "steps": self.steps,
-            "seconds": seconds,
             "secant": __version__,
             "jax": jax.__version__,
             "device": jax.devices()[0].device_kind,
@@ -228,12 +234,26 @@ class _Host:
         """Copies a chunk's valid records to their place."""
         before = {name: self._recorded(name) for name in self.records}
         self.done += size
+        self.end = self._stopped_by()
         for name, buffer in ((name, rows) for parts in buffers.values() for name, rows in parts.items()):
             after = self._recorded(name)
             self.records[name][before[name] : after] = np.asarray(buffer)[: after - before[name]]
 
     def _recorded(self, name: str) -> int:
-        return self.done // (self.owners[name].every // self.loop.block) + 1
+        """How many records of a probe there are: up to now, or to its first look after the last trajectory stopped."""
+        ratio = self.owners[name].every // self.loop.block
+        return min(self.done // ratio, -(-self.end // ratio)) + 1
+
+    def _last_block(self) -> int:
+        """How many blocks there are to run, as far as is known: fewer than asked once every trajectory has stopped."""
+        ratios = {probe.every // self.loop.block for probe in self.owners.values()} or {1}
+        return min(self.blocks, max(-(-self.end // ratio) * ratio for ratio in ratios))
+
+    def _stopped_by(self) -> int:
+        """The block at whose end the last trajectory stopped, or the last one of the run."""
+        if self._still_running():
+            return self.blocks
+        return int(np.max(self.carry.stopped_at)) // self.loop.block
 
     def _still_running(self) -> bool:
         return bool((np.asarray(self.carry.outcome) == Outcome.UNFINISHED).any())
