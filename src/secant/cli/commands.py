@@ -20,6 +20,7 @@ from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
 from secant.dynamics import Bar, reporting
 from secant.lab.config import Scale, allowed, content
+from secant.lab.execute import seeds_of
 from secant.lab.store import Record, Store, home
 
 __all__ = ["UsageError", "atlas", "list_studies", "run", "runs", "show", "verify"]
@@ -43,6 +44,8 @@ class VerifyOptions:
     jobs: Annotated[int, tyro.conf.arg(help="studies to run at once; by default one a core, up to four")] = min(
         os.cpu_count() or 1, 4
     )
+    seeds: Annotated[int, tyro.conf.arg(help="run what is random with so many seeds; list verdicts that change")] = 1
+    strict: Annotated[bool, tyro.conf.arg(help="let a finding that decides nothing count as one that fails")] = False
     force: Force = False
     json: Json = False
 
@@ -141,9 +144,12 @@ def run(arguments: list[str]) -> int:
 def verify(arguments: list[str]) -> int:
     """`secant verify`."""
     options = parse(VerifyOptions, arguments, "verify")
-    if options.jobs < 1:
-        raise UsageError(f"verify: jobs: must be at least 1, got {options.jobs}.")
-    board = present.Scoreboard(len(lab.select(options.ids, options.source)), quiet=options.json)
+    for name in ("jobs", "seeds"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"verify: {name}: must be at least 1, got {getattr(options, name)}.")
+    chosen = lab.select(options.ids, options.source)
+    runs = sum(len(seeds_of(study, options.scale, options.seeds)) for study in chosen)
+    board = present.Scoreboard(runs, quiet=options.json, seeds=options.seeds)
     began = time.perf_counter()
     with board:
         rows = lab.verify(
@@ -151,6 +157,7 @@ def verify(arguments: list[str]) -> int:
             source=options.source,
             scale=options.scale,
             force=options.force,
+            seeds=options.seeds,
             jobs=options.jobs,
             prepare=keep_compiled_code,
             on_end=board.end,
@@ -159,7 +166,9 @@ def verify(arguments: list[str]) -> int:
         print(json.dumps(rows, indent=1))
     else:
         present.summary(rows, time.perf_counter() - began)
-    return int(any(row["verdict"] == "fails" for row in rows))
+        present.wavering(lab.wavering(rows))
+    bad = {"fails", "inconclusive"} if options.strict else {"fails"}
+    return int(any(row["verdict"] in bad for row in rows))
 
 
 def atlas(arguments: list[str]) -> int:

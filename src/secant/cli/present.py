@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from secant.lab.seeds import Wavering
 from secant.lab.store import Record, gravest
 from secant.lab.study import Study
 
@@ -125,8 +126,8 @@ def cells(options: list[dict[str, str]], records: Sequence[Record]) -> None:
 class Scoreboard:
     """`secant verify` as it goes: each study's findings, and how far it is."""
 
-    def __init__(self, total: int, quiet: bool) -> None:
-        self._quiet = quiet
+    def __init__(self, total: int, quiet: bool, seeds: int = 1) -> None:
+        self._quiet, self._seeds = quiet, seeds
         self._bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -149,17 +150,33 @@ class Scoreboard:
         """A study has ended with these findings."""
         self._bar.update(self._task, advance=1, description=study.id)
         if not self._quiet:
-            output.print(f"[bold]{study.id}[/]  {study.title}")
+            output.print(f"[bold]{study.id}[/]  {study.title}{self._seed(rows)}")
             output.print(findings_table(rows))
+
+    def _seed(self, rows: list[dict[str, Any]]) -> str:
+        return f"  [dim](seed {rows[0]['seed']})[/]" if self._seeds > 1 and rows[0]["seed"] is not None else ""
 
 
 def summary(rows: list[dict[str, Any]], seconds: float) -> None:
-    """The last lines of `secant verify`."""
+    """The last lines of `secant verify`: what fails and what decides nothing, by name, and the count."""
     studies = {row["study"] for row in rows}
+    for name in ("inconclusive", "fails"):
+        for row in rows:
+            if row["verdict"] == name:
+                output.print(verdict(name), Text(f"{row['study']}: {row['finding']}"), *_asides(row))
     output.print()
     output.print(
         f"{len(rows)} findings in {len(studies)} studies, {seconds:.1f} s: ", tally(row["verdict"] for row in rows)
     )
+
+
+def wavering(found: Sequence[Wavering]) -> None:
+    """Which verdicts hang on the seed, and whether they fail more often than they say."""
+    for one in found:
+        counts = ", ".join(f"{count} {name}" for name, count in one.verdicts.most_common())
+        says = f"once in {1 / one.risk:,.0f}" if one.risk else "never"
+        beyond = f"; more often than it says ({says})" if one.beyond else ""
+        output.print(Text(f"changes with the seed: {one.study}: {one.finding}: {counts}{beyond}"))
 
 
 def tally(verdicts: Iterable[str]) -> Text:
@@ -171,6 +188,6 @@ def tally(verdicts: Iterable[str]) -> Text:
 
 def _asides(finding: dict[str, Any]) -> list[Text]:
     """What a reader should know about a finding that did not simply hold."""
-    if finding["verdict"] == "holds" or not finding.get("note"):
+    if finding["verdict"] == "holds":
         return []
-    return [Text(finding["note"], style="dim")]
+    return [Text(finding[key], style="dim") for key in ("reason", "note") if finding.get(key)]

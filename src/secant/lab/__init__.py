@@ -1,23 +1,28 @@
 """The lab: studies, their findings, and the store of their runs."""
 
-from secant.lab.config import SCALES, configure, option, scaled
+from secant.lab.config import SCALES, configure, fits_memory, option, scaled
 from secant.lab.engines import Engine, EngineError, Here, Processes, Ray, WorkerDiedError
+from secant.lab.estimate import LEVEL, RISK, Estimate, estimate
 from secant.lab.execute import run, verify
 from secant.lab.figures import drawn, save_figures, theme
-from secant.lab.finding import Erratum, Finding, Tolerance, Verdict
+from secant.lab.finding import Erratum, Finding, Tolerance, Verdict, significant, undecided
 from secant.lab.grid import Grid
 from secant.lab.registry import UnknownStudyError, catalog, get, select, sources
 from secant.lab.reuse import reuse
+from secant.lab.seeds import Wavering, wavering
 from secant.lab.store import CorruptRunError, Record, Store, StoreError
 from secant.lab.study import Source, Study, study
 from secant.lab.sweeps import Sweep, SweepError, sweep
 
 __all__ = [
+    "LEVEL",
+    "RISK",
     "SCALES",
     "CorruptRunError",
     "Engine",
     "EngineError",
     "Erratum",
+    "Estimate",
     "Finding",
     "Grid",
     "Here",
@@ -33,10 +38,13 @@ __all__ = [
     "Tolerance",
     "UnknownStudyError",
     "Verdict",
+    "Wavering",
     "WorkerDiedError",
     "catalog",
     "configure",
     "drawn",
+    "estimate",
+    "fits_memory",
     "get",
     "option",
     "reuse",
@@ -44,9 +52,12 @@ __all__ = [
     "save_figures",
     "scaled",
     "select",
+    "significant",
     "sources",
     "study",
     "sweep",
     "theme",
+    "undecided",
     "verify",
+    "wavering",
 ]

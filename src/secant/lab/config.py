@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import typing
 from typing import Any, Literal
+
+from secant._device import available_bytes
 
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = typing.get_args(Scale)
@@ -25,9 +28,28 @@ def option(
     at_least: float | None = None,
     below: float | None = None,
     at_most: float | None = None,
+    shortest: int = 1,
+    longest: int | None = None,
+    distinct: bool = False,
+    ascending: bool = False,
     help: str = "",
 ) -> Any:
     """A field of a study's configuration: its default, its limits (for every entry of a tuple) and a line of help.
+
+    Fields that depend on each other are checked by a method `check(self)` of the configuration, which raises a
+    `ValueError` that names the field, what was given and what would work. It is called after all limits.
+
+    Args:
+        default: its value, if none is given.
+        above: values are larger than this.
+        at_least: values are this or larger.
+        below: values are smaller than this.
+        at_most: values are this or smaller.
+        shortest: entries that a tuple has at least.
+        longest: entries that a tuple has at most.
+        distinct: no two entries of a tuple are the same.
+        ascending: every entry of a tuple is larger than the one before.
+        help: what it is.
 
     Example:
         ```python
@@ -40,7 +62,13 @@ def option(
         ```
     """
     limits = {"above": above, "at_least": at_least, "below": below, "at_most": at_most}
-    metadata = {"limits": {k: v for k, v in limits.items() if v is not None}, "help": help, "scales": {}}
+    lengths = {"shortest": shortest, "longest": longest, "distinct": distinct, "ascending": ascending}
+    metadata = {
+        "limits": {k: v for k, v in limits.items() if v is not None},
+        "tuple": lengths,
+        "help": help,
+        "scales": {},
+    }
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -79,7 +107,7 @@ def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
 
 
 def validate(config: Any) -> None:
-    """Checks every field against its type and its limits."""
+    """Checks every field against its type and its limits, and then the fields against each other."""
     types = typing.get_type_hints(type(config))
     for field in dataclasses.fields(config):
         value, expected = getattr(config, field.name), types[field.name]
@@ -92,6 +120,45 @@ def validate(config: Any) -> None:
             # None, where the type has it, stands for no value, of which no limit speaks.
             if entry is not None and not all(_LIMITS[name][0](entry, limit) for name, limit in limits.items()):
                 raise ValueError(f"{field.name}: must be {allowed(field)}, got {entry!r}.")
+        if isinstance(value, tuple):
+            _check_tuple(field, value)
+    if hasattr(config, "check"):
+        config.check()
+
+
+def _check_tuple(field: dataclasses.Field[Any], value: tuple[Any, ...]) -> None:
+    rules = field.metadata.get("tuple", {})
+    shortest, longest = rules.get("shortest", 1), rules.get("longest")
+    if len(value) < shortest:
+        values = f"at least {shortest} value{'s' * (shortest > 1)}"
+        raise ValueError(f"{field.name}: needs {values}, got {' '.join(map(str, value)) or 'none'}.")
+    if longest is not None and len(value) > longest:
+        raise ValueError(f"{field.name}: takes at most {longest} value{'s' * (longest > 1)}, got {len(value)}.")
+    if rules.get("distinct") and len(set(value)) < len(value):
+        twice = next(entry for entry in value if value.count(entry) > 1)
+        raise ValueError(f"{field.name}: every value once, got {twice!r} twice.")
+    if rules.get("ascending") and any(b <= a for a, b in itertools.pairwise(value)):
+        raise ValueError(f"{field.name}: every value must be larger than the one before, got {value!r}.")
+
+
+def fits_memory(needed: float, what: str) -> None:
+    """Refuses a configuration that needs more bytes than the machine has free.
+
+    For the method `check` of a configuration that can be asked for more than any machine holds.
+
+    Args:
+        needed: bytes.
+        what: the fields to make smaller, such as "width or samples".
+
+    Raises:
+        ValueError: says how much is needed, how much there is, and which fields to make smaller.
+    """
+    free = available_bytes() if needed > 2**30 else None
+    if free is not None and needed > free:
+        raise ValueError(
+            f"{what}: this would need {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} are free. "
+            f"Make {what} smaller."
+        )
 
 
 def allowed(field: dataclasses.Field[Any]) -> str:

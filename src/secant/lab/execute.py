@@ -72,6 +72,7 @@ def verify(
     scale: str = "smoke",
     store: Store | None = None,
     force: bool = False,
+    seeds: int = 1,
     jobs: int = 1,
     prepare: Callable[[], None] | None = None,
     on_end: Callable[[Study, list[dict[str, Any]]], None] | None = None,
@@ -86,6 +87,7 @@ def verify(
         scale: `smoke`, `laptop` or `paper`.
         store: where runs are kept.
         force: compute again what has been run.
+        seeds: run every study that has a `seed` with so many of them, counted from its own.
         jobs: how many studies to run at once, each in a process of its own.
         prepare: called first in every such process.
         on_end: told each study's findings, in reading order.
@@ -100,14 +102,23 @@ def verify(
     chosen = registry.select(ids, source)
     root = (store or Store()).root
     rows: list[dict[str, Any]] = []
-    tasks = [(study.id, scale, root, force) for study in chosen]
-    engine: Engine = Processes(min(jobs, len(chosen)), prepare) if min(jobs, len(chosen)) > 1 else Here()
+    runs = [(study, seed) for study in chosen for seed in seeds_of(study, scale, seeds)]
+    tasks = [(study.id, scale, root, force, seed) for study, seed in runs]
+    engine: Engine = Processes(min(jobs, len(tasks)), prepare) if min(jobs, len(tasks)) > 1 else Here()
     with contextlib.closing(engine.each(_verify_one, tasks)) as results:
-        for study, found in zip(chosen, in_order(results), strict=True):
+        for (study, _), found in zip(runs, in_order(results), strict=True):
             if on_end is not None:
                 on_end(study, found)
             rows.extend(found)
     return rows
+
+
+def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
+    """The seeds to verify a study with: its own and those that follow, or none where nothing in it is random."""
+    if count < 1:
+        raise ValueError(f"seeds: must be at least 1, got {count!r}.")
+    config = study.config(scale)
+    return [config.seed + k for k in range(count)] if hasattr(config, "seed") else [None]
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
@@ -137,13 +148,14 @@ def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
     return record
 
 
-def _verify_one(task: tuple[str, str, Path, bool]) -> list[dict[str, Any]]:
-    id, scale, root, force = task
+def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str, Any]]:
+    id, scale, root, force, seed = task
     study, store = registry.get(id), Store(root)
-    head = {"study": study.id, "source": study.source.key}
+    head = {"study": study.id, "source": study.source.key, "seed": seed}
+    options = {} if seed is None else {"seed": seed}
     began = time.perf_counter()
     try:
-        record = run(study, scale=scale, store=store, force=force, figure=False)
+        record = run(study, scale=scale, store=store, force=force, figure=False, **options)
     except StoreError:
         raise
     except Exception as error:

@@ -15,11 +15,13 @@ class PowerLaw(NamedTuple):
         exponent: $\alpha$.
         error: its standard error, from the scatter of the repeats.
         factor: $c$.
+        freedom: degrees of freedom of the standard error: repeats less one, at every size.
     """
 
     exponent: float
     error: float
     factor: float
+    freedom: float
 
     def __call__(self, sizes: ArrayLike) -> np.ndarray:
         """The law at some sizes."""
@@ -68,4 +70,5 @@ def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
     centred, means = x - weights @ x, logs.mean(axis=1)
     spread = weights @ centred**2
     exponent = float(weights @ (centred * means) / spread)
-    return PowerLaw(exponent, float((scale * spread) ** -0.5), float(np.exp(weights @ (means - exponent * x))))
+    factor = float(np.exp(weights @ (means - exponent * x)))
+    return PowerLaw(exponent, float((scale * spread) ** -0.5), factor, float(len(s) * (q.shape[1] - 1)))

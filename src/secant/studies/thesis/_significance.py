@@ -1,34 +1,10 @@
-"""Claims that a statistical test decides."""
+"""Trends over step sizes that a permutation test decides."""
 
 from __future__ import annotations
 
 import numpy as np
 import xarray as xr
 from scipy import stats
-
-from secant.lab import Finding, Tolerance
-
-LEVEL = 0.05
-"""The level of all tests."""
-
-
-def significant(claim: str, p: float, test: str, note: str = "") -> Finding:
-    """The finding that a claim is significant: its p-value is at most the level.
-
-    Args:
-        claim: what the test is for.
-        p: its p-value.
-        test: which test it is.
-        note: what else there is to say.
-    """
-    return Finding(
-        f"{claim}: p-value",
-        predicted=LEVEL,
-        measured=p,
-        relation="at most",
-        tolerance=Tolerance(0.0, why=f"the level of the test, {test}"),
-        note=note,
-    )
 
 
 def falling_trend(values: xr.DataArray, along: str = "ratio", draws: int = 9_999) -> tuple[float, float]:

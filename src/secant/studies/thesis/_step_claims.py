@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Finding, Tolerance
+from secant.lab import Finding, Tolerance, significant
 from secant.studies.thesis._generalisation import MODELS, comparable, settled
-from secant.studies.thesis._significance import falling_trend, significant
+from secant.studies.thesis._significance import falling_trend
 from secant.theory import catapult_scaling as cs
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, significant, study
 from secant.studies.thesis._controllers import (
     CONTROLLED,
     SCHEDULES,
@@ -26,7 +26,7 @@ from secant.studies.thesis._controllers import (
     thrown,
     tuned,
 )
-from secant.studies.thesis._significance import falling_trend, significant
+from secant.studies.thesis._significance import falling_trend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

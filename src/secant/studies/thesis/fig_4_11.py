@@ -12,11 +12,11 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import optimisers
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, significant, study
 from secant.studies.thesis._batch_claims import goal_finding
 from secant.studies.thesis._batch_sizes import Setting, Trial, batch_training
 from secant.studies.thesis._feature_tasks import TITLES, Sizes, feature_task
-from secant.studies.thesis._significance import falling_trend, significant
+from secant.studies.thesis._significance import falling_trend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, study
+from secant.lab import Finding, Tolerance, significant, study
 from secant.studies.thesis._courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
 from secant.studies.thesis._feature_tasks import TITLES, behind_the_truth, truth_finding
 from secant.studies.thesis._raises import BLOCK, catapults, raised, survived
 from secant.studies.thesis._raises_drawn import draw_branches, draw_ends
-from secant.studies.thesis._significance import falling_trend, significant
+from secant.studies.thesis._significance import falling_trend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

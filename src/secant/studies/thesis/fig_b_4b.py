@@ -13,7 +13,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, significant, study
 from secant.studies.thesis._remainders import (
     Layers,
     Trial,
@@ -24,7 +24,6 @@ from secant.studies.thesis._remainders import (
     spanned,
     tangent_kernel,
 )
-from secant.studies.thesis._significance import significant
 from secant.theory.power_law import fit_power_law
 
 if TYPE_CHECKING:

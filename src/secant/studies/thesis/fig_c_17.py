@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, significant, study
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
 from secant.studies.thesis._raises import catapults, raised, schedule, survived
 from secant.studies.thesis._raises_drawn import draw_branches, draw_ends
-from secant.studies.thesis._significance import falling_trend, significant
+from secant.studies.thesis._significance import falling_trend
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,69 @@
+"""Measurements that differ from repeat to repeat: a value, its standard error, and how well that is known."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+RISK = 1e-3
+"""How often a true claim may fail its finding: once in a thousand seeds."""
+
+LEVEL = 1e-2
+"""How often an inequality with no effect behind it may be found to hold: once in a hundred seeds."""
+
+
+class Estimate(NamedTuple):
+    """A measured value that has a sampling error.
+
+    Attributes:
+        value: the value.
+        error: its standard error.
+        freedom: degrees of freedom of that standard error, one less than the repeats of a mean; infinite if it is
+            known and not estimated.
+    """
+
+    value: float
+    error: float
+    freedom: float = np.inf
+
+
+def estimate(values: ArrayLike) -> Estimate:
+    r"""The mean of independent repeats, $\bar x$ with standard error $s/\sqrt n$ and $n - 1$ degrees of freedom.
+
+    Repeats that are no numbers are left out. With fewer than two the error is NaN, and no claim is decided.
+
+    Example:
+        ```python
+        from secant.lab import estimate
+
+        estimate([1.0, 2.0, 3.0])  # 2.0, 0.577, 2
+        ```
+    """
+    kept = np.asarray(values, float).ravel()
+    kept = kept[~np.isnan(kept)]
+    if len(kept) < 2:
+        return Estimate(float(kept[0]) if len(kept) else np.nan, np.nan, 1.0)
+    return Estimate(float(kept.mean()), float(kept.std(ddof=1) / np.sqrt(len(kept))), float(len(kept) - 1))
+
+
+def miss(freedom: float, risk: float = RISK) -> float:
+    r"""So many standard errors are missed by chance at most `risk` of the time, on either side.
+
+    The quantile of Student's distribution: 3.3 for a known error, 8.6 for five repeats.
+    """
+    return float(_quantile(freedom, 1 - risk / 2))
+
+
+def evidence(freedom: float, level: float = LEVEL) -> float:
+    r"""So many standard errors clear a bound by chance at most `level` of the time.
+
+    The one-sided quantile of Student's distribution: 2.3 for a known error, 3.7 for five repeats.
+    """
+    return float(_quantile(freedom, 1 - level))
+
+
+def _quantile(freedom: float, probability: float) -> float:
+    return special.ndtri(probability) if np.isinf(freedom) else special.stdtrit(freedom, probability)
