@@ -2,10 +2,14 @@
 
 import functools
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
 from secant import lab
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @functools.cache
@@ -17,8 +21,9 @@ def _outcome(root, id):
 
 
 @pytest.fixture
-def outcome(tmp_path_factory):
-    """A function of a study's id: its data, its configuration and its findings, computed once."""
+def outcome(tmp_path_factory, random_clock):
+    """A function of a study's id: its data, its configuration and its findings, computed once, by a random clock."""
+    random_clock()
     base = tmp_path_factory.getbasetemp()
     # Kept where all of the tests' processes find it.
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base

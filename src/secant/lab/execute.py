@@ -152,7 +152,7 @@ def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str,
     id, scale, root, force, seed = task
     study, store = registry.get(id), Store(root)
     head = {"study": study.id, "source": study.source.key, "seed": seed}
-    options = {} if seed is None else {"seed": seed}
+    options: dict[str, Any] = {} if seed is None else {"seed": seed}
     began = time.perf_counter()
     try:
         record = run(study, scale=scale, store=store, force=force, figure=False, **options)
