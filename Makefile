@@ -3,6 +3,7 @@
 #   make demo    a tour: a few studies at laptop scale, their findings, and the pages
 #   make test    lint, types, docs and all tests
 #   make bench   speed, as ratios against named peers (ONLY=row for one row, JSON=1 for a machine)
+#   make mutants plants errors in a copy of the package: which tests and which findings notice (ONLY=text for some)
 #   make docs    the documentation site, in site/
 
 PYTHON ?= python3
@@ -12,7 +13,7 @@ BIN    := $(VENV)/bin
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types docs bench clean
+.PHONY: demo test lint types docs bench mutants clean
 
 demo: $(VENV)/run.stamp
 	@SECANT_HOME=build/demo $(BIN)/secant tour
@@ -32,6 +33,9 @@ docs: $(VENV)/dev.stamp
 
 bench: $(VENV)/run.stamp
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json)
+
+mutants: $(VENV)/dev.stamp
+	@$(BIN)/python -m mutants $(if $(ONLY),--only '$(ONLY)')
 
 clean:
 	rm -rf $(VENV) build site dist

@@ -1,0 +1,1 @@
+"""Planted errors: does a test notice, and does a finding?"""

@@ -1,0 +1,170 @@
+"""Errors in networks, curvature, features, expansions and training."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+
+def _in(module: str, test: str, *errors: tuple[str, str, str]) -> list[Mutant]:
+    """Errors of one file, each with the studies that compute with it, separated by spaces."""
+    return [Mutant(module, old, new, (test,), tuple(studies.split())) for old, new, studies in errors]
+
+
+LIBRARY = [
+    *_in(
+        "linalg/stochastic.py",
+        "linalg/test_stochastic.py",
+        ("math.sqrt(probes / (probes - 1))", "math.sqrt(probes * (probes - 1))", ""),
+        ("nodes, vectors[0] ** 2", "nodes, vectors[0]", ""),
+    ),
+    *_in(
+        "linalg/norm.py",
+        "linalg/test_norm.py",
+        ("image = product(now) - beta * before", "image = product(now) + beta * before", "thesis/thm-2.3.8"),
+    ),
+    *_in(
+        "curvature/critical.py",
+        "curvature/test_critical.py",
+        ("2 * (1 + momentum) / (1 + 2 * momentum", "2 * (1 - momentum) / (1 + 2 * momentum", ""),
+        ("return 2 / (c * largest_eigenvalue(found))", "return 1 / (c * largest_eigenvalue(found))", "thesis/fig-4.4"),
+    ),
+    *_in(
+        "curvature/directions.py",
+        "curvature/test_directions.py",
+        ("c / 2 * (vectors.T @ residual) ** 2", "c * (vectors.T @ residual) ** 2", "thesis/eq-4.2"),
+        ("(1 - smallest / largest) ** 2", "(1 - smallest / largest)", "thesis/eq-2.16 thesis/fig-2.2"),
+        ("jnp.max(jnp.abs(difference)) /", "jnp.max(difference) /", "thesis/fig-2.2"),
+    ),
+    *_in(
+        "curvature/operators.py",
+        "curvature/test_operators.py",
+        (".set(1.0)", ".set(2.0)", "thesis/thm-2.3.6"),
+    ),
+    *_in(
+        "features/agop.py",
+        "features/test_agop.py",
+        ("return total / n", "return total", ""),
+        ("sofar + gradient.T @ gradient", "sofar - gradient.T @ gradient", "thesis/fig-C.17"),
+    ),
+    *_in(
+        "features/alignment.py",
+        "features/test_agop.py",
+        ("jnp.sum(a * b) / (", "jnp.sum(a * b) / 2 / (", "thesis/fig-C.17 thesis/table-4.1"),
+    ),
+    *_in(
+        "features/rfm.py",
+        "features/test_rfm.py",
+        ("np.hstack([-2 * moved, norms, one])", "np.hstack([-moved, norms, one])", ""),
+    ),
+    *_in(
+        "expansion.py",
+        "test_expansion.py",
+        ("term / math.factorial(j)", "term / math.factorial(j + 1)", "thesis/eq-3.4 thesis/eq-3.10"),
+        (
+            "jax.tree.map(jnp.subtract, params, params0), (x, captured)",
+            "jax.tree.map(jnp.add, params, params0), (x, captured)",
+            "thesis/eq-3.4 thesis/eq-3.8",
+        ),
+    ),
+    *_in(
+        "losses.py",
+        "test_losses.py",
+        (
+            "weight(*sizes) * jnp.sum((outputs - targets) ** 2)",
+            "weight(*sizes) * jnp.sum((outputs + targets) ** 2)",
+            "thesis/eq-4.2",
+        ),
+    ),
+    *_in(
+        "nets/parametrization.py",
+        "nets/test_parametrization.py",
+        (
+            '"ntk": Draw("normal", 1.0, self.gain / root)',
+            '"ntk": Draw("normal", 1.0, self.gain * root)',
+            "thesis/thm-2.3.6",
+        ),
+        ('"pytorch": Draw("uniform", 1 / root)', '"pytorch": Draw("uniform", 3 / root)', ""),
+    ),
+    *_in(
+        "nets/neurons.py",
+        "nets/test_dag.py",
+        ("block.fans**-0.5", "block.fans**-1.0", "thesis/thm-2.3.6 thesis/eq-2.13"),
+    ),
+    *_in(
+        "nets/recursion.py",
+        "nets/test_dag.py",
+        ("bend = first * ddz[i] + second * np.outer", "bend = first * ddz[i] - second * np.outer", "thesis/eq-2.13"),
+    ),
+    *_in(
+        "nets/tokens.py",
+        "nets/test_layers.py",
+        ("/ math.sqrt(query.shape[-1])", "/ query.shape[-1]", ""),
+    ),
+    *_in(
+        "nets/images.py",
+        "nets/test_layers.py",
+        ("return sums / math.prod(window)", "return sums", ""),
+    ),
+    *_in(
+        "dynamics/rules.py",
+        "dynamics/test_runner.py",
+        ("lambda p, g: p - lr * g, params", "lambda p, g: p - 2 * lr * g, params", "thesis/fig-3.3 thesis/eq-3.16"),
+    ),
+    *_in(
+        "dynamics/catapults.py",
+        "dynamics/test_catapults.py",
+        ("return values[1:] > values[:-1]", "return values[1:] < values[:-1]", "thesis/table-4.2"),
+        (
+            "np.flatnonzero(values[step:] <= (1 + tolerance)",
+            "np.flatnonzero(values[step:] <= (2 + tolerance)",
+            "thesis/fig-4.7 thesis/fig-4.5",
+        ),
+    ),
+    *_in(
+        "dynamics/control.py",
+        "dynamics/test_control.py",
+        ("jnp.arctan2(2 * b, a - c) / 2", "jnp.arctan2(b, a - c) / 2", "thesis/controller"),
+        ("_over(2 * falls, bends)", "_over(falls, bends)", "thesis/controller"),
+        ("jnp.minimum(lr, share * found.critical)", "jnp.maximum(lr, share * found.critical)", "thesis/controller"),
+    ),
+    *_in(
+        "dynamics/optimisers.py",
+        "dynamics/test_optimisers.py",
+        ("(1 - size * shrink / 2) * stability_factor(b1)", "(1 + size * shrink / 2) * stability_factor(b1)", ""),
+        (
+            "mean, square = 1 - b1**average.count, 1 - b2**average.count",
+            "mean, square = 1 - b2**average.count, 1 - b2**average.count",
+            "quadreg/optimisers",
+        ),
+    ),
+    *_in(
+        "dynamics/schedules.py",
+        "dynamics/test_schedules.py",
+        ("(1 - jnp.abs(2 * phase - 1))", "jnp.abs(2 * phase - 1)", ""),
+    ),
+    *_in(
+        "dynamics/batches.py",
+        "dynamics/test_batches.py",
+        ("epoch + 1)])", "epoch)])", ""),
+    ),
+    *_in(
+        "dynamics/modes.py",
+        "dynamics/test_modes.py",
+        (
+            "jnp.where(overlaps[chosen] < 0, -1.0, 1.0)",
+            "jnp.where(overlaps[chosen] > 0, -1.0, 1.0)",
+            "quadreg/fig-5 quadreg/fig-7",
+        ),
+        ("along = jnp.sqrt(scale) * jnp.vdot(", "along = scale * jnp.vdot(", "quadreg/fig-5 quadreg/fig-6"),
+    ),
+    *_in(
+        "dynamics/measure.py",
+        "dynamics/test_training.py",
+        ("problem.loss.curvature(outputs) / 2 * (", "problem.loss.curvature(outputs) * (", ""),
+        (
+            "roots = jax.tree.map(lambda p: 1 / jnp.sqrt(p), divisor)",
+            "roots = jax.tree.map(lambda p: 1 / p, divisor)",
+            "quadreg/optimisers",
+        ),
+    ),
+]

@@ -1,0 +1,51 @@
+"""A planted error: one token of the library, changed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong sign, factor, exponent or index, and who should notice.
+
+    Attributes:
+        module: file below `src/secant`.
+        old: a piece of it that stands there once.
+        new: what it becomes.
+        tests: files below `tests` that should fail.
+        studies: ids of studies that compute with it, of which one finding should change its verdict.
+    """
+
+    module: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    studies: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What is changed, in a line."""
+        return f"{self.module}: {self.old} -> {self.new}"
+
+    def apply(self, copy: Path) -> None:
+        """Plants the error in a copy of the sources.
+
+        Raises:
+            ValueError: the piece does not stand there exactly once.
+        """
+        path = copy / "secant" / self.module
+        text = path.read_text()
+        found = text.count(self.old)
+        if found != 1:
+            raise ValueError(f"{self.module}: {self.old!r} stands there {found} times, it must stand there once.")
+        path.write_text(text.replace(self.old, self.new))
+
+
+def copy_sources(target: Path) -> None:
+    """A copy of the package to plant an error in."""
+    shutil.copytree(ROOT / "src" / "secant", target / "secant", ignore=shutil.ignore_patterns("__pycache__"))

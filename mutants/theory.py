@@ -1,0 +1,155 @@
+"""Errors in the closed forms and exact reductions."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+
+def _in(module: str, *errors: tuple[str, str, str]) -> list[Mutant]:
+    """Errors of one file of the theory, each with the studies that compute with it, separated by spaces."""
+    tests = (f"theory/test_{module}.py",)
+    return [Mutant(f"theory/{module}.py", old, new, tests, tuple(studies.split())) for old, new, studies in errors]
+
+
+EDGE_OF_STABILITY = [
+    *_in(
+        "edge_limit",
+        ("149 / 128, 389 / 128", "149 / 128, -389 / 128", "quadreg/limit-series"),
+        ("-757 / 512", "757 / 512", "quadreg/limit-series"),
+        ("-19 / 8", "-19 / 4", "quadreg/limit-series"),
+        ("-eps / 2 * (1 - E / 2)", "-eps / 2 * (1 + E / 2)", "quadreg/limit-series quadreg/thm-B.3 quadreg/fig-1"),
+        ("4 - 3 * eps + 4 * eps**2", "4 + 3 * eps + 4 * eps**2", "quadreg/lambert-limit quadreg/thm-B.3"),
+        ("-2 * eps / contraction(eps)", "-eps / contraction(eps)", "quadreg/lambert-limit quadreg/fig-2"),
+        ("star * (1 + lambert_w(", "star * (1 - lambert_w(", "quadreg/lambert-limit"),
+        ("u * jnp.exp(-(4 * z**2 + 2 * u) / eps)", "u * jnp.exp(-(2 * z**2 + 2 * u) / eps)", "quadreg/lambert-limit"),
+    ),
+    *_in(
+        "two_eigenvalue",
+        ("z=z - z * T + z**2 * T1 / 2, T=", "z=z - z * T + z**2 * T1, T=", "quadreg/fig-2 quadreg/app-A.1"),
+        ("T=T - 2 * z * T1 + z**2 * T2)", "T=T - 2 * z * T1 - z**2 * T2)", "quadreg/fig-2 quadreg/app-A.1"),
+        (
+            "jnp.asarray(-second * (T - W) / (1 - second))",
+            "jnp.asarray(second * (T - W) / (1 - second))",
+            "quadreg/fig-9",
+        ),
+        ("(a**2 - a + 1) * z", "(a**2 + a + 1) * z", "quadreg/fig-8 quadreg/fig-9"),
+    ),
+    *_in(
+        "two_step",
+        ("-2 * A * y * z**2 - 4 * eps * z**2", "-2 * A * y * z**2 + 4 * eps * z**2", "quadreg/thm-B.3 quadreg/fig-10"),
+        ("jnp.asarray(2 * y * z), jnp", "jnp.asarray(y * z), jnp", "quadreg/thm-B.3 quadreg/fig-10"),
+    ),
+    *_in(
+        "skeleton",
+        ("SIGN_CRISIS = 3 * math.sqrt(3) - 2", "SIGN_CRISIS = 3 * math.sqrt(3) - 1", "quadreg/skeleton"),
+        ("CYCLE_FLIP = 2 * math.sqrt(5) - 2", "CYCLE_FLIP = 2 * math.sqrt(5) + 2", "quadreg/skeleton"),
+        ("jnp.sqrt(h**2 + 8 * h)", "jnp.sqrt(h**2 + 4 * h)", "quadreg/skeleton"),
+        ("1 - 8 * h - 2 * h**2", "1 - 8 * h + 2 * h**2", "quadreg/skeleton"),
+        ("C * (1 + eps * z) ** 2", "C * (1 - eps * z) ** 2", "quadreg/skeleton"),
+    ),
+    *_in(
+        "quartic",
+        ("(theta @ Q @ theta - E) / 2", "(theta @ Q @ theta + E) / 2", "quadreg/sec-2.1"),
+        ("J=(1 - z * spectrum) * J)", "J=(1 + z * spectrum) * J)", "quadreg/sec-2.1 quadreg/drift-law"),
+        ("T - z * (2 * T_next - z * T_second)", "T - z * (2 * T_next + z * T_second)", "quadreg/sec-2.1"),
+        ("-variance / (2 * T2 / T0)", "-variance / (T2 / T0)", "quadreg/drift-law"),
+        ("-(T0 * T2 - T1**2) * z**2", "-(T0 * T2 - T1**2) * z**3", "quadreg/drift-law"),
+    ),
+    *_in(
+        "single_eigenvalue",
+        ("-omega * z * (2 * z + E)", "-omega * z * (2 * z - E)", "quadreg/app-A.2"),
+        ("jnp.exp(rate * t) + 2 * z0", "jnp.exp(rate * t) + z0", "quadreg/app-A.2"),
+    ),
+    *_in(
+        "linear_network",
+        ("jnp.sum((hidden + norm * v) ** 2) / 2, ", "jnp.sum((hidden + norm * v) ** 2), ", "quadreg/app-A.1"),
+        ("jnp.asarray(2 * target)", "jnp.asarray(-2 * target)", "quadreg/app-A.1"),
+    ),
+    *_in("tangent_hierarchy", ("K=-lr * K3 @ state.z", "K=lr * K3 @ state.z", "quadreg/app-A.3")),
+    *_in(
+        "stability",
+        (
+            "LinearRule((1 + beta, -beta), (lr * (1 + beta), -lr * beta))",
+            "LinearRule((1 + beta, -beta), (lr * (1 + beta), lr * beta))",
+            "quadreg/optimisers",
+        ),
+        ("((1 - b1) * lr, 0.0)", "((1 + b1) * lr, 0.0)", "quadreg/optimisers"),
+    ),
+]
+
+CATAPULT = [
+    *_in(
+        "catapult",
+        ("v - a * a * (4 - v) - 4 * a * b)", "v - a * a * (4 - v) + 4 * a * b)", "thesis/sec-3.3 thesis/max-step"),
+        ("return Catapult((1 - v + a * (a + b)) * a", "return Catapult((1 - v + a * (a - b)) * a", "thesis/sec-3.3"),
+        ("8 / (curvature + jnp.sqrt(", "4 / (curvature + jnp.sqrt(", "thesis/max-step"),
+        ("curvature**2 - 16 * bend", "curvature**2 + 16 * bend", "thesis/max-step"),
+        (
+            "jnp.asarray(u) * width / (2 * jnp.square(lr) * size)",
+            "jnp.asarray(u) * width / (jnp.square(lr) * size)",
+            "thesis/thm-3.3.1 thesis/thm-B.3.1 lectures/11-07-catapult",
+        ),
+        ("float(2 * jnp.log((1 + jnp.sqrt(5.0)) / 2))", "float(jnp.log((1 + jnp.sqrt(5.0)) / 2))", "thesis/max-step"),
+        ("1 - v + 3 * a**2 + 2 * a * b, -a]", "1 - v + 3 * a**2 + 2 * a * b, a]", "thesis/thm-B.7.1 thesis/fig-B.4a"),
+    ),
+    *_in(
+        "catapult_scaling",
+        ("excess**2 / 2 + excess**3 / 3", "excess**2 / 2 - excess**3 / 3", "thesis/thm-3.3.1"),
+        ("2 - excess - 2 * excess**2 / 3", "2 - excess + 2 * excess**2 / 3", "thesis/thm-3.3.1"),
+        ("(2 * jnp.log1p(jnp.asarray(excess)))", "jnp.log1p(jnp.asarray(excess))", "thesis/thm-3.3.1"),
+        ("8 * total / (width * excess)", "16 * total / (width * excess)", "thesis/thm-B.3.1 thesis/prop-B.13.1"),
+        (
+            "-(4 - v) * square / (v * (2 - v))",
+            "(4 - v) * square / (v * (2 - v))",
+            "thesis/thm-B.3.1 thesis/prop-B.13.1",
+        ),
+        (
+            "16 * jnp.square(pull) / (jnp.asarray(width)",
+            "4 * jnp.square(pull) / (jnp.asarray(width)",
+            "thesis/lem-3.3.3 thesis/lem-3.3.2",
+        ),
+    ),
+    *_in(
+        "catapult_samples",
+        ("lr**2 * bend - 4 * lr * cross", "lr**2 * bend - 2 * lr * cross", "thesis/prop-B.11 thesis/thm-3.3.6"),
+        ("return 2 * jnp.asarray(lr) / samples", "return jnp.asarray(lr) / samples", "thesis/fig-3.3 thesis/thm-3.3.6"),
+    ),
+    *_in(
+        "quadratic_model",
+        ("jacobian @ gradient + lr**2 / 2 * turned", "jacobian @ gradient + lr**2 * turned", "thesis/eq-3.10"),
+        ("- lr * (cross + cross.T) + lr**2", "+ lr * (cross + cross.T) + lr**2", "thesis/eq-3.10"),
+        (
+            "curvature - rate * push * (4 - rate * curvature)",
+            "curvature - rate * push * (2 - rate * curvature)",
+            "thesis/prop-B.9.1",
+        ),
+    ),
+    *_in("linear_descent", ("return 2 / jnp.linalg.eigvalsh", "return 1 / jnp.linalg.eigvalsh", "thesis/eq-3.8")),
+    *_in(
+        "relu_gradients",
+        ("depth * 2.0 ** (1 - depth)", "depth * 2.0 ** -depth", "thesis/prop-2.4.4"),
+        ("2.0 ** (1 - depth) * 3 * (depth * 3.0 **", "2.0 ** (1 - depth) * 9 * (depth * 3.0 **", "thesis/prop-2.4.4"),
+    ),
+    *_in("power_law", ("(scale * spread) ** -0.5", "(scale * spread) ** -1.0", "thesis/lem-A.11 thesis/thm-2.3.6")),
+]
+
+REGRESSION = [
+    *_in(
+        "quadratic_regression",
+        ("z + lr**2 / 2 * bend @ w if", "z - lr**2 / 2 * bend @ w if", "quadreg/app-A.3 quadreg/sec-3.3 quadreg/eq-27"),
+        (
+            "self.offset + (self.G + self.jacobian(theta)) @ theta / 2",
+            "self.offset + (self.G + self.jacobian(theta)) @ theta",
+            "quadreg/eq-27 quadreg/fig-11",
+        ),
+    ),
+    *_in(
+        "random_regression",
+        ("(P + 2) / (P + D + 1)", "(P + 1) / (P + D + 1)", "quadreg/eq-27"),
+        ("2 * (P + 1) * (top + trace)", "2 * P * (top + trace)", "quadreg/acceleration"),
+        ("2 * variance * D * P * sigma_z**2", "variance * D * P * sigma_z**2", "quadreg/thm-3.1"),
+        ("(np.sqrt(P) + np.sqrt(D)) ** 2", "(np.sqrt(P) - np.sqrt(D)) ** 2", "quadreg/thm-3.1 quadreg/fig-3"),
+    ),
+]
+
+THEORY = EDGE_OF_STABILITY + CATAPULT + REGRESSION
