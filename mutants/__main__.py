@@ -37,15 +37,17 @@ class Noticed:
 
 def run(module: list[str], sources: Path) -> subprocess.CompletedProcess[str]:
     """A Python process that imports the package from `sources`."""
-    environment = {**os.environ, **QUICK, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}"}
+    environment = {**QUICK, **os.environ, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}"}
     return subprocess.run(
         [sys.executable, "-m", *module], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
 
 
-def judged(studies: tuple[str, ...], sources: Path) -> dict[str, list[list[object]]]:
-    """The findings of some studies."""
+def judged(studies: tuple[str, ...], sources: Path, *, strict: bool = False) -> dict[str, list[list[object]]]:
+    """The findings of some studies; with `strict` they must run."""
     done = run(["mutants.judge", *studies], sources)
+    if done.returncode and strict:
+        raise RuntimeError(f"{', '.join(studies)}: cannot be judged:\n{done.stderr}")
     if done.returncode:  # the package does not even import
         return {id: [["the study runs to its end", "fails", ""]] for id in studies}
     return json.loads(done.stdout.splitlines()[-1])
@@ -92,7 +94,7 @@ def main() -> int:
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         ids = sorted({id for mutant in chosen for id in mutant.studies})
         usual: dict[str, list[list[object]]] = {}
-        for part in pool.map(lambda id: judged((id,), ROOT / "src"), ids):
+        for part in pool.map(lambda id: judged((id,), ROOT / "src", strict=True), ids):
             usual |= part
         files = sorted({name for mutant in chosen for name in mutant.tests})
         broken = [name for name, passes in zip(files, pool.map(pass_alone, files), strict=True) if not passes]
@@ -107,9 +109,7 @@ def main() -> int:
                 print(f"{'':34}{row.by}", flush=True)
     exercised = [row for row in rows if row.findings is not None]
     by_tests, by_findings = sum(row.tests for row in rows), sum(bool(row.findings) for row in exercised)
-    print(
-        f"{len(rows)} mutants: tests notice {by_tests}; findings {by_findings} of {len(exercised)} that a study exercises"
-    )
+    print(f"{len(rows)} mutants: tests notice {by_tests}; findings {by_findings} of {len(exercised)} they exercise")
     return int(bool(broken) or by_tests < len(rows) or by_findings < GOAL * len(exercised))
 
 
