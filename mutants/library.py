@@ -161,6 +161,10 @@ LIBRARY = [
         "dynamics/measure.py",
         "dynamics/test_training.py",
         ("problem.loss.curvature(outputs) / 2 * (", "problem.loss.curvature(outputs) * (", ""),
+    ),
+    *_in(
+        "dynamics/measure.py",
+        "dynamics/test_optimisers.py",
         (
             "roots = jax.tree.map(lambda p: 1 / jnp.sqrt(p), divisor)",
             "roots = jax.tree.map(lambda p: 1 / p, divisor)",

@@ -24,6 +24,7 @@ from secant.dynamics.optimisers import (
     one_of,
     rmsprop,
 )
+from secant.theory import stability
 
 STEPS = 8
 NET = sc.nets.mlp([5], activation="tanh", bias=True)
@@ -230,6 +231,15 @@ def test_preconditioned_sharpness_is_that_of_the_dense_matrix(optimiser):
         state = later
     assert run["c"].dims == ("step", "c_mode")
     assert set(run.dataset) >= {"c_residual", "c_error", "c_products"}
+
+
+@pytest.mark.parametrize("decay", [1e-3, 0.5, 4.0])
+@pytest.mark.parametrize("b1", [0.0, 0.5, 0.9])
+def test_the_threshold_with_weight_decay_is_where_the_linear_rule_turns_unstable(b1, decay):
+    rule = stability.adam(0.1, b1, decay)
+    edge = adamw(0.1, b1=b1, weight_decay=decay).threshold
+    assert edge == pytest.approx(rule.threshold, rel=1e-12)
+    assert rule.spectral_radius(0.999 * edge) < 1 < rule.spectral_radius(1.001 * edge)
 
 
 def test_without_a_preconditioner_it_is_the_sharpness():

@@ -126,8 +126,8 @@ def test_on_the_nullcline_the_two_step_drift_is_minus_the_spectral_variance(spec
     T_after = [quartic.moment(k, spectrum, after.J) for k in range(2)]
     distance = lambda z, T0, T1: T0 - 2 - T1 * z  # noqa: E731
     drift = distance(after.z, *T_after) - distance(state.z, *T[:2])
-    np.testing.assert_allclose(drift / z**2, quartic.edge_drift(1.0, *T), atol=40 * z)
-    assert quartic.edge_drift(1.0, *T) <= 1e-12
+    np.testing.assert_allclose(drift, quartic.edge_drift(z, *T), atol=40 * z**3)
+    assert quartic.edge_drift(z, *T) <= 1e-12 * z**2
 
 
 def test_the_limit_of_a_three_mode_spectrum_is_half_its_relative_variance():

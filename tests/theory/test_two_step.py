@@ -146,6 +146,21 @@ def test_the_local_series_is_the_map_in_the_distance_to_the_nullcline(eps):
     assert errors[0][0] == pytest.approx(errors[1][0], rel=0.5, abs=1e-3)
 
 
+@pytest.mark.parametrize("eps", [0.02, 0.1])
+@pytest.mark.parametrize("y", [-2e-3, 1e-3])
+def test_the_lowest_order_is_that_of_the_map_near_the_edge(eps, y):
+    """Two steps of gradient descent, written out: what is left over is smaller by the distance to the edge."""
+    z = 1e-3
+    system = two_eigenvalue(-eps)
+    start = Point(jnp.array(z), jnp.array(y + nullclines.nullcline(z, eps)))
+    end = system.step(system.step(start))
+    dy = float(end.T) - float(nullclines.nullcline(float(end.z), eps)) - y
+    dz_low, dy_low = map(float, two_step.lowest_order_change(z, y, eps))
+    assert float(end.z) - z == pytest.approx(dz_low, rel=5 * (z + abs(y)))
+    assert dy == pytest.approx(dy_low, abs=20 * z**2 * (z + abs(y)))
+    assert abs(dy_low) > 20 * abs(dy - dy_low) or abs(dy_low) < 1e-7
+
+
 def test_the_lowest_order_map_and_flow_share_their_change():
     state = two_step.Local(jnp.array(0.2), jnp.array(0.01))
     stepped = two_step.lowest_order(0.05).step(state)
