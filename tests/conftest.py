@@ -1,5 +1,6 @@
 """Fixtures every room uses."""
 
+import os
 import random
 
 import jax
@@ -31,3 +32,10 @@ class RandomClock:
 def random_clock(monkeypatch):
     """A function that sets the runner's clock to a random one."""
     return lambda seed=None: monkeypatch.setattr(runner, "clock", RandomClock(seed))
+
+
+@pytest.fixture
+def runs_of_studies(tmp_path_factory):
+    """A store where all of the tests' processes keep the smoke runs of studies, so that each is computed once."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "runs-of-studies"

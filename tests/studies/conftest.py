@@ -1,7 +1,6 @@
 """Every study once, at smoke scale."""
 
 import functools
-import os
 import sys
 from pathlib import Path
 
@@ -21,13 +20,10 @@ def _outcome(root, id):
 
 
 @pytest.fixture
-def outcome(tmp_path_factory, random_clock):
+def outcome(runs_of_studies, random_clock):
     """A function of a study's id: its data, its configuration and its findings, computed once, by a random clock."""
     random_clock()
-    base = tmp_path_factory.getbasetemp()
-    # Kept where all of the tests' processes find it.
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    return functools.partial(_outcome, shared / "runs-of-studies")
+    return functools.partial(_outcome, runs_of_studies)
 
 
 @pytest.fixture
