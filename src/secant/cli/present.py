@@ -35,6 +35,11 @@ def verdict(name: str | None) -> Text:
     return Text(f"{MARKS[name]} {name}", style=COLOURS[name])
 
 
+def head(id: str, title: str) -> Text:
+    """A study's id and title."""
+    return Text.assemble((id, "bold"), "  ", title)
+
+
 def studies(rows: list[dict[str, Any]]) -> None:
     """The table of `secant list`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -42,30 +47,31 @@ def studies(rows: list[dict[str, Any]]) -> None:
         table.add_column(column, no_wrap=column != "title")
     for row in rows:
         title = Text(row["title"]) + (Text("  new", style="cyan") if row["new"] else Text(""))
-        table.add_row(row["id"], row["section"], title, verdict(row["verdict"]), row["scale"] or "")
+        _add(table, row["id"], row["section"], title, verdict(row["verdict"]), row["scale"] or "")
     output.print(table)
 
 
 def study(facts: dict[str, Any]) -> None:
     """The page of `secant show`."""
-    head = f"[bold]{facts['id']}[/]  {facts['title']}"
     place = f"{facts['source']}, section {facts['section']}" + ("; a result of our own" if facts["new"] else "")
-    output.print(head, Text(place, style="dim"), "", Text(facts["statement"]), "", sep="\n")
+    output.print(
+        head(facts["id"], facts["title"]), Text(place, style="dim"), "", Text(facts["statement"]), "", sep="\n"
+    )
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
     for column in ("option", "smoke", "laptop", "paper", "allowed", "meaning"):
         table.add_column(column)
     for name, option in facts["options"].items():
         values = [str(option[scale]) for scale in ("smoke", "laptop", "paper")]
-        table.add_row("--" + name.replace("_", "-"), *values, option["allowed"], option["help"])
+        _add(table, "--" + name.replace("_", "-"), *values, option["allowed"], option["help"])
     output.print(table)
     if facts["run"]:
-        output.print("", f"last run ({facts['run']['scale']}, {facts['run']['finished']}):")
+        output.print("", Text(f"last run ({facts['run']['scale']}, {facts['run']['finished']}):"), sep="\n")
         output.print(findings_table(facts["run"]["findings"]))
 
 
 def record(study: Study, run: Record, seconds: float) -> None:
     """The result of `secant run`."""
-    output.print(f"[bold]{study.id}[/]  {study.title}")
+    output.print(head(study.id, study.title))
     output.print(findings_table(run.findings))
     output.print(
         Text(
@@ -83,13 +89,12 @@ def findings_table(findings: list[dict[str, Any]]) -> Padding:
     table.add_column("verdict", no_wrap=True)
     signs = {"equal": "", "at most": "≤ ", "at least": "≥ "}
     for finding in findings:
-        name = Group(finding["finding"], *_asides(finding))
+        name = Group(Text(finding["finding"]), *_asides(finding))
         predicted = signs[finding.get("relation", "equal")] + number(finding["predicted"])
         if "printed_value" in finding:
             predicted += f"\n(printed: {number(finding['printed_value'])})"
-        table.add_row(
-            name, predicted, number(finding["measured"]), number(finding["tolerance"]), verdict(finding["verdict"])
-        )
+        measured, tolerance = number(finding["measured"]), number(finding["tolerance"])
+        _add(table, name, predicted, measured, tolerance, verdict(finding["verdict"]))
     return Padding(table, (0, 0, 0, 2))
 
 
@@ -99,7 +104,8 @@ def runs(records: list[Record]) -> None:
     for column in ("study", "scale", "verdict", "seconds", "finished", "directory"):
         table.add_column(column, no_wrap=column != "directory", overflow="fold")
     for run in records:
-        table.add_row(
+        _add(
+            table,
             run.study,
             run.scale,
             verdict(run.verdict),
@@ -118,7 +124,7 @@ def cells(options: list[dict[str, str]], records: Sequence[Record]) -> None:
     table.add_column("verdict", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     for values, run in zip(options, records, strict=True):
-        table.add_row(*values.values(), verdict(run.verdict), f"{run.seconds:.2f}")
+        _add(table, *values.values(), verdict(run.verdict), f"{run.seconds:.2f}")
     output.print(table)
 
 
@@ -149,7 +155,7 @@ class Scoreboard:
         """A study has ended with these findings."""
         self._bar.update(self._task, advance=1, description=study.id)
         if not self._quiet:
-            output.print(f"[bold]{study.id}[/]  {study.title}")
+            output.print(head(study.id, study.title))
             output.print(findings_table(rows))
 
 
@@ -167,6 +173,11 @@ def tally(verdicts: Iterable[str]) -> Text:
     counts = Counter(verdicts)
     parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
     return Text(", ".join(parts), style=COLOURS[gravest(counts)])
+
+
+def _add(table: Table, *cells: str | Text | Group) -> None:
+    """A row in which brackets are brackets: rich reads text that is not its own as markup."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
 
 
 def _asides(finding: dict[str, Any]) -> list[Text]:

@@ -116,7 +116,7 @@ def _facts(found: lab.Sweep, output: Path | None) -> dict[str, Any]:
 
 
 def _show(found: lab.Sweep, output: Path | None, seconds: float) -> None:
-    present.output.print(f"[bold]{found.study.id}[/]  {found.study.title}")
+    present.output.print(present.head(found.study.id, found.study.title))
     labelled = [{name: value_text(value) for name, value in cell.items()} for cell in found.grid.cells]
     present.cells(labelled, found.cells)
     computed = sum(record.seconds for record in found.cells)
