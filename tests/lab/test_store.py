@@ -56,6 +56,7 @@ def test_the_figure_comes_in_three_files(demo, store):
         "figure.svg",
         "figure-dark.svg",
         "figure.png",
+        "figures.json",
     }
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from secant.dynamics import CheckpointWriteError, resumable
-from secant.lab import registry
+from secant.lab import figure_files, registry
 from secant.lab.engines import Engine, Here, Processes, in_order
-from secant.lab.figures import FIGURE_FILES, save_figures
 from secant.lab.finding import as_dict
 from secant.lab.reuse import using
 from secant.lab.store import Record, Store, StoreError
@@ -111,10 +110,10 @@ def verify(
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
-    """Draws the figure of a run that has none yet."""
-    if not all((record.directory / name).exists() for name in FIGURE_FILES):
+    """Draws the figure of a run that has none yet, or one that is not what was drawn."""
+    if not figure_files.is_drawn(record):
         with store.explained("write the figure"):
-            save_figures(study, record.data(), config, record.directory)
+            figure_files.save(study, record, config)
 
 
 def at_scale(record: Record, scale: str) -> Record:
