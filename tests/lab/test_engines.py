@@ -165,3 +165,10 @@ def test_a_cluster_that_is_not_there_is_said(monkeypatch):
 def test_bad_counts_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_counts_are_whole_numbers():
+    with pytest.raises(TypeError, match=r"jobs: must be a whole number, got 1\.5"):
+        Processes(1.5)
+    with pytest.raises(TypeError, match="cores: must be a whole number, got True"):
+        Ray(cores=True)

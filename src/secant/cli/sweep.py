@@ -92,6 +92,8 @@ def _engine(flags: SweepFlags) -> lab.Engine:
         raise UsageError(f"address: only a Ray cluster has one, got {flags.address!r} for {name}. Use --engine ray.")
     if name == "here" and several:
         raise UsageError(f"jobs: here is one process, got {flags.jobs}. Use --engine processes, or ray.")
+    if flags.cores < 1:
+        raise UsageError(f"cores: must be at least 1, got {flags.cores}.")
     try:
         if name == "processes":
             jobs = max(1, (os.cpu_count() or 1) // flags.cores) if flags.jobs is None else flags.jobs

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from secant.cli.options import UsageError, hint
+from secant.lab.grid import count, refuse_too_many
 from secant.lab.names import closest
 from secant.lab.study import Study
 
@@ -32,14 +34,23 @@ def read_over(study: Study, given: tuple[str, ...]) -> dict[str, list[Any]]:
 
 def _values(name: str, text: str, expected: Any) -> list[Any]:
     try:
-        if _is_tuple(expected):
-            return [_tuple(part, expected) for part in text.split(";")]
-        parts = [part.strip() for part in text.split(",")]
-        if int in _kinds(expected):
-            return [value for part in parts for value in (_range(part) if ":" in part else [_one(part, expected)])]
-        return [_one(part, expected) for part in parts]
+        parts = list(_parts(text, expected))
     except ValueError:
         raise UsageError(f"over: {name}: cannot read {text!r}. Write {_example(name, expected)}.") from None
+    try:
+        refuse_too_many({name: sum(map(count, parts))})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return [value for part in parts for value in part]
+
+
+def _parts(text: str, expected: Any) -> Iterator[Sequence[Any]]:
+    """The values in their order; a range as a range, which may be longer than any list."""
+    if _is_tuple(expected):
+        yield [_tuple(part, expected) for part in text.split(";")]
+        return
+    for part in map(str.strip, text.split(",")):
+        yield _range(part) if ":" in part and int in _kinds(expected) else [_one(part, expected)]
 
 
 def _range(text: str) -> range:

@@ -11,6 +11,7 @@ import collections
 import concurrent.futures
 import contextlib
 import multiprocessing
+import numbers
 import os
 import reprlib
 import threading
@@ -284,5 +285,7 @@ def _raise_for(died: Sequence[int], tasks: Sequence[Any]) -> None:
 
 def _check_counts(**counts: int | None) -> None:
     for name, count in counts.items():
+        if count is not None and (isinstance(count, bool) or not isinstance(count, numbers.Integral)):
+            raise TypeError(f"{name}: must be a whole number, got {count!r}.")
         if count is not None and count < 1:
             raise ValueError(f"{name}: must be at least 1, got {count!r}.")
