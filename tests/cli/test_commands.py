@@ -150,7 +150,7 @@ def test_without_a_command_there_is_help(secant):
 def test_a_store_that_cannot_be_written_is_said(secant, home):
     home.write_text("a file in the way")
     status, _, errors = secant("run", ID, "--scale", "smoke")
-    assert status == 1
+    assert status == 2
     assert "SECANT_HOME" in errors
 
 

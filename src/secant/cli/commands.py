@@ -122,6 +122,7 @@ def run(arguments: list[str]) -> int:
     id, rest = take_id(arguments, "run")
     study = lab.get(id)
     flags, config = parse_run(study, rest)
+    present.device(quiet=flags.json)
     began = time.perf_counter()
 
     def waiting() -> None:
@@ -143,6 +144,7 @@ def verify(arguments: list[str]) -> int:
     options = parse(VerifyOptions, arguments, "verify")
     if options.jobs < 1:
         raise UsageError(f"verify: jobs: must be at least 1, got {options.jobs}.")
+    present.device(quiet=options.json)
     board = present.Scoreboard(len(lab.select(options.ids, options.source)), quiet=options.json)
     began = time.perf_counter()
     with board:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,21 @@ MARKS = {"holds": "✓", "fails": "✗", "erratum": "!", "inconclusive": "?", "n
 
 output = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=False)
 errors = Console(stderr=True, highlight=False)
+
+
+def device(*, quiet: bool) -> None:
+    """Says in a line where this process computes, for which JAX has to start."""
+    if quiet:
+        return
+    import jax
+
+    first, *others = jax.devices()
+    if first.platform == "cpu":
+        cores = _cores()
+        what = f"{cores} core" if cores == 1 else f"{cores} cores"
+    else:
+        what = f"{first.device_kind}, one of {len(others) + 1}" if others else first.device_kind
+    print(f"secant: computing on {jax.default_backend()} ({what})", file=sys.stderr)
 
 
 def number(value: Any) -> str:
@@ -173,6 +189,14 @@ def tally(verdicts: Iterable[str]) -> Text:
     counts = Counter(verdicts)
     parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
     return Text(", ".join(parts), style=COLOURS[gravest(counts)])
+
+
+def _cores() -> int:
+    """How many threads XLA computes with."""
+    told = os.environ.get("NPROC", "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _add(table: Table, *cells: str | Text | Group) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,10 @@ def sweep(arguments: list[str]) -> int:
         raise UsageError(f"output: {error}".replace("force=True", "--overwrite")) from None
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
+    if flags.address is None:
+        present.device(quiet=flags.json)
+    elif not flags.json:
+        print(f"secant: computing on the Ray cluster at {flags.address}", file=sys.stderr)
     began = time.perf_counter()
     try:
         found = lab.sweep(

@@ -16,6 +16,7 @@ from secant.lab.finding import as_dict
 from secant.lab.reuse import using
 from secant.lab.store import Record, Store, StoreError
 from secant.lab.study import Config, Study
+from secant.lab.trouble import in_a_line, trace
 
 
 def run(
@@ -146,13 +147,14 @@ def _verify_one(task: tuple[str, str, Path, bool]) -> list[dict[str, Any]]:
     except StoreError:
         raise
     except Exception as error:
+        trace(error)
         broken = {
             "finding": "the study runs to its end",
             "predicted": 1.0,
             "measured": 0.0,
             "tolerance": 0.0,
             "verdict": "fails",
-            "note": f"{type(error).__name__}: {error}",
+            "note": in_a_line(error),
         }
         return [{**head, **broken, "scale": scale, "seconds": time.perf_counter() - began}]
     return [{**head, **finding, "scale": scale, "seconds": record.seconds} for finding in record.findings]

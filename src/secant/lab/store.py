@@ -32,11 +32,36 @@ class StoreError(OSError):
     """The store cannot be written or read; nothing that it holds was touched."""
 
 
+class HomeError(StoreError):
+    """The place where runs should be kept is none; says which it is and what would work."""
+
+
 def home() -> Path:
-    """Where Secant keeps its runs: `$SECANT_HOME`, or `secant` in the user's data directory."""
-    if given := os.environ.get("SECANT_HOME"):
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "secant"
+    """Where Secant keeps its runs: `$SECANT_HOME`, or `secant` in the user's data directory.
+
+    Raises:
+        HomeError: it cannot be a directory.
+    """
+    for variable, below in (("SECANT_HOME", ""), ("XDG_DATA_HOME", "secant")):
+        if given := os.environ.get(variable):
+            what, place = f"{variable} is {given!r}", Path(given, below)
+            break
+    else:
+        what, place = "SECANT_HOME is not set", Path("~/.local/share/secant")
+    try:
+        found = place.expanduser()
+        above = next(part for part in (found, *found.absolute().parents) if part.exists())
+        wrong = "" if above.is_dir() else f"{above} is not a directory"
+    except RuntimeError:
+        wrong = f"there is no home directory {place.parts[0]}"
+    except OSError as error:
+        wrong = f"it cannot be reached: {why_not(error)[0]}"
+    if wrong:
+        raise HomeError(f"{what}, and {wrong}. {_ADVICE}")
+    return found
+
+
+_ADVICE = "Set SECANT_HOME to a directory that you can write to, new or not, such as /tmp/secant."
 
 
 class Store:
@@ -177,10 +202,15 @@ class Store:
             raise
         except OSError as error:
             reason, advice = why_not(error)
-            raise StoreError(
+            kind = HomeError if error.errno in _NO_PLACE else StoreError
+            raise kind(
                 f"cannot {action} in {self.root}: {reason}. {advice}, or set SECANT_HOME to another directory. "
                 "Runs saved before are untouched."
             ) from error
+
+
+_NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of a place that will not do, however often it is tried."""
 
 
 def why_not(error: OSError) -> tuple[str, str]:
