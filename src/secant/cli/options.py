@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
+from secant.cli.whole import registry
 from secant.lab.config import SCALES, Scale, allowed
 from secant.lab.names import closest
 from secant.lab.study import Config, Study
@@ -50,6 +51,7 @@ def parse(kind: Any, arguments: list[str], command: str, description: str = "", 
         prog=f"secant {command}",
         description=description,
         config=(tyro.conf.FlagCreatePairsOff,),
+        registry=registry,
         **extra,
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from secant.cli.options import UsageError, hint
+from secant.cli.whole import whole
 from secant.lab.grid import count, refuse_too_many
 from secant.lab.names import closest
 from secant.lab.study import Study
@@ -55,7 +56,7 @@ def _parts(text: str, expected: Any) -> Iterator[Sequence[Any]]:
 
 def _range(text: str) -> range:
     """`first:end` or `first:end:step`; the end is not among them, as in Python."""
-    limits = [int(part) for part in text.split(":")]
+    limits = [whole(part) for part in text.split(":")]
     if not 2 <= len(limits) <= 3:
         raise ValueError
     return range(*limits)
@@ -80,7 +81,7 @@ def _one(text: str, expected: Any) -> Any:
             if chosen:
                 return chosen[0]
         if kind in (int, float, str):
-            return kind(text)
+            return whole(text) if kind is int else kind(text)
     raise ValueError
 
 
