@@ -27,6 +27,7 @@ ROOMS = [
     "monitor",
     "atlas",
     "cli",
+    "__main__",
 ]
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 

@@ -40,9 +40,8 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def jit(function: Callable[..., Any], **options: Any) -> Any:
-    """`jax.jit` with the options of the device."""
-    told = compiler_options()
-    return jax.jit(function, **options) if told is None else _Jitted(function, told, options)
+    """`jax.jit` with the options of the device, which is asked for them at the first call and not before."""
+    return _Jitted(function, options)
 
 
 def available_bytes() -> int | None:
@@ -60,13 +59,20 @@ def available_bytes() -> int | None:
 class _Jitted:
     """A compiled function that may also be called while another one is traced, whose options then hold for both."""
 
-    def __init__(self, function: Callable[..., Any], told: dict[str, Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
-        self.alone = jax.jit(function, compiler_options=told, **options)
+        self.function, self.options = function, options
         self.within = jax.jit(function, **options)
 
+    @functools.cached_property
+    def alone(self) -> Any:
+        told = compiler_options()
+        return self.within if told is None else jax.jit(self.function, compiler_options=told, **self.options)
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return (self.within if _is_tracing(arguments, named) else self.alone)(*arguments, **named)
+        if self.alone is self.within or _is_tracing(arguments, named):
+            return self.within(*arguments, **named)
+        return self.alone(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.alone, name)

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from secant import lab
+from secant.lab.record import sealed
 
 ID = "quadreg/fig-1"
 ROW = {"study", "source", "finding", "predicted", "measured", "tolerance", "verdict", "scale", "seconds"}
@@ -32,6 +33,44 @@ def test_run_prints_findings_saves_the_run_and_reads_it_back(secant, home):
     assert status == 0
     assert "--epsilon" in output
     assert "last run (smoke" in output
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda facts: facts["findings"][0].update(verdict="perhaps"),
+        lambda facts: facts["findings"][0].pop("measured"),
+        lambda facts: facts.update(findings="none"),
+        lambda facts: facts.update(seconds="long"),
+    ],
+    ids=["verdict", "missing", "no list", "text"],
+)
+def test_a_run_that_is_none_is_named_and_the_commands_go_on(secant, home, tmp_path, harm):
+    record = lab.run(ID, scale="smoke", figure=False)
+    lab.run(ID, scale="smoke", figure=False, epsilon=0.05)
+    facts = json.loads((record.directory / "run.json").read_text())
+    harm(facts)
+    (record.directory / "run.json").write_bytes(sealed(facts))
+    pages = str(tmp_path / "pages")
+    for command in (("runs",), ("runs", "--json"), ("list",), ("show", ID), ("atlas", "--output", pages)):
+        status, output, errors = secant(*command)
+        assert status == 0
+        assert output
+        assert f"secant: warning: the run in {record.directory} is corrupt" in errors
+    _, output, _ = secant("runs", "--json")
+    assert [row["config"]["epsilon"] for row in json.loads(output)] == [0.05]
+
+
+def test_brackets_in_a_record_are_brackets(secant, home):
+    record = lab.run(ID, scale="smoke", figure=False)
+    facts = json.loads((record.directory / "run.json").read_text())
+    facts["findings"][0].update(finding="a claim [/bold] on [0, 1]", verdict="fails", note="a [/note]")
+    (record.directory / "run.json").write_bytes(sealed(facts))
+    for command in (("run", ID, "--scale", "smoke", "--no-figure"), ("show", ID)):
+        _, output, _ = secant(*command)
+        assert "a claim [/bold] on [0, 1]" in output
+        assert "a [/note]" in output
 
 
 def test_verify_gives_one_row_a_finding(secant):
@@ -111,7 +150,7 @@ def test_without_a_command_there_is_help(secant):
 def test_a_store_that_cannot_be_written_is_said(secant, home):
     home.write_text("a file in the way")
     status, _, errors = secant("run", ID, "--scale", "smoke")
-    assert status == 1
+    assert status == 2
     assert "SECANT_HOME" in errors
 
 

@@ -43,6 +43,10 @@ def threads(_: object) -> list[str | None]:
     return [os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")]
 
 
+def preallocates(_: object) -> str | None:
+    return os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE")
+
+
 def write_pid_and_wait(path: Path) -> None:
     path.write_text(str(os.getpid()))
     time.sleep(600)

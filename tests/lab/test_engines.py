@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from pathlib import Path
 
 import chores
 import pytest
@@ -62,6 +63,19 @@ def test_a_worker_of_one_core_computes_with_one_thread(engine, monkeypatch):
     assert "NPROC" not in os.environ
 
 
+@pytest.mark.parametrize("engine", ELSEWHERE)
+@pytest.mark.parametrize(("given", "expected"), [(None, "false"), ("true", "true")])
+def test_a_worker_leaves_memory_of_the_device_to_the_others_unless_told_otherwise(engine, given, expected, monkeypatch):
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    monkeypatch.delenv(name, raising=False)
+    if given is not None:
+        monkeypatch.setenv(name, given)
+    if given is not None and isinstance(engine, Ray):
+        pytest.skip("the cluster was started before, with an environment of its own")
+    assert list(engine.each(chores.preallocates, [None])) == [(0, expected)]
+    assert os.environ.get(name) == given
+
+
 @pytest.mark.parametrize("engine", ALL)
 def test_closing_ends_the_work(engine, tmp_path):
     tasks = [tmp_path / str(number) for number in range(40)]
@@ -115,6 +129,34 @@ def test_no_process_outlives_a_killed_parent(tmp_path, request):
     wait_until(lambda: all(map(gone, pids)))
 
 
+def test_an_interrupt_of_all_processes_ends_them_without_a_word_of_the_workers(tmp_path, request):
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER)
+    marks = [tmp_path / "a", tmp_path / "b"]
+    for waits in (0.5, None):  # while they are still being started, and at work
+        command = [sys.executable, script, request.path.parent, *marks]
+        parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        if waits is None:
+            wait_until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+        else:
+            wait_until(lambda parent=parent: len(children(parent.pid)) >= 3)  # two, and one that cleans up after them
+            time.sleep(waits)
+        begun = children(parent.pid)
+        os.killpg(parent.pid, signal.SIGINT)
+        said = parent.communicate(timeout=60)[1]
+        assert said.count("Traceback") == 1, said  # the driver's own
+        assert said.rstrip().endswith("KeyboardInterrupt")
+        assert "SpawnProcess" not in said
+        wait_until(lambda begun=begun: all(map(gone, begun)))
+
+
+def children(pid):
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        pytest.skip("this system does not say which processes a process has begun")
+
+
 GUEST = textwrap.dedent("""
     import sys
     from secant.lab import Ray
@@ -165,3 +207,10 @@ def test_a_cluster_that_is_not_there_is_said(monkeypatch):
 def test_bad_counts_are_refused_by_name(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_counts_are_whole_numbers():
+    with pytest.raises(TypeError, match=r"jobs: must be a whole number, got 1\.5"):
+        Processes(1.5)
+    with pytest.raises(TypeError, match="cores: must be a whole number, got True"):
+        Ray(cores=True)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -55,6 +56,7 @@ def test_the_figure_comes_in_three_files(demo, store):
         "figure.svg",
         "figure-dark.svg",
         "figure.png",
+        "figures.json",
     }
 
 
@@ -112,6 +114,55 @@ def test_a_run_from_elsewhere_must_be_sound_and_the_right_one(demo, store, tmp_p
     with pytest.raises(ValueError, match=r"another configuration, or another version of the code\. Use the same"):
         other.adopt(demo, demo.config("laptop"), files)
     assert other.records() == []
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", "..", ".run.json", "sub/file", ""])
+def test_a_run_from_elsewhere_writes_nothing_outside_its_directory(demo, store, tmp_path, name):
+    files = run(demo, scale="smoke", store=store, figure=False).files()
+    other = Store(tmp_path / "other")
+    with pytest.raises(CorruptRunError, match=r"demo/halving: a run has no file called .*; nothing was written"):
+        other.adopt(demo, demo.config("smoke"), {**files, name: b"harm"})
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_from_elsewhere_has_the_files_it_names_and_no_others(demo, store, tmp_path):
+    files = run(demo, scale="smoke", store=store, figure=False).files()
+    other = Store(tmp_path / "other")
+    with pytest.raises(CorruptRunError, match=r"files that it does not name, of .*'figure.svg'"):
+        other.adopt(demo, demo.config("smoke"), {**files, "figure.svg": b"<svg/>"})
+    with pytest.raises(CorruptRunError, match="FileNotFoundError"):
+        other.adopt(demo, demo.config("smoke"), {"run.json": files["run.json"]})
+    assert other.records() == []
+
+
+def test_a_run_in_the_place_of_another_is_not_believed(demo, store):
+    record = run(demo, scale="smoke", store=store, figure=False)
+    place = store.directory(demo, demo.config("laptop"))
+    record.directory.rename(place)
+    with pytest.warns(RuntimeWarning, match=rf"it is the run demo/halving/{record.directory.name}.*computed again"):
+        assert store.find(demo, demo.config("laptop")) is None
+
+
+def test_what_could_not_be_read_again_is_not_saved(demo, store):
+    config = demo.config("smoke")
+    record = run(demo, scale="smoke", store=store, figure=False)
+    for value in (float("nan"), float("inf"), "many", None):
+        findings = [record.findings[0] | {"measured": value}]
+        with pytest.raises(ValueError, match=r"demo/halving: this run cannot be saved: "):
+            store.save(demo, config, "smoke", record.data(), findings, 1.0)
+    assert [found.facts for found in store.records()] == [record.facts]
+
+
+@pytest.mark.parametrize("stand_in", [lambda path: path.write_text("a file"), lambda path: path.symlink_to("nowhere")])
+def test_what_stands_where_a_run_should_gives_way(demo, store, stand_in):
+    place = store.directory(demo, demo.config("smoke"))
+    place.parent.mkdir(parents=True)
+    stand_in(place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert run(demo, scale="smoke", store=store, figure=False).directory == place
+    assert place.is_dir()
+    assert not place.is_symlink()
 
 
 def test_a_half_written_run_is_never_seen(demo, store):

@@ -1,6 +1,7 @@
 """A sweep is its cells: each computed once, wherever that is, and all of them in one labelled dataset."""
 
 import functools
+import itertools
 import random
 import resource
 import shutil
@@ -96,12 +97,30 @@ def test_names_and_sizes_of_the_data_may_clash(demo):
         ({"rate": [0.5]}, {"rate": 0.25}, ValueError, "rate: swept over, and given as 0.25 as well"),
         ({"rate": [0.5, 2]}, {}, ValueError, "demo/halving: rate: must be above 0 and below 1, got 2"),
         ({"rate": [0.5]}, {"steps": "many"}, TypeError, "demo/halving: steps: expected int, got 'many'"),
+        ({"rate": [{}]}, {}, TypeError, "over: rate: expected plain values, such as numbers .*, got {}"),
+        ({"rate": np.array(0.5)}, {}, TypeError, "over: rate: expected the values to take"),
+        ({"steps": range(10**12)}, {}, ValueError, "1,000,000,000,000 of steps, make 1,000,000,000,000 cells"),
+        ({"steps": range(10**30)}, {}, ValueError, "a sweep has at most 100,000. Give fewer values"),
+        ({"steps": range(10**30, 0, -(10**20))}, {}, ValueError, "10,000,000,000 of steps"),
+        ({"steps": itertools.count()}, {}, ValueError, "a sweep has at most 100,000"),
+        ({"rate": np.broadcast_to(0.5, 10**12)}, {}, ValueError, "1,000,000,000,000 of rate"),
+        ({"rate": [], "steps": range(10**12)}, {}, ValueError, "a sweep has at most 100,000"),
+        ({"rate": np.linspace(0, 1, 400), "steps": range(1, 400)}, {}, ValueError, "make 159,600 cells"),
     ],
 )
 def test_mistakes_are_named_before_any_work(demo, store, over, options, error, message):
+    began = time.perf_counter()
     with pytest.raises(error, match=message):
         sweep(demo, over, store=store, **options)
     assert demo.calls == 0
+    assert time.perf_counter() - began < 5
+
+
+def test_many_values_are_told_apart_quickly(demo):
+    began = time.perf_counter()
+    with pytest.raises(ValueError, match="over: steps: 5 is given twice"):
+        grid(demo, {"steps": [*range(90_000), 5]}, "smoke", {})
+    assert time.perf_counter() - began < 5
 
 
 def test_a_failing_cell_does_not_lose_the_others(demo, store, monkeypatch):

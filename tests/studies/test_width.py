@@ -46,7 +46,7 @@ def test_the_command_line_says_what_would_fit(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(entry, "keep_compiled_code", lambda: None)
     status = entry.main(["run", "thesis/cor-2.3.7", "--scale", "smoke", "--widths", "64", "10000000"])
     assert status == 1
-    assert "thesis/cor-2.3.7: `widths` goes up to 10,000,000" in capsys.readouterr().err
+    assert "thesis/cor-2.3.7: MemoryError: `widths` goes up to 10,000,000" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("width", [128, 512])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import shutil
 import warnings
 from collections.abc import Iterable
 from importlib import resources
@@ -17,9 +16,9 @@ from secant.atlas import numbers, typeset
 from secant.atlas.entries import Entry, parts, totals
 from secant.atlas.place import AtlasError, replacing
 from secant.atlas.runs import Shown, choose, outdated
-from secant.lab import SCALES, Store, StoreError, Study, catalog, save_figures
+from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, figure_files, files, save_figures
 from secant.lab.execute import draw
-from secant.lab.figures import FIGURE_FILES
+from secant.lab.record import sealed
 
 __all__ = ["AtlasError", "build"]
 
@@ -36,7 +35,7 @@ def build(
     Of each study the pages show the sound run that today's code made of the study's own configuration, at the largest
     scale there is (`paper`, then `laptop`, then `smoke`), or at `scale` only. A run with changed options is shown where
     there is no other. Studies without a run are listed with the command that runs them. Figures that are missing are
-    drawn.
+    drawn; one that is not what was drawn is left out, with a warning that names it.
 
     The pages are complete before they take the place of older ones, and ask nothing of a network or a server.
 
@@ -89,11 +88,20 @@ def _copy_files(entry: Entry, store: Store, directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     if entry.shown is None:
         return
-    origin = entry.shown.record.directory
-    for name in ("data.nc", "run.json"):
-        shutil.copyfile(origin / name, directory / name)
+    record = entry.shown.record
+    if files.copy(record.directory, "data.nc", directory / "data.nc") != record.facts["files"]["data.nc"]:
+        raise CorruptRunError(f"the run in {record.directory} changed while its pages were made")
+    (directory / "run.json").write_bytes(sealed(record.facts))
     try:
         entry.figure = _copy_figure(entry.study, entry.shown, store, directory)
+    except figure_files.CorruptFigureError as error:
+        entry.figure_error = str(error)
+        warnings.warn(
+            f"{entry.study.id}: the figure in {record.directory} is left out ({error}); `{entry.command}` draws it "
+            "again.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     except Exception as error:  # a figure that cannot be drawn costs its own page a picture, not everyone the pages
         entry.figure_error = f"{type(error).__name__}: {error}"
         warnings.warn(
@@ -104,14 +112,17 @@ def _copy_files(entry: Entry, store: Store, directory: Path) -> None:
 def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> bool:
     if study._figure is None:
         return False
-    try:
-        draw(study, shown.record, shown.config, store)
-    except StoreError:  # a store that can only be read: the figure is drawn for these pages alone
-        save_figures(study, shown.record.data(), shown.config, directory)
-        return True
-    for name in FIGURE_FILES:
-        shutil.copyfile(shown.record.directory / name, directory / name)
-    return True
+    found = figure_files.read(shown.record)
+    if found is None:
+        try:
+            draw(study, shown.record, shown.config, store)
+        except StoreError:  # a store that can only be read: the figure is drawn for these pages alone
+            save_figures(study, shown.record.data(), shown.config, directory)
+            return True
+        found = figure_files.read(shown.record)
+    for name, content in (found or {}).items():
+        (directory / name).write_bytes(content)
+    return found is not None
 
 
 def _write_pages(entries: list[Entry], directory: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 from secant.lab import SCALES, CorruptRunError, Record, Store, Study
 from secant.lab.config import content
-from secant.lab.store import load
 from secant.lab.study import Config
 
 
@@ -42,7 +41,7 @@ def choose(study: Study, store: Store, scale: str | None = None) -> Shown | None
     for name in scales:
         config = study.config(name)
         directory = store.directory(study, config)
-        if directory.exists() and (record := _sound(directory)):
+        if directory.exists() and (record := _sound(store, directory)):
             # One configuration can be that of two scales; the reader meets the name it was run under.
             told = record.scale
             own = scale is None and told in SCALES and content(study.config(told)) == content(config)
@@ -82,7 +81,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 def _changed(study: Study, store: Store) -> Iterator[Shown]:
     for directory in _directories(study, store):
-        if not (record := _sound(directory)) or record.scale not in SCALES:
+        if not (record := _sound(store, directory)) or record.scale not in SCALES:
             continue
         given = {name: _tuples(value) for name, value in record.facts["config"].items()}
         try:
@@ -99,9 +98,9 @@ def _directories(study: Study, store: Store) -> list[Path]:
     return sorted(path for path in (store.runs / study.id).glob("*") if not path.name.startswith("."))
 
 
-def _sound(directory: Path) -> Record | None:
+def _sound(store: Store, directory: Path) -> Record | None:
     try:
-        return load(directory)
+        return store.read(directory)
     except CorruptRunError as error:
         warnings.warn(f"{error}; it is passed over.", RuntimeWarning, stacklevel=2)
         return None

@@ -2,6 +2,6 @@
 
 import sys
 
-from secant.cli.entry import main
+from secant.cli import main
 
 sys.exit(main())

@@ -125,6 +125,7 @@ def run(arguments: list[str]) -> int:
     id, rest = take_id(arguments, "run")
     study = lab.get(id)
     flags, config = parse_run(study, rest)
+    present.device(quiet=flags.json)
     began = time.perf_counter()
 
     def waiting() -> None:
@@ -149,6 +150,7 @@ def verify(arguments: list[str]) -> int:
             raise UsageError(f"verify: {name}: must be at least 1, got {getattr(options, name)}.")
     chosen = lab.select(options.ids, options.source)
     runs = sum(len(seeds_of(study, options.scale, options.seeds)) for study in chosen)
+    present.device(quiet=options.json)
     board = present.Scoreboard(runs, quiet=options.json, seeds=options.seeds)
     began = time.perf_counter()
     with board:

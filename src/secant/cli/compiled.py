@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 
-from secant.lab.store import home
-
 
 def keep_compiled_code() -> None:
     """Keeps compiled loops between commands; without a writable home they are simply compiled again."""
@@ -14,6 +12,13 @@ def keep_compiled_code() -> None:
     os.environ.setdefault("EQX_ON_ERROR", "nan")
     import jax
 
-    jax.config.update("jax_compilation_cache_dir", str(home() / "compiled"))
+    from secant.lab.store import home
+
+    compiled = home() / "compiled"
+    try:
+        compiled.mkdir(parents=True, exist_ok=True)
+    except OSError:  # whoever has to write there will say so
+        return
+    jax.config.update("jax_compilation_cache_dir", str(compiled))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)

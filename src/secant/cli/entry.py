@@ -1,34 +1,35 @@
 """`secant`: the commands, what they say when something is wrong, and their exit status.
 
-0: done. 1: a finding failed, or the work could not be done. 2: the command line is wrong. 130: interrupted.
+0: done. 1: a finding failed, or the work could not be done. 2: the command line is wrong, or a study refuses the
+configuration that it asks for. 130: interrupted.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
 from collections.abc import Callable
 
 from secant._version import __version__
-from secant.cli import commands, sweep, tour
+from secant.cli import interrupts
 from secant.cli.compiled import keep_compiled_code
-from secant.lab.engines import EngineError
-from secant.lab.names import closest
-from secant.lab.registry import UnknownStudyError
-from secant.lab.store import StoreError
-from secant.lab.sweeps import SweepError
 
-COMMANDS: dict[str, tuple[Callable[[list[str]], int], str]] = {
-    "list": (commands.list_studies, "every study: id, section, title, last verdict"),
-    "show": (commands.show, "one study: its statement, its options, its last run"),
-    "run": (commands.run, "run a study: findings, figure, saved run"),
-    "sweep": (sweep.sweep, "run a study at every combination of some values of its options"),
-    "verify": (commands.verify, "all findings, predicted against measured"),
-    "atlas": (commands.atlas, "the web pages of all runs"),
-    "runs": (commands.runs, "what the store holds"),
-    "tour": (tour.tour, "a first look: a few studies, their findings, the pages"),
+COMMANDS = {
+    "list": ("commands.list_studies", "every study: id, section, title, last verdict"),
+    "show": ("commands.show", "one study: its statement, its options, its last run"),
+    "run": ("commands.run", "run a study: findings, figure, saved run"),
+    "sweep": ("sweep.sweep", "run a study at every combination of some values of its options"),
+    "verify": ("commands.verify", "all findings, predicted against measured"),
+    "atlas": ("commands.atlas", "the web pages of all runs"),
+    "runs": ("commands.runs", "what the store holds"),
+    "tour": ("tour.tour", "a first look: a few studies, their findings, the pages"),
 }
+"""Where each command is, to be imported when it is asked for, and what it does."""
+
+COMPUTING = ("run", "sweep", "verify")
+"""Those in which the configuration of a study is the user's: what it refuses is a mistake of the command line."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -42,22 +43,50 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
+        from secant.lab.names import closest
+
         return _complain(f"unknown command {name!r}.{closest(name, COMMANDS)} Commands: {', '.join(COMMANDS)}.", 2)
     warnings.showwarning = lambda message, *_, **__: print(f"secant: warning: {message}", file=sys.stderr)
-    keep_compiled_code()
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # of a GPU's memory, what is needed is taken
+    with interrupts.leaving_at_once():
+        command = _command(name)
+    return _guarded(command, name, rest)
+
+
+def _command(name: str) -> Callable[[list[str]], int]:
+    module, _, function = COMMANDS[name][0].partition(".")
+    return getattr(importlib.import_module(f"secant.cli.{module}"), function)
+
+
+def _guarded(command: Callable[[list[str]], int], name: str, rest: list[str]) -> int:
+    """The command's exit status; whatever goes wrong is said in a line."""
+    from secant.cli.options import UsageError
+    from secant.lab import CorruptRunError, EngineError, StoreError, SweepError, UnknownStudyError
+    from secant.lab.store import HomeError
+    from secant.lab.trouble import in_a_line, trace
+
     try:
-        return COMMANDS[name][0](rest)
-    except commands.UsageError as error:
+        if name not in ("list", "show", "runs"):  # those compile nothing
+            keep_compiled_code()
+        return command(rest)
+    except UsageError as error:
         return _complain(str(error), 2)
     except UnknownStudyError as error:
         return _complain(str(error.args[0]), 2)
-    except (StoreError, SweepError, EngineError, MemoryError) as error:
-        return _complain(str(error) or "out of memory.", 1)
     except KeyboardInterrupt:
-        return _complain("interrupted; the same command goes on where it was.", 130)
+        print(interrupts.MESSAGE, file=sys.stderr)
+        return interrupts.STATUS
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except (StoreError, SweepError, EngineError) as error:
+        trace(error)
+        return _complain(str(error), 2 if isinstance(error, HomeError) else 1)
+    except Exception as error:
+        trace(error)
+        what = rest[0] if name in ("run", "sweep") and rest else name  # those two name their study first
+        refused = isinstance(error, (ValueError, TypeError)) and not isinstance(error, CorruptRunError)
+        return _complain(f"{what}: {in_a_line(error, of=what)}", 2 if refused and name in COMPUTING else 1)
 
 
 def _usage() -> None:

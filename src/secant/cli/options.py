@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import tyro
 
+from secant.cli.whole import registry
 from secant.lab.config import SCALES, Scale, allowed
 from secant.lab.names import closest
 from secant.lab.study import Config, Study
@@ -21,6 +22,8 @@ Json = Annotated[bool, tyro.conf.arg(help="print JSON for a machine to read")]
 RunScale = Annotated[Scale, tyro.conf.arg(help="smoke: seconds; laptop: minutes; paper: the source's own sizes")]
 Force = Annotated[bool, tyro.conf.arg(help="compute again even if it has been run")]
 
+
+TRACEBACK = "With SECANT_TRACEBACK=1 in the environment an error comes with its traceback."
 
 Flags = TypeVar("Flags", bound="DataclassInstance")
 
@@ -48,6 +51,7 @@ def parse(kind: Any, arguments: list[str], command: str, description: str = "", 
         prog=f"secant {command}",
         description=description,
         config=(tyro.conf.FlagCreatePairsOff,),
+        registry=registry,
         **extra,
     )
 
@@ -87,7 +91,7 @@ def parse_options(kind: type[Flags], study: Study, arguments: list[str], command
         for field in dataclasses.fields(kind)
     ]
     combined = dataclasses.make_dataclass("Options", flags + fields, frozen=True)
-    parsed = parse(combined, arguments, f"{command} {study.id}", study.title)
+    parsed = parse(combined, arguments, f"{command} {study.id}", f"{study.title}\n\n{TRACEBACK}")
     given = {argument.partition("=")[0].replace("-", "_").lstrip("_") for argument in arguments if argument[:2] == "--"}
     return (
         kind(**{name: getattr(parsed, name) for name, *_ in flags}),
@@ -99,7 +103,7 @@ def take_id(arguments: list[str], command: str) -> tuple[str, list[str]]:
     """The study's id, which comes first, and the rest."""
     if not arguments or arguments[0].startswith("-"):
         if arguments and arguments[0] in ("-h", "--help"):
-            print(f"usage: secant {command} ID [options]\n\n`secant list` shows the ids.")
+            print(f"usage: secant {command} ID [options]\n\n`secant list` shows the ids. {TRACEBACK}")
             sys.exit(0)
         raise UsageError(
             f"{command}: name a study first, as in `secant {command} quadreg/fig-2`. `secant list` shows all."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,6 +26,21 @@ output = Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH, highlight=F
 errors = Console(stderr=True, highlight=False)
 
 
+def device(*, quiet: bool) -> None:
+    """Says in a line where this process computes, for which JAX has to start."""
+    if quiet:
+        return
+    import jax
+
+    first, *others = jax.devices()
+    if first.platform == "cpu":
+        cores = _cores()
+        what = f"{cores} core" if cores == 1 else f"{cores} cores"
+    else:
+        what = f"{first.device_kind}, one of {len(others) + 1}" if others else first.device_kind
+    print(f"secant: computing on {jax.default_backend()} ({what})", file=sys.stderr)
+
+
 def number(value: Any) -> str:
     """A number as a reader wants it."""
     return f"{value:.7g}" if isinstance(value, (int, float)) else str(value)
@@ -36,6 +52,11 @@ def verdict(name: str | None) -> Text:
     return Text(f"{MARKS[name]} {name}", style=COLOURS[name])
 
 
+def head(id: str, title: str) -> Text:
+    """A study's id and title."""
+    return Text.assemble((id, "bold"), "  ", title)
+
+
 def studies(rows: list[dict[str, Any]]) -> None:
     """The table of `secant list`."""
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -43,30 +64,31 @@ def studies(rows: list[dict[str, Any]]) -> None:
         table.add_column(column, no_wrap=column != "title")
     for row in rows:
         title = Text(row["title"]) + (Text("  new", style="cyan") if row["new"] else Text(""))
-        table.add_row(row["id"], row["section"], title, verdict(row["verdict"]), row["scale"] or "")
+        _add(table, row["id"], row["section"], title, verdict(row["verdict"]), row["scale"] or "")
     output.print(table)
 
 
 def study(facts: dict[str, Any]) -> None:
     """The page of `secant show`."""
-    head = f"[bold]{facts['id']}[/]  {facts['title']}"
     place = f"{facts['source']}, section {facts['section']}" + ("; a result of our own" if facts["new"] else "")
-    output.print(head, Text(place, style="dim"), "", Text(facts["statement"]), "", sep="\n")
+    output.print(
+        head(facts["id"], facts["title"]), Text(place, style="dim"), "", Text(facts["statement"]), "", sep="\n"
+    )
     table = Table(box=None, pad_edge=False, header_style="bold", title_justify="left")
     for column in ("option", "smoke", "laptop", "paper", "allowed", "meaning"):
         table.add_column(column)
     for name, option in facts["options"].items():
         values = [str(option[scale]) for scale in ("smoke", "laptop", "paper")]
-        table.add_row("--" + name.replace("_", "-"), *values, option["allowed"], option["help"])
+        _add(table, "--" + name.replace("_", "-"), *values, option["allowed"], option["help"])
     output.print(table)
     if facts["run"]:
-        output.print("", f"last run ({facts['run']['scale']}, {facts['run']['finished']}):")
+        output.print("", Text(f"last run ({facts['run']['scale']}, {facts['run']['finished']}):"), sep="\n")
         output.print(findings_table(facts["run"]["findings"]))
 
 
 def record(study: Study, run: Record, seconds: float) -> None:
     """The result of `secant run`."""
-    output.print(f"[bold]{study.id}[/]  {study.title}")
+    output.print(head(study.id, study.title))
     output.print(findings_table(run.findings))
     output.print(
         Text(
@@ -84,13 +106,12 @@ def findings_table(findings: list[dict[str, Any]]) -> Padding:
     table.add_column("verdict", no_wrap=True)
     signs = {"equal": "", "at most": "≤ ", "at least": "≥ "}
     for finding in findings:
-        name = Group(finding["finding"], *_asides(finding))
+        name = Group(Text(finding["finding"]), *_asides(finding))
         predicted = signs[finding.get("relation", "equal")] + number(finding["predicted"])
         if "printed_value" in finding:
             predicted += f"\n(printed: {number(finding['printed_value'])})"
-        table.add_row(
-            name, predicted, number(finding["measured"]), number(finding["tolerance"]), verdict(finding["verdict"])
-        )
+        measured, tolerance = number(finding["measured"]), number(finding["tolerance"])
+        _add(table, name, predicted, measured, tolerance, verdict(finding["verdict"]))
     return Padding(table, (0, 0, 0, 2))
 
 
@@ -100,7 +121,8 @@ def runs(records: list[Record]) -> None:
     for column in ("study", "scale", "verdict", "seconds", "finished", "directory"):
         table.add_column(column, no_wrap=column != "directory", overflow="fold")
     for run in records:
-        table.add_row(
+        _add(
+            table,
             run.study,
             run.scale,
             verdict(run.verdict),
@@ -119,7 +141,7 @@ def cells(options: list[dict[str, str]], records: Sequence[Record]) -> None:
     table.add_column("verdict", no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     for values, run in zip(options, records, strict=True):
-        table.add_row(*values.values(), verdict(run.verdict), f"{run.seconds:.2f}")
+        _add(table, *values.values(), verdict(run.verdict), f"{run.seconds:.2f}")
     output.print(table)
 
 
@@ -150,11 +172,11 @@ class Scoreboard:
         """A study has ended with these findings."""
         self._bar.update(self._task, advance=1, description=study.id)
         if not self._quiet:
-            output.print(f"[bold]{study.id}[/]  {study.title}{self._seed(rows)}")
+            output.print(head(study.id, study.title + self._seed(rows)))
             output.print(findings_table(rows))
 
     def _seed(self, rows: list[dict[str, Any]]) -> str:
-        return f"  [dim](seed {rows[0]['seed']})[/]" if self._seeds > 1 and rows[0]["seed"] is not None else ""
+        return f" (seed {rows[0]['seed']})" if self._seeds > 1 and rows[0]["seed"] is not None else ""
 
 
 def summary(rows: list[dict[str, Any]], seconds: float) -> None:
@@ -184,6 +206,19 @@ def tally(verdicts: Iterable[str]) -> Text:
     counts = Counter(verdicts)
     parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
     return Text(", ".join(parts), style=COLOURS[gravest(counts)])
+
+
+def _cores() -> int:
+    """How many threads XLA computes with."""
+    told = os.environ.get("NPROC", "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _add(table: Table, *cells: str | Text | Group) -> None:
+    """A row in which brackets are brackets: rich reads text that is not its own as markup."""
+    table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
 
 
 def _asides(finding: dict[str, Any]) -> list[Text]:

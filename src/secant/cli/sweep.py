@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,6 +64,10 @@ def sweep(arguments: list[str]) -> int:
         raise UsageError(f"output: {error}".replace("force=True", "--overwrite")) from None
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
+    if flags.address is None:
+        present.device(quiet=flags.json)
+    elif not flags.json:
+        print(f"secant: computing on the Ray cluster at {flags.address}", file=sys.stderr)
     began = time.perf_counter()
     try:
         found = lab.sweep(
@@ -92,6 +97,8 @@ def _engine(flags: SweepFlags) -> lab.Engine:
         raise UsageError(f"address: only a Ray cluster has one, got {flags.address!r} for {name}. Use --engine ray.")
     if name == "here" and several:
         raise UsageError(f"jobs: here is one process, got {flags.jobs}. Use --engine processes, or ray.")
+    if flags.cores < 1:
+        raise UsageError(f"cores: must be at least 1, got {flags.cores}.")
     try:
         if name == "processes":
             jobs = max(1, (os.cpu_count() or 1) // flags.cores) if flags.jobs is None else flags.jobs
@@ -116,7 +123,7 @@ def _facts(found: lab.Sweep, output: Path | None) -> dict[str, Any]:
 
 
 def _show(found: lab.Sweep, output: Path | None, seconds: float) -> None:
-    present.output.print(f"[bold]{found.study.id}[/]  {found.study.title}")
+    present.output.print(present.head(found.study.id, found.study.title))
     labelled = [{name: value_text(value) for name, value in cell.items()} for cell in found.grid.cells]
     present.cells(labelled, found.cells)
     computed = sum(record.seconds for record in found.cells)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import types
 import typing
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from secant.cli.options import UsageError, hint
+from secant.cli.whole import whole
+from secant.lab.grid import count, refuse_too_many
 from secant.lab.names import closest
 from secant.lab.study import Study
 
@@ -32,19 +35,28 @@ def read_over(study: Study, given: tuple[str, ...]) -> dict[str, list[Any]]:
 
 def _values(name: str, text: str, expected: Any) -> list[Any]:
     try:
-        if _is_tuple(expected):
-            return [_tuple(part, expected) for part in text.split(";")]
-        parts = [part.strip() for part in text.split(",")]
-        if int in _kinds(expected):
-            return [value for part in parts for value in (_range(part) if ":" in part else [_one(part, expected)])]
-        return [_one(part, expected) for part in parts]
+        parts = list(_parts(text, expected))
     except ValueError:
         raise UsageError(f"over: {name}: cannot read {text!r}. Write {_example(name, expected)}.") from None
+    try:
+        refuse_too_many({name: sum(map(count, parts))})
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return [value for part in parts for value in part]
+
+
+def _parts(text: str, expected: Any) -> Iterator[Sequence[Any]]:
+    """The values in their order; a range as a range, which may be longer than any list."""
+    if _is_tuple(expected):
+        yield [_tuple(part, expected) for part in text.split(";")]
+        return
+    for part in map(str.strip, text.split(",")):
+        yield _range(part) if ":" in part and int in _kinds(expected) else [_one(part, expected)]
 
 
 def _range(text: str) -> range:
     """`first:end` or `first:end:step`; the end is not among them, as in Python."""
-    limits = [int(part) for part in text.split(":")]
+    limits = [whole(part) for part in text.split(":")]
     if not 2 <= len(limits) <= 3:
         raise ValueError
     return range(*limits)
@@ -69,7 +81,7 @@ def _one(text: str, expected: Any) -> Any:
             if chosen:
                 return chosen[0]
         if kind in (int, float, str):
-            return kind(text)
+            return whole(text) if kind is int else kind(text)
     raise ValueError
 
 

@@ -11,13 +11,16 @@ import collections
 import concurrent.futures
 import contextlib
 import multiprocessing
+import numbers
 import os
 import reprlib
+import signal
 import threading
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
@@ -103,7 +106,7 @@ class Processes:
         busy: dict[concurrent.futures.Future[Any], tuple[int, concurrent.futures.ProcessPoolExecutor]] = {}
         try:
             while waiting or busy:
-                with _environment(threads(self.cores)):
+                with _environment(threads(self.cores) | memory()), _deaf():
                     while waiting and idle:
                         number, pool = waiting.popleft(), idle.pop()
                         busy[pool.submit(work, tasks[number])] = number, pool
@@ -169,7 +172,7 @@ class Ray:
         died = []
         with self._connected(ray):
             remote = ray.remote(
-                num_cpus=self.cores, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": threads(self.cores)}
+                num_cpus=self.cores, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": threads(self.cores) | memory()}
             )(_in_worker)
             waiting = {remote.remote(self.prepare, work, task): number for number, task in enumerate(tasks)}
             try:
@@ -226,6 +229,15 @@ def threads(cores: int | None) -> dict[str, str]:
     return {} if cores is None else dict.fromkeys(names, str(cores))
 
 
+def memory() -> dict[str, str]:
+    """The environment of a process that takes of a GPU's memory what it needs, unless it is said already.
+
+    By default the first process takes most of it, and leaves nothing to the next.
+    """
+    name = "XLA_PYTHON_CLIENT_PREALLOCATE"
+    return {} if name in os.environ else {name: "false"}
+
+
 def in_order(results: Iterable[tuple[int, Any]]) -> Iterator[Any]:
     """The results in the order of their tasks, each as soon as those before it are there."""
     early: dict[int, Any] = {}
@@ -250,6 +262,20 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """The block in which a process begun will not hear Ctrl-C, which goes to all: this process ends the others."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # else the first process begun would start it, and that sets the mask back
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin_process(prepare: Callable[[], None] | None, leash: Connection) -> None:
@@ -284,5 +310,7 @@ def _raise_for(died: Sequence[int], tasks: Sequence[Any]) -> None:
 
 def _check_counts(**counts: int | None) -> None:
     for name, count in counts.items():
+        if count is not None and (isinstance(count, bool) or not isinstance(count, numbers.Integral)):
+            raise TypeError(f"{name}: must be a whole number, got {count!r}.")
         if count is not None and count < 1:
             raise ValueError(f"{name}: must be at least 1, got {count!r}.")

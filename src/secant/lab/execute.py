@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from secant.dynamics import CheckpointWriteError, resumable
-from secant.lab import registry
+from secant.lab import figure_files, registry
 from secant.lab.engines import Engine, Here, Processes, in_order
-from secant.lab.figures import FIGURE_FILES, save_figures
 from secant.lab.finding import as_dict
 from secant.lab.reuse import using
 from secant.lab.store import Record, Store, StoreError
 from secant.lab.study import Config, Study
+from secant.lab.trouble import in_a_line, trace
 
 
 def run(
@@ -122,10 +122,10 @@ def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
-    """Draws the figure of a run that has none yet."""
-    if not all((record.directory / name).exists() for name in FIGURE_FILES):
+    """Draws the figure of a run that has none yet, or one that is not what was drawn."""
+    if not figure_files.is_drawn(record):
         with store.explained("write the figure"):
-            save_figures(study, record.data(), config, record.directory)
+            figure_files.save(study, record, config)
 
 
 def at_scale(record: Record, scale: str) -> Record:
@@ -159,13 +159,14 @@ def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str,
     except StoreError:
         raise
     except Exception as error:
+        trace(error)
         broken = {
             "finding": "the study runs to its end",
             "predicted": 1.0,
             "measured": 0.0,
             "tolerance": 0.0,
             "verdict": "fails",
-            "note": f"{type(error).__name__}: {error}",
+            "note": in_a_line(error),
         }
         return [{**head, **broken, "scale": scale, "seconds": time.perf_counter() - began}]
     return [{**head, **finding, "scale": scale, "seconds": record.seconds} for finding in record.findings]

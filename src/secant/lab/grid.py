@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,10 @@ from secant.lab.study import Config, Study
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+LARGEST = 100_000
+"""Cells of the largest sweep; each is a run of its own, with a directory of its own."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def grid(study: Study, over: Mapping[str, Iterable[Any]], scale: str, options: M
 
     Raises:
         ValueError: nothing to sweep over, no values, a value twice or outside its limits, an option that is both
-            swept and given.
+            swept and given, more cells than a sweep may have.
         TypeError: an unknown option, or a value of the wrong type.
     """
     if not isinstance(over, Mapping):
@@ -85,14 +90,15 @@ def grid(study: Study, over: Mapping[str, Iterable[Any]], scale: str, options: M
     if not over:
         known = ", ".join(vars(study.config(scale)))
         raise ValueError(f"over: name an option of {study.id} and its values. Options: {known or 'none'}.")
-    swept: dict[str, tuple[Any, ...]] = {}
-    for name, values in over.items():
+    for name in over:
         if name in options:
             raise ValueError(
                 f"{name}: swept over, and given as {options[name]!r} as well. Leave out one of them: {name} can be "
                 "one value for all cells, or take several."
             )
-        swept[name] = _values(name, values)
+    listed = {name: _listed(name, values) for name, values in over.items()}
+    refuse_too_many({name: count(values) for name, values in listed.items()})
+    swept = {name: _values(name, values) for name, values in listed.items()}
     cells = tuple(dict(zip(swept, values, strict=True)) for values in itertools.product(*swept.values()))
     made = tuple(study.config(scale, **options, **cell) for cell in cells)
     return Grid(study, swept, scale, cells, made)
@@ -108,22 +114,51 @@ def value_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-def _values(name: str, given: Any) -> tuple[Any, ...]:
-    given = given.tolist() if hasattr(given, "tolist") else given
-    if isinstance(given, str) or not isinstance(given, Iterable):
+def count(values: Sequence[Any] | range) -> int:
+    """How many values there are; also of a range that is longer than any list."""
+    if isinstance(values, range):
+        towards = 1 if values.step > 0 else -1
+        return max(0, (values.stop - values.start + values.step - towards) // values.step)
+    return len(values)
+
+
+def refuse_too_many(counts: Mapping[str, int]) -> None:
+    """Raises a `ValueError` where so many values of each option make more cells than a sweep may have."""
+    cells = math.prod(max(number, 1) for number in counts.values())
+    if cells > LARGEST:
+        values = " and ".join(f"{number:,} of {name}" for name, number in counts.items())
+        raise ValueError(
+            f"over: the values, {values}, make {cells:,} cells, and a sweep has at most {LARGEST:,}. Give fewer values."
+        )
+
+
+def _listed(name: str, given: Any) -> Sequence[Any]:
+    """The values as they are given, none of them looked at: there may be too many."""
+    dimensions = getattr(given, "ndim", None)
+    if isinstance(given, str) or not isinstance(given, Iterable) or dimensions == 0:
         raise TypeError(f"over: {name}: expected the values to take, such as [1, 2], got {given!r}.")
-    values = tuple(_plain(value) for value in given)
+    if isinstance(given, Sequence) or dimensions is not None:
+        return given
+    return list(itertools.islice(given, LARGEST + 1))  # it need not have an end
+
+
+def _values(name: str, given: Sequence[Any]) -> tuple[Any, ...]:
+    values = tuple(_plain(value) for value in (given.tolist() if hasattr(given, "tolist") else given))
     if not values:
         raise ValueError(f"over: {name}: no values given. Give at least one.")
-    for place, value in enumerate(values):
-        if value in values[:place]:
+    seen: set[Any] = set()
+    for value in values:
+        if not isinstance(value, Hashable):
+            raise TypeError(f"over: {name}: expected plain values, such as numbers or tuples of them, got {value!r}.")
+        if value in seen:
             raise ValueError(f"over: {name}: {value!r} is given twice. Give every value once.")
+        seen.add(value)
     return values
 
 
 def _plain(value: Any) -> Any:
     value = value.tolist() if hasattr(value, "tolist") else value
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_plain, value)) if isinstance(value, list) else value
 
 
 def _labels(values: tuple[Any, ...]) -> np.ndarray:

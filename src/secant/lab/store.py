@@ -14,81 +14,54 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secant.lab import config as configs
+from secant.lab import files as plain
+from secant.lab.record import FORMAT, RUN_FILE, CorruptRunError, Record, check, corrupt, gravest, load, read, sealed
 from secant.lab.study import Config, Study
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 1
+__all__ = ["CorruptRunError", "Record", "Store", "StoreError", "gravest", "load"]
 
 
 class StoreError(OSError):
     """The store cannot be written or read; nothing that it holds was touched."""
 
 
-class CorruptRunError(ValueError):
-    """A run whose files are not what was written."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """A finished run: where it lies and what its `run.json` says."""
-
-    directory: Path
-    facts: dict[str, Any]
-
-    @property
-    def study(self) -> str:
-        """Id of the study."""
-        return self.facts["study"]
-
-    @property
-    def scale(self) -> str:
-        """The scale it was run at."""
-        return self.facts["scale"]
-
-    @property
-    def findings(self) -> list[dict[str, Any]]:
-        """Its findings as plain values."""
-        return self.facts["findings"]
-
-    @property
-    def seconds(self) -> float:
-        """How long it took to compute."""
-        return self.facts["seconds"]
-
-    @property
-    def verdict(self) -> str:
-        """The gravest verdict of its findings."""
-        return gravest(finding["verdict"] for finding in self.findings)
-
-    def data(self) -> xr.Dataset:
-        """Its data."""
-        import xarray as xr
-
-        return xr.load_dataset(self.directory / "data.nc", engine="h5netcdf")
-
-    def files(self) -> dict[str, bytes]:
-        """What makes it up, by name: all that another store needs to [`adopt`][secant.lab.Store] it."""
-        return {name: (self.directory / name).read_bytes() for name in ("run.json", *self.facts["files"])}
-
-
-def gravest(verdicts: Any) -> str:
-    """The verdict that a reader should see first."""
-    order = ("holds", "erratum", "inconclusive", "fails")
-    return max(verdicts, key=order.index, default="inconclusive")
+class HomeError(StoreError):
+    """The place where runs should be kept is none; says which it is and what would work."""
 
 
 def home() -> Path:
-    """Where Secant keeps its runs: `$SECANT_HOME`, or `secant` in the user's data directory."""
-    if given := os.environ.get("SECANT_HOME"):
-        return Path(given).expanduser()
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "secant"
+    """Where Secant keeps its runs: `$SECANT_HOME`, or `secant` in the user's data directory.
+
+    Raises:
+        HomeError: it cannot be a directory.
+    """
+    for variable, below in (("SECANT_HOME", ""), ("XDG_DATA_HOME", "secant")):
+        if given := os.environ.get(variable):
+            what, place = f"{variable} is {given!r}", Path(given, below)
+            break
+    else:
+        what, place = "SECANT_HOME is not set", Path("~/.local/share/secant")
+    try:
+        found = place.expanduser()
+        above = next(part for part in (found, *found.absolute().parents) if part.exists())
+        wrong = "" if above.is_dir() else f"{above} is not a directory"
+    except RuntimeError:
+        wrong = f"there is no home directory {place.parts[0]}"
+    except OSError as error:
+        wrong = f"it cannot be reached: {why_not(error)[0]}"
+    if wrong:
+        raise HomeError(f"{what}, and {wrong}. {_ADVICE}")
+    return found
+
+
+_ADVICE = "Set SECANT_HOME to a directory that you can write to, new or not, such as /tmp/secant."
 
 
 class Store:
@@ -109,13 +82,26 @@ class Store:
     def find(self, study: Study, config: Config) -> Record | None:
         """The finished run of this configuration, if there is a sound one; a corrupt one is said."""
         directory = self.directory(study, config)
-        if not directory.exists():
-            return None
+        with self.explained("read the run"):
+            if not directory.exists():
+                return None
         try:
-            return load(directory)
+            return self.read(directory)
         except CorruptRunError as error:
             warnings.warn(f"{study.id}: {error}; it will be computed again.", RuntimeWarning, stacklevel=2)
             return None
+
+    def read(self, directory: Path) -> Record:
+        """The run in a directory of this store, if it is sound and the one that belongs there.
+
+        Raises:
+            CorruptRunError: names the run and what is wrong with it.
+        """
+        record = load(directory)
+        place = f"{record.study}/{record.facts['key']}"
+        if self.runs / place != directory:
+            raise corrupt(directory, ValueError(f"it is the run {place}"))
+        return record
 
     def save(
         self, study: Study, config: Config, scale: str, data: xr.Dataset, findings: list[Any], seconds: float
@@ -137,11 +123,15 @@ class Store:
                 "seconds": seconds,
                 "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
                 "versions": _versions(),
-                "files": {"data.nc": _digest(partial / "data.nc")},
+                "files": {"data.nc": plain.digest(partial, "data.nc")},
             }
-            facts["digest"] = _digest_of_facts(facts)
-            (partial / "run.json").write_text(json.dumps(facts, indent=1) + "\n")
-        return load(target)
+            written = sealed(facts)
+            try:
+                check(read(written))  # what could not be read again is said now, not by the next reader
+            except ValueError as error:
+                raise ValueError(f"{study.id}: this run cannot be saved: {error}.") from None
+            (partial / RUN_FILE).write_bytes(written)
+        return self.read(target)
 
     def adopt(self, study: Study, config: Config, files: dict[str, bytes]) -> Record:
         """Puts in place a run that was computed elsewhere, given as [`Record.files`][secant.lab.Record].
@@ -152,28 +142,34 @@ class Store:
         """
         target = self.directory(study, config)
         with contextlib.suppress(CorruptRunError):
-            present = load(target)
+            present = self.read(target)
             if present.files() == files:
                 return present
+        for name in files:
+            if not plain.is_plain_name(name):
+                raise CorruptRunError(f"{study.id}: a run has no file called {name!r}; nothing was written")
         with self.lock(study, config), self.explained("write the run"), _prepared(target) as partial:
             for name, content in files.items():
                 (partial / name).write_bytes(content)
-            found = load(partial).facts["key"]
-            if found != target.name:
+            facts = load(partial).facts
+            if set(files) != {RUN_FILE, *facts["files"]}:
+                raise CorruptRunError(f"{study.id}: the run came with files that it does not name, of {sorted(files)}")
+            found = facts["key"]
+            if found != target.name or facts["study"] != study.id:
                 raise ValueError(
                     f"{study.id}: expected the run {target.name}, got {found}: another configuration, or another "
                     "version of the code. Use the same version everywhere."
                 )
-        return load(target)
+        return self.read(target)
 
     def records(self) -> list[Record]:
         """Every sound run, oldest first; corrupt ones are said and passed over."""
         found = []
-        for path in sorted(self.runs.glob("*/*/*/run.json")):
-            if path.parent.name.startswith("."):
+        for directory in sorted(self.runs.glob("*/*/*")):
+            if directory.name.startswith(".") or not directory.is_dir():
                 continue
             try:
-                found.append(load(path.parent))
+                found.append(self.read(directory))
             except CorruptRunError as error:
                 warnings.warn(f"{error}; it is passed over.", RuntimeWarning, stacklevel=2)
         return sorted(found, key=lambda record: record.facts["finished"])
@@ -206,10 +202,15 @@ class Store:
             raise
         except OSError as error:
             reason, advice = why_not(error)
-            raise StoreError(
+            kind = HomeError if error.errno in _NO_PLACE else StoreError
+            raise kind(
                 f"cannot {action} in {self.root}: {reason}. {advice}, or set SECANT_HOME to another directory. "
                 "Runs saved before are untouched."
             ) from error
+
+
+_NO_PLACE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of a place that will not do, however often it is tried."""
 
 
 def why_not(error: OSError) -> tuple[str, str]:
@@ -217,20 +218,6 @@ def why_not(error: OSError) -> tuple[str, str]:
     reason = os.strerror(error.errno) if error.errno else str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "No space" in str(error)
     return reason, "Free some space" if full else "Make it writable"
-
-
-def load(directory: Path) -> Record:
-    """Reads a run and checks it against its digests."""
-    try:
-        facts = json.loads((directory / "run.json").read_text())
-        sound = facts["digest"] == _digest_of_facts(facts) and facts["format"] == FORMAT
-        for name, digest in facts["files"].items():
-            sound = sound and _digest(directory / name) == digest
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptRunError(f"the run in {directory} is corrupt ({type(error).__name__}: {error})") from error
-    if not sound:
-        raise CorruptRunError(f"the run in {directory} is corrupt (its files do not match their digests)")
-    return Record(directory, facts)
 
 
 def key(study: Study, config: Config) -> str:
@@ -284,16 +271,6 @@ def _versions() -> dict[str, str]:
     }
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digest_of_facts(facts: dict[str, Any]) -> str:
-    rest = {name: value for name, value in facts.items() if name != "digest"}
-    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
-
-
 def flush(path: Path) -> None:
     """Waits until a file is on the disk."""
     with path.open("rb+") as file:
@@ -317,7 +294,7 @@ def _prepared(target: Path) -> Iterator[Path]:
 
 def _put_in_place(partial: Path, target: Path) -> None:
     """Renames `partial` to `target`; what stood there before is removed only once the new run stands."""
-    if not target.exists():
+    if not target.exists() and not target.is_symlink():
         partial.rename(target)
         return
     old = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".old"))

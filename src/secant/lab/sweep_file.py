@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secant.lab.store import StoreError, flush, why_not
+from secant.lab import files
+from secant.lab.store import StoreError, why_not
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -23,17 +22,8 @@ def write(path: Path, data: xr.Dataset, *, force: bool) -> Path:
         refuse_other(path, data.attrs)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
-        os.close(handle)
-        partial = Path(name)
-        try:
-            # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
-            partial.write_bytes(bytes(data.to_netcdf(engine="h5netcdf")))
-            flush(partial)
-            partial.chmod(0o644)
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
+        # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
+        files.replace(path, bytes(data.to_netcdf(engine="h5netcdf")))
     except OSError as error:
         reason, advice = why_not(error)
         raise StoreError(

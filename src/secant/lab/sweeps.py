@@ -18,6 +18,7 @@ from secant.lab.grid import Grid, grid, text
 from secant.lab.store import Record, Store, StoreError, key
 from secant.lab.study import Config, Study
 from secant.lab.sweep_file import write
+from secant.lab.trouble import in_a_line, trace
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -202,4 +203,5 @@ def _compute(task: _Task) -> dict[str, bytes] | str:
     except StoreError:
         raise
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        trace(error)
+        return in_a_line(error)

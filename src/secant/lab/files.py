@@ -1,0 +1,103 @@
+"""Plain files of one directory: regular ones that lie in it, reached by no link and no path."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_BLOCK = 2**20
+
+
+class NotPlainError(OSError):
+    """What should be a plain file of a directory is a link, a pipe, a directory, or lies elsewhere."""
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether it names a file of a directory itself: letters, digits, `.`, `_` and `-`, and no hidden one."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+
+
+@contextlib.contextmanager
+def opened(directory: Path, name: str) -> Iterator[BinaryIO]:
+    """The file of that name, to be read; what it is is asked of the open file, so that nothing can change between."""
+    if not is_plain_name(name):
+        raise NotPlainError(errno.EINVAL, "not the name of a file of this directory", name)
+    path = directory / name
+    # Without O_NONBLOCK a pipe that nobody writes to would be waited for, without end.
+    wanted = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
+    flags = os.O_RDONLY
+    for flag in wanted:
+        flags |= getattr(os, flag, 0)
+    try:
+        if path.is_symlink():
+            raise OSError(errno.ELOOP, "")
+        handle = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotPlainError(errno.ELOOP, "a symbolic link, not a regular file", name) from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotPlainError(errno.EINVAL, "not a regular file", name)
+        file = os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+    with file:
+        yield file
+
+
+def content(directory: Path, name: str, at_most: int | None = None) -> bytes:
+    """What is in the file; more than so many bytes are refused, and not read."""
+    with opened(directory, name) as file:
+        if at_most is None:
+            return file.read()
+        found = file.read(at_most + 1)
+        if len(found) > at_most:
+            raise OSError(errno.EFBIG, f"larger than {at_most // 2**20} MiB", name)
+        return found
+
+
+def digest(directory: Path, name: str) -> str:
+    """The SHA-256 of what is in the file."""
+    with opened(directory, name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of(content: bytes) -> str:
+    """The SHA-256 of some bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def replace(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all, in the place of whatever has its name."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
+    partial = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.chmod(0o644)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def copy(directory: Path, name: str, target: Path) -> str:
+    """Copies the file; returns the SHA-256 of what was copied."""
+    found = hashlib.sha256()
+    with opened(directory, name) as file, target.open("wb") as out:
+        while block := file.read(_BLOCK):
+            found.update(block)
+            out.write(block)
+    return found.hexdigest()
