@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import xarray as xr
 
 from secant import lab
 from secant.lab.record import sealed
@@ -81,6 +82,33 @@ def test_verify_gives_one_row_a_finding(secant):
     assert all(set(row) >= ROW for row in rows)
     assert {row["verdict"] for row in rows} <= {"holds", "erratum", "inconclusive"}
     assert {row["scale"] for row in rows} == {"smoke"}
+
+
+def test_verify_names_what_decides_nothing_and_is_strict_if_asked(secant, monkeypatch):
+    study = lab.get(ID)
+    monkeypatch.setattr(study, "_findings", lambda data, config: iter([lab.undecided("spikes", 1.0, "no run has one")]))
+    status, output, _ = secant("verify", ID, "--force", "--jobs", "1")
+    assert status == 0
+    assert "inconclusive" in output
+    assert f"{ID}: spikes" in output
+    assert "no run has one" in output
+    assert "1 inconclusive" in output
+    assert secant("verify", ID, "--jobs", "1", "--strict")[0] == 1
+
+
+def test_verify_runs_other_seeds_and_lists_verdicts_that_change(secant, monkeypatch):
+    study = lab.get("quadreg/acceleration")
+    verdicts = iter([1.0, 3.0])
+    tolerance = lab.Tolerance(0.1, why="a test")
+    monkeypatch.setattr(study, "compute", lambda config: xr.Dataset({"seed": config.seed}))
+    monkeypatch.setattr(
+        study, "_findings", lambda data, config: iter([lab.Finding("f", 1.0, next(verdicts), tolerance)])
+    )
+    status, output, _ = secant("verify", study.id, "--seeds", "2", "--jobs", "1", "--force")
+    assert status == 1
+    assert "(seed 1)" in output
+    assert "changes with the seed: quadreg/acceleration: f: 1 holds, 1 fails; more often than it says" in output
+    assert secant("verify", study.id, "--seeds", "0")[0] == 2
 
 
 def test_verify_exits_with_1_when_a_finding_fails(secant, monkeypatch):

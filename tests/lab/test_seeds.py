@@ -1,0 +1,67 @@
+"""Verdicts that hang on the seed are found and counted."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from secant import lab
+from secant.lab import Finding, Tolerance, estimate, option, study, wavering
+from secant.lab.execute import seeds_of
+
+
+@dataclass(frozen=True)
+class Config:
+    draws: int = option(6, at_least=2)
+    seed: int = option(3)
+
+
+@study("demo/coins", section="1.1", title="Coins", statement="Noise has mean zero, and falls on both sides of it.")
+def coins(config: Config) -> xr.Dataset:
+    return xr.Dataset({"x": ("draw", np.random.default_rng(config.seed).normal(size=config.draws))})
+
+
+@coins.findings
+def check(data, config):
+    yield Finding("mean over sampling error", 0.0, estimate(data.x.values), Tolerance(why="exact"))
+    yield Finding("first draw is positive", 0.0, data.x[0], Tolerance(why="a coin"), relation="at least")
+
+
+@pytest.fixture
+def rows(monkeypatch, tmp_path):
+    monkeypatch.setattr(lab.registry, "_all", lambda: {coins.id: coins})
+    return lambda **options: lab.verify([coins.id], store=lab.Store(tmp_path), **options)
+
+
+def test_every_seed_is_run_from_the_studys_own(rows):
+    found = rows(seeds=4)
+    assert [row["seed"] for row in found] == [3, 3, 4, 4, 5, 5, 6, 6]
+    assert seeds_of(coins, "smoke", 3) == [3, 4, 5]
+    with pytest.raises(ValueError, match="seeds: must be at least 1, got 0"):
+        rows(seeds=0)
+
+
+def test_a_finding_that_flips_is_named_and_one_with_a_sampling_error_does_not(rows):
+    (flips,) = wavering(rows(seeds=12))
+    assert flips.finding == "first draw is positive"
+    assert set(flips.verdicts) == {"holds", "fails"}
+    assert flips.verdicts.total() == 12
+    assert flips.beyond  # it says that it never fails
+
+
+def test_a_finding_may_fail_as_often_as_it_says():
+    def row(seed, verdict, risk):
+        return {"study": "a/b", "seed": seed, "finding": "f", "verdict": verdict, "risk": risk}
+
+    def found(fails, risk):
+        return wavering([row(k, "fails" if k < fails else "holds", risk) for k in range(20)])[0]
+
+    assert not found(1, 0.05).beyond
+    assert found(5, 0.05).beyond
+    assert found(1, 0.0).beyond
+    assert not wavering([row(k, "holds", 0.0) for k in range(3)])
+
+
+def test_what_is_not_random_is_run_once():
+    assert seeds_of(lab.get("quadreg/fig-1"), "smoke", 5) == [None]
