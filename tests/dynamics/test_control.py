@@ -141,6 +141,173 @@ def test_train_hands_over_the_loss_of_the_batch():
     np.testing.assert_allclose(run.dataset.critical.values[1], first, rtol=1e-2)
 
 
+BROKEN = {
+    "the critical step is not a number": ({"critical": lambda p: jnp.nan}, bowl),
+    "the critical step is negative": ({"critical": lambda p: -1.0}, bowl),
+    "the critical step is zero": ({"critical": lambda p: 0.0}, bowl),
+    "the loss is not a number": ({}, lambda p: bowl(p) * jnp.nan),
+    "the loss is infinite": ({}, lambda p: bowl(p) + jnp.inf),
+    "the loss is infinite, its slope is not": ({"critical": lambda p: 0.01}, lambda p: bowl(p) + jnp.inf),
+    "the gradient is not a number": ({"critical": lambda p: 0.01}, lambda p: bowl(p) + jnp.sqrt(jnp.abs(p[0] * 0))),
+}
+
+
+@pytest.mark.parametrize(("options", "loss"), BROKEN.values(), ids=BROKEN.keys())
+@pytest.mark.parametrize(("along", "lr"), [("top", 0.5), ("update", None)])
+def test_without_numbers_to_go_by_no_step_is_taken_and_nothing_is_lost(options, loss, along, lr):
+    rule = behind_sgd(control.below_critical(lr, **options, along=along))
+    start = jnp.ones(4, jnp.float64)
+
+    @functools.partial(jax.jit, static_argnames="loss")
+    def step(params, state, loss):
+        value, gradient = jax.value_and_grad(loss)(params)
+        updates, state = rule.update(gradient, state, params, value=value, value_fn=loss)
+        return optax.apply_updates(params, updates), state
+
+    params, state = start, rule.init(start)
+    for count in (1, 2):
+        params, state = step(params, state, loss)
+        np.testing.assert_array_equal(params, start)
+        read = control.reading(state)
+        assert (int(read.skipped), int(read.step), float(read.size)) == (count, count, 1.0)
+    if not options:  # with a loss that is one, it goes on as if nothing had been
+        for _ in range(60):
+            params, state = step(params, state, bowl)
+        assert bowl(params) < 0.01 * bowl(start)
+        assert int(control.reading(state).skipped) == 2
+
+
+def test_a_batch_without_a_loss_is_passed_over():
+    problem, start = network()
+    x = problem.x.at[5].set(jnp.nan)  # one sample of 32: one batch in four has it
+    spoilt = sc.Problem(problem.f, x, problem.y, problem.loss)
+    rule = behind_sgd(control.below_critical(share=0.5))
+    skipped = sc.Probe(lambda state: control.reading(state).skipped, whole=True)
+    run = sc.train(spoilt, start, rule=rule, batches=sc.Batches(8), steps=16, probes={"skipped": skipped})
+    assert int(run.dataset.skipped[-1]) == 4
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(run.state))
+    assert problem.objective(run.state) < 0.5 * problem.objective(start)
+
+
+def test_catapults_are_made_after_a_first_loss_that_was_none():
+    problem, start = network()
+    rule = behind_sgd(control.catapults(1, share=0.8, rest=5))
+
+    @jax.jit
+    def step(params, state, factor):
+        def loss(p):
+            return problem.objective(p) * factor
+
+        value, gradient = jax.value_and_grad(loss)(params)
+        updates, state = rule.update(gradient, state, params, value=value, value_fn=loss)
+        return optax.apply_updates(params, updates), state
+
+    params, state = step(start, rule.init(start), jnp.nan)
+    for _ in range(60):
+        params, state = step(params, state, 1.0)
+    assert int(control.reading(state).done) == 1
+    assert int(control.reading(state).skipped) == 1
+
+
+MISPLACED = {
+    "alone": lambda made: made,
+    "in front": lambda made: optax.chain(made, optax.sgd(1.0)),
+    "in front of momentum": lambda made: optax.chain(made, optax.sgd(0.1, momentum=0.9)),
+    "in front of adam": lambda made: optax.chain(made, optax.adam(0.1)),
+    "behind a clip": lambda made: optax.chain(optax.clip_by_global_norm(1.0), made, optax.sgd(1.0)),
+    "behind a smaller clip": lambda made: optax.chain(optax.clip(0.1), made, optax.sgd(1.0)),
+    "between": lambda made: optax.chain(optax.scale_by_adam(), made, optax.scale(-0.1)),
+}
+PLACED = {
+    "sgd": lambda made: optax.chain(optax.sgd(1.0), made),
+    "clip": lambda made: optax.chain(optax.clip(0.1), optax.sgd(1.0), made),
+    "momentum": lambda made: optax.chain(optax.sgd(1.0, momentum=0.9, nesterov=True), made),
+    "adam": lambda made: optax.chain(optax.scale_by_adam(), optax.scale(-1.0), made),
+    "adamw": lambda made: optax.chain(optax.adamw(1.0), made),
+    "lion": lambda made: optax.chain(optax.lion(1.0), made),
+    "warmup": lambda made: optax.chain(optax.sgd(optax.linear_schedule(0.0, 1.0, 5)), made),
+    "then a scale": lambda made: optax.chain(optax.sgd(1.0), made, optax.scale(0.5)),
+    "masked": lambda made: optax.chain(optax.masked(optax.sgd(1.0), [True]), made),
+}
+LAST = r"must come last, behind the optimiser.*Use `optax.chain\(optax.sgd\(1.0\), control."
+
+
+@pytest.mark.parametrize("chain", MISPLACED.values(), ids=MISPLACED.keys())
+def test_a_controller_that_does_not_come_last_is_refused(chain):
+    rule, start = chain(control.below_critical()), jnp.ones(4, jnp.float64)
+    with pytest.raises(ValueError, match=f"below_critical: it {LAST}below_critical"):
+        sc.optimisers.from_optax(rule)
+    with pytest.raises(ValueError, match=LAST):
+        rule.update(jax.grad(bowl)(start), rule.init(start), start, value_fn=bowl)
+
+
+def test_it_is_refused_inside_of_a_program_too():
+    rules = {True: optax.chain(control.below_critical(), optax.adam(0.1)), False: behind_sgd(control.below_critical())}
+
+    def run(rate, wrong):
+        made = sc.optimisers.from_optax(rules[wrong])
+        return rate * len(made.settings)
+
+    assert jax.jit(functools.partial(run, wrong=False))(2.0) == 8
+    with pytest.raises(ValueError, match=LAST):
+        jax.jit(functools.partial(run, wrong=True))(2.0)
+
+
+def test_training_refuses_it_before_anything_runs():
+    problem, params = network()
+    with pytest.raises(ValueError, match=f"catapults: it {LAST}catapults"):
+        sc.train(problem, params, rule=optax.chain(control.catapults(1), optax.sgd(1.0)), steps=3)
+
+
+@pytest.mark.parametrize("chain", [MISPLACED["in front of adam"], MISPLACED["behind a clip"]])
+def test_where_that_cannot_be_raised_no_step_is_taken(chain):
+    rule, start = chain(control.below_critical(lr=0.1)), jnp.array([1.0, -1.0, 0.5, 2.0])
+
+    @jax.jit
+    def step(params, state):
+        updates, state = rule.update(jax.grad(bowl)(params), state, params, value_fn=bowl)
+        return updates, state
+
+    state = rule.init(start)
+    for _ in range(3):
+        updates, state = step(start, state)
+        np.testing.assert_array_equal(updates, 0)
+    read = control.reading(state)
+    assert bool(read.astray)
+    assert int(read.skipped) == 3
+
+
+def test_the_gradient_itself_is_refused_while_a_program_is_compiled():
+    rule, start = optax.chain(control.below_critical(), optax.sgd(1.0)), jnp.ones(4, jnp.float64)
+
+    @jax.jit
+    def step(params, state):
+        gradient = jax.grad(bowl)(params)
+        return rule.update(gradient, state, params, grad=gradient, value_fn=bowl)
+
+    with pytest.raises(ValueError, match=LAST):
+        step(start, rule.init(start))
+
+
+@pytest.mark.parametrize("chain", PLACED.values(), ids=PLACED.keys())
+def test_a_controller_that_comes_last_is_not(chain):
+    rule = chain(control.below_critical(lr=0.01))
+    start = [jnp.array([1.0, -1.0, 0.5, 2.0])]
+
+    def loss(params):
+        return bowl(params[0])
+
+    made = sc.optimisers.from_optax(rule)
+    run = sc.simulate(made(loss), start, 3, probes={"loss": loss})
+    assert run.dataset.loss[-1] < run.dataset.loss[0]
+
+
+def test_later_updates_may_point_anywhere():
+    heavy = optax.chain(optax.sgd(1.0, momentum=0.95), control.below_critical(share=0.9, factor=3.9))
+    data = run_of(heavy, lambda x: jnp.sum(x**2) / 2, jnp.ones(1, jnp.float64), steps=300)
+    assert data.loss[-1] < 1e-3  # momentum carries it past the minimum and up the other side, again and again
+
+
 def test_without_the_loss_it_says_how_to_hand_it_over():
     transformation, start = control.below_critical(), jnp.ones(3)
     with pytest.raises(ValueError, match="value_fn=loss"):

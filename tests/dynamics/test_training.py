@@ -160,6 +160,34 @@ def test_bad_arguments_are_named(fitted, change, message):
         sc.train(problem, params, **({"lr": 0.1, "steps": 1} | change))
 
 
+@pytest.mark.parametrize("bad", [-1, -1.0, 0, 0.0, np.nan, np.inf, -np.inf, jnp.array(-0.5), np.float32("nan"), True])
+def test_a_step_size_that_is_none_is_refused(fitted, bad):
+    problem, params = fitted
+    with pytest.raises(ValueError, match=r"train: `lr` must be a finite number above 0, got "):
+        sc.train(problem, params, lr=bad, steps=1)
+    with pytest.raises(ValueError, match=r"train: `lr` in `over` must be finite numbers above 0, got .* among them"):
+        sc.train(problem, params, over={"lr": [0.1, 0.0 if bad is True else float(bad)]}, steps=1)
+
+
+@pytest.mark.parametrize("bad", ["fast", [0.1], None, lambda step: 0.1])
+def test_a_step_size_that_is_no_number_is_refused(fitted, bad):
+    problem, params = fitted
+    if bad is not None:
+        with pytest.raises((TypeError, ValueError), match="train: `lr` must be a number above 0"):
+            sc.train(problem, params, lr=bad, steps=1)
+    with pytest.raises(TypeError, match=r"train: `lr` in `over` must be numbers above 0"):
+        sc.train(problem, params, over={"lr": [0.1, bad if bad is not None else "x"]}, steps=1)
+
+
+def test_a_step_size_may_be_any_number_or_not_known_yet(fitted):
+    problem, params = fitted
+    expected = sc.train(problem, params, lr=0.5, steps=2).state[0]["weight"]
+    for lr in (np.float32(0.5), np.float64(0.5), jnp.array(0.5)):
+        np.testing.assert_array_equal(sc.train(problem, params, lr=lr, steps=2).state[0]["weight"], expected)
+    over = {"lr": jnp.array([0.5, 0.25])}
+    np.testing.assert_allclose(sc.train(problem, params, over=over, steps=2).state[0]["weight"][0], expected)
+
+
 def test_a_reduction_that_does_not_exist_is_refused(fitted):
     problem, params = fitted
     many = sc.Problem(problem.f, jnp.concatenate([problem.x] * 2), jnp.concatenate([problem.y] * 2), problem.loss)

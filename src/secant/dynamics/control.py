@@ -7,6 +7,11 @@ exceeds it on purpose, so many times, and then settles.
 
 As the line searches of optax do, they need to see the loss: `update(..., value_fn=loss)`, where `loss(params)` is that
 of the current batch. [`train`][secant.dynamics.train] hands it over by itself.
+
+They come last in a chain: what they scale must be the update, not the gradient. One that is given the gradient, or
+another direction that climbs in every coordinate, says so at its first step. Where the loss, the critical step or the
+update is not finite, or the critical step not above 0, they take no step: the parameters stay as they are, and a
+catapult under way is given up.
 """
 
 from __future__ import annotations
@@ -25,6 +30,7 @@ from jaxtyping import Array, Bool, Float, Int
 from secant.curvature.checks import Params
 from secant.dynamics.arguments import positive, whole
 from secant.dynamics.arguments import share as between
+from secant.dynamics.placement import MisplacedError, refuse_uphill, slope
 
 if TYPE_CHECKING:
     import optax
@@ -62,8 +68,10 @@ class ControlState(NamedTuple):
 
     Attributes:
         meter: what is known about the curvature.
-        size: the last step size.
-        step: how many steps have been made.
+        size: the step size of the last step that was taken.
+        step: how many steps have been asked for.
+        skipped: how many of them were not taken, because something was not finite or pointed uphill.
+        astray: whether the first update pointed uphill, so that none is taken.
         over: whether a catapult is under way.
         age: steps since it, or the rest before the next one, began.
         before: the loss at which it began.
@@ -75,6 +83,8 @@ class ControlState(NamedTuple):
     meter: Meter
     size: Float[Array, ""]
     step: Int[Array, ""]
+    skipped: Int[Array, ""]
+    astray: Bool[Array, ""]
     over: Bool[Array, ""]
     age: Int[Array, ""]
     before: Float[Array, ""]
@@ -226,9 +236,9 @@ def _controller(
             jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf))
             for key, leaf in zip(keys, leaves, strict=True)
         ]
-        zero, count = jnp.zeros((), jnp.result_type(*leaves)), jnp.zeros((), jnp.int32)
+        zero, count, no = jnp.zeros((), jnp.result_type(*leaves)), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
         meter = Meter(_unit(jax.tree.unflatten(structure, drawn)), zero, zero, zero)
-        return ControlState(meter, zero + 1, count, jnp.zeros((), bool), count + 1, zero, zero, count, count)
+        return ControlState(meter, zero + 1, count, count, no, no, count + 1, zero, zero, count, count)
 
     def update(
         updates: Params,
@@ -243,9 +253,13 @@ def _controller(
                 f"{caller}: it must see the loss. Call `update(gradient, state, params, value_fn=loss)`, where "
                 "`loss(params)` is the loss of this step's batch."
             )
+        astray = refuse_uphill(caller, updates, params, value_fn, others.get("grad"), state.step == 0, state.astray)
+        if value_fn is slope:  # asked only whether it is in its place
+            return updates, state
         given = others.get("value")
         value = jnp.asarray(value_fn(params) if given is None else given).astype(state.before.dtype)
-        state = state._replace(first=jnp.where(state.step == 0, value, state.first))
+        unknown = (state.step == 0) | ~jnp.isfinite(state.first)
+        state = state._replace(first=jnp.where(unknown, value, state.first), astray=astray)
         # Where the loss has shot up, the direction in which it curves most is another one.
         anew = (state.step == 0) | (state.over & (value > ANEW * state.before))
         meter = lax.cond(
@@ -253,10 +267,36 @@ def _controller(
             lambda: look(value_fn, params, updates, state.meter, anew),
             lambda: state.meter,
         )
-        after = choose(state, meter, value)._replace(step=state.step + 1)
-        return jax.tree.map(lambda u: (after.size * u).astype(u.dtype), updates), after
+        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(updates)]
+        sound = functools.reduce(operator.and_, finite, jnp.isfinite(value) & (meter.critical > 0) & ~astray)
+        calm = state._replace(meter=meter, over=jnp.zeros_like(sound), age=jnp.where(state.over, 1, state.age))
+        after = jax.tree.map(functools.partial(jnp.where, sound), choose(state, meter, value), calm)
+        taken = jax.tree.map(lambda u: jnp.where(sound, after.size * u, 0).astype(u.dtype), updates)
+        return taken, after._replace(step=state.step + 1, skipped=state.skipped + ~sound)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+def check_order(transformation: optax.GradientTransformation) -> None:
+    """Refuses a chain in which a controller is given something that points uphill, by trying it on a slope.
+
+    Rules that only work on parameters of a certain form are not tried, nor those with settings that are being traced:
+    their controllers look at the first step themselves.
+    """
+    import optax
+
+    rule = optax.with_extra_args_support(transformation)
+    try:
+        with jax.ensure_compile_time_eval():
+            here = jnp.ones(())
+            made = jax.eval_shape(rule.init, here)
+            states = jax.tree.leaves(made, is_leaf=lambda node: isinstance(node, ControlState))
+            if any(isinstance(node, ControlState) for node in states):
+                rule.update(here, rule.init(here), here, value=here, grad=here, value_fn=slope)
+    except MisplacedError:
+        raise
+    except Exception:  # what it says of its own parameters is worth reading, what it says of these is not
+        return
 
 
 def _meter(caller: str, along: str, factor: float, every: int, critical: Callable[[Params], Any] | None) -> Look:

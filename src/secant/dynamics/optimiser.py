@@ -11,6 +11,7 @@ import jax.numpy as jnp
 
 from secant.curvature.checks import Params
 from secant.dynamics.arguments import positive
+from secant.dynamics.control import check_order
 from secant.dynamics.map import Map
 
 if TYPE_CHECKING:
@@ -140,6 +141,7 @@ def from_optax(
             "from_optax: `transformation` must have the two functions `init` and `update`, got "
             f"{type(transformation).__name__}. Pass what optax makes, such as optax.adam(1e-3)."
         )
+    check_order(transformation)
     edge = None if threshold is None else positive("from_optax", "threshold", threshold)
     return Optimiser(
         "optax",

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
-from secant.curvature.checks import Params
+from secant.curvature.checks import Params, is_traced
+from secant.dynamics.arguments import positive
 from secant.dynamics.axes import call_with
 from secant.dynamics.batches import Batches, on_batches
 from secant.dynamics.map import Map
@@ -59,7 +62,7 @@ def train(
         problem: what to train.
         params: where to start.
         steps: how many steps.
-        lr: the step size, unless it is an axis in `over`.
+        lr: the step size, a finite number above 0, unless it is an axis in `over`.
         rule: another update rule: one of [`secant.optimisers`][secant.dynamics.optimisers], any transformation of
             optax, or `loss -> Map` with a Map that shows the parameters. A function may also take, by name, the
             values of axes in `over`: `lambda loss, lr: sc.optimisers.adam(lr)(loss)`.
@@ -104,6 +107,10 @@ def train(
         raise ValueError("train: `lr` is missing. Give a step size, an axis `lr` in `over`, or a `rule`.")
     if rule is not None and lr is not None:
         raise ValueError("train: `lr` belongs to gradient descent; a `rule` brings its own.")
+    if lr is not None:
+        lr = positive("train", "lr", lr)
+    elif rule is None:
+        _check_step_sizes(given["lr"])
     if rule is not None and "lr" in given and not _takes(rule, "lr"):
         raise ValueError(
             "train: `over` has an axis 'lr' that `rule` does not take. Pass a rule that does, such as "
@@ -129,6 +136,18 @@ def train(
     )
     record = dict(attributes or {}) | {"input_reduction": _describe(change)}
     return Trajectory(trajectory.dataset.assign_attrs(record), _lifted(trajectory.state, change, params, len(given)))
+
+
+def _check_step_sizes(values: Any) -> None:
+    """Refuses step sizes of an axis that are none; those that are being traced have no numbers yet."""
+    if is_traced(values):
+        return
+    try:
+        found = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"train: `lr` in `over` must be numbers above 0, got {values!r}.") from None
+    if wrong := [float(value) for value in found.ravel() if not 0 < value < math.inf]:
+        raise ValueError(f"train: `lr` in `over` must be finite numbers above 0, got {wrong[0]!r} among them.")
 
 
 def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tuple[Problem, InputReduction] | None:
