@@ -90,6 +90,8 @@ def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeSt
         )
     if not jnp.issubdtype(value.dtype, jnp.floating):
         raise TypeError(f"{caller}: `loss(outputs, targets)` must be a real number, it is of type {value.dtype}.")
+    if isinstance(loss, Loss):
+        loss.check_targets(outputs.shape, y)
 
 
 def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
