@@ -14,6 +14,7 @@ ROOMS = [
     "data",
     "losses",
     "nets",
+    "models",
     "linalg",
     "curvature",
     "kernels",

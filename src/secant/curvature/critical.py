@@ -30,6 +30,7 @@ from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.linalg.norm import largest_eigenvalue
 from secant.losses import Loss as SquaredLoss
+from secant.models.entrance import function_of, takes_models
 
 
 class CriticalStep(NamedTuple):
@@ -64,6 +65,7 @@ def stability_factor(momentum: float = 0.0, nesterov: bool = False) -> float:
     return 2 * (1 + momentum) / (1 + 2 * momentum if nesterov else 1)
 
 
+@takes_models
 def critical_lr(
     f: Function,
     params: Params,
@@ -82,7 +84,7 @@ def critical_lr(
     with $\frac1n\sum$ it is $n/\lambda_{\max}(K)$.
 
     Args:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: inputs, one row a sample.
         y: targets.
@@ -116,6 +118,7 @@ def _border(factor: float, curvature: float) -> float:
     return factor / curvature if curvature > 0 else float("inf")
 
 
+@takes_models
 def batch_critical_lr(
     f: Function,
     params: Params,
@@ -180,7 +183,7 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
         1.000
         ```
     """
-    kernel = pair_kernel(f)
+    kernel = pair_kernel(function_of("kernel_critical_lr", f)[0])
 
     def critical(params: Params, x: Any) -> Float[Array, ""]:
         found, samples = kernel(params, x, None), len(jax.tree.leaves(x)[0])
