@@ -10,8 +10,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 import jax
 
 from secant.models.application import Application, Function
+from secant.models.bundle import Model, model
 from secant.models.libraries import is_state, library_of
-from secant.models.model import Model, model
 from secant.nets.network import Network, Params
 
 Rest = ParamSpec("Rest")
