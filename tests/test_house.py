@@ -11,6 +11,7 @@ PACKAGE = ROOT / "src" / "secant"
 ROOMS = [
     "_version",
     "_device",
+    "look",
     "data",
     "losses",
     "nets",

@@ -26,6 +26,7 @@ from secant.curvature.checks import (
 )
 from secant.curvature.kept import kept
 from secant.curvature.operators import Loss, gauss_newton, hessian
+from secant.curvature.ruler import draw_ruler
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.linalg.norm import largest_eigenvalue
@@ -52,6 +53,20 @@ class CriticalStep(NamedTuple):
     def ratio(self) -> float:
         """The estimate over the exact value: 1 where the network's own curvature does not matter."""
         return self.ntk / self.exact
+
+    def plot(self, ax: Any = None, *, look: str = "light") -> Any:
+        r"""Draws the step sizes on a ruler: the border, the tangent kernel's estimate, and $2/\lambda_{\max}$.
+
+        Below the border all directions are stable. With momentum it lies beyond $2/\lambda_{\max}$.
+
+        Args:
+            ax: the axes of matplotlib to draw in; by default those of a new figure.
+            look: `light` or `dark`.
+
+        Returns:
+            The axes.
+        """
+        return draw_ruler(self.exact, self.ntk, self.sharpness, ax, look)
 
 
 def stability_factor(momentum: float = 0.0, nesterov: bool = False) -> float:
