@@ -100,6 +100,16 @@ def test_a_trajectory_ends_where_it_stopped_and_has_a_cross_where_it_diverged():
     assert y == pytest.approx(np.exp(np.interp(x, np.arange(21), np.log(run["loss"][1]))), rel=1e-9)
 
 
+def test_what_diverged_leaves_room_for_what_did_not():
+    run = descent({"lr": jnp.array([0.1, 2.5])})
+    (ax,) = run.plot("x")
+    low, high = ax.get_ylim()
+    steady = run["x"][0].values
+    assert ax.get_yscale() == "linear"
+    # It swings to both sides, and is shown as far as the other reaches on each.
+    assert np.ptp(steady) >= 0.3 * (high - low)
+
+
 def test_many_values_have_a_scale():
     run = descent({"lr": jnp.geomspace(0.01, 1.9, 12)})
     axes = run.plot()

@@ -175,8 +175,8 @@ def _limits(lines: list[_Line]) -> tuple[float, float]:
     if not steady or not lost:
         return low, high
     bottom, top = float(np.concatenate(lost).min()), float(np.concatenate(lost).max())
-    if low > 0:
-        return low, max(high, min(top, high * max(high / low, 10.0)))
+    if low > 0 and 2 * np.log10(high / low) > DECADES:
+        return low, max(high, min(top, high * (high / low)))
     return min(low, max(bottom, 2 * low - high)), max(high, min(top, 2 * high - low))
 
 
