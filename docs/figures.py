@@ -1,10 +1,13 @@
-"""Draws the figures of the pages again: `python docs/figures.py`, or with the ids of some studies."""
+"""Draws the figures of the pages again: `python docs/figures.py`, or with the ids of some studies, or `results`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
+from matplotlib.figure import Figure
 from PIL import Image
 
 import secant as sc
@@ -40,17 +43,48 @@ STUDIES = (
 FOLDER = Path(__file__).parent / "figures"
 
 
+LOOKS = (("light", ""), ("dark", "-dark"))
+
+
 def main(ids: list[str]) -> None:
     """Runs each study at laptop scale, or reads it back, and saves its figure light and dark."""
-    for id in ids or STUDIES:
+    for id in ids or (*STUDIES, "results"):
+        if id == "results":
+            results()
+            continue
         study, record = get(id), sc.run(id, scale="laptop", figure=False)
-        for look, ending in (("light", ""), ("dark", "-dark")):
+        for look, ending in LOOKS:
             with drawn(study, record.data(), study.config("laptop"), look) as figure:
-                path = FOLDER / f"{id.replace('/', '-')}{ending}.png"
-                figure.savefig(path, dpi=90, transparent=look == "dark")
-                # A palette is enough for a figure, and a third of the size.
-                Image.open(path).quantize(256, method=Image.Quantize.FASTOCTREE).save(path, optimize=True)
-                print(f"{path.name}: {path.stat().st_size // 1000} kB")
+                save(figure, f"{id.replace('/', '-')}{ending}", look)
+
+
+def results() -> None:
+    """The results of the guide, as they draw themselves."""
+    task = sc.data.load("digits", classes=(0, 1), samples=50)
+    net = sc.nets.mlp([128], activation="tanh")
+    model = sc.model(net, net.init(jax.random.key(0), task.train.x.shape))
+    edge = sc.critical_lr(model, *task.train, "mse")
+    run = sc.train(
+        sc.Problem(model, *task.train, "mse"),
+        steps=100,
+        over={"lr": edge.exact * jnp.array([0.5, 0.95, 1.5, 8.0])},
+        probes={"loss": sc.measure.loss(), "sharpness": sc.measure.sharpness(every=5)},
+    )
+    density = sc.hessian(model, *task.train, "mse").density(degree=40)
+    heavy = sc.critical_lr(model, *task.train, "mse", momentum=0.9)
+    for look, ending in LOOKS:
+        save(run.plot(look=look)[0].figure, f"guide-run{ending}", look)
+        save(density.plot(look=look).figure, f"guide-density{ending}", look)
+        save(heavy.plot(look=look).figure, f"guide-ruler{ending}", look)
+
+
+def save(figure: Figure, name: str, look: str) -> None:
+    """Writes a figure, small."""
+    path = FOLDER / f"{name}.png"
+    figure.savefig(path, dpi=90, transparent=look == "dark")
+    # A palette is enough for a figure, and a third of the size.
+    Image.open(path).quantize(256, method=Image.Quantize.FASTOCTREE).save(path, optimize=True)
+    print(f"{path.name}: {path.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":

@@ -11,9 +11,11 @@ PACKAGE = ROOT / "src" / "secant"
 ROOMS = [
     "_version",
     "_device",
+    "look",
     "data",
     "losses",
     "nets",
+    "models",
     "linalg",
     "curvature",
     "kernels",

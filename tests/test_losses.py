@@ -77,14 +77,75 @@ def test_bad_batches_are_refused_by_name(loss, outputs, targets, message):
         losses.get(loss)(jnp.ones(outputs), jnp.ones(targets))
 
 
+def test_binary_cross_entropy_is_the_mean_over_all_entries():
+    scores = batch(5, 4)[0]
+    labels = (batch(5, 4, 1)[0] > 0).astype(int)
+    chances = 1 / (1 + np.exp(-scores))
+    expected = -np.mean(np.log(np.where(labels, chances, 1 - chances)))
+    assert losses.binary_cross_entropy(scores, labels) == pytest.approx(expected, rel=1e-13)
+    assert losses.binary_cross_entropy(scores[:, 0], labels[:, 0]).shape == ()
+    assert losses.binary_cross_entropy(jnp.array([1e4, -1e4]), jnp.array([1.0, 0.0])) == 0
+    with pytest.raises(ValueError, match=r"binary_cross_entropy: `outputs` has shape \(5, 4\) but `targets` has"):
+        losses.binary_cross_entropy(scores, labels[:, 0])
+
+
+def test_targets_that_mean_nothing_are_refused_where_they_can_be_seen():
+    scores, signs = jnp.ones((3, 2)), jnp.array([-1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match=r"must be from 0 to 1, got numbers from -1 to 1.* pass \(targets \+ 1\) / 2"):
+        losses.get("bce")(scores[:, 0], signs)
+    with pytest.raises(ValueError, match="must be from 0 to 1, since there are 2 outputs, got numbers from 0 to 2"):
+        losses.get("ce")(scores, jnp.array([0, 1, 2]))
+    # Inside a compiled function there are no numbers to look at.
+    assert np.isfinite(jax.jit(losses.get("bce"))(scores[:, 0], signs))
+    # A closed-over target is a number even there.
+    with pytest.raises(ValueError, match="must be from 0 to 1"):
+        jax.jit(lambda f: losses.get("bce")(f, signs))(scores[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("names", "ours"),
+    [
+        (("mse", "MSELoss", "mse_loss", "mean_squared_error", "Mean squared error"), losses.entry_mean),
+        (("ce", "CrossEntropyLoss", "crossentropy", "softmax_cross_entropy"), losses.cross_entropy),
+        (("bce", "BCEWithLogitsLoss", "binary_cross_entropy_with_logits"), losses.binary_cross_entropy),
+        (("half-sum", "HALF_SUM"), losses.half_sum),
+    ],
+)
+def test_the_usual_names_are_found(names, ours):
+    for name in names:
+        assert losses.get(name) is ours
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("l2", r"more than one meaning.*'half_sum' is 1/2.*'mean_mse' the sum over n.*'mse'\) the sum over n k"),
+        ("l2_loss", "'half_sum' is 1/2 of the sum of squares"),
+        ("squared_error", "The critical step size follows the factor"),
+        (
+            "binary_crossentropy",
+            "leave out the softmax or sigmoid.* 'binary_cross_entropy', which takes the",
+        ),
+        ("sparse_categorical_crossentropy", "choose 'cross_entropy'"),
+        ("NLLLoss", "choose 'cross_entropy'"),
+        ("log_loss", "'cross_entropy' for classes or 'binary_cross_entropy' for targets 0 and 1"),
+        ("logistic", r"labels -1 and 1 become those as \(y \+ 1\) / 2"),
+        ("mean_mes", "unknown loss 'mean_mes'. Did you mean 'mean_mse'"),
+        (
+            "zzz",
+            "unknown loss 'zzz'. Known losses: half_sum, .*, mse, ce, bce; or pass any function",
+        ),
+    ],
+)
+def test_other_names_say_what_there_is(name, message):
+    with pytest.raises(ValueError, match=message):
+        losses.get(name)
+
+
 def test_a_loss_is_found_by_name_or_made_of_a_function():
     assert losses.get("half_sum") is losses.half_sum is losses.get(losses.half_sum)
     own = losses.get(lambda outputs, targets: jnp.max(jnp.abs(outputs - targets)))
     assert own(*batch(3, 1)) > 0
     assert own.curvature(jnp.ones(3)) is None
-    with pytest.raises(ValueError, match="Did you mean 'mean_mse'"):
-        losses.get("mean_mes")
-    with pytest.raises(ValueError, match="Known losses: half_sum"):
-        losses.get("zzz")
     with pytest.raises(TypeError, match="must be a name"):
         losses.get(3)

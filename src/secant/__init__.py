@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secant._version import __version__
 
 if TYPE_CHECKING:
-    from secant import atlas, curvature, data, dynamics, features, lab, linalg, losses, nets, theory
+    from secant import atlas, curvature, data, dynamics, features, lab, linalg, losses, models, nets, theory
     from secant.border import estimate_max_lr, find_max_lr
     from secant.curvature import (
         batch_critical_lr,
@@ -46,12 +46,14 @@ if TYPE_CHECKING:
     from secant.expansion import expand
     from secant.features import agop, alignment
     from secant.lab import Erratum, Finding, Study, Tolerance, catalog, run, sweep, verify
+    from secant.models import Model, model
 
 __all__ = [
     "Batches",
     "Erratum",
     "Finding",
     "Map",
+    "Model",
     "Outcome",
     "Probe",
     "Problem",
@@ -85,6 +87,8 @@ __all__ = [
     "loss_split",
     "losses",
     "measure",
+    "model",
+    "models",
     "nets",
     "ntk",
     "optimisers",
@@ -100,7 +104,7 @@ __all__ = [
 ]
 
 # Names are imported when they are first used, so that `import secant` costs no more than the part of it in use.
-_ROOMS = ("atlas", "curvature", "data", "dynamics", "features", "lab", "linalg", "losses", "nets", "theory")
+_ROOMS = ("atlas", "curvature", "data", "dynamics", "features", "lab", "linalg", "losses", "models", "nets", "theory")
 _HOMES = {
     "secant.border": ("estimate_max_lr", "find_max_lr"),
     "secant.curvature": (
@@ -135,6 +139,7 @@ _HOMES = {
     "secant.expansion": ("expand",),
     "secant.features": ("agop", "alignment"),
     "secant.lab": ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "sweep", "verify"),
+    "secant.models": ("Model", "model"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

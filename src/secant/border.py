@@ -71,7 +71,7 @@ class BorderEstimate(NamedTuple):
 
 def find_max_lr(
     problem: Problem,
-    params: Params,
+    params: Params | None = None,
     *,
     between: tuple[float, float] = (2.0, 16.0),
     points: int = 15,
@@ -85,7 +85,7 @@ def find_max_lr(
 
     Args:
         problem: what is trained; with a squared loss.
-        params: where training starts.
+        params: where training starts; by default at the parameters of the problem's model.
         between: the range of $\eta\lambda$, with $\lambda$ the largest eigenvalue of the tangent kernel at the start.
         points: step sizes a round.
         rounds: each narrows the range by the factor `points`.
@@ -110,6 +110,7 @@ def find_max_lr(
         raise ValueError(f"find_max_lr: `between` must be two increasing positive numbers, got {between}.")
     if points < 2 or rounds < 1:
         raise ValueError(f"find_max_lr: needs at least 2 `points` and 1 of `rounds`, got {points} and {rounds}.")
+    params = problem.start("find_max_lr", params)
     _, curvature = _top(problem, params, "find_max_lr")
     ceiling = BLOWN_UP * problem.objective(params)
     stop = Stop(diverged=lambda p: problem.objective(p) > ceiling, every=10)
@@ -126,7 +127,9 @@ def find_max_lr(
     return border
 
 
-def estimate_max_lr(problem: Problem, params: Params, *, degree: int = 12, steps: int = 1_000) -> BorderEstimate:
+def estimate_max_lr(
+    problem: Problem, params: Params | None = None, *, degree: int = 12, steps: int = 1_000
+) -> BorderEstimate:
     r"""The maximal step size without a training run.
 
     Keeps one direction $v_1$, the top eigenvector of the tangent kernel, and of the second derivative the slice
@@ -137,10 +140,11 @@ def estimate_max_lr(problem: Problem, params: Params, *, degree: int = 12, steps
 
     Args:
         problem: what is trained; with a squared loss.
-        params: where training starts.
+        params: where training starts; by default at the parameters of the problem's model.
         degree: nodes of the quadrature, and second-derivative products it costs.
         steps: of the small model.
     """
+    params = problem.start("estimate_max_lr", params)
     vector, curvature = _top(problem, params, "estimate_max_lr")
 
     @jax.jit

@@ -24,6 +24,7 @@ from jaxtyping import Array
 from secant._device import jit
 from secant.curvature.checks import Function, Params
 from secant.curvature.signals import network_of
+from secant.models.entrance import takes_models
 from secant.nets import activations
 from secant.nets.network import Network
 
@@ -85,6 +86,7 @@ class Expansion:
         return f"Expansion({name}, order={self.order}, method={self.method!r})"
 
 
+@takes_models
 def expand(f: Function, params0: Params, order: int = 2, *, method: Method = "auto") -> Expansion:
     r"""The Taylor polynomial of `f` in its parameters around `params0`.
 
@@ -101,7 +103,8 @@ def expand(f: Function, params0: Params, order: int = 2, *, method: Method = "au
     Secant's own networks are recognised and evaluated in this way, which on a fixed batch costs what the network does.
 
     Args:
-        f: any `f(params, x)`, as `net.apply`.
+        f: any `f(params, x)`, as `net.apply`; or a model, which takes the place of `params0` as well
+            ([`model`][secant.models.model]).
         params0: where; any pytree of real floating-point arrays.
         order: $k$, 0 or more. Compilation slows down beyond 5 or so.
         method: `gated` asks for the network with frozen gates, `general` for repeated differentiation, and `auto`
@@ -125,9 +128,6 @@ def expand(f: Function, params0: Params, order: int = 2, *, method: Method = "au
         3 [1. 2.667 6.333]
         ```
     """
-    if not callable(f):
-        hint = "Pass `net.apply`." if isinstance(f, Network) else "Pass any function of (params, x)."
-        raise TypeError(f"expand: `f` must be a function, got {type(f).__name__}. {hint}")
     try:
         hash(f)
     except TypeError:

@@ -14,17 +14,25 @@ With $n$ samples and $k$ outputs a sample:
 | `half_mean` | $\tfrac1{2n} \sum_i \lVert f_i - y_i\rVert^2$ | $1/n$ |
 | `entry_mean` | $\tfrac1{nk} \sum_i \lVert f_i - y_i\rVert^2$ | $2/(nk)$ |
 | `cross_entropy` | $-\tfrac1n \sum_i \sum_c y_{ic} \log \operatorname{softmax}(f_i)_c$ | not constant |
+| `binary_cross_entropy` | $\tfrac1{nk} \sum_{ic} \bigl(\log(1 + e^{f_{ic}}) - y_{ic} f_{ic}\bigr)$ | not constant |
+
+Names of other libraries are understood where they have one meaning: `'mse'` is `entry_mean`, the mean over samples
+*and* outputs, as `MSELoss` of PyTorch, `'mse'` of Keras and `mean_squared_error` of scikit-learn take it (with one
+output a sample that is `mean_mse`); `'ce'` is `cross_entropy` and `'bce'` is `binary_cross_entropy`, both of scores
+(logits), as `CrossEntropyLoss` and `BCEWithLogitsLoss` of PyTorch.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
@@ -36,6 +44,7 @@ class Loss:
         name: what it is called.
         function: `(outputs, targets) -> number`.
         weight: for squared losses, `(samples, outputs a sample) -> c/2` with $L = \tfrac c2 \lVert f - y\rVert^2$.
+        objection: `(shape of the outputs, targets) -> what is wrong with these numbers`, None where nothing is.
 
     Example:
         ```python
@@ -55,10 +64,26 @@ class Loss:
     name: str
     function: Callable[[Array, Array], Array]
     weight: Callable[[int, int], float] | None = None
+    objection: Callable[[tuple[int, ...], np.ndarray], str | None] | None = None
 
     def __call__(self, outputs: Float[Array, "n *k"], targets: Any) -> Float[Array, ""]:
         """The loss. Outputs and targets of different shapes are refused, never broadcast."""
-        return self.function(jnp.asarray(outputs), jnp.asarray(targets))
+        value = self.function(jnp.asarray(outputs), jnp.asarray(targets))
+        self.check_targets(jnp.shape(outputs), targets)
+        return value
+
+    def check_targets(self, shape: tuple[int, ...], targets: Any) -> None:
+        """Refuses targets whose numbers mean nothing to this loss; where there are no numbers yet, nothing is said.
+
+        Args:
+            shape: of the outputs.
+            targets: those.
+        """
+        if self.objection is None or isinstance(targets, jax.core.Tracer):
+            return
+        wrong = self.objection(shape, np.asarray(targets))
+        if wrong is not None:
+            raise ValueError(f"{self.name}: {wrong}")
 
     def curvature(self, outputs: Float[Array, "n *k"], targets: Any = None) -> float | None:
         r"""The number $c$ with $\partial^2 L/\partial f \partial f = c\, I$; None where there is no such number."""
@@ -67,18 +92,47 @@ class Loss:
 
 
 def get(loss: str | Loss | Callable[[Array, Array], Array]) -> Loss:
-    """A loss by its name; a `Loss` is passed through, and any function `(outputs, targets) -> number` becomes one."""
+    """A loss by its name; a `Loss` is passed through, and any function `(outputs, targets) -> number` becomes one.
+
+    Case and punctuation of a name do not matter, and the usual names of other libraries are known.
+
+    Example:
+        ```python
+        from secant import losses
+
+        print(losses.get("mse").name, losses.get("CrossEntropyLoss").name, losses.get("bce").name)
+        ```
+        ```text
+        entry_mean cross_entropy binary_cross_entropy
+        ```
+    """
     if isinstance(loss, Loss):
         return loss
     if isinstance(loss, str):
-        if loss in LOSSES:
-            return LOSSES[loss]
-        close = difflib.get_close_matches(loss, LOSSES, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"Known losses: {', '.join(LOSSES)}."
-        raise ValueError(f"unknown loss {loss!r}. {hint}")
+        return _named(loss)
     if callable(loss):
         return Loss(getattr(loss, "__name__", "loss"), loss)
     raise TypeError(f"`loss` must be a name, a Loss or a function of (outputs, targets), got {loss!r}.")
+
+
+def _named(name: str) -> Loss:
+    key, unclear = _key(name), {_key(other): meanings for other, meanings in _UNCLEAR.items()}
+    if name.lower() in _UNCLEAR or (key in unclear and key not in _USUAL):
+        raise ValueError(f"loss {name!r} has more than one meaning. {unclear[key]}")
+    if key in _USUAL:
+        return LOSSES[_USUAL[key]]
+    known = {_key(other): other for other in (*_UNCLEAR, *LOSSES, *_SHORT)}
+    close = difflib.get_close_matches(key, known, n=1)
+    hint = f"Did you mean {known[close[0]]!r}? " if close else ""
+    raise ValueError(
+        f"unknown loss {name!r}. {hint}Known losses: {', '.join((*LOSSES, *_SHORT))}; or pass any function of "
+        "(outputs, targets)."
+    )
+
+
+def _key(name: str) -> str:
+    """A name without case, punctuation and a `loss` at its end."""
+    return re.sub(r"[^a-z0-9]", "", name.lower()).removesuffix("loss")
 
 
 def _sizes(name: str, shape: tuple[int, ...]) -> tuple[int, int]:
@@ -117,6 +171,34 @@ def _cross_entropy(outputs: Array, targets: Array) -> Array:
     return -jnp.sum(jnp.take_along_axis(scores, targets[:, None], axis=1)) / len(outputs)
 
 
+def _unknown_classes(shape: tuple[int, ...], targets: np.ndarray) -> str | None:
+    if targets.ndim != 1 or not targets.size or (targets.min() >= 0 and targets.max() < shape[1]):
+        return None
+    return (
+        f"class numbers in `targets` must be from 0 to {shape[1] - 1}, since there are {shape[1]} outputs, got numbers "
+        f"from {targets.min()} to {targets.max()}."
+    )
+
+
+def _binary_cross_entropy(outputs: Array, targets: Array) -> Array:
+    _sizes("binary_cross_entropy", outputs.shape)
+    if outputs.shape != targets.shape:
+        raise ValueError(
+            f"binary_cross_entropy: `outputs` has shape {outputs.shape} but `targets` has shape {targets.shape}. "
+            f"Pass targets with shape {outputs.shape}."
+        )
+    return jnp.mean(jax.nn.softplus(outputs) - targets * outputs)
+
+
+def _no_probabilities(shape: tuple[int, ...], targets: np.ndarray) -> str | None:
+    if not targets.size or (targets.min() >= 0 and targets.max() <= 1):
+        return None
+    return (
+        f"`targets` must be from 0 to 1, got numbers from {targets.min():g} to {targets.max():g}. For labels -1 and 1 "
+        "pass (targets + 1) / 2."
+    )
+
+
 half_sum = _squared("half_sum", lambda n, k: 0.5)
 r"""$L = \tfrac12 \sum_i \lVert f_i - y_i\rVert^2$, with $c = 1$."""
 
@@ -129,15 +211,49 @@ r"""$L = \tfrac1{2n} \sum_i \lVert f_i - y_i\rVert^2$, with $c = 1/n$."""
 entry_mean = _squared("entry_mean", lambda n, k: 1 / (n * k))
 r"""$L = \tfrac1{nk} \sum_i \lVert f_i - y_i\rVert^2$, with $c = 2/(nk)$."""
 
-cross_entropy = Loss("cross_entropy", _cross_entropy)
+cross_entropy = Loss("cross_entropy", _cross_entropy, objection=_unknown_classes)
 r"""$L = -\tfrac1n \sum_i \log \operatorname{softmax}(f_i)_{y_i}$; targets are class numbers or one-hot rows."""
 
-LOSSES = {loss.name: loss for loss in (half_sum, mean_mse, half_mean, entry_mean, cross_entropy)}
+binary_cross_entropy = Loss("binary_cross_entropy", _binary_cross_entropy, objection=_no_probabilities)
+r"""$L = -\tfrac1{nk} \sum_{ic} \bigl(y_{ic} \log s(f_{ic}) + (1 - y_{ic}) \log(1 - s(f_{ic}))\bigr)$, $s$ the logistic
+function; targets are from 0 to 1, in the shape of the outputs."""
+
+LOSSES = {loss.name: loss for loss in (half_sum, mean_mse, half_mean, entry_mean, cross_entropy, binary_cross_entropy)}
 """Every loss, by name."""
+
+_SHORT = {"mse": "entry_mean", "ce": "cross_entropy", "bce": "binary_cross_entropy"}
+_OTHERS = {
+    "mean_squared_error": "entry_mean",
+    "softmax_cross_entropy": "cross_entropy",
+    "softmax_cross_entropy_with_logits": "cross_entropy",
+    "softmax_cross_entropy_with_integer_labels": "cross_entropy",
+    "bce_with_logits": "binary_cross_entropy",
+    "binary_cross_entropy_with_logits": "binary_cross_entropy",
+    "sigmoid_binary_cross_entropy": "binary_cross_entropy",
+}
+_USUAL = {_key(name): ours for name, ours in ({name: name for name in LOSSES} | _SHORT | _OTHERS).items()}
+
+_SQUARES = (
+    "With n samples of k outputs: 'half_sum' is 1/2 of the sum of squares, 'half_mean' that over n, 'mean_mse' the sum "
+    "over n, 'entry_mean' (or 'mse') the sum over n k. The critical step size follows the factor: choose one."
+)
+_PROBABILITIES = (
+    "Where it takes probabilities, leave out the softmax or sigmoid that makes them and choose {}, which takes the "
+    "scores (logits)."
+)
+_UNCLEAR = dict.fromkeys(("l2", "squared_error", "squared", "quadratic", "least_squares", "sse"), _SQUARES) | {
+    "categorical_crossentropy": _PROBABILITIES.format("'cross_entropy'"),
+    "sparse_categorical_crossentropy": _PROBABILITIES.format("'cross_entropy'"),
+    "binary_crossentropy": _PROBABILITIES.format("'binary_cross_entropy'"),
+    "nll": _PROBABILITIES.format("'cross_entropy'"),
+    "log_loss": _PROBABILITIES.format("'cross_entropy' for classes or 'binary_cross_entropy' for targets 0 and 1"),
+    "logistic": "With targets 0 and 1 it is 'binary_cross_entropy'; labels -1 and 1 become those as (y + 1) / 2.",
+}
 
 __all__ = [
     "LOSSES",
     "Loss",
+    "binary_cross_entropy",
     "cross_entropy",
     "entry_mean",
     "get",

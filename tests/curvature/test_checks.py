@@ -51,6 +51,27 @@ def test_arguments_are_refused_by_name(name, f, params, x, error, message):
         MEASURES[name](f, params, x)
 
 
+@pytest.mark.parametrize("name", MEASURES)
+def test_swapped_arguments_are_named(name):
+    weights = {"first": np.ones((3, 4)), "last": np.ones(4)}
+
+    def inputs_first(x, p):
+        return jnp.tanh(x @ p["first"]) @ p["last"]
+
+    with pytest.raises(TypeError, match=rf"{name}: .* `f\(x, params\)` does not. Wrap it: `lambda params, x: f\(x"):
+        MEASURES[name](inputs_first, weights, X)
+
+
+def test_arguments_that_only_look_swapped_are_left_to_the_reader():
+    # As a matrix product this runs either way; but only one has a row a sample.
+    with pytest.raises(ValueError, match=r"has shape \(3, 3\) for 6 samples. .* `f\(x, params\)` does: if `f` takes"):
+        sc.ntk(lambda x, w: x @ w, np.ones((3, 6)), X)
+    # What fails both ways is told as it is.
+    with pytest.raises(TypeError, match="dot_general") as raised:
+        sc.ntk(linear, np.ones(4), X)
+    assert "raised, for `x` of shape" in raised.value.__notes__[-1]
+
+
 def test_networks_refuse_integers_and_other_shapes():
     params = NET.init(jax.random.key(0), X.shape)
     with pytest.raises(ValueError, match=r"must hold real floating-point numbers, got int64. Pass x.astype\(float\)"):

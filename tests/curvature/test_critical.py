@@ -2,13 +2,17 @@
 
 import jax
 import jax.numpy as jnp
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secant as sc
-from secant.curvature import stability_factor
+from secant.curvature import CriticalStep, stability_factor
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
 
 X = np.random.default_rng(0).normal(size=(8, 3))
 Y = np.random.default_rng(1).normal(size=8)
@@ -175,3 +179,28 @@ def test_by_the_kernel_in_a_loop_it_is_that_of_the_gauss_newton_matrix():
         found = jax.jit(jax.vmap(critical, (0, None)))(jax.tree.map(lambda *leaves: np.stack(leaves), *starts), x)
         expected = [sc.critical_lr(net.apply, params, x, y, loss).ntk for params in starts]
         np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("step", "marks", "words"),
+    [
+        (CriticalStep(0.1, 0.06, 20.0, 0.0), [0.1, 0.06], ["$2/", "= 0.06"]),
+        (CriticalStep(0.19, 0.2, 20.0, 0.0), [0.19, 0.1, 0.2], ["$3.8/", "without momentum = 0.1", "= 0.2"]),
+        (CriticalStep(np.inf, 0.06, -1.0, 0.0), [0.06], ["no direction curves upwards", "= 0.06"]),
+        (CriticalStep(1e-5, np.inf, 2e5, 0.0), [1e-5], [r"= $10^{-5}$"]),
+        (CriticalStep(np.inf, np.inf, 0.0, 0.0), [], ["no direction curves upwards"]),
+    ],
+)
+def test_step_sizes_are_drawn_on_a_ruler(step, marks, words):
+    ax = step.plot()
+    ax.figure.canvas.draw()
+    assert [line.get_xdata()[0] for line in ax.lines] == pytest.approx(marks)
+    shown = [text.get_text() for text in ax.texts]
+    for word in words:
+        assert any(word in text for text in shown), (word, shown)
+    # The stable part ends at the border, and no two words stand on each other.
+    assert ax.patches[0].get_width() == pytest.approx(min(step.exact, ax.get_xlim()[1]))
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert not any(a.overlaps(b) for i, a in enumerate(boxes) for b in boxes[:i])
+    assert step.plot(pyplot.subplots()[1], look="dark").figure is not ax.figure
+    pyplot.close("all")

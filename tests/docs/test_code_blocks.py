@@ -24,6 +24,7 @@ import secant.expansion
 import secant.lab
 import secant.linalg
 import secant.losses
+import secant.models
 import secant.nets
 import secant.theory
 
@@ -32,6 +33,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 ROOMS = (
     secant.data,
     secant.losses,
+    secant.models,
     secant.nets,
     secant.linalg,
     secant.curvature,

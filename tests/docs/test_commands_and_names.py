@@ -24,6 +24,7 @@ import secant.expansion
 import secant.lab
 import secant.linalg
 import secant.losses
+import secant.models
 import secant.nets
 import secant.theory
 from secant.cli import entry
@@ -141,6 +142,7 @@ def public(module: ModuleType) -> list[str]:
 MODULES = [
     secant.data,
     secant.losses,
+    secant.models,
     secant.nets,
     secant.linalg,
     secant.curvature,

@@ -1,12 +1,17 @@
 """Random vectors give traces, norms and densities within the errors they state."""
 
 import jax
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from secant.linalg import Density
 from secant.linalg.stochastic import gaussian_density
+
+matplotlib.use("Agg")
+from matplotlib import pyplot
 
 SIZE = 40
 VALUES = np.random.default_rng(0).normal(size=SIZE)
@@ -129,3 +134,42 @@ def test_smoothing_keeps_the_mass_and_the_mean(nodes, width):
 def test_a_density_that_cannot_be_drawn_is_refused(symmetric, hide, options, message):
     with pytest.raises(ValueError, match=message):
         hide(symmetric(VALUES)).density(degree=10, probes=4, **options)
+
+
+def test_the_largest_eigenvalues_are_those_that_every_vector_sees(symmetric, hide):
+    values = np.concatenate([np.linspace(0, 1, 30), [3.0, 5.0]])
+    density = hide(symmetric(values)).density(degree=16)
+    np.testing.assert_allclose(density.largest(2), [5.0, 3.0], atol=1e-6)
+    assert density.width == pytest.approx(0.05, rel=1e-3)
+    # Where two runs differ there is none, and below neither.
+    nodes, even = np.array([[0.0, 4.0, 9.0], [0.0, 5.0, 9.0]]), np.full((2, 3), 1 / 3)
+    assert gaussian_density(nodes, even).largest() == [9.0]
+    # What has no weight is no eigenvalue.
+    assert gaussian_density(nodes, np.array([[0.5, 0.5, 0.0]] * 2)).largest() == []
+
+
+def test_a_density_draws_itself(symmetric, hide):
+    density = hide(symmetric(np.concatenate([np.linspace(0, 1, 30), [3.0, 5.0]]))).density(degree=16)
+    ax = density.plot(k=2)
+    ax.figure.canvas.draw()
+    curve, *marks = ax.lines
+    np.testing.assert_array_equal(curve.get_ydata(), density.values)
+    assert ax.get_yscale() == "log"
+    np.testing.assert_allclose([mark.get_xdata()[0] for mark in marks], [5.0, 3.0], atol=1e-6)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["largest: 5, 3"]
+    assert not ax.get_legend().get_window_extent().overlaps(ax.get_window_extent())
+    # Every bump of weight is seen, and no more than eight decades.
+    low, high = ax.get_ylim()
+    assert low < np.interp([3.0, 5.0], density.grid, density.values).min()
+    assert high / low <= 3.1e8
+    _, own = pyplot.subplots()
+    assert density.plot(own) is own
+    pyplot.close("all")
+
+
+def test_a_density_of_one_eigenvalue_draws_itself():
+    density = Density(*gaussian_density(np.full((2, 1), 2.0), np.ones((2, 1))))
+    ax = density.plot()
+    ax.figure.canvas.draw()
+    assert ax.get_legend().get_texts()[0].get_text() == "largest: 2"
+    pyplot.close("all")

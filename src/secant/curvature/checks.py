@@ -14,12 +14,11 @@ from secant._device import jit
 from secant.curvature.kept import kept
 from secant.losses import LOSSES, Loss
 from secant.losses import get as get_loss
+from secant.models.application import Function
+from secant.models.entrance import settle
 
 Params = Any
 """Any pytree of real floating-point arrays."""
-
-Function = Callable[[Params, Any], Array]
-"""`f(params, x)`: a batch of inputs in, one row of outputs a sample."""
 
 
 def samples_in(caller: str, x: Any, name: str = "x") -> int:
@@ -39,22 +38,43 @@ def outputs_of(caller: str, f: Function, params: Params, x: Any, name: str = "x"
     """Shape and type of `f(params, x)`, with every argument checked; nothing is computed."""
     real_parameters(caller, params)
     count = samples_in(caller, x, name)
+    settle(f, params, x)
     try:
         outputs = _shapes(f)(params, x)
     except Exception as error:
+        if _takes_inputs_first(f, params, x, count):
+            raise TypeError(
+                f"{caller}: `f` takes its arguments the other way round: `f(params, {name})` fails and "
+                f"`f({name}, params)` does not. Wrap it: `lambda params, x: f(x, params)`."
+            ) from error
         shapes = [jnp.shape(leaf) for leaf in jax.tree.leaves(x)]
         error.add_note(f"{caller}: this is what `f(params, {name})` raised, for `{name}` of shape {shapes}.")
         raise
     if not isinstance(outputs, jax.ShapeDtypeStruct):
         raise TypeError(f"{caller}: `f` must return one array, it returns {jax.tree.structure(outputs)}.")
     if outputs.ndim < 1 or outputs.shape[0] != count:
+        swapped = (
+            f" `f({name}, params)` does: if `f` takes its inputs first, wrap it: `lambda params, x: f(x, params)`."
+            if _takes_inputs_first(f, params, x, count)
+            else ""
+        )
         raise ValueError(
             f"{caller}: `f(params, {name})` has shape {outputs.shape} for {count} samples. "
-            f"It must return one row a sample: ({count},) or ({count}, outputs)."
+            f"It must return one row a sample: ({count},) or ({count}, outputs).{swapped}"
         )
     if not jnp.issubdtype(outputs.dtype, jnp.floating):
         raise TypeError(f"{caller}: `f` must return real floating-point outputs, it returns {outputs.dtype}.")
     return outputs
+
+
+def _takes_inputs_first(f: Function, params: Params, x: Any, count: int) -> bool:
+    """Whether `f(x, params)` gives one row of floating-point numbers a sample."""
+    try:
+        outputs = _shapes(f)(x, params)
+    except Exception:
+        return False
+    floats = isinstance(outputs, jax.ShapeDtypeStruct) and jnp.issubdtype(outputs.dtype, jnp.floating)
+    return floats and outputs.shape[:1] == (count,)
 
 
 @kept
@@ -90,6 +110,8 @@ def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeSt
         )
     if not jnp.issubdtype(value.dtype, jnp.floating):
         raise TypeError(f"{caller}: `loss(outputs, targets)` must be a real number, it is of type {value.dtype}.")
+    if isinstance(loss, Loss):
+        loss.check_targets(outputs.shape, y)
 
 
 def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:

@@ -26,10 +26,12 @@ from secant.curvature.checks import (
 )
 from secant.curvature.kept import kept
 from secant.curvature.operators import Loss, gauss_newton, hessian
+from secant.curvature.ruler import draw_ruler
 from secant.curvature.signals import network_of
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.linalg.norm import largest_eigenvalue
 from secant.losses import Loss as SquaredLoss
+from secant.models.entrance import function_of, takes_models
 
 
 class CriticalStep(NamedTuple):
@@ -52,6 +54,20 @@ class CriticalStep(NamedTuple):
         """The estimate over the exact value: 1 where the network's own curvature does not matter."""
         return self.ntk / self.exact
 
+    def plot(self, ax: Any = None, *, look: str = "light") -> Any:
+        r"""Draws the step sizes on a ruler: the border, the tangent kernel's estimate, and $2/\lambda_{\max}$.
+
+        Below the border all directions are stable. With momentum it lies beyond $2/\lambda_{\max}$.
+
+        Args:
+            ax: the axes of matplotlib to draw in; by default those of a new figure.
+            look: `light` or `dark`.
+
+        Returns:
+            The axes.
+        """
+        return draw_ruler(self.exact, self.ntk, self.sharpness, ax, look)
+
 
 def stability_factor(momentum: float = 0.0, nesterov: bool = False) -> float:
     r"""The number $s$ with stable steps $\eta < s/\lambda$.
@@ -64,6 +80,7 @@ def stability_factor(momentum: float = 0.0, nesterov: bool = False) -> float:
     return 2 * (1 + momentum) / (1 + 2 * momentum if nesterov else 1)
 
 
+@takes_models
 def critical_lr(
     f: Function,
     params: Params,
@@ -82,7 +99,7 @@ def critical_lr(
     with $\frac1n\sum$ it is $n/\lambda_{\max}(K)$.
 
     Args:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: inputs, one row a sample.
         y: targets.
@@ -116,6 +133,7 @@ def _border(factor: float, curvature: float) -> float:
     return factor / curvature if curvature > 0 else float("inf")
 
 
+@takes_models
 def batch_critical_lr(
     f: Function,
     params: Params,
@@ -180,7 +198,7 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
         1.000
         ```
     """
-    kernel = pair_kernel(f)
+    kernel = pair_kernel(function_of("kernel_critical_lr", f)[0])
 
     def critical(params: Params, x: Any) -> Float[Array, ""]:
         found, samples = kernel(params, x, None), len(jax.tree.leaves(x)[0])

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float
 from secant.curvature.checks import Function, Params, finite_results, matching_targets, outputs_of, squared_curvature
 from secant.curvature.tangent_kernel import kernel_matrix
 from secant.losses import Loss
+from secant.models.entrance import takes_models
 
 
 class LossSplit(NamedTuple):
@@ -34,6 +35,7 @@ class LossSplit(NamedTuple):
         return self.parts[s:].sum()
 
 
+@takes_models
 def loss_split(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> LossSplit:
     r"""Splits a squared loss over the eigendirections of the current tangent kernel.
 
@@ -71,6 +73,7 @@ class Convergence(NamedTuple):
     rate: Float[Array, ""]
 
 
+@takes_models
 def convergence(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Convergence:
     """The Polyak-Lojasiewicz constant of a squared loss at these parameters, from the tangent kernel's spectrum.
 

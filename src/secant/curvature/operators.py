@@ -16,6 +16,7 @@ from secant.curvature.checks import Function, Params, matching_targets, outputs_
 from secant.curvature.kept import kept
 from secant.curvature.leading import has_short_cut, search_in_span
 from secant.linalg import Operator
+from secant.models.entrance import takes_models
 
 Loss = Callable[[Array, Any], Array]
 """`loss(outputs, targets)`: a scalar."""
@@ -26,13 +27,14 @@ def spaces(params: Params) -> Any:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(jnp.shape(leaf), jnp.result_type(leaf)), params)
 
 
+@takes_models
 def jacobian(f: Function, params: Params, x: Any) -> Operator:
     r"""The Jacobian $J = \partial f / \partial \theta$ over a batch, from parameters to outputs.
 
     `J.mv(v)` costs one forward pass, `J.T.mv(u)` one backward pass.
 
     Args:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: the batch, one row a sample.
 
@@ -63,6 +65,7 @@ def _transposed_jacobian(f: Function) -> Any:
     return bind
 
 
+@takes_models
 def hessian(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Operator:
     r"""The Hessian of the loss, $H = \partial^2 L(f(\theta, X), Y) / \partial\theta^2$.
 
@@ -70,7 +73,7 @@ def hessian(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Op
     networks with a dense first layer, on fewer samples than features, `top` searches in the span of the data.
 
     Args:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: inputs, one row a sample.
         y: targets, one row a sample.
@@ -104,6 +107,7 @@ def _hessian(f: Function, loss: Loss) -> Any:
     return bind
 
 
+@takes_models
 def gauss_newton(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Operator:
     r"""The Gauss-Newton matrix $G = J^\top \nabla_f^2 L\, J$: the Hessian without the network's own curvature.
 
@@ -129,13 +133,14 @@ def _gauss_newton(f: Function, loss: Loss) -> Any:
     return bind
 
 
+@takes_models
 def second_derivative(f: Function, params: Params, x: Any, v: Float[Array, "n *k"]) -> Operator:
     r"""The slice $v \cdot Q = \sum_\alpha v_\alpha\, \partial^2 f_\alpha / \partial\theta^2$ of the second derivative.
 
     The tensor $Q$ of outputs x parameters x parameters is never formed: a product costs what a Hessian product costs.
 
     Args:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: the batch.
         v: one weight an output, in the shape of `f(params, x)`.
@@ -161,13 +166,14 @@ def _second_derivative(f: Function) -> Any:
     return bind
 
 
+@takes_models
 def output_hessian(f: Function, params: Params, x: Any, output: tuple[int, ...] | int = 0) -> Operator:
     r"""The Hessian of one output, $\partial^2 f_\alpha / \partial\theta^2$.
 
     Its spectral norm, `output_hessian(...).top(1, which="magnitude")`, falls with width where a network turns linear.
 
     Args:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`, or a model, which takes the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: the batch; only the sample asked for is evaluated.
         output: `sample`, or `(sample, component)` for several outputs.

@@ -19,11 +19,13 @@ from secant.curvature.kept import kept
 from secant.curvature.signals import network_of
 from secant.curvature.structured import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.linalg import Operator
+from secant.models.entrance import takes_models
 
 MEMORY = 2**30
 """Bytes that a kernel may take beside its own matrix."""
 
 
+@takes_models
 def ntk(f: Function, params: Params, x: Any, x2: Any = None, *, memory: int = MEMORY) -> Operator:
     r"""The empirical tangent kernel $K_{i\alpha, j\beta} = \nabla f_\alpha(x_i) \cdot \nabla f_\beta(x_j)$.
 
@@ -33,7 +35,8 @@ def ntk(f: Function, params: Params, x: Any, x2: Any = None, *, memory: int = ME
     The matrix has a row for every sample and output, outputs running fastest.
 
     Args:
-        f: any `f(params, x)` that treats each sample alone (`mv` and `top` need not even that).
+        f: any `f(params, x)` that treats each sample alone (`mv` and `top` need not even that); or a model, which takes
+            the place of `params` as well ([`model`][secant.models.model]).
         params: where.
         x: the batch, one row a sample.
         x2: a second batch, for the kernel between the two; then the operator is not symmetric.
@@ -111,6 +114,7 @@ def kernel_matrix(
     return _symmetric(pair, params, x, tile)
 
 
+@takes_models
 def ntk_per_parameter(f: Function, params: Params, x: Any, x2: Any = None) -> Any:
     """The share of every parameter array in the tangent kernel: a pytree like `params` of matrices, whose sum it is."""
     outputs_of("ntk_per_parameter", f, params, x)

@@ -13,6 +13,8 @@ from jaxtyping import Array, Float
 
 from secant.curvature.checks import Function, Params, matching_targets, outputs_of
 from secant.curvature.signals import network_of
+from secant.losses import get as get_loss
+from secant.models.entrance import function_of
 from secant.nets.reduction import InputReduction, is_reducible, reduce_inputs
 
 
@@ -24,10 +26,13 @@ class Problem:
     compiled twice.
 
     Attributes:
-        f: any `f(params, x)`.
+        f: any `f(params, x)`; or a module of Flax or Equinox, or a [`Model`][secant.models.Model], of which it becomes
+            the function.
         x: inputs, one row a sample.
         y: targets, one row a sample.
-        loss: a [`Loss`][secant.losses.Loss], or any scalar function of outputs and targets.
+        loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
+        params: where training starts unless it is told otherwise: by default the parameters that a model brings, None
+            for a function.
 
     Example:
         ```python
@@ -46,8 +51,15 @@ class Problem:
     x: Any
     y: Any
     loss: Callable[[Array, Any], Array]
+    params: Params | None = None
 
     def __post_init__(self) -> None:
+        function, params = function_of("Problem", self.f)
+        object.__setattr__(self, "f", function)
+        if self.params is None:
+            object.__setattr__(self, "params", params)
+        if isinstance(self.loss, str):
+            object.__setattr__(self, "loss", get_loss(self.loss))
         # Data on the device once, not with every call.
         object.__setattr__(self, "x", jax.tree.map(jnp.asarray, self.x))
         object.__setattr__(self, "y", jax.tree.map(jnp.asarray, self.y))
@@ -59,6 +71,13 @@ class Problem:
     def objective_on(self, params: Params, x: Any, y: Any) -> Float[Array, ""]:
         """The loss on other samples, such as a batch."""
         return self.loss(self.f(params, x), y)
+
+    def start(self, caller: str, params: Params | None) -> Params:
+        """The parameters that are given, or else those that the problem brings."""
+        params = self.params if params is None else params
+        if params is None:
+            raise TypeError(f"{caller}: `params` is missing. Say where to start: a function brings no parameters.")
+        return params
 
     def check(self, caller: str, params: Params) -> None:
         """Refuses parameters, data or a loss that do not fit together, before anything is computed."""

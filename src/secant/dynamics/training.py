@@ -38,7 +38,7 @@ Rule = Callable[..., Map]
 
 def train(
     problem: Problem,
-    params: Params,
+    params: Params | None = None,
     *,
     steps: int,
     lr: float | None = None,
@@ -60,7 +60,7 @@ def train(
 
     Args:
         problem: what to train.
-        params: where to start.
+        params: where to start; by default at the parameters of the model that the problem was made of.
         steps: how many steps.
         lr: the step size, a finite number above 0, unless it is an axis in `over`.
         rule: another update rule: one of [`secant.optimisers`][secant.dynamics.optimisers], any transformation of
@@ -101,6 +101,12 @@ def train(
         run.dataset.attrs["input_reduction"], run.dataset.sharpness.sizes
         ```
     """
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"train: `problem` must be a secant.Problem, got {type(problem).__name__}. "
+            "Pass `secant.Problem(model, x, y, loss)`."
+        )
+    params = problem.start("train", params)
     problem.check("train", params)
     given, rule = over or {}, as_rule(rule)
     if rule is None and lr is None and "lr" not in given:

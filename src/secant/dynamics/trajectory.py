@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from secant.dynamics.axes import Axes
+from secant.dynamics.drawing import draw
 from secant.dynamics.probes import Probe
 from secant.dynamics.stop import Outcome
 
@@ -30,6 +31,38 @@ class Trajectory:
     def __getitem__(self, name: str) -> xr.DataArray:
         """The records of one probe."""
         return self.dataset[name]
+
+    def plot(self, *names: str, ax: Any = None, look: str = "light") -> list[Any]:
+        """Draws the records, each in a panel of its own, with a line a trajectory.
+
+        The first axis of the run is shown by colour, with a legend for a few values and a scale for many, a short
+        second one by the style of the lines. Positive records that span more than two decades are drawn on a
+        logarithmic axis. A line ends where its trajectory stopped, with a cross where that diverged.
+
+        Args:
+            names: which records; by default all but those that say how well another is known, such as
+                `sharpness_error`.
+            ax: the axes of matplotlib to draw a single record in; by default a new figure.
+            look: `light` or `dark`.
+
+        Returns:
+            The axes, one a record; `plot()[0].figure` is the figure.
+
+        Example:
+            ```python
+            import jax.numpy as jnp
+            import secant as sc
+
+            descent = lambda lr: sc.gradient_descent(lambda x: x**2 / 2, lr)
+            over = {"lr": jnp.array([0.5, 1.5, 2.1])}
+            run = sc.simulate(descent, 1.0, 30, over=over, probes={"x": lambda x: x, "loss": lambda x: x**2 / 2})
+            print(len(run.plot()), run.plot("loss")[0].get_yscale())
+            ```
+            ```text
+            2 log
+            ```
+        """
+        return draw(self.dataset, names, ax, look)
 
 
 def outcome_variables(axes: Axes, outcome: np.ndarray, stopped_at: np.ndarray, unit: str) -> dict[str, Any]:

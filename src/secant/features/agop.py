@@ -19,11 +19,13 @@ from jaxtyping import Array, Float
 from secant._device import jit
 from secant.curvature.checks import Function, Params, finite_results, outputs_of, refuse_mixing
 from secant.curvature.kept import kept
+from secant.models.entrance import takes_models
 
 BLOCK = 512
 """Samples whose gradients are held at once."""
 
 
+@takes_models
 def agop(f: Function, params: Params, x: Float[Array, "n ..."], *, block: int = BLOCK) -> Float[Array, "d d"]:
     r"""The average gradient outer product of `f` over some inputs.
 

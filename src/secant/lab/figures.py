@@ -10,60 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secant.lab.study import Study
+from secant.look import theme
 
 if TYPE_CHECKING:
     import xarray as xr
 
 FIGURE_FILES = ("figure.svg", "figure-dark.svg", "figure.png")
-
-_COLOURS = {
-    "light": ["#2563eb", "#dc6803", "#0d9488", "#c026d3", "#65a30d", "#e11d48", "#7c3aed", "#64748b"],
-    "dark": ["#60a5fa", "#fb923c", "#2dd4bf", "#e879f9", "#a3e635", "#fb7185", "#a78bfa", "#94a3b8"],
-}
-_INK = {"light": "#1e293b", "dark": "#e2e8f0"}
-_FAINT = {"light": "#cbd5e1", "dark": "#475569"}
-_PAPER = {"light": "#ffffff", "dark": "#0f172a"}
-
-
-def theme(name: str) -> dict[str, Any]:
-    """Matplotlib settings of the light or the dark look."""
-    from cycler import cycler
-
-    ink, faint, paper = _INK[name], _FAINT[name], _PAPER[name]
-    return {
-        "axes.prop_cycle": cycler(color=_COLOURS[name]),
-        "figure.facecolor": paper,
-        "axes.facecolor": "none",
-        "savefig.facecolor": paper,
-        "text.color": ink,
-        "axes.labelcolor": ink,
-        "axes.edgecolor": faint,
-        "axes.titlecolor": ink,
-        "xtick.color": ink,
-        "ytick.color": ink,
-        "grid.color": faint,
-        "axes.grid": True,
-        "grid.alpha": 0.4,
-        "grid.linewidth": 0.6,
-        "axes.axisbelow": True,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.titlesize": 11,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.labelsize": 10,
-        "xtick.labelsize": 9,
-        "ytick.labelsize": 9,
-        "legend.fontsize": 9,
-        "legend.frameon": False,
-        "legend.labelcolor": ink,
-        "lines.linewidth": 1.6,
-        "font.size": 10,
-        "mathtext.fontset": "cm",
-        "image.cmap": "viridis",
-        "svg.hashsalt": "secant",
-        "figure.constrained_layout.use": True,
-    }
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,12 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from matfree import decomp, stochtrace
 
+from secant.look import COLOURS, number, panels
+
 Product = Callable[[Array], Array]
+
+MASS = 1e-10
+"""A node of less weight is one of rounding."""
 
 
 class Estimate(NamedTuple):
@@ -41,6 +46,51 @@ class Density(NamedTuple):
     values: Float[np.ndarray, " points"]
     nodes: Float[np.ndarray, "probes degree"]
     weights: Float[np.ndarray, "probes degree"]
+
+    @property
+    def width(self) -> float:
+        r"""$\sigma$ of the smoothing."""
+        return float(self.nodes.min() - self.grid[0]) / 5
+
+    def largest(self, k: int = 3) -> list[float]:
+        """Up to `k` of the largest eigenvalues: those that every random vector sees, within the width.
+
+        The largest nodes of a Lanczos run converge to the largest eigenvalues first; where the runs differ, none is
+        given, and no smaller one either.
+        """
+        found: list[float] = []
+        rows = [np.sort(at[mass > MASS])[::-1] for at, mass in zip(self.nodes, self.weights, strict=True)]
+        for place in range(min(k, *(len(row) for row in rows))):
+            seen = np.array([row[place] for row in rows])
+            if np.ptp(seen) > self.width:
+                break
+            found.append(float(seen.mean()))
+        return found
+
+    def plot(self, ax: Any = None, *, k: int = 3, look: str = "light") -> Any:
+        """Draws the density on a logarithmic axis, with the largest eigenvalues.
+
+        Args:
+            ax: the axes of matplotlib to draw in; by default those of a new figure.
+            k: how many eigenvalues are marked, as far as [`largest`][secant.linalg.Density.largest] knows them.
+            look: `light` or `dark`.
+
+        Returns:
+            The axes.
+        """
+        with panels(ax, look) as (ax,):
+            (line,) = ax.semilogy(self.grid, self.values, color=COLOURS[look][0])
+            at_nodes = np.interp(self.nodes[self.weights > MASS], self.grid, self.values)
+            floor = max(0.3 * float(at_nodes.min()), 1e-8 * float(self.values.max()))
+            ax.fill_between(self.grid, floor, np.maximum(self.values, floor), alpha=0.15, color=line.get_color(), lw=0)
+            top = self.largest(k)
+            for index, value in enumerate(top):
+                names = f"largest: {', '.join(map(number, top))}"
+                ax.axvline(value, color="0.5", lw=1.0, ls=(0, (4, 2)), label=None if index else names, zorder=1)
+            ax.set(xlabel="eigenvalue", ylabel="spectral density", ylim=(floor, 3 * float(self.values.max())))
+            if top:
+                ax.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.2)
+        return ax
 
 
 def hutchinson(
