@@ -8,14 +8,16 @@ from secant import lab
 
 def test_golden_edge_of_figure_2(outcome):
     data, config, _ = outcome("quadreg/fig-2")
-    end = data.curvature.isel(step=-1).values * np.array(config.lrs)
-    np.testing.assert_allclose(end, 1.99748, atol=1e-5)
-    assert float(data.y.isel(start=0, even=-1)) == pytest.approx(-0.002521, abs=2e-6)
+    np.testing.assert_allclose(data.final, 1.99748, atol=1e-5)
+    for lr, curve in zip(config.lrs, data.curvature.values, strict=True):
+        assert lr * curve[np.isfinite(curve)][-1] == pytest.approx(1.99748, abs=1e-5)
+    late = data.y.values[0][np.isfinite(data.y.values[0])]
+    assert late[-1] == pytest.approx(-0.002521, abs=2e-6)
 
 
 def test_golden_curvatures_of_figure_1(outcome):
     data = outcome("quadreg/fig-1")[0]
-    np.testing.assert_allclose(data.curvature.isel(step=-1), [1.9361, 1.9356, 1.9358], atol=1e-4)
+    np.testing.assert_allclose(data.final, [1.9361, 1.9356, 1.9358], atol=1e-4)
 
 
 def test_golden_window_of_theorem_2_1(outcome):
@@ -38,9 +40,24 @@ def test_golden_memory_of_the_printed_exponent(measured):
 
 
 def test_unequal_lists_of_starts_are_refused():
+    with pytest.raises(ValueError, match=r"fig-2: residuals: must be as many as curvatures, got 2 and 4\."):
+        lab.get("quadreg/fig-2").config("smoke", residuals=(-0.9, -0.6))
+
+
+@pytest.mark.parametrize("id", ["quadreg/fig-1", "quadreg/fig-2"])
+def test_a_start_that_no_parameters_have_is_refused(id):
+    with pytest.raises(ValueError, match=r"curvatures: must be at least 0\.8 with the residual 0\.4, got 0\.5\."):
+        lab.get(id).config("smoke", residuals=(0.4,), curvatures=(0.5,))
+
+
+def test_a_start_that_is_remembered_ends_where_the_closed_form_says():
+    """At epsilon = 0.01 the first start falls below the window: no two starts end alike, and each as predicted."""
     study = lab.get("quadreg/fig-2")
-    with pytest.raises(ValueError, match="2 and 4 entries"):
-        study(study.config("smoke", residuals=(-0.9, -0.6)))
+    config = study.config("smoke", epsilon=0.01, lrs=(0.5, 2.0))
+    found = study.judge(study(config), config)
+    assert {finding.verdict for finding in found} == {"holds"}
+    ends = [finding.measured for finding in found if finding.name.startswith("final distance")]
+    np.testing.assert_allclose(ends, [0.011330, 0.005043, 0.005086, 0.007465], atol=1e-6)
 
 
 def test_the_acceleration_of_one_residual_is_known(outcome):

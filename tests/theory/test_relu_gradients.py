@@ -38,6 +38,18 @@ def test_moments_of_the_narrowest_network():
     assert abs(np.abs(last).mean() - rg.chain_last_gradient(2)) < 4 * last.std() / np.sqrt(last.size)
 
 
+@pytest.mark.parametrize("depth", [2, 3, 4, 5])
+def test_the_fourth_moment_of_a_chain_is_a_sum_over_pairs_of_layers(depth):
+    """The square of the squared norm, term by term: E w^4 = 3, E w^2 = 1, and all L - 1 gates open half of the time."""
+    moments = {0: 1, 2: 1, 4: 3}
+    total = 0
+    for first in range(depth):
+        for second in range(depth):
+            powers = [2 * (layer != first) + 2 * (layer != second) for layer in range(depth)]
+            total += moments[4] * np.prod([moments[power] for power in powers])
+    assert float(rg.chain_fourth_moment(depth)) == pytest.approx(total / 2 ** (depth - 1), rel=1e-12)
+
+
 def test_the_bound_from_moments_is_below_the_mean_and_exact_for_a_constant():
     x = np.random.default_rng(0).exponential(size=10_000)
     assert rg.mean_from_moments((x**2).mean(), (x**4).mean()) <= x.mean()

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,6 +31,7 @@ def test_the_jacobian_form_is_the_same_map(J, C):
     assert (after**2 - C) / 2 == pytest.approx(float(sk.skeleton(C).step(z)), abs=1e-9)
 
 
+@settings(deadline=None)
 @given(st.floats(2.001, 4))
 def test_the_two_cycle_closes(C):
     low, high = sk.cycle(C)
@@ -52,6 +54,41 @@ def test_orbits_stay_up_to_the_escape_level_and_first_reach_zero_at_the_crisis()
         top = (2 * m / 3) * np.sqrt(2 * m / 3)
         assert (top**2 > C + 4) == escapes  # beyond the fixed point z = 2
         assert (float(sk.jacobian_skeleton(C).step(top)) < 0) == flips
+
+
+def test_the_sign_crisis_is_where_the_largest_jacobian_is_mapped_to_zero():
+    """3 sqrt 3 - 2, to rounding: a little below the critical orbit stays positive, a little above it does not."""
+
+    def twice(C):
+        step = sk.jacobian_skeleton(C).step
+        return float(step(step(np.sqrt((2 + C) / 3))))  # the cubic is largest where its slope 1 + C/2 - 3J^2/2 is zero
+
+    assert scipy.optimize.brentq(twice, 3.0, 3.5, xtol=1e-14) == pytest.approx(sk.SIGN_CRISIS, abs=1e-10)
+
+
+def test_the_escape_level_is_where_the_largest_jacobian_reaches_the_border():
+    """J^2 = C + 4 is a two-cycle of J and -J: beyond it orbits grow."""
+
+    def beyond(C):
+        return float(sk.jacobian_skeleton(C).step(np.sqrt((2 + C) / 3))) ** 2 - (C + 4)
+
+    for C in (3.5, 4.0, 4.5):
+        border = np.sqrt(C + 4)
+        assert float(sk.jacobian_skeleton(C).step(border)) == pytest.approx(-border)
+    assert scipy.optimize.brentq(beyond, 3.0, 5.0, xtol=1e-14) == pytest.approx(sk.ESCAPE, abs=1e-10)
+
+
+def test_below_the_window_the_level_ends_as_first_order_says():
+    """Halving epsilon quarters what the first order leaves over."""
+    C, z = 1.5, -0.6
+    left = []
+    for eps in (0.004, 0.002):
+        system = two_eigenvalue(-eps)
+        start = Point(jnp.asarray(z), jnp.asarray(C + 2 * z))
+        end = jax.lax.fori_loop(0, 500, lambda _, p, system=system: system.step(p), start)
+        left.append(float(end.T - sk.level_below(C, z, eps)))
+        assert abs(float(end.T) - C) > 50 * abs(left[-1])
+    assert left[0] / left[1] == pytest.approx(4, rel=0.05)
 
 
 def test_the_step_window_is_the_level_between_two_and_four():

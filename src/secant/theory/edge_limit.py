@@ -2,7 +2,8 @@ r"""How far below the edge of stability training ends, for eigenvalues $\{1, -\e
 
 Three answers of growing accuracy: the fixed point $y^*$ of the lowest-order two-step dynamics; the limit of those
 dynamics in continuous time, with its memory of the start, in closed form by Lambert's function; and the series of the
-exact map's slow manifold, $\lim \eta\lambda = 2 - \tfrac12\epsilon - \tfrac{27}{32}\epsilon^2 - \dots$
+exact map's slow manifold, $\lim \eta\lambda = 2 - \tfrac12\epsilon - \tfrac{27}{32}\epsilon^2 - \dots$ The last two
+together say where the exact map ends from any point near the edge.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from secant.theory._types import Real
 LIMIT_COEFFICIENTS = (-1 / 2, -27 / 32, -153 / 128, -17385 / 8192)
 r"""Coefficients of $\epsilon, \epsilon^2, \epsilon^3, \epsilon^4$ in $\lim\eta\lambda - 2$."""
 
-# g(z; eps) - 2/(1 - z): row k is the power series in z of the coefficient of eps^(k+1).
-_MANIFOLD = (
+MANIFOLD_COEFFICIENTS = (
     (-1 / 2, -2.0, -19 / 8, -35 / 8, -201 / 32),
     (-27 / 32, 0.0, 149 / 128, 389 / 128),
     (-153 / 128, 0.0, -757 / 512),
     (-17385 / 8192,),
 )
+r"""Of $g(\tilde z; \epsilon) - 2/(1 - \tilde z)$: row $k$ is the power series in $\tilde z$ of the coefficient of
+$\epsilon^{k+1}$."""
 
 
 def contraction(eps: Real) -> Array:
@@ -176,8 +178,40 @@ def slow_manifold(z: Real, eps: Real) -> Array:
     Returns:
         Broadcast shape.
     """
-    corrections = (eps ** (k + 1) * sum(c * z**j for j, c in enumerate(row)) for k, row in enumerate(_MANIFOLD))
+    corrections = (
+        eps ** (k + 1) * sum(c * z**j for j, c in enumerate(row)) for k, row in enumerate(MANIFOLD_COEFFICIENTS)
+    )
     return jnp.asarray(2 / (1 - z) + sum(corrections))
+
+
+@jax.jit
+def limit_from(z: Real, y: Real, eps: Real) -> tuple[Array, Array]:
+    r"""Where the exact map ends from a point near the edge, and how well this is known.
+
+    Of the distance $u = y - y^*$ the flow remembers $m = y_\infty - y^*$. Where nothing is forgotten, the flow's limit
+    is the map's; where everything is, the series' is. In between,
+    $$\lim\eta\lambda - 2 \approx y_\infty + \Bigl(1 - \frac mu\Bigr)\bigl(g(0;\epsilon) - 2 - y^*\bigr) .$$
+    The next terms of the map, $\Delta\tilde z = 2y\tilde z(1 - \tfrac12\tilde z)$ and
+    $\Delta y = -8u\tilde z^2(1 + \tilde z)$, change the exponent of the memory by a share of
+    $\tfrac32\tilde z$, which is $\tilde z_0$ on average over a decay. So the error is about
+    $|m|\,(e^{|\tilde z_0|x} - 1)$ with $x = (4\tilde z_0^2 + 2|u|)/\epsilon$, and $10\,\epsilon^5$ for what the series
+    leaves out.
+
+    Args:
+        z: rescaled residual, nonzero.
+        y: distance to the residual's two-step nullcline.
+        eps: minus the second eigenvalue.
+
+    Returns:
+        The limit of $\eta\lambda - 2$ and its error, broadcast shapes.
+    """
+    star = fixed_point(eps)
+    u = y - star
+    end = flow_limit(z, y, eps)
+    kept = jnp.where(u == 0, 0.0, (end - star) / jnp.where(u == 0, 1.0, u))
+    exponent = (4 * jnp.asarray(z) ** 2 + 2 * jnp.abs(u)) / eps
+    error = jnp.abs(end - star) * jnp.expm1(jnp.abs(z) * exponent) + 10 * jnp.asarray(eps) ** 5
+    return end + (1 - kept) * (limit_series(eps) - star), error
 
 
 def limit_with_offset(eps: Real, E: Real) -> Array:

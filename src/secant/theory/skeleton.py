@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -156,3 +157,25 @@ def level_drift(t: Real, C: Real, eps: Real) -> Array:
     """
     share = (1 - 2 / jnp.asarray(C)) * jnp.exp(-eps * t)
     return 2 / (1 - share)
+
+
+def level_below(C: Real, z: Real, eps: Real, steps: int = 2_000) -> Array:
+    r"""The level at which a run from below the window ends, to first order in $\epsilon$.
+
+    Each step multiplies the level by $(1 + \epsilon\tilde z)^2$, and to this order the residuals are the skeleton's:
+    $$C_\infty = C\Bigl(1 + 2\epsilon\sum_t\tilde z_t\Bigr) + O(\epsilon^2),\qquad \tilde z_{t+1} = g_C(\tilde z_t) .$$
+    The residual goes to zero, so this is the final curvature too.
+
+    Args:
+        C: level at the start, below two.
+        z: rescaled residual at the start.
+        eps: minus the second eigenvalue.
+        steps: terms of the sum, which converges as $|1 - C|^t$.
+
+    Returns:
+        $C_\infty$, broadcast shape.
+    """
+    step = skeleton(C).step
+    start = jnp.broadcast_arrays(jnp.asarray(z, dtype=jnp.result_type(float)), jnp.asarray(C))[0]
+    _, total = jax.lax.fori_loop(0, steps, lambda _, s: (step(s[0]), s[1] + s[0]), (start, 0 * start))
+    return C * (1 + 2 * eps * total)

@@ -10,21 +10,36 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.theory import edge_limit, nullclines, quartic, two_eigenvalue
+from secant.dynamics import Outcome, Stop, simulate
+from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.studies.quadreg._starts import check_starts
+from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+PAIRS = 10
+"""Pairs of steps after which the jump from a start far away is over, and the end is predicted."""
+
+
 @dataclass(frozen=True)
 class Config:
     epsilon: float = option(0.005, above=0, at_most=0.2, help="minus the second eigenvalue")
-    lrs: tuple[float, ...] = option((0.5, 1.0, 2.0, 4.0), above=0, help="step sizes")
-    residuals: tuple[float, ...] = option((-0.9, -0.6, -1.2, -1.0), help="rescaled residuals at the start")
-    curvatures: tuple[float, ...] = option((0.25, 0.85, 0.05, 0.1), above=0, help="rescaled curvatures at the start")
-    steps: int = scaled(smoke=12_000, laptop=20_000, paper=20_000, at_least=1_000, help="gradient-descent steps")
+    lrs: tuple[float, ...] = option((0.5, 1.0, 2.0, 4.0), at_least=1e-6, at_most=1e6, distinct=True, help="step sizes")
+    residuals: tuple[float, ...] = option(
+        (-0.9, -0.6, -1.2, -1.0), at_least=-2, at_most=2, help="rescaled residuals at the start"
+    )
+    curvatures: tuple[float, ...] = option(
+        (0.25, 0.85, 0.05, 0.1), above=0, at_most=8, help="rescaled curvatures at the start"
+    )
+    steps: int = scaled(
+        smoke=12_000, laptop=20_000, paper=20_000, at_least=1_000, at_most=10_000_000, help="gradient-descent steps"
+    )
+
+    def check(self) -> None:
+        """As many residuals as curvatures, and parameters for each pair."""
+        check_starts(self.residuals, self.curvatures, self.epsilon)
 
 
 @study(
@@ -39,11 +54,6 @@ class Config:
     negative.""",
 )
 def run(config: Config) -> xr.Dataset:
-    if len(config.residuals) != len(config.curvatures):
-        raise ValueError(
-            f"residuals and curvatures: {len(config.residuals)} and {len(config.curvatures)} entries. "
-            "Give as many of each."
-        )
     eps = config.epsilon
     Q = jnp.diag(jnp.array([1.0, -eps]))
     z0, T0 = config.residuals[0], config.curvatures[0]
@@ -63,83 +73,137 @@ def run(config: Config) -> xr.Dataset:
         over={"start": starts},
         probes={"z": lambda p: p.z, "T": lambda p: p.T},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
-    ).dataset.rename(outcome="plane_outcome", stopped_at="plane_stopped_at")
-    even = plane.isel(step=slice(0, None, 2)).rename(step="even")
-    # Start the clock of y on the parity whose residuals are positive in the end.
-    positive = even.z.isel(even=-1) >= 0
-    odd = (
-        plane.isel(step=slice(1, None, 2)).rename(step="even").assign_coords(even=even.even[: plane.sizes["step"] // 2])
     )
-    even, odd = xr.align(even, odd, join="inner")
-    z = xr.where(positive, even.z, odd.z)
-    T = xr.where(positive, even["T"], odd["T"])
-    y = nullclines.edge_distance(z.values, T.values, eps)
-    data = xr.Dataset(
+    ends, records = plane.state, plane.dataset
+    z, T = records.z.values, records["T"].values
+    # Of each start the steps of that parity whose residuals are positive in the end.
+    last = records.stopped_at.values.astype(int)
+    before = z[np.arange(len(z)), np.maximum(last - 1, 0)]
+    parity = np.where((np.asarray(ends.z) < 0) & (before > 0), (last + 1) % 2, last % 2)
+    pairs = z.shape[1] // 2
+    even = np.stack([z[i, p::2][:pairs] for i, p in enumerate(parity)])
+    height = np.stack([T[i, p::2][:pairs] for i, p in enumerate(parity)])
+    return xr.Dataset(
         {
             "curvature": scaled_runs.curvature.assign_attrs(long_name="curvature", units="1/step size"),
-            "outcome": scaled_runs.outcome,
-            "z": plane.z,
-            "T": plane["T"],
-            "z_even": z,
-            "T_even": T,
-            "y": (z.dims, y, {"long_name": "distance to the nullcline"}),
-        }
+            "outcome": ("start", records.outcome.values),
+            "final": ("start", np.asarray(ends.T), {"long_name": "final rescaled curvature"}),
+            "z": (("start", "map_step"), z),
+            "T": (("start", "map_step"), T),
+            "z_even": (("start", "even"), even),
+            "T_even": (("start", "even"), height),
+            "y": (
+                ("start", "even"),
+                nullclines.edge_distance(even, height, eps),
+                {"long_name": "distance to the nullcline"},
+            ),
+        },
+        coords={"even": 2 * np.arange(pairs)},
     )
-    return data
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    eps, lrs = config.epsilon, np.array(config.lrs)
-    rescaled = data.curvature * xr.DataArray(lrs, dims="lr")
+    eps = config.epsilon
+    z0, T0 = config.residuals[0], config.curvatures[0]
+    yield _same_run(data, config)
+    z_after, T_after, y_after = _after_the_jump(data)
+    limits, errors = (np.asarray(part) for part in edge_limit.limit_from(z_after, y_after, eps))
+    for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
+        name = f"final distance below the edge from ({z:g}, {T:g}), rescaled"
+        if data.outcome[i] != Outcome.CONVERGED:
+            yield undecided(name, -limits[i], f"this start has not converged in {config.steps:,} steps")
+        elif not np.isfinite([limits[i], errors[i]]).all():
+            yield undecided(name, -limits[i], f"it is not near the nullcline after {PAIRS} pairs of steps")
+        else:
+            yield Finding(
+                name,
+                predicted=-limits[i],
+                measured=2 - float(data.final[i]),
+                tolerance=Tolerance(
+                    errors[i] + 1e-11,
+                    why=f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
+                    "a share of the residual of its exponent; the next term of the series; the residual at the end",
+                ),
+            )
+    settled = data.final.where(data.outcome == Outcome.CONVERGED)
     yield Finding(
-        "largest difference between the rescaled curvatures of different step sizes",
-        predicted=0.0,
-        measured=float((rescaled.max("lr") - rescaled.min("lr")).max()),
-        tolerance=Tolerance(1e-10, why="an identity: rounding of float64 over the run"),
-    )
-    # Where z turns round y is zero; what the limit still remembers of that point bounds the difference.
-    turn = float(data.z_even.isel(start=0, even=slice(2, None)).max())
-    memory = float(edge_limit.memory(turn, 0.0, eps))
-    yield Finding(
-        "final rescaled curvature, against the slow manifold",
-        predicted=2 + float(edge_limit.limit_series(eps)),
-        measured=float(rescaled.isel(lr=0, step=-1)),
-        tolerance=Tolerance(
-            10 * memory + 10 * eps**5,
-            why="memory of the turning point, u exp(-(4 z^2 + 2u)/eps) up to a factor; next term of the series",
-        ),
-    )
-    yield Finding(
-        "final rescaled curvature stays below the edge",
+        "largest final rescaled curvature: below the edge",
         predicted=2.0,
-        measured=float(rescaled.isel(step=-1).max()),
+        measured=float(settled.max()),
         tolerance=Tolerance(0.0, why="an inequality"),
         relation="at most",
     )
-    first = data.isel(start=0)
-    yield Finding(
-        "largest rescaled curvature on even steps: it overshoots the edge",
-        predicted=2.0,
-        measured=float(first.T_even.max()),
-        tolerance=Tolerance(0.0, why="an inequality"),
-        relation="at least",
-    )
-    early = first.y.isel(even=slice(1, 6))
-    yield Finding(
-        "largest distance to the nullcline after the first jump",
+    name = "largest rescaled curvature on even steps: it overshoots the edge"
+    level = float(skeleton.level_step(skeleton.conserved(z0, T0), z0, eps))
+    if 2 < level < skeleton.ESCAPE:
+        yield Finding(
+            name,
+            predicted=2.0,
+            measured=float(data.T_even[0].max()),
+            tolerance=Tolerance(0.0, why="an inequality"),
+            relation="at least",
+        )
+    else:
+        yield undecided(name, 2.0, f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4", "at least")
+    name = f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest"
+    y_start = data.y[:, 0].values
+    # Of the starts away from it, those that have come to the edge and not below it.
+    came = (np.abs(y_start) > 0.2) & (skeleton.conserved(z_after, T_after) > 2 - eps)
+    if came.any():
+        yield Finding(
+            name,
+            predicted=0.1,
+            measured=float(np.abs(y_after / y_start)[came].max()),
+            tolerance=Tolerance(0.0, why="quickly: by an order of magnitude"),
+            relation="at most",
+        )
+    else:
+        yield undecided(name, 0.1, "no start comes to the edge from farther than 0.2 from the nullcline", "at most")
+    yield _near_the_fixed_point(data, config, known=errors < 0.01 * np.abs(limits))
+
+
+def _after_the_jump(data: xr.Dataset) -> tuple[np.ndarray, ...]:
+    """Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended."""
+    if data.sizes["even"] <= PAIRS:
+        return (np.full(data.sizes["start"], np.nan),) * 3
+    return tuple(data[name][:, PAIRS].values for name in ("z_even", "T_even", "y"))
+
+
+def _same_run(data: xr.Dataset, config: Config) -> Finding:
+    """One start at several step sizes, in rescaled variables, and by the map of two numbers."""
+    name = "largest difference between the rescaled curvatures of different step sizes"
+    level = float(skeleton.conserved(config.residuals[0], config.curvatures[0]))
+    if level > skeleton.CYCLE_FLIP:
+        return undecided(
+            name, 0.0, f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit"
+        )
+    rescaled = data.curvature.values * np.array(config.lrs)[:, None]
+    common = min(rescaled.shape[1], data.sizes["map_step"])
+    forms = np.concatenate([rescaled[:, :common], data["T"].values[:1, :common]])
+    alive = np.isfinite(forms).all(axis=0)
+    return Finding(
+        name,
         predicted=0.0,
-        measured=float(np.abs(early).max()),
-        tolerance=Tolerance(
-            2 * turn**2, why="the condition y < 2 z^2 under which the dynamics near the edge are analysed"
-        ),
+        measured=float(np.ptp(forms[:, alive], axis=0).max()),
+        tolerance=Tolerance(1e-10, why="an identity: rounding of float64 over the run"),
+        note="the map of two numbers counts as one more",
     )
-    late = first.y.where((first.z_even > 1e-6) & (first.z_even < 0.5 * turn), drop=True)
-    yield Finding(
-        "median distance to the nullcline while the residual decays, over the fixed point of lowest order",
+
+
+def _near_the_fixed_point(data: xr.Dataset, config: Config, known: np.ndarray) -> Finding:
+    """Where y stays while the residual decays, for the starts that are forgotten."""
+    name = "median distance to the nullcline while the residual decays, over the fixed point of lowest order"
+    small = data.y.where((data.z_even < 0.1) & (data.z_even > 1e-6))
+    ratios = small.median("even").values[known] / float(edge_limit.fixed_point(config.epsilon))
+    if not np.isfinite(ratios).any():
+        return undecided(name, 1.0, "no start is forgotten: 4 z^2 is not large against epsilon after the jump")
+    return Finding(
+        name,
         predicted=1.0,
-        measured=float(late.median() / edge_limit.fixed_point(eps)),
-        tolerance=Tolerance(4 * turn**2 + 4 * eps, why="next orders of the slow manifold, z^2 and eps"),
+        measured=float(ratios[np.nanargmax(np.abs(ratios - 1))]),
+        tolerance=Tolerance(0.1**2 + 2 * config.epsilon, why="next orders of the slow manifold, 3/4 z^2 and 0.94 eps"),
+        note=f"the farthest from one of {int(np.isfinite(ratios).sum())} starts whose end is known to a per cent",
     )
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
 from secant.theory import two_eigenvalue
 
 if TYPE_CHECKING:
@@ -20,11 +20,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    a: tuple[float, ...] = option((5.0, -2.0), help="a = -1/lambda for the two planes: above 1, and below -1")
-    offsets: tuple[float, ...] = option((0.0, 0.5), help="rescaled offsets")
+    a: tuple[float, ...] = option(
+        (5.0, -2.0), at_least=-100, at_most=100, longest=10, distinct=True, help="a = -1/lambda: from 1 on, or below -1"
+    )
+    offsets: tuple[float, ...] = option(
+        (0.0, 0.5), at_least=-10, at_most=10, longest=10, distinct=True, help="rescaled offsets"
+    )
     points: int = scaled(smoke=401, laptop=801, paper=801, at_least=11, help="points on each curve")
     samples: int = scaled(smoke=2_000, laptop=20_000, paper=20_000, at_least=10, help="random parameters in the cones")
-    seed: int = option(0, at_least=0, help="random seed")
+    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
+
+    def check(self) -> None:
+        """Eigenvalues between -1 and 1, and curves that a machine holds."""
+        for a in self.a:
+            if -1 <= a < 1:
+                raise ValueError(f"a: must be at least 1 or below -1, as lambda lies between -1 and 1, got {a!r}.")
+        planes = len(self.a) * len(self.offsets)
+        fits_memory(200 * planes * (self.points + self.samples), "points or samples")
 
 
 @study(
@@ -40,35 +52,51 @@ class Config:
     and $\tilde z = 0$. For $\lambda > 0$ and no offset the cone meets $\tilde z = 0$ at $T = 0$ only.""",
 )
 def run(config: Config) -> xr.Dataset:
-    a, E = jnp.array(config.a), jnp.array(config.offsets)
-    second = -1 / a
-    z = jnp.linspace(-1.5, 1.5, config.points)
-    A, offset, Z = jnp.meshgrid(second, E, z, indexing="ij")
-    f_z, f_T = two_eigenvalue.one_step_nullclines(Z, A, offset)
+    a, E = np.array(config.a), np.array(config.offsets)
+    second, offset = -1 / a[:, None, None], E[:, None]
+    z = np.linspace(-1.5, 1.5, config.points)
+    # A box about the vertex, and back and forth between its points and their parameters.
+    z_box = np.broadcast_to(-offset / 2 + np.linspace(-2, 2, 81), (len(a), len(E), 81))
+    T_box = np.linspace(0, 4, 81)
+    curve, sample, box = ("a", "E", "z"), ("a", "E", "sample"), ("height", "a", "E", "across")
 
-    step = jax.vmap(
-        jax.vmap(jax.vmap(lambda s, e, z, T: two_eigenvalue.two_eigenvalue(s, e).step(two_eigenvalue.Point(z, T))))
-    )
-    change_z = step(A, offset, Z, f_z).z - Z
-    change_T = step(A, offset, Z, f_T).T - f_T
+    @jax.jit
+    def planes(theta: jax.Array) -> dict[str, jax.Array]:
+        shape = (len(a), len(E), config.points)
+        f_z, f_T = (jnp.broadcast_to(f, shape) for f in two_eigenvalue.one_step_nullclines(z, second, offset))
+        step = two_eigenvalue.two_eigenvalue(second, offset).step
+        sample_z, sample_T = jnp.broadcast_arrays(*two_eigenvalue.phase_point(theta, second, offset))
+        T = T_box[:, None, None, None]
+        found = two_eigenvalue.parameters(z_box, T, second, offset)
+        back = two_eigenvalue.phase_point(found, second, offset)
+        return {
+            "f_z": f_z,
+            "f_T": f_T,
+            "change_z": (step(two_eigenvalue.Point(z, f_z)).z - z) / (1 + jnp.abs(f_z)),
+            "change_T": (step(two_eigenvalue.Point(z, f_T)).T - f_T) / (1 + jnp.abs(f_T)),
+            "sample_z": sample_z,
+            "sample_T": sample_T,
+            "there": jnp.isfinite(found).all(-1),
+            "back": jnp.maximum(jnp.abs(back.z - z_box), jnp.abs(back.T - T)),
+        }
+
     theta = 1.5 * jax.random.normal(jax.random.key(config.seed), (config.samples, 2))
-    sample_z, sample_T = jax.vmap(lambda s: jax.vmap(lambda e: tuple(two_eigenvalue.phase_point(theta, s, e)))(E))(
-        second
+    dims = dict.fromkeys(("f_z", "f_T", "change_z", "change_T"), curve) | dict.fromkeys(
+        ("sample_z", "sample_T"), sample
     )
-    inside = two_eigenvalue.admissible(sample_z, sample_T, second[:, None, None], E[:, None])
-    plane, curve = ("a", "E"), ("a", "E", "z")
+    found = {name: (dims.get(name, box), np.asarray(value)) for name, value in planes(theta).items()}
     return xr.Dataset(
-        {
-            "f_z": (curve, np.asarray(f_z)),
-            "f_T": (curve, np.asarray(f_T)),
-            "change_z": (curve, np.asarray(change_z / (1 + jnp.abs(f_z)))),
-            "change_T": (curve, np.asarray(change_T / (1 + jnp.abs(f_T)))),
-            "inside": (plane, np.asarray(inside.mean(-1))),
-            "sample_z": ((*plane, "sample"), np.asarray(sample_z)),
-            "sample_T": ((*plane, "sample"), np.asarray(sample_T)),
-        },
-        coords={"a": np.asarray(a), "E": np.asarray(E), "z": np.asarray(z)},
+        found | {"box_z": (("a", "E", "across"), z_box), "box_T": ("height", T_box)},
+        coords={"a": a, "E": E, "z": z},
     )
+
+
+def _printed_cone(z: xr.DataArray, T: xr.DataArray, slack: float) -> xr.DataArray:
+    """Equations (55) and (56), with some slack on the faces: outside of it is outside for certain."""
+    W = 2 * z + z.E
+    upward = (W - slack <= T) & (-W / z.a - slack <= T)
+    sideways = (-W / z.a - slack <= T) & (W + slack >= T)
+    return xr.where(z.a > 0, upward, sideways)
 
 
 @run.findings
@@ -82,21 +110,43 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             measured=float(np.abs(change).max()),
             tolerance=near,
         )
+    rounding = 1e-12 * (1 + float(np.abs(data.sample_T).max()))
+    outside = ~_printed_cone(data.sample_z, data.sample_T, rounding)
     yield Finding(
-        "share of random parameters inside the cone",
-        predicted=1.0,
-        measured=float(data.inside.min()),
-        tolerance=Tolerance(5 / config.samples, why="rounding on the cone's faces, a handful of parameters at most"),
+        "random parameters outside of the cone",
+        predicted=0.0,
+        measured=float(outside.sum()),
+        tolerance=Tolerance(0.0, why="a count"),
     )
-    sideways = -1 / min(config.a)
-    T = np.linspace(0, 2, 20_001)
+    z, T = data["box_z"], data["box_T"]
+    within = _printed_cone(z, T, -1e-12).transpose(*data.there.dims)
+    beyond = ~_printed_cone(z, T, 1e-12).transpose(*data.there.dims)
+    yield Finding(
+        "points of the cone that belong to no parameters, and points outside that do",
+        predicted=0.0,
+        measured=float((within & ~data.there).sum() + (beyond & data.there).sum()),
+        tolerance=Tolerance(0.0, why="a count"),
+    )
+    yield Finding(
+        "from points of the cone to parameters and back: largest difference",
+        predicted=0.0,
+        measured=float(data["back"].where(within).max()),
+        tolerance=Tolerance(1e-11, why="an identity: rounding of float64, at curvatures of up to four"),
+    )
+    sideways = [a for a in config.a if a < -1]
     for E in config.offsets:
-        width = T[np.asarray(two_eigenvalue.admissible(0.0, T, sideways, E))]
+        name = f"largest curvature on the line of zero residual for lambda between 0 and 1, offset {E:g}"
+        if not sideways or E < 0:
+            yield undecided(name, E, "no a is below -1" if not sideways else "the cone does not reach that line")
+            continue
+        T_line = np.linspace(0, 2 * max(E, 1), 20_001)
+        allowed = [np.asarray(two_eigenvalue.admissible(0.0, T_line, -1 / a, E)) for a in sideways]
+        tops = [T_line[where].max(initial=0.0) for where in allowed]
         yield Finding(
-            f"largest curvature on the line of zero residual for a = {min(config.a):g}, offset {E:g}",
+            name,
             predicted=E,
-            measured=float(width.max()),
-            tolerance=Tolerance(1e-4, why="spacing of the scan"),
+            measured=float(tops[np.argmax(np.abs(np.array(tops) - E))]),
+            tolerance=Tolerance(1e-4 * max(E, 1), why="spacing of the scan"),
         )
 
 

@@ -1,0 +1,17 @@
+"""Starts in the phase plane of two eigenvalues, as options of a study."""
+
+from __future__ import annotations
+
+
+def check_starts(residuals: tuple[float, ...], curvatures: tuple[float, ...], epsilon: float) -> None:
+    r"""Refuses lists of unequal length, and points that belong to no parameters.
+
+    For eigenvalues $\{1, -\epsilon\}$ without offset a point has parameters where $T \ge 2\tilde z$ and
+    $T \ge -2\epsilon\tilde z$.
+    """
+    if len(residuals) != len(curvatures):
+        raise ValueError(f"residuals: must be as many as curvatures, got {len(residuals)} and {len(curvatures)}.")
+    for z, T in zip(residuals, curvatures, strict=True):
+        least = max(2 * z, -2 * epsilon * z)
+        if least > T:
+            raise ValueError(f"curvatures: must be at least {least:g} with the residual {z:g}, got {T:g}.")
