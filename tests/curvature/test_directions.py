@@ -95,6 +95,12 @@ def test_drift_is_a_relative_spectral_norm(seed):
     assert kernel_drift(start, start) == 0
 
 
+def test_a_kernel_that_shrinks_has_moved_as_far_as_one_that_grows():
+    start = np.diag([4.0, 1.0])
+    for change in (np.diag([-3.0, 0.0]), np.diag([3.0, 0.0]), np.diag([0.5, -3.0])):
+        np.testing.assert_allclose(kernel_drift(start, start + change), 0.75, rtol=1e-12)
+
+
 @pytest.mark.parametrize("shapes", [((3, 3), (2, 2)), ((3,), (3,)), ((3, 2), (3, 2))])
 def test_drift_compares_square_matrices_of_one_size(shapes):
     with pytest.raises(ValueError, match=r"kernel_drift: `start` and `now` must be square matrices of one size, got"):

@@ -76,6 +76,22 @@ def test_lazy_bounds_hold(v):
             state = ct.step(state.a, state.v, b)
 
 
+def test_lazy_bounds_are_what_the_geometric_series_give():
+    # 8 (C_u + C sqrt C_u) / (m delta), with C_u = 0.25 and C = 0.6; and (8 + delta) times the same in the growth.
+    drift, ceiling = cs.lazy_bounds(0.5, 1000.0, 0.25, 0.6)
+    np.testing.assert_allclose(drift, 8 * 0.55 / 500, rtol=1e-12)
+    np.testing.assert_allclose(ceiling, (1 - 0.5 + 8.5 * 0.55 / 500) ** 2, rtol=1e-12)
+
+
+def test_the_ceiling_of_the_drift_is_half_used_where_the_pull_is_all():
+    # With u0 far below |w0| the curvature moves by 4 |w0| / delta: half of the ceiling.
+    m, start, pull, v = 1e8, 1e-4, 50.0, 0.05
+    a, b = np.sqrt(start / m), pull / np.sqrt(m)
+    end = cs.catapult_outcome(a, v, b, steps=3000).curvature
+    drift, _ = cs.lazy_bounds(v, m, start, pull)
+    assert float(abs(end - v) / drift) == pytest.approx(0.5, abs=0.01)
+
+
 @pytest.mark.parametrize("excess", [0.5, 1.0, 1.6])
 def test_the_increasing_phase_keeps_its_guarantees(excess):
     m, start, pull = 1e6, 1.0, 0.5

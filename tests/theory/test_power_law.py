@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from secant.theory.power_law import fit_power_law
 
@@ -17,12 +18,31 @@ def test_an_exact_law_is_found(exponent, factor):
     np.testing.assert_allclose(law(SIZES), factor * SIZES**exponent, rtol=1e-8)
 
 
-def test_the_standard_error_is_the_scatter_of_the_exponent():
-    noise = np.random.default_rng(0).normal(size=(400, len(SIZES), 8))
-    laws = [fit_power_law(SIZES, SIZES[:, None] ** -0.5 * np.exp(0.3 * n)) for n in noise]
+@pytest.mark.parametrize("repeats", [4, 16])
+def test_the_standard_error_is_the_scatter_of_the_exponent(repeats):
+    sizes = np.array([16, 64])
+    noise = np.random.default_rng(0).normal(size=(2000, len(sizes), repeats))
+    laws = [fit_power_law(sizes, sizes[:, None] ** -0.5 * np.exp(0.3 * n)) for n in noise]
     exponents, errors = (np.array([getattr(law, name) for law in laws]) for name in ("exponent", "error"))
-    assert exponents.mean() == pytest.approx(-0.5, abs=0.02)
-    assert exponents.std() == pytest.approx(errors.mean(), rel=0.15)
+    # 0.3 at both ends of a lever of log 4, over the root of the repeats.
+    true = 0.3 * np.sqrt(2 / repeats) / np.log(4)
+    assert exponents.mean() == pytest.approx(-0.5, abs=4 * true / np.sqrt(2000))
+    # A standard deviation of 2,000 draws is known to 1.6 percent: three of these.
+    assert exponents.std() == pytest.approx(true, rel=0.05)
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(true, rel=0.05)
+    # Student's distribution with `freedom` degrees: a tenth of all draws lie beyond its tenth part.
+    beyond = np.abs(exponents + 0.5) > stdtrit(laws[0].freedom, 0.95) * errors
+    assert beyond.mean() == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / 2000))
+
+
+def test_more_sizes_share_one_scatter():
+    noise = np.random.default_rng(1).normal(size=(1000, len(SIZES), 16))
+    laws = [fit_power_law(SIZES, SIZES[:, None] ** 0.7 * np.exp(0.2 * n)) for n in noise]
+    lever = np.log(SIZES) - np.log(SIZES).mean()
+    true = 0.2 / np.sqrt(16 * np.sum(lever**2))
+    assert np.sqrt(np.mean([law.error**2 for law in laws])) == pytest.approx(true, rel=0.05)
+    assert np.std([law.exponent for law in laws]) == pytest.approx(true, rel=0.1)
+    assert laws[0].freedom == len(SIZES) * 15
 
 
 def test_a_size_with_large_scatter_counts_less():
