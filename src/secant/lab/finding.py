@@ -79,7 +79,7 @@ class Finding:
 
     name: str
     predicted: float
-    measured: float
+    measured: Any  # of an Estimate only the value is kept
     tolerance: Tolerance
     relation: Relation = "equal"
     uncertainty: float = 0.0
@@ -184,7 +184,7 @@ class Erratum:
     corrected: str
     printed_value: float
     corrected_value: float
-    measured: float
+    measured: Any  # of an Estimate only the value is kept
     tolerance: Tolerance
     why: str
     where: str = ""

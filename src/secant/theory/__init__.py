@@ -2,6 +2,7 @@
 
 from secant.theory import (
     catapult,
+    catapult_limit,
     catapult_samples,
     catapult_scaling,
     edge_limit,
@@ -26,6 +27,7 @@ from secant.theory import (
 
 __all__ = [
     "catapult",
+    "catapult_limit",
     "catapult_samples",
     "catapult_scaling",
     "edge_limit",

@@ -11,32 +11,39 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._models import KINDS, descent, model, one_sample, tangent_kernel
+from secant.dynamics import Outcome, Stop, simulate
+from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.studies.thesis._models import KINDS, Kind, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
-from secant.theory.quadratic_model import two_layer_init
+from secant.theory.quadratic_model import TwoLayer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-DEAD = 3
-"""Code of the regime in which every neuron of the network has switched off."""
+DEAD, UNKNOWN = 3, 4
+"""Codes of two more regimes: every neuron of the network has switched off, and a loss that has not come back yet."""
+
+PANELS = (*KINDS, "pair")
+"""The three models on one sample, and the network on an input and its opposite."""
 
 
 @dataclass(frozen=True)
 class Config:
     """Network, sample and sweep."""
 
-    width: int = scaled(smoke=500, laptop=2_000, paper=5_000, at_least=10, help="hidden neurons")
+    width: int = scaled(smoke=500, laptop=2_000, paper=5_000, at_least=100, help="hidden neurons")
     dim: int = option(5, at_least=1, help="input dimension")
-    target: float = option(0.5, above=0, help="label of the sample")
-    points: int = scaled(smoke=36, laptop=80, paper=240, at_least=10, help="step sizes")
-    largest: float = option(4.0, above=1, help="largest step size over the critical one")
-    steps: int = option(300, at_least=10, help="gradient-descent steps")
-    seed: int = option(0, help="random seed")
+    target: float = option(0.5, at_least=0.1, at_most=2, help="label of the sample")
+    points: int = scaled(smoke=36, laptop=80, paper=240, at_least=20, at_most=10_000, help="step sizes")
+    largest: float = option(4.0, at_least=2.5, at_most=10, help="largest step size over the critical one")
+    steps: int = scaled(smoke=300, laptop=300, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
+
+    def check(self) -> None:
+        """Refuses what no memory holds."""
+        fits_memory(64.0 * self.points * (self.width * self.dim + self.steps), "width, dim, points or steps")
 
 
 @study(
@@ -44,128 +51,157 @@ class Config:
     section="3.1",
     title="Three models, three regimes",
     statement=r"""
-    On one sample. A linear model converges monotonically for $\eta < \eta_{\mathrm{crit}}$ and diverges
-    above. A quadratic model and a finite network have a third regime between: for
-    $\eta_{\mathrm{crit}} < \eta < \eta_{\max}$ the loss first rises, then converges. For one sample
-    $\eta_{\mathrm{crit}} = 2/\lambda_0$, and for the quadratic model $\eta_{\max}$ is known exactly,
-    $4/\lambda_0$ up to $O(1/m)$.""",
+    A linear model converges monotonically for $\eta < \eta_{\mathrm{crit}}$ and diverges above. A quadratic model and
+    a finite network have a third regime between: for $\eta_{\mathrm{crit}} < \eta < \eta_{\max}$ the loss first rises,
+    then converges. On one sample $\eta_{\mathrm{crit}} = 2/\lambda_0$, and for the quadratic model $\eta_{\max}$ is
+    known exactly, $4/\lambda_0$ up to $O(1/m)$.
+
+    On one sample a network does not diverge: a large step switches all of its neurons off. On an input and its
+    opposite no neuron can be off for both, and the network has the three regimes of the figure.""",
 )
 def run(config: Config) -> xr.Dataset:
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
-    critical = 2 / sample.curvature
     ratios = np.linspace(0.1, config.largest, config.points)
-    runs, finals = [], []
-    for kind in KINDS:
-        outputs = model(kind, sample.params, sample.x)
-
-        def loss(p: Any, outputs: Any = outputs) -> jax.Array:
-            return (outputs(p) - config.target) ** 2 / 2
-
-        data = simulate(
-            lambda lr, kind=kind: descent(kind, sample.params, sample.x, config.target, lr),
+    pair = jnp.stack([sample.x, -sample.x])
+    kernel = tangent_kernel("network", sample.params, pair, sample.params)
+    critical = dict.fromkeys(PANELS, 2 / sample.curvature) | {"pair": 2 / jnp.linalg.eigvalsh(kernel)[-1]}
+    found = [
+        _sweep(
+            "network" if panel == "pair" else panel,
             sample.params,
-            config.steps,
-            over={"lr": jnp.asarray(ratios) * critical},
-            probes={"loss": loss},
-            stop=Stop(converged=lambda p, loss=loss: loss(p) < 1e-14, diverged=lambda p, loss=loss: loss(p) > 1e10),
-        ).dataset
-        runs.append(np.pad(data.loss.values, ((0, 0), (0, config.steps + 1 - data.sizes["step"])), mode="edge"))
-        finals.append(data.outcome.values)
-    losses = np.stack(runs)
+            pair if panel == "pair" else sample.x,
+            config,
+            ratios * critical[panel],
+        )
+        for panel in PANELS
+    ]
+    losses, ends = np.stack([losses for losses, _ in found]), np.stack([ends for _, ends in found])
     regime = np.array(cs.classify_run(jnp.asarray(losses), rise=1 + 1e-9))
-    # a network all of whose neurons are off has output 0 and stays there
+    regime[(regime == cs.DIVERGENT) & (ends != Outcome.DIVERGED)] = UNKNOWN
+    # A network all of whose neurons are off has output 0 and stays there.
     dead = np.abs(losses[:, :, -1] - config.target**2 / 2) < 1e-9
-    regime[dead & (np.asarray(KINDS) == "network")[:, None]] = DEAD
-    border = ct.max_step(sample.output, sample.curvature, config.width, config.target) / critical
-    # several samples, linear model: what a step just past the critical size does to the loss
-    key_x, key_y, key = jax.random.split(jax.random.key(config.seed), 3)
-    x = jax.random.normal(key_x, (8, config.dim))
-    params = two_layer_init(key, 200, config.dim)
-    kernel = np.asarray(tangent_kernel("linear", params, x, params))
-    start = np.asarray(model("linear", params, x)(params) - jnp.sign(jax.random.normal(key_y, (8,))))
-    values, vectors = np.linalg.eigh(kernel)
-    start = start - vectors[:, -1] * (vectors[:, -1] @ start) * 0.9
-    step = 2.1 / values[-1]
-    after = start - step * kernel @ start
-    predicted = (((1 - step * values) * (vectors.T @ start)) ** 2).sum() / (start**2).sum()
+    regime[dead & (np.asarray(PANELS) == "network")[:, None]] = DEAD
+    border = ct.max_step(sample.output, sample.curvature, config.width, config.target) / critical["quadratic"]
     return xr.Dataset(
         {
             "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
             "regime": (("model", "ratio"), regime),
-            "outcome": (("model", "ratio"), np.stack(finals)),
             "border": float(border),
-            "first_step": float((after**2).sum() / (start**2).sum()),
-            "first_step_predicted": float(predicted),
+            "edge": _edge(sample.output, sample.curvature, config),
         },
-        coords={"model": list(KINDS), "ratio": ratios, "step": np.arange(config.steps + 1)},
+        coords={"model": list(PANELS), "ratio": ratios, "step": np.arange(config.steps + 1)},
     )
+
+
+def _sweep(kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Losses along the runs with some step sizes, and how they end."""
+    outputs, y = model(kind, params, x), jnp.full(x.shape[:-1], config.target)
+
+    def loss(p: Any) -> jax.Array:
+        return jnp.sum((outputs(p) - y) ** 2) / 2
+
+    data = simulate(
+        lambda lr: descent(kind, params, x, y, lr),
+        params,
+        config.steps,
+        over={"lr": lrs},
+        probes={"loss": loss},
+        stop=Stop(converged=lambda p: loss(p) < 1e-14, diverged=lambda p: loss(p) > 1e10),
+    ).dataset
+    losses = np.pad(data.loss.values, ((0, 0), (0, config.steps + 1 - data.sizes["step"])), mode="edge")
+    return losses, data.outcome.values
+
+
+def _edge(output: jax.Array, curvature: jax.Array, config: Config) -> float:
+    """The smallest step over the critical one at which the quadratic model's loss rises, by its exact map."""
+    ratios = np.linspace(0.5, 1.5, 4_001)
+    lrs = jnp.asarray(2 * ratios) / curvature
+    state = ct.rescale(output, curvature, lrs, config.width, config.target)
+    bend = ct.rescaled_target(lrs, config.width, config.target)
+    peak = jax.jit(lambda a, v, b: cs.catapult_outcome(a, v, b, steps=config.steps).peak)(state.a, state.v, bend)
+    rises = np.asarray(peak > state.a**2 * (1 + 1e-9))
+    return float(ratios[rises][0])
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     spacing = float(data.ratio[1] - data.ratio[0])
     grid = Tolerance(spacing, why="spacing of the step sizes")
-    blur = Tolerance(
-        spacing + np.log(config.width) / np.sqrt(config.width), why="spacing of the step sizes, and log m / sqrt m"
-    )
-    regime = {kind: data.regime.sel(model=kind) for kind in KINDS}
-    for kind in KINDS:
-        first = float(data.ratio.where(regime[kind] != cs.MONOTONE).min())
+    # In units of the critical step the theorems keep half of log m / sqrt m away from the borders.
+    margin = float(np.log(config.width) / np.sqrt(config.width)) / 2
+    blur = Tolerance(spacing + margin, why="spacing of the step sizes, and log m / sqrt m in eta lambda")
+    regime = {panel: data.regime.sel(model=panel) for panel in PANELS}
+    for panel, predicted, near in (
+        ("linear", 1.0, grid),
+        ("quadratic", float(data.edge), grid),
+        ("network", 1.0, blur),
+        ("pair", 1.0, blur),
+    ):
         yield Finding(
-            f"{kind}: smallest step over the critical one that is not monotone",
-            1.0,
-            first,
-            grid if kind == "linear" else blur,
+            f"{NAMES[panel]}: smallest step over the critical one that is not monotone",
+            predicted,
+            float(data.ratio.where(regime[panel] != cs.MONOTONE).min()),
+            near,
         )
-    last = {kind: float(data.ratio.where(regime[kind] != cs.DIVERGENT).max()) for kind in KINDS}
-    yield Finding("linear: largest convergent step over the critical one", 1.0, last["linear"], grid)
-    yield Finding(
-        "quadratic: largest convergent step over the critical one", float(data.border), last["quadratic"], grid
-    )
-    middle = (data.ratio > 1.1) & (data.ratio < 1.6)
-    yield Finding(
-        "network: share of the step sizes between 1.1 and 1.6 critical ones that catapult",
-        1.0,
-        float((regime["network"] == cs.CATAPULT).where(middle).sum() / middle.sum()),
-        Tolerance(0.0, why="the claim, away from both borders"),
-    )
-    yield Finding(
-        "network: step sizes at which it diverges",
-        0.0,
-        float((regime["network"] == cs.DIVERGENT).sum()),
-        Tolerance(0.0, why="on one sample a large step switches neurons off; with none left the output stays 0"),
-        note="the figure shows divergence for networks too: that takes several samples",
-    )
+    for panel, predicted in (("linear", 1.0), ("quadratic", float(data.border))):
+        known = (regime[panel] == cs.MONOTONE) | (regime[panel] == cs.CATAPULT)
+        yield Finding(
+            f"{NAMES[panel]}: largest convergent step over the critical one",
+            predicted,
+            float(data.ratio.where(known).max()),
+            grid,
+        )
     yield Finding(
         "linear: step sizes with a catapult",
         0.0,
         float((regime["linear"] == cs.CATAPULT).sum()),
         Tolerance(0.0, why="a linear model cannot"),
     )
-    yield Erratum(
-        "linear model just past the critical step: loss after one step over loss before",
-        printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t + 1) \ge \mathcal L(t)",
-        corrected=r"\frac{\sum_i (1 - \eta\lambda_i)^2 r_i^2}{\sum_i r_i^2}\ \text{may be below one at first}",
-        printed_value=1.0,
-        corrected_value=float(data.first_step_predicted),
-        measured=float(data.first_step),
-        tolerance=Tolerance(1e-10, why="rounding"),
-        why="With several samples the loss can fall at first, while components along small eigenvalues shrink.",
-        where="section 3.2, after equation (3.8)",
+    middle = (data.ratio >= 1 + margin) & (data.ratio <= 1.5)
+    for panel in ("network", "pair"):
+        name = f"{NAMES[panel]}: share of the step sizes up to 1.5 critical ones that catapult"
+        if not bool(middle.any()):
+            yield undecided(name, 1.0, "no step size lies between 1 and 1.5, log m / sqrt m from the edge")
+            continue
+        yield Finding(
+            name,
+            1.0,
+            float(((regime[panel] == cs.CATAPULT) & middle).sum() / middle.sum()),
+            Tolerance(0.0, why="the first half of the quadratic model's range, log m / sqrt m from the edge"),
+        )
+    order = [int(code) for code in regime["pair"].values if code != UNKNOWN]
+    yield Finding(
+        "network on two opposed samples: number of regimes, in the figure's order",
+        3.0,
+        float(len(set(order))) if order == sorted(order) else 0.0,
+        Tolerance(0.0, why="monotone, catapult, divergent"),
+        note="" if order == sorted(order) else "they come in another order",
     )
+    yield Finding(
+        "network: step sizes at which it diverges",
+        0.0,
+        float((regime["network"] == cs.DIVERGENT).sum()),
+        Tolerance(0.0, why="on one sample a large step switches neurons off; with none left the output stays 0"),
+        note="the figure shows divergence for networks too: that takes two samples",
+    )
+
+
+NAMES = {"linear": "linear", "quadratic": "quadratic", "network": "network", "pair": "network on two opposed samples"}
+"""What findings call the panels."""
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
-    figure.set_size_inches(11, 3.8)
+    figure.set_size_inches(12, 3.6)
     ink = plt.rcParams["text.color"]
     titles = {"linear": "Linear model", "quadratic": "Quadratic model", "network": "ReLU network"}
+    titles["pair"] = "ReLU network, two samples"
     shades = {cs.MONOTONE: "C2", cs.CATAPULT: "C1", cs.DIVERGENT: "C5", DEAD: "C7"}
     names = (*cs.REGIMES, "all neurons off")
-    panels = figure.subplots(1, 3, sharey=True)
-    for axes, kind in zip(panels, KINDS, strict=True):
+    panels = figure.subplots(1, 4, sharey=True)
+    for axes, kind in zip(panels, PANELS, strict=True):
         one = data.sel(model=kind)
         peak = np.minimum(one.loss.max("step"), 1e12) / one.loss.isel(step=0)
         half = float(data.ratio[1] - data.ratio[0]) / 2

@@ -16,7 +16,7 @@ from secant import losses, nets
 from secant.border import estimate_max_lr, find_max_lr
 from secant.dynamics import Problem
 from secant.expansion import expand
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,19 +29,33 @@ class Config:
     """Data, networks and the search."""
 
     data: str = option("digits", help="a data set that secant.data knows")
-    classes: tuple[int, ...] = option((0, 1), help="two classes, +1 and -1")
+    classes: tuple[int, ...] = option(
+        (0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"
+    )
     samples: tuple[int, ...] = scaled(
-        smoke=(1, 8), laptop=(1, 4, 16, 64), paper=(1, 4, 16, 64, 256), at_least=1, help="training samples"
+        smoke=(1, 8),
+        laptop=(1, 4, 16, 64),
+        paper=(1, 4, 16, 64, 256),
+        at_least=1,
+        at_most=10_000,
+        ascending=True,
+        help="training samples",
     )
     activations: tuple[str, ...] = scaled(
         smoke=("tanh",), laptop=("relu", "tanh"), paper=("relu", "tanh", "swish"), help="of the hidden layer"
     )
     width: int = scaled(smoke=128, laptop=512, paper=2_000, at_least=4, help="hidden neurons")
     seeds: int = scaled(smoke=1, laptop=3, paper=10, at_least=1, help="random networks and subsets")
-    degree: int = option(12, at_least=2, help="nodes of the estimate's quadrature")
-    points: int = option(12, at_least=2, help="step sizes a round of the search")
-    rounds: int = scaled(smoke=2, laptop=3, paper=3, at_least=1, help="rounds of the search")
-    steps: int = scaled(smoke=200, laptop=400, paper=1_000, at_least=50, help="gradient-descent steps of each run")
+    degree: int = option(12, at_least=2, at_most=100, help="nodes of the estimate's quadrature")
+    points: int = option(12, at_least=4, at_most=1_000, help="step sizes a round of the search")
+    rounds: int = scaled(smoke=2, laptop=3, paper=3, at_least=2, at_most=20, help="rounds of the search")
+    steps: int = scaled(
+        smoke=200, laptop=400, paper=1_000, at_least=100, at_most=10**6, help="gradient-descent steps of each run"
+    )
+
+    def check(self) -> None:
+        """Refuses what no memory holds."""
+        fits_memory(64.0 * self.points * max(self.samples) * self.width, "width, samples or points")
 
 
 @study(
@@ -54,11 +68,10 @@ class Config:
     and real networks, keep only the top direction of the tangent kernel and the second derivative as far as its
     gradient feels it. What is left is a quadratic model of a few numbers, found with a dozen Hessian-vector
     products, whose border of divergence is cheap to find. For one sample and any quadratic model that is the border;
-    for several it neglects how the directions act on each other, and for a network all higher derivatives.""",
+    for several it neglects how the directions act on each other, and for a network all higher derivatives. What is
+    claimed is use: for several samples it should be good to a tenth, and for networks to a quarter.""",
 )
 def run(config: Config) -> xr.Dataset:
-    if len(config.classes) != 2:
-        raise ValueError(f"classes: {config.classes} has {len(config.classes)} entries. Give two.")
     shape = (len(config.activations), len(config.samples), len(MODELS), config.seeds)
     estimate, found, error = (np.full(shape, np.nan) for _ in range(3))
     for activation, samples, seed in np.ndindex(shape[0], shape[1], shape[3]):
@@ -97,10 +110,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     off = np.abs(data.estimate / data.found - 1)
     four = np.abs(4 / data.found - 1)
     bracket = data.bracket / data.found
-    if 1 in config.samples:
+    name = "one sample, quadratic model: largest relative error of the estimate"
+    if 1 not in config.samples:
+        yield undecided(name, 0.0, "one sample is not among `samples`")
+    else:
         one = off.sel(model="quadratic", samples=1)
         yield Finding(
-            "one sample, quadratic model: largest relative error of the estimate",
+            name,
             predicted=0.0,
             measured=float(one.max()),
             tolerance=Tolerance(
@@ -108,36 +124,46 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
                 why="half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
             ),
         )
-    several = {"samples": [n for n in config.samples if n > 1]}
-    yield Finding(
-        "several samples, quadratic models: median relative error",
-        predicted=0.1,
-        measured=float(off.sel(model="quadratic").sel(several).median()),
-        tolerance=Tolerance(0.0, why="an inequality: good to ten percent"),
-        relation="at most",
-        note=f"largest {float(off.sel(model='quadratic').sel(several).max()):.2f}",
-    )
-    yield Finding(
-        "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda",
-        predicted=1.0,
-        measured=float(
-            off.sel(model="quadratic", activation=_smooth(config)).median()
-            / four.sel(model="quadratic", activation=_smooth(config)).median()
-        ),
-        tolerance=Tolerance(0.0, why="an inequality: the spread of the spectrum matters"),
-        relation="at most",
-    )
-    networks = off.sel(model="network").where(np.isfinite(data.found.sel(model="network")))
-    yield Finding(
-        "networks: median relative error",
-        predicted=0.25,
-        measured=float(networks.median()),
-        tolerance=Tolerance(0.0, why="an inequality: good to a quarter; higher derivatives are left out"),
-        relation="at most",
-        note=f"largest {float(networks.max()):.2f}; that of 4/lambda is "
-        f"{float(four.sel(model='network').where(np.isfinite(data.found.sel(model='network'))).median()):.2f}; "
-        f"{int(np.isinf(data.found.sel(model='network')).sum())} networks did not diverge: their neurons died",
-    )
+    name = "several samples, quadratic models: median relative error"
+    many = off.sel(model="quadratic", samples=[n for n in config.samples if n > 1])
+    if not many.size:
+        yield undecided(name, 0.1, "there is only one sample", "at most")
+    else:
+        yield Finding(
+            name,
+            predicted=0.1,
+            measured=float(many.median()),
+            tolerance=Tolerance(0.0, why="the claim: good to a tenth"),
+            relation="at most",
+            note=f"largest {float(many.max()):.2f}",
+        )
+    name = "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda"
+    smooth = {"model": "quadratic", "activation": _smooth(config)}
+    if not smooth["activation"]:
+        yield undecided(name, 1.0, "all activations are gates", "at most")
+    else:
+        yield Finding(
+            name,
+            predicted=1.0,
+            measured=float(off.sel(smooth).median() / four.sel(smooth).median()),
+            tolerance=Tolerance(0.0, why="the claim: the spread of the spectrum matters"),
+            relation="at most",
+        )
+    name = "networks: median relative error"
+    found = data.found.sel(model="network")
+    networks, naive = (error.sel(model="network").where(np.isfinite(found)) for error in (off, four))
+    if not bool(np.isfinite(found).any()):
+        yield undecided(name, 0.25, "no network diverged: their neurons died", "at most")
+    else:
+        yield Finding(
+            name,
+            predicted=0.25,
+            measured=float(networks.median()),
+            tolerance=Tolerance(0.0, why="the claim: good to a quarter; higher derivatives are left out"),
+            relation="at most",
+            note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
+            f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
+        )
 
 
 def _smooth(config: Config) -> list[str]:

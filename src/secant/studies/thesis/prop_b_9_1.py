@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 import xarray as xr
-from scipy.special import betaincinv
+from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import (
+    Estimate,
+    Finding,
+    Tolerance,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    significant,
+    study,
+    undecided,
+)
 from secant.studies.thesis._models import starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
@@ -29,9 +40,17 @@ WIDE = 200
 class Config:
     """Widths and number of networks."""
 
-    widths: tuple[int, ...] = option((20, 50, 200, 1_000, 5_000), at_least=2, help="hidden neurons")
-    networks: int = scaled(smoke=1_000, laptop=10_000, paper=50_000, at_least=100, help="random networks per width")
-    seed: int = option(0, help="random seed")
+    widths: tuple[int, ...] = option(
+        (20, 50, 200, 1_000, 5_000), at_least=20, at_most=10**7, ascending=True, help="hidden neurons"
+    )
+    networks: int = scaled(
+        smoke=1_000, laptop=10_000, paper=50_000, at_least=100, at_most=10**7, help="random networks per width"
+    )
+    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
+
+    def check(self) -> None:
+        """Refuses what no memory holds."""
+        fits_memory(64.0 * len(self.widths) * self.networks + 32.0 * max(self.widths), "networks or widths")
 
 
 @study(
@@ -81,58 +100,50 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         tolerance=Tolerance(1e-13, why="rounding"),
     )
     wide = data.curvature.sel(width=data.width >= WIDE)
+    name = "share of networks with curvature between 1/2 and 3/2 is above 0.99"
+    if not wide.size:
+        yield undecided(name, 0.0, f"no width is at least {WIDE}", "at least")
     shares = [(f"width {m}", wide.sel(width=m)) for m in wide.width.values]
-    for name, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
+    for where, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
         count = int(((draws >= 0.5) & (draws <= 1.5)).sum())
-        yield Finding(
-            f"{name}: share of networks with curvature between 1/2 and 3/2, lower confidence limit",
-            predicted=0.99,
-            measured=_lower_limit(count, draws.size),
-            relation="at least",
-            tolerance=Tolerance(0.0, why="binomial, one-sided 99 per cent; from width 200 on four standard deviations"),
-            note=f"{count} of {draws.size}",
-        )
+        # So many or more of them, were the share 0.99.
+        p = float(binom.sf(count - 1, draws.size, 0.99))
+        yield significant(f"{where}: {name}", p, "binomial", f"{count} of {draws.size}")
     yield Finding(
         f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}",
         predicted=float(np.sqrt(3)),
-        measured=float(data.gaussian.std() * np.sqrt(WIDE)),
-        tolerance=Tolerance(relative=4 * _spread_error(data.gaussian), why="four standard errors"),
+        measured=_spread(data.gaussian, WIDE),
+        tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error"),
     )
-    n = config.networks
-    for m in (data.width.values[0], data.width.values[-1]):
+    for m in sorted({config.widths[0], config.widths[-1]}):
         one = data.curvature.sel(width=m)
-        error = float(one.std()) / np.sqrt(n)
         yield Finding(
             f"mean curvature at width {m}",
             predicted=1.0,
-            measured=float(one.mean()),
-            tolerance=Tolerance(4 * error, why="four standard errors"),
+            measured=estimate(one),
+            tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error"),
         )
         yield Finding(
             f"standard deviation times sqrt(m) at width {m}",
             predicted=float(np.sqrt(2)),
-            measured=float(one.std() * np.sqrt(m)),
-            tolerance=Tolerance(relative=4 * _spread_error(one), why="four standard errors of a standard deviation"),
+            measured=_spread(one, m),
+            tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error"),
         )
-    widest = data.output.isel(width=-1)
     yield Finding(
         "variance of the output at the largest width",
         predicted=0.5,
-        measured=float(widest.var()),
-        tolerance=Tolerance(relative=4 * np.sqrt(2 / n), why="four standard errors of a variance"),
+        measured=estimate(data.output.isel(width=-1) ** 2),
+        tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error; the mean is zero"),
         note="so the output is of order one, as the proofs assume",
     )
 
 
-def _spread_error(draws: xr.DataArray) -> float:
-    """Relative standard error of a standard deviation, from the fourth moment."""
-    kurtosis = float((((draws - draws.mean()) / draws.std()) ** 4).mean())
-    return float(np.sqrt((kurtosis - 1) / (4 * draws.size)))
-
-
-def _lower_limit(count: int, total: int) -> float:
-    """Lower 99 per cent confidence limit of a binomial share, after Clopper and Pearson."""
-    return float(betaincinv(count, total - count + 1, 0.01)) if count else 0.0
+def _spread(draws: xr.DataArray, width: int) -> Estimate:
+    """Standard deviation times the root of the width, with its error from the fourth moment."""
+    values = draws.values
+    kurtosis = float((((values - values.mean()) / values.std()) ** 4).mean())
+    size = float(values.std(ddof=1) * np.sqrt(width))
+    return Estimate(size, size * float(np.sqrt((kurtosis - 1) / (4 * values.size))), values.size - 1.0)
 
 
 @run.figure
