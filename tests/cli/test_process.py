@@ -7,11 +7,12 @@ import subprocess
 import sys
 import textwrap
 import time
+import types
 
 import pytest
 
 from secant import lab
-from secant.cli import entry
+from secant.cli import entry, present
 
 ID = "quadreg/fig-1"
 INTERRUPTED = "secant: interrupted; the same command goes on where it was.\n"
@@ -155,6 +156,15 @@ def test_the_device_is_named_where_something_is_computed(secant, monkeypatch):
         assert secant(*command, "--json")[2] == ""
     for command in (("list",), ("show", ID), ("runs",)):
         assert secant(*command)[2] == ""
+
+
+def test_a_gpu_is_named_by_its_kind(monkeypatch, capfd):
+    card = types.SimpleNamespace(platform="gpu", device_kind="NVIDIA H200")
+    monkeypatch.setattr("jax.default_backend", lambda: "gpu")
+    for count, said in ((1, "gpu (NVIDIA H200)"), (8, "gpu (NVIDIA H200, one of 8)")):
+        monkeypatch.setattr("jax.devices", lambda count=count: [card] * count)
+        present.device(quiet=False)
+        assert capfd.readouterr().err == f"secant: computing on {said}\n"
 
 
 BACKENDS = textwrap.dedent("""

@@ -10,8 +10,8 @@ import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _BLOCK = 2**20
@@ -27,7 +27,7 @@ def is_plain_name(name: object) -> bool:
 
 
 @contextlib.contextmanager
-def opened(directory: Path, name: str) -> Iterator[BinaryIO]:
+def opened(directory: Path, name: str) -> Iterator[BufferedReader]:
     """The file of that name, to be read; what it is is asked of the open file, so that nothing can change between."""
     if not is_plain_name(name):
         raise NotPlainError(errno.EINVAL, "not the name of a file of this directory", name)

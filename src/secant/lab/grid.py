@@ -138,7 +138,8 @@ def _listed(name: str, given: Any) -> Sequence[Any]:
     if isinstance(given, str) or not isinstance(given, Iterable) or dimensions == 0:
         raise TypeError(f"over: {name}: expected the values to take, such as [1, 2], got {given!r}.")
     if isinstance(given, Sequence) or dimensions is not None:
-        return given
+        counted: Any = given
+        return counted
     return list(itertools.islice(given, LARGEST + 1))  # it need not have an end
 
 
