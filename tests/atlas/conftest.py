@@ -32,7 +32,8 @@ def judge(data, config):
     exact = Tolerance(1e-4, why="the rest of the series, $r^n / (1 - r)$, at most $2^{-19}$")
     yield Finding("sum of the series", predicted=2.0, measured=total, tolerance=exact, note="with <b>tags</b> & $a<b$")
     yield Finding("a bound", 3.0, total, Tolerance(0, why="an inequality"), relation="at most")
-    yield Finding("a noisy number", 0.0, 2.5e-7, Tolerance(1e-7, why="sampling"), uncertainty=1e-7)
+    noisy = Tolerance(1e-7, why="sampling")
+    yield Finding("a noisy number", 0.0, 2.5e-7, noisy, relation="at most", uncertainty=1e-7)
     yield Finding("what blows up", 1.0, np.inf, Tolerance(0.1, why="none"), note="it is meant to fail")
     yield Erratum(
         "the closed form",

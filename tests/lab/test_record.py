@@ -26,9 +26,9 @@ DATA = b"some data"
 
 def good(key=KEYS[0]):
     finding = Finding("it halves", 1.0, float("nan"), Tolerance(0.1, why="rounding"), note="a note")
-    erratum = {"printed": "r^{2t}", "corrected": "r^t", "printed_value": "inf", "where": "equation (3)"}
+    erratum = {"printed": "r^{2t}", "corrected": "r^t", "printed_value": "inf", "where": "equation (3)", "by": "run"}
     return {
-        "format": 1,
+        "format": 2,
         "study": "demo/halving",
         "scale": "smoke",
         "config": {"rate": 0.5, "steps": 10, "starts": [1.0, 2.0], "mode": None, "nested": [[1], [2, 3]]},
@@ -116,7 +116,7 @@ def test_a_missing_part_of_a_finding_is_named(store, beside, name):
     passed_over(store, beside, put(store, facts), rf"findings\[0\]\.{name} is missing")
 
 
-@pytest.mark.parametrize("name", ["printed", "corrected", "printed_value", "where"])
+@pytest.mark.parametrize("name", ["printed", "corrected", "printed_value", "where", "by"])
 def test_an_erratum_is_whole(store, beside, name):
     facts = good()
     del facts["findings"][1][name]
@@ -126,7 +126,7 @@ def test_an_erratum_is_whole(store, beside, name):
 @pytest.mark.parametrize(
     ("path", "value", "what"),
     [
-        (("format",), 2, "its format is 2, and this version reads 1"),
+        (("format",), 1, "its format is 1, and this version reads 2"),
         (("study",), 7, "study: expected an id such as quadreg/fig-2, got 7"),
         (("study",), "demo/other", f"it is the run demo/other/{KEYS[0]}"),
         (("study",), "../../../etc", "it is the run"),

@@ -8,7 +8,7 @@ import pytest
 
 from secant import lab
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))
 
 
 @functools.cache

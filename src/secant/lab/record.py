@@ -21,7 +21,7 @@ from secant.lab import files
 if TYPE_CHECKING:
     import xarray as xr
 
-FORMAT = 1
+FORMAT = 2
 RUN_FILE = "run.json"
 
 LARGEST = 32 * 2**20
@@ -229,10 +229,19 @@ _FINDING: dict[str, Check] = {
     "verdict": _one_of(*VERDICTS),
     "relation": _one_of("equal", "at most", "at least"),
     "uncertainty": _NUMBER,
+    "freedom": _NUMBER,
+    "risk": _NUMBER,
+    "reason": _TEXT,
     "why": _TEXT,
     "note": _TEXT,
 }
-_ERRATUM: dict[str, Check] = {"printed": _TEXT, "corrected": _TEXT, "printed_value": _NUMBER, "where": _TEXT}
+_ERRATUM: dict[str, Check] = {
+    "printed": _TEXT,
+    "corrected": _TEXT,
+    "printed_value": _NUMBER,
+    "where": _TEXT,
+    "by": _one_of("run", "derivation"),
+}
 _FACTS: dict[str, Check] = {
     "study": _matches("[^/]+(/[^/]+)+", "an id such as quadreg/fig-2"),
     "scale": _TEXT,
