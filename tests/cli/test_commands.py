@@ -155,7 +155,7 @@ def test_list_shows_every_study(secant):
         (("run", ID, "--scale", "smok"), "Did you mean 'smoke'"),
         (("run", ID, "--epsilonn", "0.1"), "--epsilon"),
         (("run", ID, "--epsilon", "banana"), "banana"),
-        (("run", ID, "--epsilon", "-1"), "epsilon: must be above 0 and at most 1, got -1.0"),
+        (("run", ID, "--epsilon", "-1"), "epsilon: must be above 0 and at most 0.2, got -1.0"),
         (("run", ID, "--epsilon", "nan"), "epsilon: must be a finite number, got nan"),
         (("run", ID, "--steps", "1.5"), "1.5"),
     ],
