@@ -132,12 +132,12 @@ def test_no_process_outlives_a_killed_parent(tmp_path, request):
 def test_an_interrupt_of_all_processes_ends_them_without_a_word_of_the_workers(tmp_path, request):
     script = tmp_path / "driver.py"
     script.write_text(DRIVER)
-    marks = [tmp_path / "a", tmp_path / "b"]
     for waits in (0.5, None):  # while they are still being started, and at work
+        marks = [tmp_path / f"{waits} a", tmp_path / f"{waits} b"]
         command = [sys.executable, script, request.path.parent, *marks]
         parent = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         if waits is None:
-            wait_until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+            wait_until(lambda marks=marks: all(mark.exists() and mark.read_text() for mark in marks))
         else:
             wait_until(lambda parent=parent: len(children(parent.pid)) >= 3)  # two, and one that cleans up after them
             time.sleep(waits)
