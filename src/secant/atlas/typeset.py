@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import xml.etree.ElementTree as ET
 
@@ -22,6 +23,7 @@ _SYMBOL = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=4096)
 def formula(latex: str, *, display: bool = False) -> Markup:
     r"""A formula as MathML, or its LaTeX source as code where it cannot be translated.
 
@@ -90,6 +92,14 @@ def excerpt(text: str) -> Markup:
     first = _BLANK_LINES.split(text.strip())[0]
     head = first.split("$$")[0].strip()
     return inline(head or first) + ("" if head == text.strip() else " \u2026")
+
+
+def first_sentence(text: str) -> Markup:
+    """The first sentence of a text on one line; a formula on a line of its own ends it."""
+    head = _BLANK_LINES.split(text.strip())[0].split("$$")[0].strip()
+    hidden = MATH.sub(lambda match: "x" * len(match[0]), head)  # the points inside formulas end nothing
+    end = re.search(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s|$)", hidden)
+    return inline(head[: end.end()]) if end else inline(head.rstrip(":,")) + " \u2026"
 
 
 def plain(text: str) -> str:

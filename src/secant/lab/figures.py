@@ -91,13 +91,14 @@ def save_figures(study: Study, data: xr.Dataset, config: Any, directory: Path) -
     """
     for look, ending in (("light", ""), ("dark", "-dark")):
         with drawn(study, data, config, look) as figure:
+            panels.settle(figure)
             _save(figure, directory / f"figure{ending}.svg", transparent=True, dpi=160)
             if look == "light":
                 _save(figure, directory / "figure.png", dpi=160)
             panels.stack(figure)
             _save(figure, directory / f"figure-narrow{ending}.svg", transparent=True, dpi=160)
-            box = panels.single(figure)
-            _save(figure, directory / f"thumbnail{ending}.svg", transparent=True, dpi=160, bbox_inches=box)
+            panels.single(figure)
+            _save(figure, directory / f"thumbnail{ending}.svg", transparent=True, dpi=160)
 
 
 def _lighten(figure: Any) -> None:

@@ -13,7 +13,6 @@ Figure: TypeAlias = Any
 Part: TypeAlias = Any  # a figure, or a subfigure of one
 Legend: TypeAlias = Any
 Text: TypeAlias = Any
-Bbox: TypeAlias = Any
 
 NARROW = 4.6  # inches: on a phone, ten points are then ten pixels
 THUMBNAIL = (2.5, 1.6)
@@ -48,20 +47,33 @@ def stack(figure: Figure) -> None:
     What a panel shared with those beside it (the numbers at its ticks, a label, a title above its column) it gets for
     itself. Colour bars stay with their panels; legends that have no room in or beside a panel go below it.
     """
-    figure.get_layout_engine().set(h_pad=_ROOM)
+    figure.set_layout_engine("constrained", h_pad=_ROOM)
     parts = figure.subfigs or [figure]
     rows = [_place(part) for part in parts]
     figure.set_figwidth(NARROW)
-    legends = [_fit_legend(part, legend) for part in {figure, *parts} for legend in list(part.legends)]
-    _resize(figure, rows, more=sum(legends))
+    more = sum(_fit_legend(part, legend) for part in {figure, *parts} for legend in list(part.legends))
+    legends = [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
+    for legend in legends:
+        legend.set_in_layout(False)  # else one that is too wide squeezes its panel
+    _resize(figure, rows, more)
+    for legend in legends:
+        legend.set_in_layout(True)
     _legends_below(rows)
-    _resize(figure, rows, more=sum(legends))
     for part in {figure, *parts}:
         _wrap_titles(part)
+    _resize(figure, rows, more)
+    figure.set_layout_engine("none")
 
 
-def single(figure: Figure) -> Bbox:
-    """Leaves of the figure its first panel, without words, and returns where it is, in inches."""
+def settle(figure: Figure) -> None:
+    """Lays the figure out, once for all files it is saved in."""
+    figure.get_layout_engine().execute(figure)
+    figure.set_layout_engine("none")
+
+
+def single(figure: Figure) -> None:
+    """Leaves of the figure its first panel, without words."""
+    figure.set_layout_engine("constrained")
     part = (figure.subfigs or [figure])[0]
     first = _panels(part)[0]
     for axes in first.axes:
@@ -80,9 +92,10 @@ def single(figure: Figure) -> Bbox:
         for words in [axes.get_legend(), *_titles(axes), *axes.texts]:
             if words is not None:
                 words.set_visible(False)
-    width, height = THUMBNAIL
-    figure.set_size_inches(width, height * figure.bbox.height / part.bbox.height)
-    return part.bbox.transformed(figure.dpi_scale_trans.inverted())
+    if figure.subfigs:
+        _share(figure, [1.0] + [1e-6] * (len(figure.subfigs) - 1))
+    figure.set_size_inches(THUMBNAIL)
+    settle(figure)
 
 
 @dataclass
@@ -121,7 +134,7 @@ def _place(part: Part) -> list[Row]:
     return [Row([panel], min(max(panel.height, _LOWEST), _TALLEST)) for panel in panels]
 
 
-def _resize(figure: Figure, rows: list[list[Row]], more: float = 0.0) -> None:
+def _resize(figure: Figure, rows: list[list[Row]], more: float) -> None:
     """Lays the rows out at their heights, with some more for the legends of the whole figure."""
     heights = [[row.height + row.extra for row in part] for part in rows]
     for part, own, tall in zip(figure.subfigs or [figure], rows, heights, strict=True):
@@ -131,15 +144,14 @@ def _resize(figure: Figure, rows: list[list[Row]], more: float = 0.0) -> None:
                 for axes in panel.axes:
                     axes.set_subplotspec(grid[k, column])
     if figure.subfigs:
-        # Where a subfigure lies has no public name.
-        figure.subfigs[0]._subplotspec.get_gridspec().set_height_ratios([sum(tall) for tall in heights])
+        _share(figure, [sum(tall) for tall in heights])
     figure.set_size_inches(NARROW, sum(map(sum, heights)) + more)
-    legends = [legend for axes in figure.axes if (legend := axes.get_legend()) is not None]
-    for legend in legends:
-        legend.set_in_layout(False)  # else one that is too wide squeezes its panel
-    figure.draw_without_rendering()
-    for legend in legends:
-        legend.set_in_layout(True)
+    figure.get_layout_engine().execute(figure)
+
+
+def _share(figure: Figure, heights: list[float]) -> None:
+    """Gives the parts of a figure their heights."""
+    figure.subfigs[0]._subplotspec.get_gridspec().set_height_ratios(heights)  # it has no public name
 
 
 def _grid(part: Part, heights: list[float], columns: int) -> Any:
