@@ -2,11 +2,22 @@
 
 import os
 import random
+import shutil
 
 import jax
 import pytest
 
 from secant.dynamics import runner
+
+BROWSER_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -39,3 +50,41 @@ def runs_of_studies(tmp_path_factory):
     """A store where all of the tests' processes keep the smoke runs of studies, so that each is computed once."""
     base = tmp_path_factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "runs-of-studies"
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium."""
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        message = "no Chromium found: install one, for example with `apt install chromium`, to test the pages in it"
+        if os.environ.get("SECANT_REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=BROWSER_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def window(browser):
+    """Opens pages as a reader would; what they complain of and what they ask for fails the test."""
+    contexts, complaints, requests = [], [], []
+
+    def window(width=1280, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+        page.on("request", lambda request: requests.append(request.url))
+        return page
+
+    yield window
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("file://", "blob:file://", "data:"))] == []

@@ -49,7 +49,11 @@ def judge(data, config):
 
 
 def draw(data, figure, config):
-    figure.subplots().plot(data.step, data.term)
+    figure.set_size_inches(11, 4)
+    for axes, title in zip(figure.subplots(1, 3), ("Terms", "Sums", "Rests"), strict=True):
+        axes.plot(data.step, data.term, label="terms")
+        axes.set(title=title, xlabel="step", ylabel="$a_k$")
+        axes.legend()
 
 
 def of(package):

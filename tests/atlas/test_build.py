@@ -8,8 +8,10 @@ import pytest
 import xarray as xr
 
 from secant import atlas, lab
-from secant.atlas.entries import Row
+from secant.atlas import reading
+from secant.atlas.entries import Entry, Row
 from secant.lab import Finding, Store, Tolerance
+from secant.lab.figures import FIGURE_FILES
 from secant.lab.finding import as_dict
 
 
@@ -21,7 +23,13 @@ def test_the_index_tells_every_study_and_its_verdicts(pages):
     index = text_of(pages / "index.html")
     for id in ("series/sum", "series/thm-1.3", "limits/thm-1"):
         assert f"<code>{id}</code>" in index
-    assert "secant run limits/thm-1 --scale laptop" in index
+    assert "2 of 3 studies have been run" in index
+    assert "secant run limits/thm-1" in index
+    assert (
+        index.index("<code>series/thm-1.3</code>")
+        < index.index("Not run yet")
+        < index.index("<code>limits/thm-1</code>")
+    )
     assert index.count(">new</span>") == 1
     assert "First steps to" in index
     assert re.search(r"holds <b>4</b>", index)
@@ -46,8 +54,66 @@ def test_the_page_of_a_study_has_its_numbers_and_its_files(pages, demo, store):
     record = lab.run(demo[0], scale="smoke", store=store)
     assert json.loads((directory / "run.json").read_text()) == record.facts
     xr.testing.assert_identical(xr.load_dataset(directory / "data.nc"), record.data())
-    for name in ("figure.svg", "figure-dark.svg", "figure.png"):
+    for name in FIGURE_FILES:
         assert (directory / name).read_bytes() == (record.directory / name).read_bytes()
+
+
+def test_the_page_of_a_study_leads_to_its_code_and_its_neighbours(pages, demo):
+    page = text_of(pages / "studies" / "series" / "sum" / "index.html")
+    line = demo[0].compute.__code__.co_firstlineno
+    assert f'href="../../../studies/series/sum/code.html#L{line}"' in page
+    same = page.split("In the same section")
+    assert len(same) == 1, "section 1.2 has one study"
+    assert 'rel="next" href="../../../studies/series/thm-1.3/index.html"' in page
+    code = (pages / "studies" / "series" / "sum" / "code.html").read_text(encoding="utf-8")
+    lines = Path(demo[0].module).read_text(encoding="utf-8").splitlines()
+    assert code.count('<span class="line"') == len(lines)
+    shown = re.search(rf'id="L{line}">.*?</a>(.*)', code)[1]
+    assert re.sub("<[^>]*>", "", shown) == lines[line - 1]
+
+
+@pytest.mark.parametrize("id", [study.id for study in lab.catalog()])
+def test_every_study_has_its_theory_and_its_code(id):
+    entry = Entry(study=lab.get(id), shown=None, scale="laptop")
+    assert entry.reading, f"{id} is on no page of docs/theory: name it where its result is explained"
+    assert entry.listing.name.startswith("src/secant/studies/")
+    assert all((Path(entry.study.module).parent / one.file.name).is_file() for one in entry.listing.shared)
+
+
+def test_studies_of_one_section_know_each_other():
+    entries = [Entry(study=study, shown=None, scale="laptop") for study in lab.catalog()]
+    by_id = {entry.study.id: entry for entry in entries}
+    beside = {entry.study.id for entry in by_id["thesis/thm-3.3.1"].beside(entries)}
+    assert {"thesis/max-step", "thesis/lem-3.3.2", "thesis/sec-3.3"} <= beside
+    assert not beside & {"thesis/thm-3.3.1", "thesis/fig-3.1", "quadreg/sec-3.3"}
+
+
+def test_who_decided_and_how_often_by_mistake_is_told_where_it_is_known(tmp_path, demo, monkeypatch):
+    def told(finding):
+        extra = {"the closed form": {"by": "derivation"}, "a bound": {"by": "run", "risk": 0.001}}
+        return as_dict(finding) | extra.get(finding.name, {})
+
+    monkeypatch.setattr("secant.lab.execute.as_dict", told)
+    store = Store(tmp_path / "store")
+    lab.run(demo[1], scale="smoke", store=store, figure=False)
+    monkeypatch.setattr(
+        "secant.atlas.reading.shelf", lambda: (reading.Page(reading.VERDICTS, "# What a verdict means"),)
+    )
+    index = atlas.build(tmp_path / "pages", store, studies=demo[1:2])
+    page = text_of(index.parent / "studies" / "series" / "thm-1.3" / "index.html")
+    rows = {
+        name: row
+        for row in page.split("<tr role")[2:]
+        for name in ("A bound", "The closed form", "A noisy number")
+        if name in row
+    }
+    assert "at most 1 in 1,000" in rows["A bound"]
+    assert "by derivation alone" in rows["The closed form"]
+    assert "by derivation alone" not in rows["A bound"]
+    assert "at most 1 in" not in rows["A noisy number"]
+    for one in (page, text_of(index.parent / "errata.html")):
+        assert re.search(r'href="[./]*docs/guide/verdicts.html">What a verdict means', one)
+    assert "by derivation alone" in text_of(index.parent / "errata.html")
 
 
 def test_nothing_of_a_study_reaches_the_page_as_markup(pages):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from secant.atlas.numbers import duration, exact, number
+from secant.atlas.numbers import duration, exact, number, odds
 
 
 def value(html):
@@ -64,3 +64,18 @@ def test_times_in_words():
         "1 min 40 s",
         "1 h 6 min",
     ]
+
+
+@pytest.mark.parametrize(
+    ("risk", "text"),
+    [
+        (0.001, "at most 1 in 1,000"),
+        (0.0027, "at most 1 in 370"),
+        (1e-9, "at most 1 in 1,000,000,000"),
+        (0.0, "never"),
+        (0.5, "at most 1 in 2"),
+        (0.75, "at most 75%"),
+    ],
+)
+def test_odds_are_told_as_one_in_so_many(risk, text):
+    assert odds(risk) == text

@@ -126,3 +126,19 @@ def test_sentences_begin_with_a_capital_and_symbols_do_not():
 
 def test_plain_text_has_formulas_in_unicode():
     assert typeset.plain(r"The edge, $2/\eta$, and $\nosuchcommand$") == r"The edge, 2/η, and \nosuchcommand"
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("It adds up. And more.", "It adds up."),
+        ("The sum of $0.5^k. x$ is two. It is.", "is two."),
+        ("One line,\nof two. More", "of two."),
+        ("The border is\n$$x = 1.$$\nand so on.", "The border is \u2026"),
+        ("No end", "No end \u2026"),
+    ],
+)
+def test_the_first_sentence_ends_at_its_point_or_at_a_formula_of_its_own(text, first):
+    found = str(typeset.first_sentence(text))
+    assert found.endswith(first)
+    assert "more" not in found.lower()

@@ -48,13 +48,17 @@ def test_force_computes_again(demo, store):
     assert len(store.records()) == 1
 
 
-def test_the_figure_comes_in_three_files(demo, store):
+def test_the_figure_comes_light_and_dark_wide_narrow_and_small(demo, store):
     record = run(demo, scale="smoke", store=store)
     assert {p.name for p in record.directory.iterdir()} == {
         "data.nc",
         "run.json",
         "figure.svg",
         "figure-dark.svg",
+        "figure-narrow.svg",
+        "figure-narrow-dark.svg",
+        "thumbnail.svg",
+        "thumbnail-dark.svg",
         "figure.png",
         "figures.json",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections import Counter
@@ -11,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+from secant.atlas.listing import Listing, listing
+from secant.atlas.reading import Page, about
 from secant.atlas.runs import Shown, command
 from secant.atlas.typeset import plain
 from secant.lab import SCALES, Source, Study
@@ -65,6 +68,16 @@ class Row:
     def is_erratum(self) -> bool:
         """Whether it corrects a printed formula."""
         return "printed" in self.facts
+
+    @property
+    def derived(self) -> bool:
+        """Whether a derivation alone says so, and no run."""
+        return self.facts.get("by") == "derivation"
+
+    @property
+    def risk(self) -> float | None:
+        """How often a true claim may fail it, where that is known."""
+        return self.facts.get("risk")
 
 
 @dataclass(frozen=True)
@@ -135,6 +148,29 @@ class Entry:
         """Its section, with a sign where it is a bare number."""
         section = self.study.section
         return f"\u00a7\u00a0{section}" if re.fullmatch(r"[A-Z]?[\d.\-]*|[A-Z]", section) else section
+
+    @functools.cached_property
+    def listing(self) -> Listing | None:
+        """The code that defines it."""
+        return listing(self.study, self.directory)
+
+    @property
+    def line(self) -> int:
+        """The line of its code where it begins."""
+        return self.study.compute.__code__.co_firstlineno
+
+    @functools.cached_property
+    def reading(self) -> list[Page]:
+        """The pages of the documentation that are about it."""
+        return about(self.study)
+
+    def beside(self, entries: Iterable[Entry]) -> list[Entry]:
+        """The other studies of its section: that of the first two numbers."""
+        return [other for other in entries if other is not self and other._place == self._place]
+
+    @property
+    def _place(self) -> tuple[str, ...]:
+        return (self.source.key, *self.study.section.split(".")[:2])
 
     @property
     def search(self) -> str:

@@ -54,6 +54,25 @@ def exact(value: Any) -> Markup:
     return Markup("{}").format(value)
 
 
+def odds(risk: float | str) -> str:
+    """How often at most something happens by chance.
+
+    Example:
+        ```python
+        from secant.atlas.numbers import odds
+
+        assert odds(0.001) == "at most 1 in 1,000" and odds(0.0) == "never"
+        ```
+    """
+    chance = float(risk)
+    if chance <= 0:
+        return "never"
+    if chance > 0.5:
+        return f"at most {chance:.0%}"
+    one_in = math.floor(float(f"{1 / chance:.9g}"))  # 1/1e-9 is a hair below its round number
+    return f"at most 1 in {one_in:,}"
+
+
 def duration(seconds: float) -> str:
     """A time that passed, in words as long as they need to be."""
     if seconds < 0.0995:

@@ -12,8 +12,9 @@ from typing import Any
 import jinja2
 
 from secant._version import __version__
-from secant.atlas import numbers, typeset
+from secant.atlas import numbers, reading, typeset
 from secant.atlas.entries import Entry, parts, totals
+from secant.atlas.listing import with_shared
 from secant.atlas.place import AtlasError, replacing
 from secant.atlas.runs import Shown, choose, outdated
 from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, figure_files, files, save_figures
@@ -127,26 +128,47 @@ def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> b
 
 def _write_pages(entries: list[Entry], directory: Path) -> None:
     environment = _environment()
+    shelf = reading.shelf()
+    carried = {page.name: page.page for page in shelf}
     book = parts(entries)
     common: dict[str, Any] = {
         "parts": book,
         "totals": totals(entries),
         "errata_count": sum(len(part.errata) for part in book),
+        "theory": carried.get(reading.THEORY),
+        "verdicts": carried.get(reading.VERDICTS),
         "version": __version__,
         "built": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
     }
-    for name in ("index.html", "errata.html"):
-        page = environment.get_template(name).render(common, root="", entries=entries)
-        (directory / name).write_text(page, encoding="utf-8")
-    template = environment.get_template("study.html")
-    for position, entry in enumerate(entries):
-        neighbours = {
-            "previous": entries[position - 1] if position > 0 else None,
-            "next": entries[position + 1] if position + 1 < len(entries) else None,
-        }
-        root = "../" * entry.page.count("/")
-        page = template.render(common, root=root, entry=entry, study=entry.study, shown=entry.shown, **neighbours)
-        (directory / entry.page).write_text(page, encoding="utf-8")
+
+    def write(path: str, template: str, **values: Any) -> None:
+        target = directory / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        page = environment.get_template(template).render(common, root="../" * path.count("/"), **values)
+        target.write_text(page, encoding="utf-8")
+
+    done = [entry for entry in entries if entry.shown]
+    waiting = [entry for entry in entries if not entry.shown]
+    write("index.html", "index.html", entries=entries, done=parts(done), waiting=parts(waiting))
+    write("errata.html", "errata.html")
+    for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
+        beside = {"previous": before, "next": after, "beside": entry.beside(entries)}
+        write(entry.page, "study.html", entry=entry, study=entry.study, shown=entry.shown, **beside)
+    listings = {entry.listing: entry for entry in entries if entry.listing}
+    for one in with_shared(list(listings)):
+        write(one.page, "code.html", listing=one, entry=listings.get(one))
+    addresses = {entry.study.id: entry.page for entry in entries}
+    for page in shelf:
+        write(page.page, "reading.html", page=page, html=page.html(shelf, addresses))
+        _copy_reading_figures(page, directory)
+
+
+def _copy_reading_figures(page: reading.Page, directory: Path) -> None:
+    root = reading.folder()
+    for name in page.figures if root else ():
+        target = directory / "docs" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(root or "") / name, target)
 
 
 def _environment() -> jinja2.Environment:
@@ -162,10 +184,12 @@ def _environment() -> jinja2.Environment:
         "inline": typeset.inline,
         "prose": typeset.prose,
         "excerpt": typeset.excerpt,
+        "first_sentence": typeset.first_sentence,
         "sentence": typeset.sentence,
         "claim": typeset.statement_of,
         "number": numbers.number,
         "exact": numbers.exact,
+        "odds": numbers.odds,
         "duration": numbers.duration,
         "moment": _moment,
     }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import xml.etree.ElementTree as ET
 
 from markupsafe import Markup, escape
 
 from secant.atlas.mathml import UntranslatableError, mathml
+from secant.lab import plain as unicode
+from secant.lab.plain import MATH
 
-_MATH = re.compile(r"(?<!\\)\$\$(?P<display>.+?)(?<!\\)\$\$|(?<!\\)\$(?P<inline>[^$]+?)(?<!\\)\$", re.DOTALL)
 _CODE = re.compile(r"`([^`\n]+)`")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
 _COMMANDS = re.compile(r"\\(?:text|mathrm|operatorname\*?|begin|end)\s*\{[^{}]*\}|\\[A-Za-z]+")
@@ -21,6 +23,7 @@ _SYMBOL = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=4096)
 def formula(latex: str, *, display: bool = False) -> Markup:
     r"""A formula as MathML, or its LaTeX source as code where it cannot be translated.
 
@@ -48,7 +51,7 @@ def formula(latex: str, *, display: bool = False) -> Markup:
 def inline(text: str) -> Markup:
     """One line of text: formulas between dollars, code between backticks, everything else escaped."""
     parts, end = [], 0
-    for match in _MATH.finditer(text):
+    for match in MATH.finditer(text):
         parts += [_words(text[end : match.start()]), formula(match["display"] or match["inline"])]
         end = match.end()
     return Markup("").join([*parts, _words(text[end:])])
@@ -59,7 +62,7 @@ def prose(text: str) -> Markup:
     paragraphs = []
     for paragraph in filter(None, _BLANK_LINES.split(text.strip())):
         parts, end = [], 0
-        for match in _MATH.finditer(paragraph):
+        for match in MATH.finditer(paragraph):
             parts.append(_words(paragraph[end : match.start()]))
             display = match["display"] is not None
             parts.append(formula(match["display"] or match["inline"], display=display))
@@ -91,16 +94,17 @@ def excerpt(text: str) -> Markup:
     return inline(head or first) + ("" if head == text.strip() else " \u2026")
 
 
+def first_sentence(text: str) -> Markup:
+    """The first sentence of a text on one line; a formula on a line of its own ends it."""
+    head = _BLANK_LINES.split(text.strip())[0].split("$$")[0].strip()
+    hidden = MATH.sub(lambda match: "x" * len(match[0]), head)  # the points inside formulas end nothing
+    end = re.search(r"(?<!\be\.g)(?<!\bi\.e)[.!?](?=\s|$)", hidden)
+    return inline(head[: end.end()]) if end else inline(head.rstrip(":,")) + " \u2026"
+
+
 def plain(text: str) -> str:
-    """The text without markup, with formulas in Unicode as far as that goes: for titles and for searching."""
-    return re.sub(r"\s+", " ", _MATH.sub(lambda match: _unicode(match["display"] or match["inline"]), text)).strip()
-
-
-def _unicode(latex: str) -> str:
-    try:
-        return "".join(text for piece in mathml(latex) for text in piece.itertext())
-    except UntranslatableError:
-        return latex
+    """The text on one line without markup, with formulas in Unicode: for titles and for searching."""
+    return re.sub(r"\s+", " ", unicode.plain(text)).strip()
 
 
 def _words(text: str) -> Markup:

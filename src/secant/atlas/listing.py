@@ -1,0 +1,91 @@
+"""Code as a page: what defines a study, coloured, with its lines numbered."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
+
+import secant
+from secant.lab import Study
+
+_PACKAGE = Path(secant.__file__).parent
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A file of code and where its page lies below the index."""
+
+    file: Path
+    page: str
+
+    @property
+    def name(self) -> str:
+        """Its path in the repository, or just its name where it is no file of Secant's."""
+        inside = self.file.is_relative_to(_PACKAGE)
+        return f"src/secant/{self.file.relative_to(_PACKAGE).as_posix()}" if inside else self.file.name
+
+    @property
+    def lines(self) -> list[Markup]:
+        """Its lines, coloured."""
+        return [Markup(line) for line in highlighted(_read(self.file), "python").splitlines()]
+
+    @property
+    def shared(self) -> list[Listing]:
+        """The files beside it, shared by several studies, that it imports from."""
+        folder = self.page.split("/")[:2]
+        return [Listing(file, "/".join([*folder, f"{file.stem}.html"])) for file in _siblings(self.file)]
+
+
+def listing(study: Study, directory: str) -> Listing | None:
+    """The code of a study whose page lies in `directory`; none of a study made at a prompt."""
+    file = Path(study.module)
+    return Listing(file, f"{directory}/code.html") if file.is_file() else None
+
+
+def with_shared(listings: list[Listing]) -> list[Listing]:
+    """All listings, with those that they import from, and so on."""
+    found: dict[str, Listing] = {}
+    waiting = list(listings)
+    while waiting:
+        one = waiting.pop()
+        if one.page not in found:
+            found[one.page] = one
+            waiting += one.shared
+    return list(found.values())
+
+
+def highlighted(code: str, language: str) -> Markup:
+    """Code as HTML, coloured if the language is known."""
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        lexer = get_lexer_by_name("text", stripnl=False)
+    return Markup(highlight(code, lexer, HtmlFormatter(nowrap=True)))  # which escapes what it colours
+
+
+@functools.cache
+def _read(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+@functools.cache
+def _siblings(file: Path) -> tuple[Path, ...]:
+    names = {name for name in _imported(ast.parse(_read(file))) if name.startswith("_")}
+    return tuple(path for name in sorted(names) if (path := file.parent / f"{name}.py").is_file() and path != file)
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The last names of all modules that a file imports."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield (node.module or "").rpartition(".")[2]
+            yield from (alias.name for alias in node.names)

@@ -1,0 +1,100 @@
+"""The pages of the documentation that the atlas carries: the theory, and what a verdict means."""
+
+from __future__ import annotations
+
+import functools
+import posixpath
+import re
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup
+
+import secant
+from secant.atlas import markdown
+from secant.lab import Study
+
+VERDICTS = "guide/verdicts"
+THEORY = "theory/index"
+_CHOSEN = ("theory/*.md", "guide/verdicts.md", "guide/errata.md", "guide/control.md")
+_IMAGE = re.compile(r"!\[[^\]]*\]\(([^)#\s]+)")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the documentation.
+
+    Attributes:
+        name: its path below the documentation, without an ending.
+        text: the Markdown.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def page(self) -> str:
+        """Where it lies below the index of the atlas."""
+        return f"docs/{self.name}.html"
+
+    @property
+    def title(self) -> str:
+        """Its heading, in plain text."""
+        return markdown.title(self.text)
+
+    @property
+    def figures(self) -> list[str]:
+        """Its figures, as paths below the documentation."""
+        return [_resolved(self.name, source) for source in _IMAGE.findall(self.text)]
+
+    def mentions(self, study: Study) -> int:
+        """How often it names a study."""
+        return len(re.findall(rf"(?<![\w/-]){re.escape(study.id)}(?![\w-]|\.\d)", self.text))
+
+    def html(self, shelf: Iterable[Page], studies: dict[str, str]) -> Markup:
+        """The page, its links leading to the other pages and to the pages of `studies`, given by id."""
+        pages = {page.name: page.page for page in shelf}
+        up = "../" * self.page.count("/")
+
+        def link(target: str) -> str | None:
+            if target in studies:
+                return up + studies[target]
+            if re.match(r"https?://|#", target):
+                return target
+            path, _, anchor = target.partition("#")
+            if (name := _resolved(self.name, path.removesuffix(".md"))) not in pages:
+                return None
+            return up + pages[name] + (f"#{anchor}" if anchor else "")
+
+        return markdown.html(self.text, link)
+
+
+def folder() -> Path | None:
+    """Where the documentation is: beside the package in a checkout, or where an installation puts shared data."""
+    shared = Path(sysconfig.get_path("data")) / "share" / "secant"
+    candidates = (Path(secant.__file__).parents[2] / "docs", shared / "docs")
+    return next((path for path in candidates if (path / f"{THEORY}.md").is_file()), None)
+
+
+@functools.cache
+def shelf() -> tuple[Page, ...]:
+    """The pages to carry; none where there is no documentation."""
+    root = folder()
+    files = [] if root is None else [file for pattern in _CHOSEN for file in sorted(root.glob(pattern))]
+    return tuple(
+        Page(file.relative_to(root).with_suffix("").as_posix(), file.read_text(encoding="utf-8"))
+        for file in files
+        if root is not None
+    )
+
+
+def about(study: Study) -> list[Page]:
+    """The pages that name a study, the one that does so most often first."""
+    naming = [page for page in shelf() if page.name != THEORY and page.mentions(study)]
+    return sorted(naming, key=lambda page: -page.mentions(study))
+
+
+def _resolved(name: str, target: str) -> str:
+    return posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
