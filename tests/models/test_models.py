@@ -45,6 +45,21 @@ def test_nothing_is_compiled_twice_for_one_module(of_library):
     assert sc.model(module).apply != before.apply
 
 
+def test_a_module_can_be_measured_inside_a_compiled_function(of_library):
+    module, x = of_library("nnx").given[0], of_library("nnx").x
+
+    @nnx.jit
+    def trace(module, x):
+        model = sc.model(module)
+        # Nothing that ends with the trace is remembered.
+        assert model.apply is not sc.model(module).apply
+        return jnp.sum(sc.jacobian(model, x).mv(jax.tree.map(jnp.ones_like, model.params)))
+
+    model = sc.model(module)
+    want = jnp.sum(sc.jacobian(model, x).mv(jax.tree.map(jnp.ones_like, model.params)))
+    assert float(trace(module, x)) == pytest.approx(float(want), rel=1e-12)
+
+
 def test_the_users_module_is_left_alone(of_library):
     case = of_library("nnx")
     module = case.given[0]

@@ -54,6 +54,7 @@ class Application:
         self._leaves = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
         tokens = tuple(_token(leaf) for leaf in (structure, self._tree, *self._leaves))
         self._key = (name, call, per_sample, tokens)
+        self._hash = hash(self._key)
         self._ways: dict[Hashable, _Ways] = {}
 
     def __call__(self, params: Params, x: Any) -> Array:
@@ -85,6 +86,11 @@ class Application:
                 "for: `secant.model(module, per_sample=True)`, or False."
             )
         self._ways[_sample(x)] = found._replace(compared=True)
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether what the module holds is known only inside a function that is being compiled."""
+        return any(isinstance(leaf, jax.core.Tracer) for leaf in self._leaves)
 
     @property
     def way(self) -> str:
@@ -124,7 +130,7 @@ class Application:
         return _Ways(whole is None, each is None)
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        return self._hash
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Application) and self._key == other._key
@@ -141,9 +147,14 @@ class _Ways(NamedTuple):
     compared: bool = False
 
 
-@functools.lru_cache(maxsize=32)
 def only(application: Application) -> Application:
     """The first of all equal ones: it knows how the module was called before."""
+    # What is being traced ends with the trace, and must not be kept.
+    return application if application.is_traced else _first(application)
+
+
+@functools.lru_cache(maxsize=32)
+def _first(application: Application) -> Application:
     return application
 
 
