@@ -22,8 +22,9 @@ def test_golden_curvatures_of_figure_1(outcome):
 
 def test_golden_window_of_theorem_2_1(outcome):
     data, config, _ = outcome("quadreg/thm-2.1")
-    np.testing.assert_allclose(data.final.sel(lr=list(config.inside)), 1.99748, atol=1e-4)
-    np.testing.assert_allclose(data.final.sel(lr=[0.5, 0.8, 0.95]), [0.998, 1.597, 1.895], atol=1e-3)
+    np.testing.assert_allclose(data.final.sel(level=list(config.inside)), 1.99748, atol=1e-4)
+    np.testing.assert_allclose(data.lr.sel(level=[1.0, 1.6, 1.9]), [0.5, 0.8, 0.95], atol=1e-4)
+    np.testing.assert_allclose(data.final.sel(level=[1.0, 1.6, 1.9]), [0.998, 1.597, 1.895], atol=1e-3)
 
 
 def test_golden_limits_of_figure_10(measured):
