@@ -38,7 +38,7 @@ def test_eigenvalue_derivatives_are_those_of_the_flow():
     assert float(found.second) == pytest.approx((ahead - 2 * here + back) / h**2, rel=1e-3)
 
 
-@pytest.mark.parametrize("convention", ["averaged", "goe"])
+@pytest.mark.parametrize("convention", ["averaged", "goe", "independent"])
 def test_the_mean_acceleration_is_that_of_many_draws(convention):
     D, P, count = 8, 16, 4000
     J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
