@@ -25,7 +25,7 @@ def check_sizes(outputs: tuple[int, ...], parameters: tuple[int, ...], together:
     """Refuses sizes that do not pair up, or whose tensors, so many of them at a time, no memory holds."""
     if len(outputs) != len(parameters):
         raise ValueError(f"parameters: must be as many as outputs, {len(outputs)}, got {len(parameters)}.")
-    # Drawn, made symmetric, and handed over: three copies.
+    # A tensor is drawn, made symmetric, and handed over: three copies.
     fits_memory(3 * 8 * together * max(D * P**2 for D, P in sizes(outputs, parameters)), "outputs or parameters")
 
 
@@ -68,6 +68,20 @@ def each_draw(
 def _each(function: Callable[[Array, Regression], Any]) -> Callable[..., Any]:
     """Compiled once for all conventions."""
     return jax.jit(jax.vmap(function))
+
+
+def kernel_eigenvalues(seed: int, count: int, D: int, P: int, sigma_J: float) -> np.ndarray:
+    """All eigenvalues of $JJ^\\top$ in ascending order, of so many random Jacobians, `(count, D)`.
+
+    A part of them at a time: each has $DP$ entries, so that all of them may not fit.
+    """
+    random = np.random.default_rng([seed, D, P])
+    together = max(1, 2**22 // (D * P))
+    parts = []
+    for done in range(0, count, together):
+        J = sigma_J * random.normal(size=(min(together, count - done), D, P))
+        parts.append(np.linalg.eigvalsh(J @ J.swapaxes(1, 2)))
+    return np.concatenate(parts)
 
 
 def mirrored(start: Regression, sigma_z: Array | float = 1.0, sigma_J: float = 1.0) -> Regression:

@@ -17,6 +17,7 @@ from secant.studies.quadreg._random import (
     each_draw,
     heavy_tail,
     kernel,
+    kernel_eigenvalues,
     mirrored,
     ratio_of_means,
     sizes,
@@ -57,8 +58,8 @@ class Config:
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
         check_sizes(self.outputs, self.parameters, together=0)
-        entries = max(D * P for D, P in sizes(self.outputs, self.parameters))
-        fits_memory(3 * 8 * self.jacobians * entries, "jacobians, outputs or parameters")
+        fits_memory(3 * 8 * max(D * P for D, P in sizes(self.outputs, self.parameters)), "outputs or parameters")
+        fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
 @study(
@@ -112,8 +113,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _jacobians(config: Config, D: int, P: int) -> dict[str, np.ndarray]:
     """For each of many Jacobians: means over the rest in closed form, and what should have the same mean."""
-    J = config.sigma_J * np.random.default_rng([config.seed, D, P]).normal(size=(config.jacobians, D, P))
-    values = np.linalg.eigvalsh(J @ J.swapaxes(1, 2))
+    values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
     top, nonzero = values[:, -1], values[:, max(0, D - P) : -1]
     return {
         "given_J": np.asarray(rr.acceleration_given(values, P, config.sigma_z)),

@@ -18,6 +18,7 @@ from secant.studies.quadreg._random import (
     each_draw,
     heavy_tail,
     kernel,
+    kernel_eigenvalues,
     largest,
     mirrored,
     path,
@@ -65,26 +66,17 @@ class Config:
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
         check_sizes(self.outputs, self.parameters)
-        entries = max(D * P for D, P in sizes(self.outputs, self.parameters))
-        fits_memory(3 * 8 * self.jacobians * entries, "jacobians, outputs or parameters")
+        fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
-def conditional_mean(J: np.ndarray, sigma_z: float, convention: qr.Convention) -> np.ndarray:
-    """Mean acceleration for each of some Jacobians."""
-    return np.asarray(rr.acceleration_given(_eigenvalues(J), J.shape[-1], sigma_z, rr.VARIANCE[convention]))
-
-
-def _eigenvalues(J: np.ndarray) -> np.ndarray:
-    return np.linalg.eigvalsh(J @ J.swapaxes(-1, -2))
-
-
-def mean_square_velocity(J: np.ndarray, sigma_z: float, convention: qr.Convention) -> np.ndarray:
+def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: float | None) -> np.ndarray:
     r"""$\mathbb E[\dot\sigma_0^2\mid J] = s\sigma_z^2(t + \lambda)$ of the largest singular value, $t = |J|^2$.
 
-    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries.
+    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries. Takes what
+    [`acceleration_given`][secant.theory.random_regression.acceleration_given] takes.
     """
-    trace, variance = np.sum(J**2, axis=(-1, -2)), rr.VARIANCE[convention]
-    return sigma_z**2 * (trace if variance is None else variance * (trace + _eigenvalues(J)[..., -1]))
+    trace = values.sum(axis=-1)
+    return sigma_z**2 * (trace if variance is None else variance * (trace + values[..., -1]))
 
 
 @study(
@@ -164,19 +156,19 @@ def _one_jacobian(config: Config) -> dict:
     """Many residuals and tensors for one Jacobian."""
     D, P = FIXED
     J = config.sigma_J * np.random.default_rng([config.seed, 1]).normal(size=(D, P))
-    top = largest(J @ J.T)
+    values = np.linalg.eigvalsh(J @ J.T)
 
     def both_signs(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
         states = mirrored(qr.Regression(start.z, jnp.asarray(J)), config.sigma_z)
         both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q)
-        return both.second.mean(), both.first[0] ** 2 / (4 * top)
+        return both.second.mean(), both.first[0] ** 2 / (4 * values[-1])
 
     found = [
         each_draw(both_signs, config.seed + i, config.draws, D, P, convention, 250)
         for i, convention in enumerate(CONVENTIONS, 1)
     ]
     variables: dict = {}
-    formulas = {"given_J": conditional_mean, "speed": mean_square_velocity}
+    formulas = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
     for (name, formula), drawn in zip(formulas.items(), zip(*found, strict=True), strict=True):
         drawn = np.stack(drawn)
         variables |= {
@@ -184,7 +176,7 @@ def _one_jacobian(config: Config) -> dict:
             f"{name}_error": ("convention", standard_error(drawn, axis=1)),
             f"{name}_formula": (
                 "convention",
-                np.array([float(formula(J[None], config.sigma_z, c)[0]) for c in CONVENTIONS]),
+                np.array([float(formula(values[None], P, config.sigma_z, rr.VARIANCE[c])[0]) for c in CONVENTIONS]),
             ),
         }
     return variables
@@ -210,12 +202,12 @@ def _everything_random(config: Config) -> dict:
 
 def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     """Mean acceleration over many Jacobians, each averaged over the rest in closed form."""
-    J = config.sigma_J * np.random.default_rng([config.seed, D, P]).normal(size=(config.jacobians, D, P))
-    means, unsymmetric = (conditional_mean(J, config.sigma_z, c) for c in ("averaged", "independent"))
-    tops = largest(J @ J.swapaxes(1, 2))
+    values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
+    means, unsymmetric = (np.asarray(rr.acceleration_given(values, P, config.sigma_z, s)) for s in (0.5, None))
+    tops = values[:, -1]
     limit = rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J)
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
-    singular = means - mean_square_velocity(J, config.sigma_z, "goe")
+    singular = means - mean_square_velocity(values, P, config.sigma_z, 1.0)
     return {
         "ratio": estimate(means / limit),
         "unsymmetric": estimate(unsymmetric / limit),
