@@ -121,5 +121,5 @@ def test_without_the_second_order_term_the_edge_is_lost(outcome):
 @pytest.mark.parametrize("id", ["quadreg/thm-3.1", "quadreg/fig-11", "quadreg/eq-27", "quadreg/flow-scaling"])
 def test_unequal_lists_of_sizes_are_refused(id):
     study = lab.get(id)
-    with pytest.raises(ValueError, match="outputs and parameters: 2 and 1 entries"):
-        study(study.config("smoke", outputs=(3, 4), parameters=(5,)))
+    with pytest.raises(ValueError, match="parameters: must be as many as outputs, 2, got 1"):
+        study.config("smoke", outputs=(3, 4), parameters=(5,))

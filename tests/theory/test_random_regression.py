@@ -38,13 +38,14 @@ def test_eigenvalue_derivatives_are_those_of_the_flow():
     assert float(found.second) == pytest.approx((ahead - 2 * here + back) / h**2, rel=1e-3)
 
 
-@pytest.mark.parametrize(("convention", "over"), [("averaged", 2.0), ("goe", 2**0.5)])
+@pytest.mark.parametrize(("convention", "over"), [("averaged", 2.0), ("goe", 2**0.5), ("independent", None)])
 def test_the_mean_acceleration_is_exact(convention, over):
     """What is averaged is of second degree in the residuals and in the tensors: a sum over unit ones is its mean."""
     D, P = 3, 4
     J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
     units = jnp.eye(D * P * P).reshape(-1, D, P, P)
-    tensors = (units + jnp.swapaxes(units, 2, 3)) / over  # of independent entries of variance one
+    # Each of them is made of independent entries of variance one.
+    tensors = units if over is None else (units + jnp.swapaxes(units, 2, 3)) / over
 
     def bent(tensor, residual):
         def second(sign):

@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 from secant.theory.quadratic_regression import Convention, Regression
 
-VARIANCE: dict[Convention, float] = {"averaged": 0.5, "goe": 1.0}
-"""Variance $s$ of an entry of $Q_\\alpha$ off the diagonal."""
+VARIANCE: dict[Convention, float | None] = {"averaged": 0.5, "goe": 1.0, "independent": None}
+"""Variance $s$ of an entry of $Q_\\alpha$ off the diagonal; None where it is not symmetric."""
 
 TRACY_WIDOM_MEAN = -1.2065335745820
 """Mean of the Tracy-Widom law of real symmetric matrices."""
@@ -65,7 +65,7 @@ def eigenvalue_derivatives(state: Regression, Q: Float[Array, "d p p"]) -> Deriv
     return Derivatives(top @ K1, direct + 2 * jnp.sum(repelled))
 
 
-def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: float = 0.5) -> Float[Array, ""]:
+def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: float | None = 0.5) -> Float[Array, ""]:
     r"""Mean of $\ddot\lambda$ over residuals and second derivatives, for a given Jacobian, exactly.
 
     $$\mathbb E[\ddot\lambda \mid J] = s\sigma_z^2\Bigl[2(P+1)(\lambda_1 + t)
@@ -75,12 +75,34 @@ def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: 
     Args:
         J: the Jacobian.
         sigma_z: $\sigma_z$.
-        variance: $s$.
+        variance: $s$; None for a $Q$ of independent entries of unit variance, not symmetric.
     """
-    values = jnp.linalg.eigvalsh(J @ J.T)
-    P, trace, top, rest = J.shape[1], jnp.sum(values), values[-1], values[:-1]
-    repelled = ((top + rest) * trace + top**2 + rest**2) / (top - rest)
-    return variance * sigma_z**2 * (2 * (P + 1) * (top + trace) + 2 * jnp.sum(repelled))
+    return acceleration_given(jnp.linalg.eigvalsh(J @ J.T), J.shape[1], sigma_z, variance)
+
+
+def acceleration_given(
+    values: Float[Array | np.ndarray, "*n d"], P: int, sigma_z: Array | float, variance: float | None = 0.5
+) -> Float[Array | np.ndarray, "*n"]:
+    r"""The same, given all $D$ eigenvalues of $JJ^\top$ in ascending order, as an array of NumPy or of JAX.
+
+    If the entries of $Q$ are independent, with unit variance, and $(z, J)$ flows as it would with a symmetric one,
+
+    $$\mathbb E[\ddot\lambda \mid J] = 2\sigma_z^2\Bigl[\lambda_1 + Pt
+      + \sum_{k>1}\frac{\lambda_1+\lambda_k}{\lambda_1 - \lambda_k}\,t\Bigr].$$
+
+    Args:
+        values: the eigenvalues, of one Jacobian or of many.
+        P: number of parameters.
+        sigma_z: $\sigma_z$.
+        variance: $s$; None for independent entries.
+    """
+    top, rest, trace = values[..., -1], values[..., :-1], values.sum(-1)
+    gaps = top[..., None] - rest
+    pulls = ((top[..., None] + rest) / gaps).sum(-1) * trace
+    if variance is None:
+        return 2 * sigma_z**2 * (top + P * trace + pulls)
+    squares = ((top[..., None] ** 2 + rest**2) / gaps).sum(-1)
+    return 2 * variance * sigma_z**2 * ((P + 1) * (top + trace) + pulls + squares)
 
 
 def acceleration_limit(D: int, P: int, sigma_z: float, sigma_J: float, variance: float = 0.5) -> float:

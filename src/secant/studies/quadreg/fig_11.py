@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.quadreg._random import each_draw, mirrored, sizes, standard_error
+from secant.lab import Finding, Tolerance, estimate, option, scaled, study
+from secant.studies.quadreg._random import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
@@ -29,12 +29,18 @@ class Config:
     parameters: tuple[int, ...] = scaled(
         smoke=(20, 40), laptop=(20, 60, 120), paper=(20, 60, 120), at_least=2, help="parameters P, as many entries"
     )
-    seeds: int = scaled(smoke=60, laptop=100, paper=100, at_least=5, help="random draws a size")
-    low: float = option(0.03, above=0, help="smallest standard deviation of the residuals")
-    high: float = option(3.0, above=0, help="largest")
-    points: int = option(7, at_least=2, help="standard deviations, equally spaced in the logarithm")
-    sigma_J: float = option(1.0, above=0, help="standard deviation of the Jacobian's entries")
+    seeds: int = scaled(smoke=400, laptop=400, paper=100, at_least=20, at_most=100_000, help="random draws a size")
+    low: float = option(0.03, at_least=1e-3, at_most=1e3, help="smallest standard deviation of the residuals")
+    high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest")
+    points: int = option(7, at_least=2, at_most=100, help="standard deviations, equally spaced in the logarithm")
+    sigma_J: float = option(1.0, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
     seed: int = option(0, at_least=0, help="random seed")
+
+    def check(self) -> None:
+        """Sizes that pair up and fit into memory, and a range."""
+        check_sizes(self.outputs, self.parameters, together=20)
+        if self.high < 1.1 * self.low:
+            raise ValueError(f"high: must be at least 1.1 times low, {self.low:g}, got {self.high:g}.")
 
 
 @study(
@@ -84,42 +90,44 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
+    enlarged = float(np.abs(data.one_sign / data.acceleration).max())
     yield Finding(
         "slope against sigma_z of every draw, averaged over z and -z: largest distance from two",
         predicted=0.0,
         measured=float(np.abs(slopes - 2).max()),
         tolerance=Tolerance(
-            1e-9, why="an identity: rounding, enlarged by the odd part that cancels, at most 1e4 times the rest"
+            1e-12 * max(1.0, enlarged),
+            why=f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
         ),
     )
-    for size in data.size.values:
-        one = data.sel(size=size).isel(sigma_z=-1)
-        ratio = (one.acceleration / one.line).values
-        error = float(standard_error(ratio))
+    for i, size in enumerate(data.size.values):
+        one = data.isel(size=i)
+        last, (D, P) = one.isel(sigma_z=-1), (int(one.D), int(one.P))
+        found = estimate((last.acceleration / last.line).values)
+        tail, top = heavy_tail(found), rr.mean_top(D, P)
         yield Finding(
             f"mean acceleration over the line, (D, P) = {size}",
-            predicted=1.0,
-            measured=float(ratio.mean()),
+            predicted=(1 + top / (D * P)) * top / rr.edge(D, P),
+            measured=found,
             tolerance=Tolerance(
-                float(one.D) ** (-2 / 3) + 5 * error,
-                why="the edge of a finite spectrum is D^(-2/3) away; five standard errors, because the repulsion of "
-                "the second eigenvalue has a heavy tail",
+                tail.absolute,
+                min(D, P) ** (-4 / 3),
+                why=f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
             ),
-            note=f"standard error {error:.3f}",
+            note="the line is the limit of large sizes",
         )
-        own = (one.acceleration / one.given_J).values
         yield Finding(
             f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}",
             predicted=1.0,
-            measured=float(own.mean()),
-            tolerance=Tolerance(4 * float(standard_error(own)), why="four standard errors; no heavy tail here"),
+            measured=estimate((last.acceleration / last.given_J).values),
+            tolerance=Tolerance(why="exact at every size, without a heavy tail: the sampling error alone"),
         )
-        odd = (data.one_sign - data.acceleration).sel(size=size).isel(sigma_z=0).values
+        odd = (one.one_sign - one.acceleration).isel(sigma_z=0).values
         yield Finding(
-            f"mean of the part odd in z, in standard errors, (D, P) = {size}",
+            f"mean of the part odd in z, over its root mean square, (D, P) = {size}",
             predicted=0.0,
-            measured=float(odd.mean() / standard_error(odd)),
-            tolerance=Tolerance(4.0, why="four standard errors"),
+            measured=estimate(odd / np.sqrt(np.mean(odd**2))),
+            tolerance=Tolerance(why="zero: the sampling error alone"),
         )
 
 

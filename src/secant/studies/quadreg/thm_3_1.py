@@ -12,8 +12,21 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
-from secant.studies.quadreg._random import each_draw, kernel, largest, mirrored, path, sizes, standard_error
+from secant.lab import Erratum, Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study
+from secant.studies.quadreg._random import (
+    check_sizes,
+    each_draw,
+    heavy_tail,
+    kernel,
+    kernel_eigenvalues,
+    largest,
+    mirrored,
+    path,
+    ratio_of_means,
+    share,
+    sizes,
+    standard_error,
+)
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
@@ -21,6 +34,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONVENTIONS: tuple[qr.Convention, ...] = ("averaged", "goe", "independent")
+FIXED = (8, 16)
+"""Size of the gradient flows and of the one Jacobian."""
 
 
 @dataclass(frozen=True)
@@ -32,28 +47,36 @@ class Config:
         smoke=(20, 40, 60), laptop=(20, 40, 60, 120, 60), paper=(20, 40, 60, 120, 60, 240), at_least=2,
         help="parameters P, as many entries",
     )  # fmt: skip
-    jacobians: int = scaled(smoke=600, laptop=3_000, paper=20_000, at_least=10, help="random Jacobians a size")
-    draws: int = scaled(smoke=2_000, laptop=8_000, paper=40_000, at_least=10, help="residuals and tensors for one J")
-    direct: int = scaled(smoke=128, laptop=400, paper=2_000, at_least=10, help="draws of everything, at the third size")
-    runs: int = scaled(smoke=16, laptop=400, paper=1_000, at_least=2, help="gradient flows, D = 8 and P = 16")
-    sigma_z: float = option(1.0, above=0, help="standard deviation of the residuals")
-    sigma_J: float = option(0.3, above=0, help="standard deviation of the Jacobian's entries")
+    jacobians: int = scaled(
+        smoke=2_000, laptop=5_000, paper=20_000, at_least=200, at_most=1_000_000, help="random Jacobians a size"
+    )
+    draws: int = scaled(
+        smoke=2_000, laptop=8_000, paper=40_000, at_least=200, at_most=1_000_000, help="residuals and tensors for one J"
+    )
+    direct: int = scaled(
+        smoke=128, laptop=400, paper=2_000, at_least=30, at_most=100_000, help="draws of everything, at the third size"
+    )
+    runs: int = scaled(
+        smoke=16, laptop=400, paper=1_000, at_least=2, at_most=100_000, help="gradient flows, D = 8 and P = 16"
+    )
+    sigma_z: float = option(1.0, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
+    sigma_J: float = option(0.3, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
     seed: int = option(0, at_least=0, help="random seed")
 
-
-def unsymmetric_acceleration(J: np.ndarray, sigma_z: float) -> np.ndarray:
-    r"""$\mathbb E[\ddot\lambda\mid J]$ for $Q_\alpha$ of independent entries, not symmetric."""
-    values = np.linalg.eigvalsh(J @ J.swapaxes(-1, -2))
-    first, rest, trace = values[..., -1], values[..., :-1], values.sum(axis=-1)
-    pulls = ((first[..., None] + rest) / (first[..., None] - rest)).sum(axis=-1)
-    return 2 * sigma_z**2 * (first + J.shape[-1] * trace + pulls * trace)
+    def check(self) -> None:
+        """Sizes that pair up and fit into memory."""
+        check_sizes(self.outputs, self.parameters)
+        fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
-def conditional_mean(J: np.ndarray, sigma_z: float, convention: qr.Convention) -> np.ndarray:
-    """Mean acceleration for each of some Jacobians in any of the conventions."""
-    if convention == "independent":
-        return unsymmetric_acceleration(J, sigma_z)
-    return np.asarray(jax.jit(jax.vmap(lambda J: rr.mean_acceleration(J, sigma_z, rr.VARIANCE[convention])))(J))
+def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: float | None) -> np.ndarray:
+    r"""$\mathbb E[\dot\sigma_0^2\mid J] = s\sigma_z^2(t + \lambda)$ of the largest singular value, $t = |J|^2$.
+
+    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries. Takes what
+    [`acceleration_given`][secant.theory.random_regression.acceleration_given] takes.
+    """
+    trace = values.sum(axis=-1)
+    return sigma_z**2 * (trace if variance is None else variance * (trace + values[..., -1]))
 
 
 @study(
@@ -65,16 +88,19 @@ def conditional_mean(J: np.ndarray, sigma_z: float, convention: qr.Convention) -
     and, off the diagonal of every symmetric $Q_\alpha$, $s$. Under gradient flow, at the start,
     $\mathbb E[\dot\lambda_{\max}] = 0$ and for large $D$ and $P$
     $$\mathbb E[\ddot\lambda_{\max}] / \mathbb E[\lambda_{\max}] \to 2s\,DP\,\sigma_z^2.$$
-    The constant depends on the convention for $Q$. With $Q_\alpha = \tfrac12(A + A^\top)$ and $A$ of unit variance,
-    $s = \tfrac12$, it is $DP\sigma_z^2$ and agrees with equation (147); with $s = 1$ it is twice that. Most of it is
-    the repulsion of the eigenvalues below and the motion of the Jacobian in all $P$ directions.""",
+    The constant depends on which $Q$ is meant. If its entries are independent with unit variance, the model sees only
+    $Q_\alpha = \tfrac12(A + A^\top)$, $s = \tfrac12$, and equation (147) is right. If it is symmetric with unit
+    variance, $s = 1$, equations (140) and (146) on the largest singular value are right, and (147) has lost the 2 of
+    (138). Most of the acceleration is the repulsion of the eigenvalues below and the motion of the Jacobian in all $P$
+    directions.""",
 )
 def run(config: Config) -> xr.Dataset:
     pairs = sizes(config.outputs, config.parameters)
     variables = {**_flows(config), **_one_jacobian(config), **_everything_random(config)}
     moments = [_random_jacobians(config, D, P) for D, P in pairs]
     for name in moments[0]:
-        variables[name] = ("size", np.array([float(one[name]) for one in moments]))
+        value, error, _ = np.array([one[name] for one in moments]).T
+        variables[name], variables[f"{name}_error"] = ("size", value), ("size", error)
     coords = {
         "size": [f"({D}, {P})" for D, P in pairs],
         "D": ("size", list(config.outputs)),
@@ -86,8 +112,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _flows(config: Config) -> dict:
     """Gradient flows from small random starts: their mean curvature, and their derivatives at one time."""
-    D, P = 8, 16
-
+    D, P = FIXED
     unit = 1 / (np.sqrt(D * P) * config.sigma_z)
     h = 0.025 * min(unit, 1 / (config.sigma_J**2 * rr.edge(D, P)))
 
@@ -103,45 +128,58 @@ def _flows(config: Config) -> dict:
 
     found = each_draw(one, config.seed, config.runs, D, P)
     tops, close = largest(found["far"]), largest(found["close"])
-    difference = np.stack(
-        [
-            close @ np.array([1.0, -8, 0, 8, -1]) / (12 * h),
-            close @ np.array([-1.0, 16, -30, 16, -1]) / (12 * h**2),
-        ],
-        axis=1,
-    )
     size = np.sqrt(np.mean(found["formula"] ** 2, axis=0))
+    sigma = np.sqrt(close)
+    first, second = _differences(sigma, h)
     # The flows of z and -z together: what is odd in z drops out of their mean exactly.
     growth = tops.mean(axis=1) / tops[..., 0].mean()
     return {
         "growth": ("time", growth.mean(axis=0), {"long_name": "mean curvature over its mean at the start"}),
         "growth_error": ("time", standard_error(growth)),
         "time": ("time", np.linspace(0, 1, growth.shape[1]), {"long_name": "time", "units": "1/(sigma_z sqrt(D P))"}),
-        "gap": (("run", "order"), np.abs(found["formula"] - difference) / size),
-    }
+        "gap": (("run", "order"), np.abs(found["formula"] - np.stack(_differences(close, h), axis=1)) / size),
+        "by_singular_values": ("run", first**2 + sigma[:, 2] * second, {"long_name": "square of the velocity of the "
+                               "largest singular value, and its acceleration times it"}),
+        "by_eigenvalues": ("run", found["formula"][:, 1]),
+    }  # fmt: skip
+
+
+def _differences(values: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+    """First and second derivative in the middle of five equidistant values."""
+    return (
+        values @ np.array([1.0, -8, 0, 8, -1]) / (12 * h),
+        values @ np.array([-1.0, 16, -30, 16, -1]) / (12 * h**2),
+    )
 
 
 def _one_jacobian(config: Config) -> dict:
     """Many residuals and tensors for one Jacobian."""
-    D, P = 8, 16
+    D, P = FIXED
     J = config.sigma_J * np.random.default_rng([config.seed, 1]).normal(size=(D, P))
+    values = np.linalg.eigvalsh(J @ J.T)
 
-    def both_signs(Q: Array, start: qr.Regression) -> Array:
+    def both_signs(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
         states = mirrored(qr.Regression(start.z, jnp.asarray(J)), config.sigma_z)
-        return jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q).second.mean()
+        both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q)
+        return both.second.mean(), both.first[0] ** 2 / (4 * values[-1])
 
-    found = np.stack(
-        [
-            each_draw(both_signs, config.seed + i, config.draws, D, P, convention, 250)
-            for i, convention in enumerate(CONVENTIONS, 1)
-        ]
-    )
-    means = np.array([float(conditional_mean(J[None], config.sigma_z, c)[0]) for c in CONVENTIONS])
-    return {
-        "given_J": ("convention", found.mean(axis=1), {"long_name": "mean acceleration for one Jacobian"}),
-        "given_J_error": ("convention", standard_error(found, axis=1)),
-        "given_J_formula": ("convention", means),
-    }
+    found = [
+        each_draw(both_signs, config.seed + i, config.draws, D, P, convention, 250)
+        for i, convention in enumerate(CONVENTIONS, 1)
+    ]
+    variables: dict = {}
+    formulas = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
+    for (name, formula), drawn in zip(formulas.items(), zip(*found, strict=True), strict=True):
+        drawn = np.stack(drawn)
+        variables |= {
+            name: ("convention", drawn.mean(axis=1), {"long_name": "mean over residuals and tensors for one Jacobian"}),
+            f"{name}_error": ("convention", standard_error(drawn, axis=1)),
+            f"{name}_formula": (
+                "convention",
+                np.array([float(formula(values[None], P, config.sigma_z, rr.VARIANCE[c])[0]) for c in CONVENTIONS]),
+            ),
+        }
+    return variables
 
 
 def _everything_random(config: Config) -> dict:
@@ -150,42 +188,32 @@ def _everything_random(config: Config) -> dict:
 
     def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
         state = qr.Regression(config.sigma_z * start.z, config.sigma_J * start.J)
-        w = state.J.T @ state.z
-        # The part of the second derivative of J that is even in z: Q(Q(w, .)^T z, .).
-        bend = Q @ ((Q @ w).T @ state.z)
         both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(mirrored(state), Q)
         return {
             "velocity": both.first[0],
             "parity": jnp.abs(both.first.sum() / both.first[0]),
             "acceleration": both.second.mean(),
             "one_sign": both.second[0],
-            "bend": bend @ state.J.T,
-            "kernel": kernel(state.J),
         }
 
     found = each_draw(one, config.seed, config.direct, D, P, "goe")
-    vectors = np.linalg.eigh(found.pop("kernel"))[1][..., -1]
-    found["bending"] = np.einsum("na,nab,nb->n", vectors, found.pop("bend"), vectors)
-    return {name: ("draw", values) for name, values in found.items()} | {"direct_D": D, "direct_P": P}
+    return {name: ("draw", values) for name, values in found.items()}
 
 
-def _random_jacobians(config: Config, D: int, P: int) -> dict[str, float]:
+def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     """Mean acceleration over many Jacobians, each averaged over the rest in closed form."""
-
-    J = config.sigma_J * np.random.default_rng([config.seed, D, P]).normal(size=(config.jacobians, D, P))
-    means, unsymmetric = (conditional_mean(J, config.sigma_z, c) for c in ("averaged", "independent"))
-    tops = largest(J @ J.swapaxes(1, 2))
+    values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
+    means, unsymmetric = (np.asarray(rr.acceleration_given(values, P, config.sigma_z, s)) for s in (0.5, None))
+    tops = values[:, -1]
     limit = rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J)
+    # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
+    singular = means - mean_square_velocity(values, P, config.sigma_z, 1.0)
     return {
-        "ratio": means.mean() / limit,
-        "ratio_error": standard_error(means / limit),
-        "ratio_median": float(np.median(means)) / limit,
-        "unsymmetric": unsymmetric.mean() / limit,
-        "unsymmetric_error": standard_error(unsymmetric / limit),
-        "relative": means.mean() / tops.mean() / config.sigma_z**2,
-        "relative_error": standard_error(means / tops.mean()) / config.sigma_z**2,
-        "top": tops.mean() / config.sigma_J**2,
-        "top_error": standard_error(tops) / config.sigma_J**2,
+        "ratio": estimate(means / limit),
+        "unsymmetric": estimate(unsymmetric / limit),
+        "singular": estimate(singular / limit),
+        "relative": ratio_of_means(means / config.sigma_z**2, tops),
+        "top": estimate(tops / config.sigma_J**2),
     }
 
 
@@ -200,114 +228,119 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
                 1e-4, why="fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms"
             ),
         )
-    for convention in CONVENTIONS:
-        one = data.sel(convention=convention)
-        yield Finding(
-            f"mean acceleration for one Jacobian over the formula, {convention} Q",
-            predicted=1.0,
-            measured=float(one.given_J / one.given_J_formula),
-            tolerance=Tolerance(
-                4 * float(one.given_J_error / one.given_J_formula), why="four standard errors of the mean over draws"
-            ),
-        )
+    exact = Tolerance(why="exact at every size: the sampling error alone")
+    claims = {
+        "given_J": "mean acceleration for one Jacobian over the formula",
+        "speed": "mean square velocity of the singular value for one Jacobian over the formula",
+    }
+    for name, claim in claims.items():
+        for convention in CONVENTIONS:
+            one = data.sel(convention=convention)
+            formula = float(one[f"{name}_formula"])
+            yield Finding(
+                f"{claim}, {convention} Q",
+                predicted=1.0,
+                measured=Estimate(
+                    float(one[name]) / formula, float(one[f"{name}_error"]) / formula, config.draws - 1.0
+                ),
+                tolerance=exact,
+            )
     yield Finding(
-        "mean velocity of the largest eigenvalue, in standard errors",
+        "mean velocity of the largest eigenvalue, over its root mean square",
         predicted=0.0,
-        measured=float(data.velocity.mean()) / float(standard_error(data.velocity.values)),
-        tolerance=Tolerance(4.0, why="four standard errors"),
+        measured=estimate(data.velocity.values / np.sqrt(np.mean(data.velocity.values**2))),
+        tolerance=Tolerance(why="zero: the sampling error alone"),
         note=f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw",
     )
-    n = data.sizes["draw"]
     yield Finding(
-        f"share of {n} draws in which the acceleration, averaged over z and -z, is upwards",
-        predicted=1.0,
-        measured=float((data.acceleration > 0).mean()),
-        tolerance=Tolerance(3 / n, why="rule of three: what so many draws can tell from always"),
+        f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards",
+        predicted=0.9,
+        measured=share(data.acceleration > 0),
+        relation="at least",
+        tolerance=Tolerance(why="an inequality: nearly always"),
         note=f"without that average: {float((data.one_sign > 0).mean()):.3f}",
     )
-    for size in data.size.values:
-        one = data.sel(size=size)
-        D, P = int(one.D), int(one.P)
-        yield Finding(
-            f"mean acceleration over its limit, (D, P) = {size}",
-            predicted=1.0,
-            measured=float(one.ratio),
-            tolerance=Tolerance(
-                D ** (-2 / 3) + 5 * float(one.ratio_error),
-                why="the edge of a finite spectrum is D^(-2/3) away; five standard errors, because 1/(gap to the "
-                "second eigenvalue) has a mean but no variance",
-            ),
-            uncertainty=float(one.ratio_error),
-            note=f"median {float(one.ratio_median):.3f}; averaged over z and Q in closed form, over Jacobians by draws",
-        )
-    for size in data.size.values:
-        one = data.sel(size=size)
-        D, P = int(one.D), int(one.P)
-        yield Finding(
-            f"mean largest eigenvalue over the Tracy-Widom mean, (D, P) = {size}",
-            predicted=1.0,
-            measured=float(one.top) / rr.mean_top(D, P),
-            tolerance=Tolerance(
-                D ** (-4 / 3) + 4 * float(one.top_error) / rr.mean_top(D, P),
-                why="the next order is D^(-4/3) of it; four standard errors",
-            ),
-            note=f"{float(one.top) / rr.edge(D, P):.3f} of the Marchenko-Pastur edge",
-        )
+    for i in range(data.sizes["size"]):
+        yield from _over_the_limit(data.isel(size=i), config)
     yield from _errata(data, config)
+
+
+def _over_the_limit(one: xr.Dataset, config: Config) -> Iterator[Finding]:
+    """How far means are from their limits at one size; the next order is known, so that little is left."""
+
+    def measured(name: str, over: float = 1.0) -> Estimate:
+        return Estimate(float(one[name]) / over, float(one[f"{name}_error"]) / over, config.jacobians - 1.0)
+
+    D, P = int(one.D), int(one.P)
+    # The variance of the eigenvalue, and all that the Tracy-Widom mean leaves out, is n^(-4/3) of it, n = min(D, P).
+    rest = min(D, P) ** (-4 / 3)
+    top = rr.mean_top(D, P)
+    below_edge = top / rr.edge(D, P)
+    claims = (
+        ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1 + top / (D * P)),
+        ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2 + 2 / (D * P)),
+        (
+            "singular",
+            "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal",
+            1 + (top - 1) / (D * P) - 1 / top,
+        ),
+    )
+    for name, claim, next_order in claims:
+        found = measured(name)
+        tail = heavy_tail(found)
+        yield Finding(
+            f"{claim}, (D, P) = ({D}, {P})",
+            predicted=next_order * below_edge,
+            measured=found,
+            tolerance=Tolerance(
+                tail.absolute, rest, why=f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}"
+            ),
+            note=f"the limit of large sizes is {2 if name == 'unsymmetric' else 1}; averaged over z and Q in closed "
+            "form, over Jacobians by draws",
+        )
+    yield Finding(
+        f"mean largest eigenvalue over the Tracy-Widom mean, (D, P) = ({D}, {P})",
+        predicted=1.0,
+        measured=measured("top", top),
+        tolerance=Tolerance(rest, why="the next order is min(D, P)^(-4/3) of it"),
+        note=f"{float(one.top) / rr.edge(D, P):.3f} of the Marchenko-Pastur edge",
+    )
 
 
 def _errata(data: xr.Dataset, config: Config) -> Iterator[Erratum]:
     largest = data.isel(size=int(np.argmax((data.D * data.P).values)))
     D, P = int(largest.D), int(largest.P)
+    found = Estimate(float(largest.relative), float(largest.relative_error), config.jacobians - 1.0)
+    tail = heavy_tail(found)
     yield Erratum(
         f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})",
         printed=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2",
         corrected=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2",
         printed_value=1.0,
         corrected_value=float(D * P),
-        measured=float(largest.relative),
+        measured=found,
         tolerance=Tolerance(
-            5 * float(largest.relative_error),
+            tail.absolute,
             (D**-0.5 + P**-0.5) ** 2,
-            why="the next order, lambda_max over the trace; five standard errors",
+            why=f"the next order, lambda_max over the trace; {tail.why}",
         ),
-        why="(147) divided by the mean eigenvalue leaves the factor DP",
+        why="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for a "
+        "symmetric Q of unit variance)",
         where="Theorem 3.1, equations (23) and (148)",
     )
-    D, P = int(data.direct_D), int(data.direct_P)
-    right = config.sigma_z**2 * config.sigma_J**2 * P * rr.edge(D, P)
     yield Erratum(
-        f"mean of sigma_0 times its second derivative, (D, P) = ({D}, {P})",
-        printed=r"\sigma_z^2\sigma_J^2P^2D\,(1 + \sqrt{D/P})^2",
-        corrected=r"\sigma_z^2\sigma_J^2P^2\,(1 + \sqrt{D/P})^2",
-        printed_value=D * right,
-        corrected_value=right,
-        measured=float(data.bending.mean()),
-        tolerance=Tolerance(
-            5 * float(standard_error(data.bending.values)),
-            D ** (-2 / 3),
-            why="five standard errors; the edge of a finite spectrum is D^(-2/3) away",
-        ),
-        why="the mean of sigma_0^2 is sigma_J^2 P (1 + sqrt(D/P))^2. The total (147) is right for averaged Q because "
-        "the terms left out, all other directions and eigenvalues, are D times larger",
-        where="equation (146)",
-    )
-    D, P = int(largest.D), int(largest.P)
-    yield Erratum(
-        f"mean acceleration over (147) when Q has independent entries of unit variance, (D, P) = ({D}, {P})",
-        printed=r"\sigma_z^2\sigma_J^2DP\,(P(1 + \sqrt{D/P})^2 + 1)",
-        corrected=r"2\,\sigma_z^2\sigma_J^2DP\cdot P(1 + \sqrt{D/P})^2",
+        "acceleration of the eigenvalue over what (140) and (146) are the means of, along the flow, median",
+        printed=r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]",
+        corrected=r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])",
         printed_value=1.0,
         corrected_value=2.0,
-        measured=float(largest.unsymmetric),
-        tolerance=Tolerance(
-            5 * float(largest.unsymmetric_error),
-            D ** (-2 / 3),
-            why="five standard errors; the edge of a finite spectrum is D^(-2/3) away",
-        ),
-        why="(147) holds for the symmetric part of such a tensor, whose entries have variance 1/2, not for entries of "
-        "variance 1 as the theorem asks",
-        where="Theorem 3.1, equation (147)",
+        measured=float((data.by_eigenvalues / data.by_singular_values).median()),
+        tolerance=Tolerance(1e-3, why="an identity of every flow; the differences along it, as above"),
+        why="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
+        "(140) and (146) are for a symmetric Q of unit variance, (147) is for independent entries, of which the model "
+        "sees the symmetric part, of variance 1/2",
+        where="equation (147)",
+        by="derivation",
     )
 
 
@@ -321,7 +354,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     growth, error = data.growth.values, data.growth_error.values
     left.fill_between(data.time, growth - 2 * error, growth + 2 * error, color="C0", alpha=0.25, lw=0)
     left.plot(data.time, growth, color="C0", label=f"gradient flow, {config.runs} draws")
-    D, P = 8, 16
+    D, P = FIXED
     factor = 1 + rr.mean_top(D, P) / (D * P)
     early = data.time.values[data.time.values <= 0.8]
     left.plot(early, 1 + factor * early**2 / 2, "--", color=ink, lw=1.2, label=r"$1 + \frac{1}{2}\ddot\lambda t^2$")
