@@ -146,7 +146,7 @@ REGRESSION = [
     *_in(
         "random_regression",
         ("(P + 2) / (P + D + 1)", "(P + 1) / (P + D + 1)", "quadreg/eq-27"),
-        ("2 * (P + 1) * (top + trace)", "2 * P * (top + trace)", "quadreg/acceleration"),
+        ("((P + 1) * (top + trace)", "(P * (top + trace)", "quadreg/acceleration quadreg/thm-3.1"),
         ("2 * variance * D * P * sigma_z**2", "variance * D * P * sigma_z**2", "quadreg/thm-3.1"),
         ("(np.sqrt(P) + np.sqrt(D)) ** 2", "(np.sqrt(P) - np.sqrt(D)) ** 2", "quadreg/thm-3.1 quadreg/fig-3"),
     ),
