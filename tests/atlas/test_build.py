@@ -1,3 +1,4 @@
+import html
 import json
 import re
 import shutil
@@ -69,7 +70,7 @@ def test_the_page_of_a_study_leads_to_its_code_and_its_neighbours(pages, demo):
     lines = Path(demo[0].module).read_text(encoding="utf-8").splitlines()
     assert code.count('<span class="line"') == len(lines)
     shown = re.search(rf'id="L{line}">.*?</a>(.*)', code)[1]
-    assert re.sub("<[^>]*>", "", shown) == lines[line - 1]
+    assert html.unescape(re.sub("<[^>]*>", "", shown)) == lines[line - 1]
 
 
 @pytest.mark.parametrize("id", [study.id for study in lab.catalog()])

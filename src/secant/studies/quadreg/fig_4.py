@@ -183,7 +183,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
 
     cells, ink = phase_plane.over_draws(data), plt.rcParams["text.color"]
     count = data.sizes["size"]
-    figure.set_size_inches(1.8 + 3.4 * count, 4.8)
+    figure.set_size_inches(2.2 + 3.4 * count, 4.6)
     panels = figure.subplots(1, count, squeeze=False, sharey=True)[0]
     image = None
     for axes, size in zip(panels, data.size.values, strict=True):
@@ -210,21 +210,20 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                     )
         draws = int(data.outcome.sel(size=size).isel(residual=0, jacobian=0).notnull().sum())
         axes.set(title=f"$D = {size.split(' x ')[0]}$, $P = {size.split(' x ')[1]}$, {draws} draws")
-        axes.set_xticks(range(columns), [f"{b:g}" for b in one.jacobian.values], rotation=90)
+        axes.set_xticks(range(columns), [f"{b:g}" for b in one.jacobian.values], rotation=90 if columns > 6 else 0)
         axes.set_yticks(range(rows), [f"{a:g}" for a in one.residual.values])
         axes.set_xlabel(r"$\tilde\sigma_J^2$")
         axes.grid(False)
     panels[0].set_ylabel(r"$\tilde\sigma_z$")
     if image is not None:
         figure.colorbar(
-            image, ax=panels, label=r"median $\eta\lambda_{\max}$ of what converged", fraction=0.04, pad=0.02
+            image, ax=panels, label=r"median $\eta\lambda_{\max}$ of what converged", fraction=0.04, pad=0.02, aspect=30
         )
     figure.legend(
         handles=[
             Patch(facecolor=ink, alpha=0.75, label="more than half diverge"),
             Patch(facecolor="none", edgecolor=ink, hatch="////", label="less than half converge in time"),
         ],
-        loc="outside lower left",
+        loc="outside lower center",
         ncols=2,
-        frameon=False,
     )

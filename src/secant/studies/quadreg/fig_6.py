@@ -135,7 +135,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ends = np.array([float(steps.first_order.min()), float(steps.first_order.max())])
     middle.plot(ends, ends, "--", color=ink, lw=1.0)
     middle.set(title="Two steps of the residual", xlabel=r"$2yz_1$", ylabel=r"$z_1(t+2) - z_1(t)$")
-    middle.locator_params(axis="x", nbins=4)
+    middle.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
     ratio = np.abs(nonlinear_ratios(data, config)["consistent"])
     right.semilogy(data.step, ratio, color="C1", lw=1.0)
     right.set(title="Nonlinear over linear", xlabel="step", ylabel=r"$\frac{1}{2}\eta\,|Q_1(w, w)/\lambda_1z_1|$")

@@ -108,35 +108,33 @@ def _first_peak(data: xr.Dataset, name: str) -> int:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
+    from matplotlib.lines import Line2D
 
     ink = plt.rcParams["text.color"]
     colours = {NETWORK: ink, FROM_START: "C1", QUADRATIC: "C0"}
-    figure.set_size_inches(11, 4)
+    figure.set_size_inches(11, 4.2)
     left, middle, right = figure.subplots(1, 3)
     near = int(data.begins.max())
     until = int(peaks(data, NETWORK).step[0])
     for name in (NETWORK, FROM_START):
         one = one_model(data, name).sel(step=slice(0, until))
-        left.plot(one.step, one.y + 2, color=colours[name], lw=1.3, label=name)
-    left.set(title="Curvature from the start", xlabel="step", ylabel=r"$\eta\lambda_1$")
+        left.plot(one.step, one.y + 2, color=colours[name], lw=1.3)
     for name in (NETWORK, QUADRATIC):
         one = one_model(data, name)
         even = one.sel(step=slice(near, None)).isel(step=slice(0, None, 2))
-        middle.plot(even.step, even.y, color=colours[name], lw=1.0, label=name)
+        middle.plot(even.step, even.y, color=colours[name], lw=1.0)
         last = one.isel(step=slice(-200, None))
         for parity, style in ((0, "-"), (1, "--")):
             part = last.isel(step=last.step % 2 == parity)
-            right.plot(
-                part.step, part.y, style, color=colours[name], lw=1.3, label=f"{name}, {('even', 'odd')[parity]}"
-            )
+            right.plot(part.step, part.y, style, color=colours[name], lw=1.3)
+    left.set(title="Curvature from the start", xlabel="step", ylabel=r"$\eta\lambda_1$")
     middle.set(title="Near the edge, even steps", xlabel="step", ylabel=r"$y = \eta\lambda_1 - 2$")
-    right.set(title="Last steps", xlabel="step")
+    right.set(title="Last steps", xlabel="step", ylabel=r"$y = \eta\lambda_1 - 2$")
     left.axhline(2, color=ink, ls=":", lw=1.0)
     for axes in (middle, right):
         axes.axhline(0, color=ink, ls=":", lw=1.0)
-    for axes in (left, middle, right):
-        axes.legend(loc="upper right", fontsize="small")
-    # Room for the legends.
-    left.margins(y=0.2)
-    middle.margins(y=0.25)
-    right.margins(y=0.6)
+    handles = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
+    handles += [
+        Line2D([], [], color="0.5", ls=style, label=f"{n} steps") for n, style in (("even", "-"), ("odd", "--"))
+    ]
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

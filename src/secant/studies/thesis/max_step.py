@@ -253,7 +253,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set(xlim=(0, 4.25), ylim=(0, 2.1))
     for x, text in ((2, "edge"), (4, "border")):
         left.axvline(x, color=ink, lw=0.8, ls=":")
-        left.text(x + 0.04, 1.6, text, rotation=90, ha="left", color=ink)
+        left.text(x + 0.04, 0.08, text, rotation=90, ha="left", va="bottom", color=ink)
     left.legend(loc="upper left")
     for i, y in enumerate(data.target.values):
         x = (data.exact.sel(target=y) * data.curvature).values
@@ -271,5 +271,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot(a, a, color=ink, lw=0.8, ls=":")
     orbit = data.orbit_map.values[:9]
     right.plot(np.repeat(orbit, 2)[:-1], np.append(0, np.repeat(orbit[1:], 2)), color="C1", lw=0.9, label="orbit")
-    right.set(title="On the border: Chebyshev", xlabel="$a$", ylabel="$a'$", aspect="equal")
-    right.legend(fontsize=8, loc="lower right")
+    right.set(title="On the border: Chebyshev", xlabel="$a$", ylabel="$a'$", aspect="equal", anchor="N")
+    right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)
