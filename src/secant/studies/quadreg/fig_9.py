@@ -80,7 +80,7 @@ def run(config: Config) -> xr.Dataset:
             "back": jnp.maximum(jnp.abs(back.z - z_box), jnp.abs(back.T - T)),
         }
 
-    theta = 1.5 * jax.random.normal(jax.random.key(config.seed), (config.samples, 2))
+    theta = 1.5 * jax.random.normal(jax.random.key(config.seed), (2 * config.samples,)).reshape(-1, 2)
     dims = dict.fromkeys(("f_z", "f_T", "change_z", "change_T"), curve) | dict.fromkeys(
         ("sample_z", "sample_T"), sample
     )

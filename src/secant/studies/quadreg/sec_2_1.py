@@ -46,7 +46,7 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed))
-    A = np.asarray(jax.random.normal(keys[0], (config.parameters, config.parameters)))
+    A = np.asarray(jax.random.normal(keys[0], (config.parameters**2,))).reshape(config.parameters, -1)
     Q = (A + A.T) / 2
     spectrum, basis = np.linalg.eigh(Q)
     theta = np.asarray(jax.random.normal(keys[1], (config.parameters,))) / 2
