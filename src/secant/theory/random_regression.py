@@ -6,7 +6,7 @@ off the diagonal, $s$ (twice that on it); $c = D/P$.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -82,7 +82,7 @@ def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: 
 
 def acceleration_given(
     values: Float[Array | np.ndarray, "*n d"], P: int, sigma_z: Array | float, variance: float | None = 0.5
-) -> Float[Array | np.ndarray, "*n"]:
+) -> Any:
     r"""The same, given all $D$ eigenvalues of $JJ^\top$ in ascending order, as an array of NumPy or of JAX.
 
     If the entries of $Q$ are independent, with unit variance, and $(z, J)$ flows as it would with a symmetric one,

@@ -93,7 +93,7 @@ def run(config: Config) -> xr.Dataset:
         return jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q).second.mean(), kernel(states.J[0])
 
     second, kernels = each_draw(one, config.seed, config.draws, D, P, "goe", 2_000)
-    own = np.asarray(rr.acceleration_given(np.linalg.eigvalsh(kernels), P, config.sigma_z, 1.0))
+    own = rr.acceleration_given(np.linalg.eigvalsh(kernels), P, config.sigma_z, 1.0)
     return xr.Dataset(
         {
             name: (("size", "draw"), np.stack([part[name] for part in found]))
@@ -116,9 +116,9 @@ def _jacobians(config: Config, D: int, P: int) -> dict[str, np.ndarray]:
     values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
     top, nonzero = values[:, -1], values[:, max(0, D - P) : -1]
     return {
-        "given_J": np.asarray(rr.acceleration_given(values, P, config.sigma_z)),
+        "given_J": rr.acceleration_given(values, P, config.sigma_z),
         "exact": config.sigma_z**2 * (D * P * top + top**2 / config.sigma_J**2),
-        "unsymmetric": np.asarray(rr.acceleration_given(values, P, config.sigma_z, None)),
+        "unsymmetric": rr.acceleration_given(values, P, config.sigma_z, None),
         "unsymmetric_exact": 2 * config.sigma_z**2 * (D * P + 1) * top,
         "repelled": (top[:, None] / (top[:, None] - nonzero)).sum(axis=1),
         "repelled_exact": (top / config.sigma_J**2 - abs(P - D) - 1) / 2,
@@ -144,7 +144,7 @@ def two_residuals(P: int, config: Config) -> tuple[np.ndarray, np.ndarray]:
     second = first * (first + 2)  # of t / sigma_J^2
     # Given J the mean is homogeneous of degree one in the eigenvalues.
     share = np.stack([1 - u, u], axis=-1)
-    given = [first * s2 * weight @ np.asarray(rr.acceleration_given(share, P, config.sigma_z, s)) for s in (0.5, None)]
+    given = [first * s2 * weight @ rr.acceleration_given(share, P, config.sigma_z, s) for s in (0.5, None)]
     top, square = first * s2 * (weight @ u), second * s2**2 * (weight @ u**2)
     exact = [2 * P * top + square / s2, 2 * (2 * P + 1) * top]
     return np.array(given), config.sigma_z**2 * np.array(exact)
@@ -176,8 +176,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
                 measured=found,
                 tolerance=rounding if one.D == 1 and name == "unsymmetric" else heavy_tail(found),
             )
-    for i in np.flatnonzero((np.minimum(data.D, data.P) > 1).values):
-        one = data.isel(size=i)
+    for place in np.flatnonzero((np.minimum(data.D, data.P) > 1).values):
+        one = data.isel(size=place)
         # Both sides are measured: it is their difference that has a sampling error.
         error = float(standard_error((one.repelled - one.repelled_exact).values))
         found = Estimate(float(one.repelled.mean()), error, config.jacobians - 1.0)
@@ -198,8 +198,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     alone = np.flatnonzero((data.D == 1).values)
     if not len(alone):
         yield undecided(claim, 1.0, "no size has one residual")
-    for i in alone[:1]:
-        one = data.isel(size=i)
+    for place in alone[:1]:
+        one = data.isel(size=place)
         P = int(one.P)
         yield Finding(
             f"{claim}, P = {P}",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -168,9 +168,9 @@ def _one_jacobian(config: Config) -> dict:
         for i, convention in enumerate(CONVENTIONS, 1)
     ]
     variables: dict = {}
-    formulas = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
-    for (name, formula), drawn in zip(formulas.items(), zip(*found, strict=True), strict=True):
-        drawn = np.stack(drawn)
+    formulas: dict[str, Callable[..., Any]] = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
+    for (name, formula), parts in zip(formulas.items(), zip(*found, strict=True), strict=True):
+        drawn = np.stack(parts)
         variables |= {
             name: ("convention", drawn.mean(axis=1), {"long_name": "mean over residuals and tensors for one Jacobian"}),
             f"{name}_error": ("convention", standard_error(drawn, axis=1)),
@@ -203,7 +203,7 @@ def _everything_random(config: Config) -> dict:
 def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     """Mean acceleration over many Jacobians, each averaged over the rest in closed form."""
     values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
-    means, unsymmetric = (np.asarray(rr.acceleration_given(values, P, config.sigma_z, s)) for s in (0.5, None))
+    means, unsymmetric = (rr.acceleration_given(values, P, config.sigma_z, s) for s in (0.5, None))
     tops = values[:, -1]
     limit = rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J)
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
