@@ -11,10 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant import nets
 from secant.curvature import kernel_matrix
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
-from secant.lab import option, reuse, scaled
+from secant.lab import fits_memory, option, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
@@ -32,34 +33,49 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True)
 class Sizes:
-    """Everything of an experiment but its data, depth and activation."""
+    """Everything of an experiment but its data, depth and activation.
 
-    width: int = scaled(smoke=128, laptop=256, paper=5_000, at_least=8, help="hidden neurons, fully connected")
-    channels: int = scaled(smoke=16, laptop=32, paper=1_000, at_least=2, help="channels, convolutional")
+    At smoke scale widths and samples are a quarter of the laptop's, with twice the draws.
+    """
+
+    width: int = scaled(smoke=64, laptop=256, paper=5_000, at_least=8, help="hidden neurons, fully connected")
+    channels: int = scaled(smoke=8, laptop=32, paper=1_000, at_least=2, help="channels, convolutional")
     side: int = scaled(
         smoke=8, laptop=14, paper=32, at_least=2, help="largest side of an image, convolutional: larger ones are shrunk"
     )
     images: int = scaled(
-        smoke=32, laptop=64, paper=256, at_least=4, help="training samples, convolutional, or the thesis's if fewer"
+        smoke=16, laptop=64, paper=256, at_least=4, help="training samples, convolutional, or the thesis's if fewer"
     )
     samples: int = scaled(
-        smoke=64, laptop=128, paper=256, at_least=4, help="training samples, or the thesis's if fewer"
+        smoke=32, laptop=128, paper=256, at_least=4, help="training samples, or the thesis's if fewer"
     )
-    held_out: int = scaled(smoke=300, laptop=500, paper=2_000, at_least=10, help="test samples, or all if fewer")
+    held_out: int = scaled(smoke=300, laptop=500, paper=2_000, at_least=20, help="test samples, or all if fewer")
     ratios: tuple[float, ...] = scaled(
         smoke=(0.6, 0.9, 1.1, 1.3, 1.5, 1.8, 2.4),
         laptop=(0.3, 0.6, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9, 2.2, 2.6, 3.2, 3.8),
         paper=tuple(np.round(np.arange(0.2, 3.9, 0.2), 1).tolist()),
-        above=0,
-        help="step sizes over the critical one, increasing, some below 1 and some above 1.1",
+        at_least=0.01,
+        at_most=10,
+        shortest=2,
+        ascending=True,
+        help="step sizes over the critical one, some below 1 and some above 1.1",
     )
-    together: int = scaled(smoke=7, laptop=3, paper=19, at_least=1, help="step sizes run at once")
-    steps: int = scaled(smoke=500, laptop=2_500, paper=20_000, at_least=10, help="steps of gradient descent at most")
+    together: int = scaled(smoke=7, laptop=3, paper=19, at_least=1, at_most=1_000, help="step sizes run at once")
+    steps: int = scaled(smoke=500, laptop=2_500, paper=20_000, at_least=50, help="steps of gradient descent at most")
     every: int = scaled(smoke=5, laptop=10, paper=10, at_least=1, help="steps between two looks at the losses")
     goal: float = scaled(smoke=1e-2, laptop=1e-3, paper=1e-3, above=0, help="training loss of a run that has converged")
     image_goal: float = scaled(smoke=1e-2, laptop=1e-2, paper=1e-3, above=0, help="the same, convolutional")
-    seeds: int = scaled(smoke=5, laptop=5, paper=5, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, help="of the first draw")
+    seeds: int = scaled(smoke=10, laptop=5, paper=5, at_least=2, at_most=10_000, help="draws of data and weights")
+    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+
+    def check(self) -> None:
+        """Refuses step sizes with nothing to compare, looks that there are not, and what no memory holds."""
+        if self.ratios[0] >= 1 or self.ratios[-1] <= 1.1:
+            raise ValueError(f"ratios: some must be below 1 and some above 1.1, to compare; got {self.ratios!r}.")
+        if self.every > self.steps:
+            raise ValueError(f"every: must be at most the number of steps, {self.steps}, got {self.every}.")
+        weights = self.together * (self.width * self.samples + self.channels * self.side**2 * self.images)
+        fits_memory(40.0 * weights + 4.0 * self.samples * self.held_out, "width, channels, samples or together")
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,13 @@ class PanelConfig(Sizes):
     layers: int = option(2, at_least=2, at_most=3, help="layers of weights")
     activation: str = option("relu", help="activation of the network")
 
+    def check(self) -> None:
+        """Refuses panels and activations that there are not."""
+        super().check()
+        if PANELS[known_panel(self.panel)].images and self.layers != 2:
+            raise ValueError(f"layers: convolutional networks here have 2, got {self.layers}. Take another panel.")
+        known_activation("activation", self.activation)
+
 
 @dataclass(frozen=True)
 class PanelsConfig(Sizes):
@@ -79,8 +102,21 @@ class PanelsConfig(Sizes):
         smoke=("digits",),
         laptop=("mnist", "cifar-2-sgd", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
         paper=("mnist", "cifar-2-sgd", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
+        distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )
+
+    def check(self) -> None:
+        """Refuses panels that there are not."""
+        super().check()
+        for name in self.panels:
+            known_panel(name, "panels")
+
+
+def known_activation(field: str, name: str) -> None:
+    """Refuses an activation that there is not."""
+    if name not in nets.ACTIVATIONS:
+        raise ValueError(f"{field}: there is no {name!r}. Activations: {', '.join(nets.ACTIVATIONS)}.")
 
 
 class Trial(NamedTuple):
@@ -137,7 +173,7 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
         over `seed`: `critical`; over `model` and `seed`: `largest`, the last ratio before the first that diverges, NaN
         where the first one does; and `tests`, how many test samples.
     """
-    panel, ratios = PANELS[known_panel(config.panel)], _grid(config.ratios)
+    panel, ratios = PANELS[known_panel(config.panel)], np.asarray(config.ratios)
     net = network(panel, config)
     runs = {kind: _runner(net, kind, panel, config) for kind in MODELS}
     found: list[xr.Dataset] = []
@@ -154,11 +190,7 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
     result = xr.concat(found, "seed").assign_coords(
         model=list(MODELS), seed=np.arange(config.seed, config.seed + config.seeds), ratio=ratios
     )
-    diverged = result.regime == cs.DIVERGENT
-    for kind in MODELS:
-        if bool(diverged.sel(model=kind).all()):
-            raise ValueError(f"ratios: the {kind} model diverges at every step size. Give smaller ones.")
-    before = diverged.cumsum("ratio") == 0
+    before = (result.regime == cs.DIVERGENT).cumsum("ratio") == 0
     return result.assign(largest=result.ratio.where(before).max("ratio"), tests=tests).assign_attrs(attributes)
 
 
@@ -169,8 +201,6 @@ def sweep_panels(config: Any, cases: dict[str, dict[str, Any]]) -> xr.Dataset:
         reuse("thesis/fig-3.2b", PanelConfig(**({name: getattr(config, name) for name in names} | case)))
         for case in cases.values()
     ]
-    if not runs:
-        raise ValueError("panels: there is none. Give at least one.")
     return xr.concat(runs, "panel", combine_attrs="drop_conflicts").assign_coords(panel=list(cases))
 
 
@@ -182,15 +212,6 @@ def settled(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:
 def comparable(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:
     """Of these, those below the critical step that have converged too: what has not been trained cannot be worse."""
     return settled(values, data).where((data.ratio > 1) | (data.outcome == Outcome.CONVERGED))
-
-
-def _grid(ratios: tuple[float, ...]) -> np.ndarray:
-    grid = np.asarray(ratios, float)
-    if not grid.size or (np.diff(grid) <= 0).any():
-        raise ValueError(f"ratios: step sizes must increase, and there must be some; got {ratios!r}.")
-    if grid[0] >= 1 or grid[-1] <= 1.1:
-        raise ValueError(f"ratios: some must be below 1 and some above 1.1, to compare; got {ratios!r}.")
-    return grid
 
 
 def _trial(net: Network, split: tuple[np.ndarray, ...], seed: int) -> tuple[Trial, Span]:

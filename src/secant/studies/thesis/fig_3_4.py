@@ -36,7 +36,8 @@ class Config(PanelsConfig):
     on all samples; classes 0 and 2 of Fashion-MNIST stand for digits 0 and 2 of SVHN. AG News is not available. From
     spoken digits, log-spectrograms, and from Fashion-MNIST the mean is taken off; images for convolutional networks
     are shrunk. Steps are in units of $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, which the three models
-    share. Below the critical step only runs that converge are compared.""",
+    share. Below the critical step only runs that converge are compared. The smoke run is on digits of 8 by 8 pixels in
+    place of MNIST, the first panel.""",
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:

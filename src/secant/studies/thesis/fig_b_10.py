@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, scaled, study
-from secant.studies.thesis._generalisation import Sizes, sweep_panels
+from secant.studies.thesis._generalisation import Sizes, known_activation, sweep_panels
 from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import draw_panels, loss_findings
 
@@ -21,11 +21,18 @@ if TYPE_CHECKING:
 class Config(Sizes):
     """Panel, activations and the sweep."""
 
-    width: int = scaled(smoke=128, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
+    width: int = scaled(smoke=64, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
     panel: str = scaled(smoke="digits", laptop="mnist", paper="spoken-digits", help=f"one of {', '.join(PANELS)}")
     activations: tuple[str, ...] = scaled(
-        smoke=("tanh",), laptop=("swish", "tanh"), paper=("swish", "tanh"), help="smooth activations"
+        smoke=("swish",), laptop=("swish", "tanh"), paper=("swish", "tanh"), distinct=True, help="smooth activations"
     )
+
+    def check(self) -> None:
+        """Refuses panels and activations that there are not."""
+        super().check()
+        known_panel(self.panel)
+        for name in self.activations:
+            known_activation("activations", name)
 
 
 @study(
@@ -37,7 +44,8 @@ class Config(Sizes):
     the three models below $\eta_{\mathrm{crit}}$; beyond it a smaller one for $f$ and $f_{\mathrm{quad}}$, falling
     with the step over a range, and divergence of $f_{\mathrm{lin}}$. Figure B.10 itself is on AG News, which is not
     available; spoken digits are figure B.11, and the panels `cifar-2-cnn` and `fashion-mnist-cnn` stand for B.12 and,
-    in place of SVHN, B.13. On a laptop the default is MNIST, which trains fastest.""",
+    in place of SVHN, B.13. On a laptop the default is MNIST, which trains fastest; the smoke run is on digits of 8 by
+    8 pixels with the first of the two activations.""",
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:

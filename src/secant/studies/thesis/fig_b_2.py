@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._panels import patches, shrunk
 from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -35,7 +35,7 @@ PANELS = {
     "fashion-mnist": Panel("Fashion-MNIST", "fashion-mnist", (0, 2)),
     "fashion-mnist-cnn": Panel("Fashion-MNIST, convolutional", "fashion-mnist", (0, 2), True),
 }
-"""Panels by name. Fashion-MNIST stands where the thesis has SVHN."""
+"""Panels by name. Fashion-MNIST stands where the thesis has SVHN; of digits, for smoke runs, the first two classes."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,26 @@ class Config:
         smoke=("digits",),
         laptop=("cifar-2", "cifar-2-cnn"),
         paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"),
+        distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )
-    samples: int = scaled(smoke=24, laptop=128, paper=128, at_least=2, help="training samples")
-    width: int = scaled(smoke=2_048, laptop=2_048, paper=2_048, at_least=4, help="hidden neurons, fully connected")
-    channels: int = scaled(smoke=64, laptop=1_024, paper=1_024, at_least=2, help="channels, convolutional")
-    shrink: int = scaled(smoke=4, laptop=8, paper=1, at_least=1, help="pixels a side averaged into one, convolutional")
-    ratio: float = option(1.2, above=1, below=2, help="step size over the critical one")
-    seeds: int = scaled(smoke=3, laptop=3, paper=5, at_least=2, help="draws of data and weights")
-    steps: int = scaled(smoke=30, laptop=30, paper=120, at_least=20, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, help="random seed")
+    samples: int = scaled(smoke=24, laptop=128, paper=128, at_least=4, help="training samples")
+    width: int = scaled(smoke=2_048, laptop=2_048, paper=2_048, at_least=16, help="hidden neurons, fully connected")
+    channels: int = scaled(smoke=64, laptop=1_024, paper=1_024, at_least=4, help="channels, convolutional")
+    shrink: int = scaled(
+        smoke=4, laptop=8, paper=1, at_least=1, at_most=8, help="pixels a side averaged into one, convolutional"
+    )
+    ratio: float = option(1.2, at_least=1.05, at_most=1.9, help="step size over the critical one")
+    seeds: int = scaled(smoke=8, laptop=6, paper=6, at_least=2, at_most=10_000, help="draws of data and weights")
+    steps: int = scaled(smoke=30, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
+
+    def check(self) -> None:
+        """Refuses panels that there are not, and what no memory holds."""
+        if unknown := set(self.panels) - set(PANELS):
+            raise ValueError(f"panels: there is no {', '.join(sorted(unknown))}. Panels: {', '.join(PANELS)}.")
+        neurons = max(self.width, self.channels * 1_024)
+        fits_memory(64.0 * self.seeds * self.samples * (neurons + self.samples), "width, channels, samples or seeds")
 
 
 @study(
@@ -81,10 +91,6 @@ class Config:
     overlap: past the peak its eigenvalue falls below others, and the top one is another.""",
 )
 def run(config: Config) -> xr.Dataset:
-    if unknown := set(config.panels) - set(PANELS):
-        raise ValueError(f"panels: there is no {', '.join(sorted(unknown))}. Panels: {', '.join(PANELS)}.")
-    if not config.panels:
-        raise ValueError("panels: there is none. Give at least one.")
     found = []
     for name in config.panels:
         drawn = [_draw(PANELS[name], config, seed) for seed in range(config.seed, config.seed + config.seeds)]
@@ -154,44 +160,53 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
     large, peak = is_large(data), data.loss.argmax("step")
     top = data.isel(step=peak)
-    share = (top.within / top.loss).values
     yield Finding(
         f"{name}: share of the loss along p_1 at the peak",
         predicted=0.9,
-        measured=float(share.mean()),
+        measured=estimate(top.within / top.loss),
         relation="at least",
         tolerance=Tolerance(0.0, why="'almost captures the spike'"),
-        uncertainty=float(share.std(ddof=1) / np.sqrt(share.size)),
         note=f"the loss rises {float((top.loss / data.loss.isel(step=0)).mean()):.0f} times; it is large for "
         f"{int(large.sum('step').min())} to {int(large.sum('step').max())} steps",
     )
+    few = "the loss of some draw is large at fewer than three steps"
     for label, values in (("R_f", data.rest_f), ("R_K", data.rest_k)):
+        lowest = f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest"
+        exponent = f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large"
+        if int(large.sum("step").min()) < 3:
+            yield undecided(lowest, 0.0, few, "at least")
+            yield undecided(exponent, 1.0, few)
+            continue
         lows = (values.where(large).min("step") / values.where(large).max("step")).values
         yield Finding(
-            f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest",
+            lowest,
             predicted=0.0,
             measured=float(lows.min()),
             relation="at least",
             tolerance=Tolerance(0.0, why="the claim: positive"),
             note=_exceptions(data, large & (values <= 0), int(large.sum())),
         )
-        slopes = np.array(
-            [
-                _slope(data.within.values[i][rows], values.values[i][rows])
-                for i, rows in enumerate(large.transpose("trial", "step").values)
-            ]
-        )
+        slopes = [
+            _slope(data.within.values[i][rows], values.values[i][rows])
+            for i, rows in enumerate(large.transpose("trial", "step").values)
+        ]
         yield Finding(
-            f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large",
+            exponent,
             predicted=1.0,
-            measured=float(slopes.mean()),
+            measured=estimate(slopes),
             tolerance=Tolerance(
-                0.2, why="4 - eta lambda grows by a quarter on the way to the peak, where the loss grows tenfold: 0.1"
+                0.2,
+                why="while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
+                "residual, drops out: 0.1 each",
             ),
-            uncertainty=float(slopes.std(ddof=1) / np.sqrt(slopes.size)),
+            note="" if np.isfinite(slopes).all() else few,
         )
+    name = f"{name}: largest curvature at the end, over 2 / eta"
+    if bool((data.loss.isel(step=-1) > data.loss.isel(step=0)).any()):
+        yield undecided(name, 1.0, "the loss has not come back to where it was in time", "at most")
+        return
     yield Finding(
-        f"{name}: largest curvature at the end, over 2 / eta",
+        name,
         predicted=1.0,
         measured=float((data.largest.isel(step=-1) * data.lr / 2).max()),
         relation="at most",

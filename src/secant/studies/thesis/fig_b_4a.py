@@ -11,9 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, gradient_descent, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.dynamics import Outcome, Stop, gradient_descent, simulate
+from secant.lab import Finding, Tolerance, estimate, fits_memory, option, scaled, significant, study, undecided
+from secant.studies.thesis._significance import falling_trend
 from secant.theory import catapult as ct
+from secant.theory.catapult_limit import wide_limit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,15 +25,29 @@ if TYPE_CHECKING:
 class Config:
     """Model, step sizes and bends."""
 
-    dim: int = option(100, at_least=2, help="parameters")
-    gammas: tuple[float, ...] = option((1e-2, 1e-3, 1e-4), above=0, help="size of the quadratic part")
-    lrs: tuple[float, ...] = option((1.8, 1.95, 2.2, 2.5, 2.8, 3.2, 3.6, 3.9, 4.1), above=0, help="step sizes")
+    dim: int = option(100, at_least=20, at_most=10**6, help="parameters")
+    gammas: tuple[float, ...] = option(
+        (1e-2, 1e-3, 1e-4), at_least=1e-6, at_most=0.02, distinct=True, help="size of the quadratic part"
+    )
+    lrs: tuple[float, ...] = option(
+        (1.8, 1.95, 2.2, 2.5, 2.8, 3.2, 3.6, 3.9, 4.1), at_least=0.1, at_most=6, ascending=True, help="step sizes"
+    )
     gamma: float = option(1e-3, above=0, help="default size of the quadratic part, one of `gammas`")
-    lr: float = option(2.8, above=0, help="default step size, one of `lrs`")
-    target: float = option(1.0, help="label")
-    seeds: int = scaled(smoke=6, laptop=32, paper=200, at_least=2, help="random models")
-    steps: int = scaled(smoke=400, laptop=1_000, paper=2_000, at_least=50, help="gradient-descent steps")
-    seed: int = option(0, help="random seed")
+    lr: float = option(2.8, at_least=2.2, at_most=3.8, help="default step size, one of `lrs`")
+    target: float = option(1.0, at_least=-5, at_most=5, help="label")
+    seeds: int = scaled(smoke=12, laptop=32, paper=200, at_least=2, at_most=10**5, help="random models")
+    steps: int = scaled(
+        smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps"
+    )
+    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
+
+    def check(self) -> None:
+        """Refuses defaults that are not among the values, and what no memory holds."""
+        for name, value, among in (("gamma", self.gamma, self.gammas), ("lr", self.lr, self.lrs)):
+            if value not in among:
+                raise ValueError(f"{name}: {value:g} is not one of `{name}s`, {among}. Give one of them.")
+        runs = self.seeds * len(self.gammas) * len(self.lrs)
+        fits_memory(32.0 * runs * (self.dim + self.steps), "seeds, dim or steps")
 
 
 @study(
@@ -98,9 +114,6 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    peak = data.loss.max("step")
-    final = data.kernel.isel(step=-1)
-    wide = data.sel(gamma=config.gamma)
     short = min(data.sizes["step"], 61)
     fine = (data.loss.isel(step=slice(0, short)) * data.gamma**2 < 100).values
     gap = np.abs(data.kernel.values[..., :short] - data.kernel_map.values[..., :short])
@@ -110,62 +123,90 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         measured=float(gap[fine].max()),
         tolerance=Tolerance(1e-6, why="rounding, amplified by the growth of the loss by up to 1e8"),
     )
-    crit = 2 / wide.kernel.isel(step=0)
-    sub = wide.lr < 0.95 * crit
-    yield Finding(
-        "sub-critical runs whose loss ever rose",
-        predicted=0.0,
-        measured=float(((wide.loss.max("step") > wide.loss.isel(step=0)) & sub).sum()),
-        tolerance=Tolerance(0.0, why="at least five per cent below 2/lambda_0"),
+    # As in the theorems on networks, of width gamma^-2.
+    margin = config.gamma * np.log(config.gamma**-2)
+    one = data.sel(gamma=config.gamma)
+    v = one.lr * one.kernel.isel(step=0)
+    rose = one.loss.max("step") > one.loss.isel(step=0)
+    diverged = one.outcome == Outcome.DIVERGED
+    claims = (
+        ("share of the runs below 2 / lambda_0 whose loss ever rose", rose, v <= 2 - margin, 0.0),
+        ("share of the runs between 2 / lambda_0 and 4 / lambda_0 whose loss rose", rose, _between(v, margin), 1.0),
+        ("share of the runs between 2 / lambda_0 and 4 / lambda_0 that diverge", diverged, _between(v, margin), 0.0),
+        ("share of the runs past 4 / lambda_0 that diverge", diverged, v >= 4 + margin, 1.0),
     )
-    inside = (wide.lr > 1.02 * crit) & (wide.lr < 1.95 * crit)
-    yield Finding(
-        "share of the super-critical runs that stay bounded",
-        predicted=1.0,
-        measured=float((wide.outcome != 2).where(inside).sum() / inside.sum()),
-        tolerance=Tolerance(0.0, why="between 1.02 and 1.95 critical step sizes"),
-    )
-    outside = wide.lr > 2.03 * crit
-    if bool(outside.any()):
+    for name, seen, among, predicted in claims:
+        if not bool(among.any()):
+            yield undecided(name, predicted, "no step size lies there")
+            continue
         yield Finding(
-            "share of the runs past 4/lambda_0 that diverge",
-            predicted=1.0,
-            measured=float((wide.outcome == 2).where(outside).sum() / outside.sum()),
-            tolerance=Tolerance(0.0, why="at least one and a half per cent past the border"),
+            name,
+            predicted=predicted,
+            measured=float((seen & among).sum() / among.sum()),
+            tolerance=Tolerance(0.0, why="the claim, gamma log(1 / gamma^2) away from the borders"),
+            note=f"of {int(among.sum())}",
         )
-    at = np.log(peak.sel(lr=config.lr)).median("model")
-    slope = np.polyfit(np.log(data.gamma), at, 1)[0]
-    yield Finding(
-        "exponent of the peak loss in gamma at the default step size",
-        predicted=-2.0,
-        measured=slope,
-        tolerance=Tolerance(0.15, why="gamma = 0.01 shifts lambda_0 by 0.1 and with it the excess"),
-    )
-    small = final.sel(gamma=[g for g in config.gammas if g <= 1e-3])
-    ends = small.sel(lr=2.5).median("model") if 2.5 in config.lrs else small.sel(lr=config.lr).median("model")
-    yield Finding(
-        "kernel at convergence: largest relative difference between values of gamma, step size 2.5",
-        predicted=0.0,
-        measured=float((ends.max() - ends.min()) / ends.mean()),
-        tolerance=Tolerance(0.1, why="gamma = 0.001 shifts lambda_0 by 0.01, and the end falls four times as fast"),
-    )
-    regular = [r for r in config.lrs if 2.05 <= r <= 2.85]
-    means = final.sel(gamma=config.gamma, lr=regular).median("model").values
-    yield Finding(
-        "kernel at convergence falls with the step size up to 2.8: largest increase",
-        predicted=0.0,
-        measured=float(np.diff(means).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="beyond 3 the end point depends chaotically on the start"),
-    )
-    rise = peak.sel(gamma=config.gamma, lr=[r for r in config.lrs if 2.05 <= r <= 3.25]).median("model").values
-    yield Finding(
-        "peak loss rises with the step size: smallest ratio of neighbours",
-        predicted=1.0,
-        measured=float((rise[1:] / rise[:-1]).min()),
-        relation="at least",
-        tolerance=Tolerance(0.0, why="the claim"),
-    )
+    yield from _exponents(data, config)
+    yield from _trends(one, config)
+
+
+def _between(v: xr.DataArray, margin: float) -> xr.DataArray:
+    return (v >= 2 + margin) & (v <= 4 - margin)
+
+
+def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    """How peak and end depend on gamma at the default step size."""
+    names = "exponent of the peak loss in gamma", "exponent of the kernel at convergence in gamma"
+    where, spread = f", step size {config.lr:g}", np.log(max(config.gammas) / min(config.gammas))
+    part = data.sel(lr=config.lr)
+    settled = part.outcome == Outcome.CONVERGED
+    if len(config.gammas) < 2 or not bool(settled.all()):
+        why = "one gamma has no exponent" if len(config.gammas) < 2 else "some runs have not converged in time"
+        for name, predicted in zip(names, (-2.0, 0.0), strict=True):
+            yield undecided(name + where, predicted, why)
+        return
+    # gamma moves lambda_0 = |phi + gamma Sigma w|^2 away from one, and with it the excess.
+    excess, largest = config.lr - 2, max(config.gammas)
+    shift = min(config.lr * largest * (2 + largest * config.dim), 0.9 * min(excess, 2 - excess))
+    steps = max(2_000, int(60 / (excess - shift)))
+    limit = wide_limit(jnp.asarray([excess - shift, excess, excess + shift]), steps=steps)
+    centred = np.log(config.gammas) - np.mean(np.log(config.gammas))
+    for name, predicted, values, range_ in (
+        (names[0], -2.0, part.loss.max("step"), limit.peak),
+        (names[1], 0.0, part.kernel.isel(step=-1), limit.curvature),
+    ):
+        logs = np.log(values.sel(gamma=list(config.gammas)).transpose("model", "gamma").values)
+        band = float(np.log(np.max(range_) / np.min(range_)))
+        yield Finding(
+            name + where,
+            predicted=predicted,
+            measured=estimate(logs @ centred / (centred**2).sum()),
+            tolerance=Tolerance(
+                band / spread,
+                why="the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
+                "all phases, in so many decades",
+            ),
+        )
+
+
+def _trends(one: xr.Dataset, config: Config) -> Iterator[Finding]:
+    """How peak and end depend on the step size, where every model catapults."""
+    beyond = [lr for lr in config.lrs if bool(((one.outcome == Outcome.CONVERGED) & _past(one)).sel(lr=lr).all())]
+    for claim, values in (
+        ("the peak of the loss rises with the step size", -one.loss.max("step")),
+        ("the kernel at convergence falls with the step size", one.kernel.isel(step=-1)),
+    ):
+        rho, p = falling_trend(values.sel(lr=beyond).rename(model="seed"), "lr")
+        if np.isnan(rho):
+            why = "fewer than three step sizes at which all models catapult"
+            yield undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
+            continue
+        note = f"correlation {abs(rho):.2f}, mean over models, of {len(beyond)} step sizes"
+        yield significant(claim, p, "by permutation within models", note)
+
+
+def _past(one: xr.Dataset) -> xr.DataArray:
+    return one.lr * one.kernel.isel(step=0) > 2
 
 
 @run.figure
@@ -180,7 +221,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         part = one.sel(gamma=g, lr=config.lr)
         a.semilogy(part.step, part.loss + 1e-12, color=f"C{i}", label=rf"$\gamma = 10^{{{np.log10(g):.0f}}}$")
         c.plot(part.step, part.kernel, color=f"C{i}")
-    shown = [r for r in config.lrs if r in (1.8, 2.2, 2.8, 3.2, 3.9, 4.1)]
+    shown = config.lrs[:: max(1, len(config.lrs) // 5)]
     for i, r in enumerate(shown):
         part = one.sel(gamma=config.gamma, lr=r)
         fine = part.loss < 1e9
