@@ -16,7 +16,7 @@ from secant import nets
 from secant._device import available_bytes
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Problem, Stop, train
-from secant.lab import Finding, Tolerance, option, scaled
+from secant.lab import Estimate, Finding, Tolerance, option, scaled
 from secant.linalg.norm import Norm, spectral_norm
 from secant.nets import Graph, Network, graphs
 from secant.nets.network import Params
@@ -37,15 +37,45 @@ class WidthConfig:
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(32, 128), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
-        help="neurons a layer, increasing",
+        smoke=(16, 64), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
+        shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each kind and width")
-    dim: int = option(8, at_least=2, help="input dimension")
-    size: float = option(
-        0.5, above=0, help="root mean square of the input; the blocks with a logarithm are quadratic in it"
+    seeds: int = scaled(
+        smoke=48, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each kind and width"
     )
-    seed: int = option(0, help="random seed")
+    dim: int = scaled(smoke=4, laptop=8, paper=8, at_least=2, at_most=10_000, help="input dimension")
+    size: float = option(
+        0.5,
+        at_least=1e-3,
+        at_most=100,
+        help="root mean square of the input; the blocks with a logarithm are quadratic in it",
+    )
+    seed: int = option(0, at_least=0, help="random seed")
+
+
+def logarithm(widths: Sequence[int]) -> Tolerance:
+    r"""By how much a largest of $m$ Gaussian weights, $\sqrt{2\log m}$, lifts an exponent between these widths."""
+    first, last = min(widths), max(widths)
+    return Tolerance(
+        float(np.log(np.log(last) / np.log(first)) / (2 * np.log(last / first))),
+        why="the largest of m Gaussian weights, sqrt(2 log m), lifts the exponent by so much between these widths",
+    )
+
+
+def next_order(widths: Sequence[int], power: float, times: float = 1.0) -> Tolerance:
+    r"""By how much a next term, smaller by $c\,m^{-p}$, changes an exponent between these widths; `times` is $c$."""
+    first, last = min(widths), max(widths)
+    factor = "" if times == 1 else f"{times:g} "
+    return Tolerance(
+        float(times * (first**-power - last**-power) / np.log(last / first)),
+        why=f"a next term smaller by {factor}m^(-{power:g}) changes the exponent by so much between these widths",
+    )
+
+
+def exponent(values: xr.DataArray) -> Estimate:
+    """The exponent of `law`, with its sampling error."""
+    found = law(values)
+    return Estimate(found.exponent, found.error, found.freedom)
 
 
 def resolved(data: xr.Dataset) -> Finding:
@@ -59,11 +89,19 @@ def resolved(data: xr.Dataset) -> Finding:
 
 
 class Kind(NamedTuple):
-    """An architecture: what it is called, how it is made, and whether it turns linear."""
+    """An architecture: what it is called, how it is made, and whether it turns linear.
+
+    Attributes:
+        name: what it is called.
+        make: width, inputs, random key -> network.
+        claim: whether the Hessian falls with the width, falls still, or stays.
+        graph: the same -> a graph with some of its edges, drawn anew for every network.
+    """
 
     name: str
     make: Callable[[int, int, jax.Array], Network]
     claim: str
+    graph: Callable[[int, int, jax.Array], Graph] | None = None
 
     def by_width(self, dim: int, key: jax.Array) -> Callable[[int], Network]:
         """Width -> network, for inputs of this dimension."""
@@ -83,7 +121,12 @@ KINDS = {
     "densenet": Kind("DenseNet", _graph(lambda m, d, key: graphs.densenet(d, [m, m], concat_input=False)), "falls"),
     "resnet": Kind("skip connections", _graph(lambda m, d, key: graphs.skip(_fully_connected(m, d, key))), "falls"),
     "cnn": Kind("1-D convolutions", _graph(lambda m, d, key: graphs.convolutional(d, [m, m])), "falls"),
-    "random": Kind("random graph", _graph(lambda m, d, key: graphs.random(key, d, [m, m], in_degree=m)), "falls"),
+    "random": Kind(
+        "random graph",
+        _graph(lambda m, d, key: graphs.densenet(d, [m, m])),
+        "falls",
+        lambda m, d, key: graphs.random(key, d, [m, m], in_degree=m),
+    ),
     "two": Kind(
         "two bottleneck neurons",
         _graph(lambda m, d, key: graphs.bottleneck_neurons(_fully_connected(m, d, key), layer=2, count=2)),
@@ -116,29 +159,42 @@ def direction(params: Params) -> jax.Array:
     return jnp.asarray(drawn, leaves[0].dtype)
 
 
-def hessian_norm(net: Network, params: Params, x: jax.Array, start: jax.Array, sample: int = 0) -> Norm:
+def hessian_norm(
+    f: Callable[[Params, jax.Array], jax.Array], params: Params, x: jax.Array, start: jax.Array, sample: int = 0
+) -> Norm:
     """Spectral norm of the Hessian of one output, with the residual of its eigenvector; to be traced.
 
     `output_hessian(...).top(1, which="magnitude")` would do as well; this compiles in a fifth of the time.
     """
-    return spectral_norm(output_hessian(net.apply, params, x, sample).flat_product(), start, LANCZOS)
+    return spectral_norm(output_hessian(f, params, x, sample).flat_product(), start, LANCZOS)
 
 
-def norms_at_starts(net: Network, x: jax.Array, keys: jax.Array) -> np.ndarray:
-    """Spectral norm of the output's Hessian at each of some random starts, with its residual, `(2, starts)`."""
-    norm = jax.jit(lambda params, start: hessian_norm(net, params, x, start))
-    found = []
-    for key in keys:
-        params = net.init(key, x.shape)
-        found.append(norm(params, direction(params)))
-    return np.array(found).T
+def edge_factors(graph: Graph, full: Graph) -> Params:
+    """What the weights of a full graph's network are multiplied with to make it that of a graph with fewer edges.
+
+    So graphs are data of one compiled program.
+    """
+    return tuple(
+        {"weight": (now.edges * np.sqrt(before.fans / now.fans)).astype(np.float32)}
+        for now, before in zip(graph.blocks, full.blocks, strict=True)
+        if isinstance(now, graphs.Block) and isinstance(before, graphs.Block)
+    )
 
 
-def drawn(net: Network, x: jax.Array, seed: Sequence[int]) -> Params:
-    """Parameters of a network whose weights are all standard normal, drawn on the host: nothing is compiled for it."""
+def stacked(trees: Sequence[Params]) -> Params:
+    """Several networks as one, with a first axis more."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[Params]:
+    """Networks whose weights are all standard normal, drawn on the host: nothing is compiled for it."""
     shapes = jax.eval_shape(lambda key: net.init(key, x.shape), jax.random.key(0))
-    random = np.random.default_rng(list(seed))
-    return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
+
+    def one(number: int) -> Params:
+        random = np.random.default_rng([*seed, number])
+        return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
+
+    return [one(number) for number in range(count)]
 
 
 def descend(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax
@@ -15,17 +16,21 @@ from secant import losses, nets
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Estimate, Finding, Tolerance, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.nets.network import Params
+from secant.studies.thesis._width import drawn, next_order, refuse_oversized, stacked
 from secant.theory.power_law import PowerLaw, fit_power_law
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROUPS = 4
+GROUPS = 32
 """Groups of networks; the mean square within each is one measurement of the distance."""
+
+LANCZOS = 16
+"""Products with the Hessian of the loss that its largest eigenvalue may cost."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,16 @@ class Config:
     """Networks and data."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(64, 192), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
-        help="neurons a layer, increasing",
+        smoke=(32, 160), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
+        shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    depths: tuple[int, ...] = option((2, 3), at_least=2, help="layers of weights")
-    networks: int = scaled(smoke=16, laptop=32, paper=64, at_least=2 * GROUPS, help="random networks of each kind")
-    samples: int = option(16, at_least=2, help="training points of the rank-2 task")
-    dim: int = option(10, at_least=2, help="input dimension")
-    seed: int = option(0, help="random seed")
+    depths: tuple[int, ...] = option((2, 3), at_least=2, at_most=20, distinct=True, help="layers of weights")
+    networks: int = scaled(
+        smoke=128, laptop=96, paper=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind"
+    )
+    samples: int = option(16, at_least=2, at_most=2_000, help="training points of the rank-2 task")
+    dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
+    seed: int = option(0, at_least=0, help="random seed")
 
 
 @study(
@@ -55,22 +62,32 @@ class Config:
     - \frac{n}{\lambda_{\max}(K)}\Big| = \tilde O(1/\sqrt m).$$
     In fact the distance falls faster, as $1/m$. With $u$ the first eigenvector of $\mathcal A$, the first-order term
     $u^\top \mathcal B u$ is an average over neurons of terms with random signs, a further $1/\sqrt m$ smaller than
-    $\|\mathcal B\|$, and the second-order term is of order $\|\mathcal B\|^2$.""",
+    $\|\mathcal B\|$, and the second-order term is of order $\|\mathcal B\|^2$. This needs a first eigenvalue that
+    stays away from the second by more than $\|\mathcal B\|$, which that of a ReLU network does: its kernel has only
+    positive entries. The networks are those of chapter 4, with ReLU.""",
+    precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    key_data, key_nets = jax.random.split(jax.random.key(config.seed))
+    key_data, _ = jax.random.split(jax.random.key(config.seed))
     x, y = map(
         jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train
     )
-    keys = jax.random.split(key_nets, config.networks)
-    found = np.array([[_curvatures(_network(depth, m), x, y, keys) for m in config.widths] for depth in config.depths])
+    for depth in config.depths:
+        # A norm, the gradients of all samples in a kernel, and all networks of one width.
+        copies = 10 + 2 * config.samples + config.networks
+        refuse_oversized(
+            "thesis/app-C.1", partial(_network, depth), config.dim, config.widths, copies=copies, itemsize=8
+        )
+    found = np.array(
+        [[_curvatures(depth, m, x, y, config) for m in config.widths] for depth in config.depths]
+    )
     loss, kernel, residual = np.moveaxis(found, -1, 0)
     dims = ("depth", "width", "network")
     return xr.Dataset(
         {
             "exact": (dims, 2 / loss, {"long_name": "critical step size"}),
             "estimate": (dims, 2 / kernel, {"long_name": "critical step size by the tangent kernel"}),
-            "gauss_newton": ("depth", [_gauss_newton(depth, x, y, keys[0], config) for depth in config.depths]),
+            "gauss_newton": ("depth", [_gauss_newton(depth, x, y, config) for depth in config.depths]),
             "kernel": (dims, kernel, {"long_name": "2/n times the largest eigenvalue of the tangent kernel"}),
             "residual": (dims, residual / loss, {"long_name": "relative residual of the Hessian's eigenvector"}),
         },
@@ -79,38 +96,40 @@ def run(config: Config) -> xr.Dataset:
 
 
 def _network(depth: int, width: int) -> Network:
-    return nets.mlp([width] * (depth - 1), activation="tanh")
+    return nets.mlp([width] * (depth - 1), activation="relu")
 
 
-def _curvatures(net: Network, x: jax.Array, y: jax.Array, keys: jax.Array) -> np.ndarray:
+def _curvatures(depth: int, width: int, x: jax.Array, y: jax.Array, config: Config) -> np.ndarray:
     """Largest eigenvalues of the loss's Hessian and of the scaled kernel, and the residual of the first."""
+    net = _network(depth, width)
 
     @jax.jit
-    def measure(params: Params, start: jax.Array) -> jax.Array:
-        top = spectral_norm(hessian(net.apply, params, x, y, losses.mean_mse).flat_product(), start, 32)
-        kernel = jnp.linalg.eigvalsh(pair_kernel(net.apply)(params, x, None))[-1]
-        return jnp.stack([top.value, 2 / len(x) * kernel, top.residual])
+    def measure(networks: Params, start: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
+        def one(params: Params) -> jax.Array:
+            bend = hessian(net.apply, params, x, y, losses.mean_mse)
+            top = spectral_norm(bend.flat_product(), start, LANCZOS)
+            kernel = jnp.linalg.eigvalsh(pair_kernel(net.apply)(params, x, None))[-1]
+            return jnp.stack([top.value, 2 / len(x) * kernel, top.residual])
 
-    found = []
-    for key in keys:
-        params = net.init(key, x.shape)
-        start = np.random.default_rng(0).normal(size=nets.count_parameters(params))
-        found.append(np.asarray(measure(params, start)))
-    return np.stack(found)
+        return jax.lax.map(one, networks)
+
+    networks = drawn(net, x, (config.seed, depth, width), config.networks)
+    start = np.random.default_rng(0).normal(size=nets.count_parameters(networks[0]))
+    return np.asarray(measure(stacked(networks), start, x, y))
 
 
-def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, key: jax.Array, config: Config) -> float:
+def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, config: Config) -> float:
     """Largest eigenvalue of the Gauss-Newton matrix of the first of the narrowest networks."""
     net = _network(depth, config.widths[0])
-    params = net.init(key, x.shape)
+    (params,) = drawn(net, x, (config.seed, depth, config.widths[0]), 1)
 
     @jax.jit
-    def measure(params: Params, start: jax.Array) -> jax.Array:
+    def measure(params: Params, start: jax.Array, x: jax.Array, y: jax.Array) -> jax.Array:
         # The matrix has rank n: after n + 1 products there is nothing left to find.
         flat = gauss_newton(net.apply, params, x, y, losses.mean_mse)
         return spectral_norm(flat.flat_product(), start, len(x) + 1).value
 
-    return float(measure(params, np.random.default_rng(0).normal(size=nets.count_parameters(params))))
+    return float(measure(params, np.random.default_rng(0).normal(size=nets.count_parameters(params)), x, y))
 
 
 def _law(data: xr.Dataset, depth: int) -> PowerLaw:
@@ -125,34 +144,32 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1",
         predicted=0.0,
         measured=float(np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max()),
-        tolerance=Tolerance(1e-13, why="rounding"),
+        tolerance=Tolerance(1e-5, why="rounding of sums over all weights, in float32"),
     )
+    distance = np.sqrt(((data.exact / data.estimate - 1) ** 2).mean("network"))
     yield Finding(
-        "Hessian of the loss: largest relative residual of its eigenvector",
+        "Hessian of the loss: squared residual of its eigenvector over the distance, both relative: largest",
         predicted=0.0,
-        measured=float(data.residual.max()),
-        tolerance=Tolerance(1e-3, why="its square is the error of the eigenvalue, far below the distances here"),
+        measured=float((data.residual**2 / distance).max()),
+        tolerance=Tolerance(
+            0.02, why="the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02"
+        ),
     )
-    lever = np.log(np.array(config.widths))
-    spread = np.sqrt(((lever - lever.mean()) ** 2).sum())
     for depth in config.depths:
         law = _law(data, depth)
+        exponent = Estimate(law.exponent, law.error, law.freedom)
         yield Finding(
             f"{depth} layers: exponent in the width of the distance between the two step sizes",
             predicted=-0.5,
-            measured=law.exponent,
+            measured=exponent,
             relation="at most",
-            tolerance=Tolerance(0.0, why="the bound of the appendix"),
-            uncertainty=law.error,
+            tolerance=Tolerance(why="the bound of the appendix"),
         )
         yield Finding(
             f"{depth} layers: the same against 1/m",
             predicted=-1.0,
-            measured=law.exponent,
-            tolerance=Tolerance(
-                3 / np.sqrt(2 * config.networks) / spread,
-                why="three standard errors: a root mean square over N networks is known to 1/sqrt(2 N)",
-            ),
+            measured=exponent,
+            tolerance=next_order(config.widths, 0.5, depth),
         )
 
 

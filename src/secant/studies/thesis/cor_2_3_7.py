@@ -94,8 +94,8 @@ def run(config: Config) -> xr.Dataset:
     found = []
     for j, width in enumerate(config.widths):
         net = make(width, config.dim, key_input)
-        starts = [drawn(net, x, (config.seed, j, k)) for k in range(config.seeds)]
-        norm = jax.jit(lambda params, lanczos, net=net: hessian_norm(net, params, x, lanczos))
+        starts = drawn(net, x, (config.seed, j), config.seeds)
+        norm = jax.jit(lambda params, lanczos, net=net: hessian_norm(net.apply, params, x, lanczos))
         around, along = _ball(net, x[:1], starts, norm, config), _descent(net, x, y, starts, norm, config)
         found.append(xr.merge([around, along]).assign(weights=nets.count_parameters(starts[0])))
     return xr.concat(found, "width").assign_coords(width=list(config.widths))

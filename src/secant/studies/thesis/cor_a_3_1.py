@@ -63,8 +63,7 @@ def run(config: Config) -> xr.Dataset:
     for j, width in enumerate(config.widths):
         net = make(width)
         climb = _climber(net, x)
-        for k in range(config.seeds):
-            params = drawn(net, x, (config.seed, j, k))
+        for k, params in enumerate(drawn(net, x, (config.seed, j), config.seeds)):
             for output, start in enumerate(np.eye(config.outputs)):
                 own[j, k, output], joint[j, k, output] = climb(params, start, config.rounds)
     dims = ("width", "network", "output")

@@ -21,7 +21,7 @@ from secant.dynamics import Probe, Stop, gradient_descent, simulate
 from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
-from secant.studies.thesis._width import drawn, law, refuse_oversized
+from secant.studies.thesis._width import drawn, edge_factors, law, refuse_oversized, stacked
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -130,18 +130,9 @@ def _sweep(
     keys = jax.random.split(jax.random.key(config.seed + width), config.runs)
     dropped = [graphs.drop_edges(full, key, config.rate, normalize=way) for way in scalings for key in keys]
 
-    # The full network with its weights multiplied by these numbers is the one without the edges. So the graphs of all
-    # runs are data of one compiled program.
-    def factors(graph: graphs.Graph) -> Params:
-        return tuple(
-            {"weight": (now.edges * np.sqrt(before.fans / now.fans)).astype(np.float32)}
-            for now, before in zip(graph.blocks, full.blocks, strict=True)
-            if isinstance(now, graphs.Block) and isinstance(before, graphs.Block)
-        )
-
     runs = {
-        "params": _stacked([drawn(net, x, (config.seed, width, k)) for _ in scalings for k in range(config.runs)]),
-        "factor": _stacked([factors(graph) for graph in dropped]),
+        "params": stacked(drawn(net, x, (config.seed, width), config.runs) * len(scalings)),
+        "factor": stacked([edge_factors(graph, full) for graph in dropped]),
     }
 
     def outputs(state: Params, x: jax.Array) -> jax.Array:
@@ -177,10 +168,6 @@ def _sweep(
         "degree": np.array([graph.width for graph in dropped]),
     }
     return {name: values.reshape(len(scalings), config.runs) for name, values in found.items()}
-
-
-def _stacked(trees: list[Params]) -> Params:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 @run.findings

@@ -118,10 +118,9 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
         "look": Probe(look, dims=("part",), memory=lambda p: (jax.tree.map(jnp.copy, p), jnp.zeros(()))),
         "end": Probe(lambda p: ravel_pytree(p)[0], every=config.steps, dims=("weight",)),
     }
-    norm = jax.jit(lambda params, start: hessian_norm(net, params, x, start).value)
+    norm = jax.jit(lambda params, start: hessian_norm(net.apply, params, x, start).value)
     found = []
-    for number in range(config.seeds):
-        params = drawn(net, x, (config.seed, width, number))
+    for params in drawn(net, x, (config.seed, width), config.seeds):
         data = descend(problem, [params], config.steps, probes).isel(network=0)
         end = unravel_like(params)(jnp.asarray(data["end"].values[-1]))
         start = direction(params)

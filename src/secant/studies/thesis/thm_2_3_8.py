@@ -73,7 +73,7 @@ def run(config: Config) -> xr.Dataset:
     for j, width in enumerate(config.widths):
         net = make(width)
         layers, blocks = _layer_norms(net, x, config), _block_norms(net, x)
-        networks = [drawn(net, x, (config.seed, j, k)) for k in range(config.seeds)]
+        networks = drawn(net, x, (config.seed, j), config.seeds)
         parts = [blocks(params) for params in networks]
         found.append(
             xr.Dataset(
