@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance
+from secant.lab import Finding, Tolerance, estimate, undecided
 from secant.studies.thesis._batch_sizes import ended_well
 
 if TYPE_CHECKING:
@@ -23,48 +23,63 @@ def measures(score: str) -> tuple[tuple[str, float, str], ...]:
 
 
 def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
-    """The smaller the batch, the more steps beyond its critical one, the better alignment and test score."""
+    """The smaller the batch, the more steps beyond its critical one, the better alignment and test score.
+
+    Runs with batches of two sizes begin with the same weights and data: what is judged is their difference, draw by
+    draw, of the draws in which both have reached the goal.
+    """
     sizes = data.batch.values.tolist()
-    small, large = sizes[0], sizes[-1]
-    for name, sign, what in measures(score):
-        low, high = (_interval(sign * data[name].sel(batch=size)) for size in (small, large))
-        yield Finding(
-            f"{what}: gap between the intervals of batches of {small} and {large:,}, where better is positive",
-            predicted=0.0,
-            measured=low[0] - high[1],
-            relation="at least",
-            tolerance=Tolerance(0.0, why="intervals of two standard errors that do not overlap"),
-        )
-    for smaller, larger in itertools.pairwise(sizes):
+    trained = data.where(ended_well(data))
+    pairs = list(itertools.pairwise(sizes)) + ([(sizes[0], sizes[-1])] if len(sizes) > 2 else [])
+    for small, large in pairs:
+        yield _steps_beyond(trained.over, small, large)
         for name, sign, what in measures(score):
-            gain = sign * (data[name].sel(batch=smaller) - data[name].sel(batch=larger))
             yield Finding(
-                f"{what} with batches of {smaller} against {larger:,}, mean gain over draws",
+                f"{what} with batches of {small:,} against {large:,}, mean gain over draws",
                 predicted=0.0,
-                measured=float(gain.mean()),
+                measured=estimate(gains(trained[name], sign, small, large)),
                 relation="at least",
-                tolerance=Tolerance(0.0, why="the smaller the batch, the better"),
-                uncertainty=float(gain.std(ddof=1) / np.sqrt(gain.size)),
+                tolerance=Tolerance(why="the smaller the batch, the better"),
+                note=_means(trained[name], small, large),
             )
-    counts = data.over.mean("seed")
-    yield Finding(
-        "share of steps beyond the critical step of their batch: smallest fall from one size to the next larger",
-        predicted=0.0,
-        measured=float((counts.values[:-1] - counts.values[1:]).min()),
-        relation="at least",
-        tolerance=Tolerance(0.0, why="smaller batches have smaller critical steps"),
-        note="by size " + ", ".join(f"{float(value):.3g}" for value in counts),
-    )
     yield goal_finding(data)
 
 
-def goal_finding(data: xr.Dataset) -> Finding:
-    """All runs have been trained as far."""
+def gains(values: xr.DataArray, sign: float, small: int, large: int) -> xr.DataArray:
+    """By how much the smaller batches are better, in each draw; NaN where one of the two has no value."""
+    return sign * (values.sel(batch=small) - values.sel(batch=large))
+
+
+def _steps_beyond(over: xr.DataArray, small: int, large: int) -> Finding:
+    name = f"share of steps beyond their batch's critical one, batches of {small:,} less {large:,}, mean over draws"
+    if not over.sel(batch=[small, large]).fillna(0).any():
+        return undecided(name, 0.0, "no step of any of these runs is beyond it", "at least")
     return Finding(
-        "runs that reach the goal",
-        predicted=float(data.outcome.size),
-        measured=float(ended_well(data).sum()),
-        tolerance=Tolerance(0.0, why="otherwise runs of different training losses would be compared"),
+        name,
+        predicted=0.0,
+        measured=estimate(gains(over, 1.0, small, large)),
+        relation="at least",
+        tolerance=Tolerance(why="smaller batches have smaller critical steps"),
+        note=_means(over, small, large),
+    )
+
+
+def _means(values: xr.DataArray, small: int, large: int) -> str:
+    both = values.sel(batch=[small, large])
+    means = " and ".join(f"{float(mean):.3g}" for mean in both.mean("seed"))
+    return f"{means} on average; {int(both.notnull().all('batch').sum())} pairs of trained runs"
+
+
+def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
+    """Runs that have not been trained as far are left out; those that are compared must be no selection."""
+    reached = ended_well(data).values
+    return Finding(
+        "share of the runs that reach the goal, and are compared",
+        predicted=0.5,
+        measured=estimate(reached),
+        relation="at least",
+        tolerance=Tolerance(why="runs of different training losses are not compared; most are trained as far"),
+        note=f"{int(reached.sum())} of {reached.size}" + (f"; {note}" if note else ""),
     )
 
 
@@ -104,8 +119,3 @@ def draw_by_size(axes: Axes, values: xr.DataArray, colour: str, label: str) -> N
     axes.errorbar(places, mean, 2 * error, fmt="o-", color=colour, capsize=3, label=label)
     axes.set_xticks(places, [f"{size:,}" for size in values.batch.values])
     axes.set_xlabel("batch size")
-
-
-def _interval(values: xr.DataArray) -> tuple[float, float]:
-    mean, error = float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size))
-    return mean - 2 * error, mean + 2 * error

@@ -13,8 +13,9 @@ from secant import losses
 from secant._device import jit
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, gradient_descent, simulate
-from secant.dynamics.batches import BatchState, on_batches, params_of
+from secant.dynamics.batches import on_batches, params_of
 from secant.features import agop_of, alignment
+from secant.lab import fits_memory
 from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
 Rule = Callable[[Callable[[Any], Any], Any], Map]
@@ -71,22 +72,21 @@ def batch_training(
         size: samples a step, without replacement, epoch by epoch; all of them is gradient descent.
         samples: how many there are.
         rule: how steps are made.
-        count: whether to compare every step with the critical one of its batch.
+        count: whether to compare steps with the critical one of their batch: every step, of all samples at each look.
         label: what progress calls it.
 
     Returns:
         A function of draws with their step sizes, stacked; for as many of them as before it compiles nothing. It gives
         over `seed`: `aligned`, the alignment on the training inputs, `test` score and `training` loss, at the look with
-        the smallest validation score; `catapults`, steps up to there with $\eta > \eta_{\mathrm{crit}}$ of their batch;
-        `over`, the share of all steps that are; `outcome` and `stopped_at`; and over `look` the validation score
-        `curve` at the steps `at`.
+        the smallest validation score; `catapults`, steps up to there with $\eta > \eta_{\mathrm{crit}}$ of their batch,
+        where each look at all samples stands for the steps to the next; `over`, the share of all steps that are;
+        `outcome` and `stopped_at`; and over `look` the validation score `curve` at the steps `at`.
     """
     whole = size == samples
     apply = task.net.apply
     by_kernel, outer = kernel_critical_lr(apply, losses.mean_mse), agop_of(apply)
     every = PASS if whole else -(-samples // size) * setting.pause
-    steps = max(setting.steps // every, 0 if whole else setting.epochs // setting.pause) * every
-    count = count and not whole  # a full batch is below its critical step by construction
+    steps = max(1, setting.steps // every, 0 if whole else setting.epochs // setting.pause) * every
 
     def system(trial: Trial) -> Map:
         draw = trial.draw
@@ -95,7 +95,9 @@ def batch_training(
             return rule(lambda params: task.loss(params, draw.x, draw.y), trial.lr)
         return on_batches(task.loss, draw.x, draw.y, batches, lambda loss: rule(loss, trial.lr))
 
-    def critical(state: BatchState, trial: Trial) -> Any:
+    def critical(state: Any, trial: Trial) -> Any:
+        if whole:
+            return by_kernel(state, trial.draw.x) / trial.lr
         rows = Batches(size, seed=trial.draw.seed).indices(samples, state.step)
         return by_kernel(params_of(state), trial.draw.x[rows]) / trial.lr
 
@@ -121,25 +123,26 @@ def batch_training(
         return trial.draw.start
 
     probes: dict[str, Probe] = {"valid": Probe(look, every)}
+    between = every if whole else 1
     if count:
-        probes["critical"] = Probe(critical, 1, whole=True)
+        probes["critical"] = Probe(critical, between, whole=True)
     stop = Stop(converged, diverged, every)
     name = f"{task.name}, {label or f'batches of {size:,}'}"
 
     def run(trials: Trial) -> xr.Dataset:
         found = simulate(system, start, steps, probes=probes, over={"trial": trials}, stop=stop, label=name)
-        return _best(found.dataset.rename(trial="seed"), every, count)
+        return _best(found.dataset.rename(trial="seed"), every, between if count else None)
 
     return run
 
 
-def _best(run: xr.Dataset, every: int, count: bool) -> xr.Dataset:
-    """What a run had found at the look with the smallest validation score."""
+def _best(run: xr.Dataset, every: int, between: int | None) -> xr.Dataset:
+    """What a run had found at the look with the smallest validation score; steps were compared every `between`."""
     looks = next(dim for dim in run.valid.dims if dim != "seed")
     best = run.valid.where(np.isfinite(run.valid), np.inf).argmin(looks)
     at = {name: run[f"valid_{name}"].isel({looks: best}).values for name in ("test", "training", "aligned")}
     ended = run.stopped_at.values
-    over = (run.critical.transpose("seed", "step") < 1 - 1e-8).values if count else np.zeros((len(ended), 1), bool)
+    over = _over(run, between or 1) if between else np.zeros((len(ended), 1), bool)
     counted = [int(row[: int(b) * every].sum()) for row, b in zip(over, best.values, strict=True)]
     share = [float(row[: int(n)].mean()) if n else 0.0 for row, n in zip(over, ended, strict=True)]
     kept = at | {"catapults": counted, "over": share, "outcome": run.outcome.values, "stopped_at": ended}
@@ -149,13 +152,18 @@ def _best(run: xr.Dataset, every: int, count: bool) -> xr.Dataset:
     return found.assign(curve=(("seed", "look"), curve), at=("look", every * numbers)).assign_coords(look=numbers)
 
 
+def _over(run: xr.Dataset, between: int) -> np.ndarray:
+    """Which steps are beyond the critical one, `(seed, step)`."""
+    return np.repeat((run.critical.transpose("seed", ...) < 1 - 1e-8).values, between, axis=1)
+
+
 def batch_sizes(
     task: FeatureTask,
     setting: Setting,
     sizes: Sequence[int],
     seeds: range,
     *,
-    shares: Sequence[float],
+    shares: Sequence[float] = (),
     lr: float | None = None,
     count: bool = True,
 ) -> xr.Dataset:
@@ -164,27 +172,63 @@ def batch_sizes(
     Those are some shares of the critical one of all samples, along `share`, or all are `lr`.
     """
     draws = task.draws(seeds)
-    samples = draws.y.shape[1]
-    for size in sizes:
-        Batches(size).check("batches", samples)
     critical = critical_steps(task, draws)
     steps = np.multiply.outer(shares, critical) if lr is None else np.full((1, len(critical)), lr)
-    steps = steps.astype(np.float32)
-    runs = []
-    for size in sizes:
-        training = batch_training(task, setting, size, samples, count=count)
-        runs.append(xr.concat([training(Trial(draws, sized)) for sized in steps], "share", join="outer"))
-    data = xr.concat(runs, "batch", join="outer").assign_coords(batch=list(sizes), seed=list(seeds))
+    found = [_sized(task, setting, size, draws, steps, count=count) for size in sizes]
+    data = xr.concat(found, "batch", join="outer").assign_coords(batch=list(sizes), seed=list(seeds))
     data = data.assign_coords(share=list(shares) if lr is None else [np.nan])
-    return data.assign(lr=(("share", "seed"), steps), critical=("seed", critical))
+    return data.assign(lr=(("share", "seed"), steps.astype(np.float32)), critical=("seed", critical))
 
 
-def rising(batches: tuple[int, ...], samples: int) -> None:
-    """Refuses batch sizes that do not rise, or that there are too few samples for."""
-    if (np.diff(batches) <= 0).any() or len(batches) < 2:
-        raise ValueError(f"batches: at least two sizes, rising; got {batches}.")
-    if batches[-1] > samples:
-        raise ValueError(f"batches: {batches[-1]} is larger than the data, {samples} samples.")
+def largest_that_trains(
+    task: FeatureTask, setting: Setting, sizes: Sequence[int], seeds: range, *, share: float, halvings: int
+) -> xr.Dataset:
+    """Runs with batches of several sizes, and the largest step size at which the smallest batches train.
+
+    It is `share` of the critical one of all samples, in every draw by itself halved as often as needed. Whether a run
+    reaches the goal of the training loss decides, and nothing else; all batch sizes take the same.
+
+    Returns:
+        As `batch_sizes`, without shares; with `taken`, the share, over `seed`, and along `halving` how many draws had
+        `trained`.
+    """
+    draws = task.draws(seeds)
+    critical = critical_steps(task, draws)
+    taken, trained = np.full(len(seeds), share), []
+    while True:
+        smallest = _sized(task, setting, sizes[0], draws, (taken * critical)[None])
+        good = ended_well(smallest).isel(share=0).values
+        trained.append(int(good.sum()))
+        if good.all() or len(trained) > halvings:
+            break
+        taken = np.where(good, taken, taken / 2)
+    others = [_sized(task, setting, size, draws, (taken * critical)[None]) for size in sizes[1:]]
+    data = xr.concat([smallest, *others], "batch", join="outer").isel(share=0, drop=True)
+    data = data.assign_coords(batch=list(sizes), seed=list(seeds))
+    return data.assign(
+        taken=("seed", taken), lr=("seed", taken * critical), critical=("seed", critical), trained=("halving", trained)
+    )
+
+
+def _sized(
+    task: FeatureTask, setting: Setting, size: int, draws: Draw, steps: np.ndarray, *, count: bool = True
+) -> xr.Dataset:
+    """Runs with batches of one size, for every row of step sizes along `share`."""
+    training = batch_training(task, setting, size, draws.y.shape[1], count=count)
+    return xr.concat([training(Trial(draws, row)) for row in steps.astype(np.float32)], "share", join="outer")
+
+
+def check_batches(name: str, largest: int, samples: int) -> None:
+    """Refuses a batch size that there are too few samples for."""
+    if largest > samples:
+        raise ValueError(f"{name}: must be at most the number of samples, {samples}, got {largest}.")
+
+
+def check_memory(*, seeds: int, samples: int, held_out: int, dim: int, width: int, steps: int, deep: bool) -> None:
+    """Refuses sizes that no memory holds: data, weights and what a step makes of them, and a number for every step."""
+    weights = width * (dim + 2 * width * deep)
+    each = (samples + 2 * held_out) * (dim + 4 * width) + 8 * weights + samples**2 + steps
+    fits_memory(4.0 * seeds * each, "seeds, samples, held_out, dim, width or steps")
 
 
 def ended_well(data: xr.Dataset) -> xr.DataArray:

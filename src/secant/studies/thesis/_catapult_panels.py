@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from secant import data, losses, nets
 from secant.curvature import kernel_critical_lr
-from secant.lab import option, scaled
+from secant.lab import fits_memory, option, scaled
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
 from secant.studies.thesis._panels import shrunk
@@ -74,14 +75,25 @@ class Networks:
     pixels: Literal["length", "channel"] = option(
         "length", help="inputs of length sqrt(d), not centred, or channels standardised"
     )
-    samples: int = scaled(smoke=32, laptop=128, paper=128, at_least=4, help="training samples")
+    samples: int = scaled(smoke=32, laptop=128, paper=128, at_least=4, at_most=5_000, help="training samples")
     width: int = scaled(smoke=64, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
     channels: int = scaled(smoke=8, laptop=32, paper=512, at_least=2, help="channels a layer, convolutional")
-    widen: int = scaled(smoke=1, laptop=1, paper=10, at_least=1, help="widening factor of the Wide ResNet")
-    features: int = scaled(smoke=16, laptop=32, paper=64, at_least=4, help="features of a token; width of Myrtle-5")
-    side: int = scaled(smoke=4, laptop=8, paper=32, at_least=2, help="largest side of an image for all but FCNs")
+    widen: int = scaled(smoke=1, laptop=1, paper=10, at_least=1, at_most=100, help="widening factor of the Wide ResNet")
+    features: int = scaled(
+        smoke=16, laptop=32, paper=64, at_least=4, at_most=10_000, help="features of a token; width of Myrtle-5"
+    )
+    side: int = scaled(
+        smoke=4, laptop=8, paper=32, at_least=2, at_most=1_000, help="largest side of an image for all but FCNs"
+    )
     parametrization: Literal["ntk", "pytorch"] = option("ntk", help="of the weights; PyTorch's has biases too")
-    seed: int = option(0, at_least=0, help="of the first draw of data, weights and batches")
+    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw of data, weights and batches")
+
+    def check(self) -> None:
+        """Data that there are, and networks that memory holds."""
+        if self.data not in data.NAMES:
+            raise ValueError(f"data: must be one of {', '.join(data.NAMES)}, got {self.data!r}.")
+        neurons = max(self.width, 9 * self.channels)
+        fits_memory(4.0 * (16 * neurons**2 + 100 * self.samples**2), "width, channels or samples")
 
 
 class Start(NamedTuple):
@@ -104,13 +116,11 @@ class Start(NamedTuple):
     critical: float
 
 
-def known_panel(name: str) -> Panel:
-    """A panel by its name."""
-    if name not in PANELS:
-        raise ValueError(
-            f"panel: there is no {name!r}. Panels: {', '.join(PANELS)}; the thesis's SVHN is not available."
-        )
-    return PANELS[name]
+def check_panels(field: str, names: tuple[str, ...], known: Collection[str] = tuple(PANELS)) -> None:
+    """Refuses panels that there are not."""
+    for name in names:
+        if name not in known:
+            raise ValueError(f"{field}: there is no {name!r}; must be some of {', '.join(known)}.")
 
 
 def network(panel: Panel, config: Networks) -> Network:
@@ -136,7 +146,7 @@ def network(panel: Panel, config: Networks) -> Network:
 
 def start_of(name: str, config: Networks, seed: int, net: Network | None = None) -> Start:
     """Draws data and weights of a panel; one `net` for several seeds shares compiled code."""
-    panel = known_panel(name)
+    panel = PANELS[name]
     net = net or network(panel, config)
     x, y = _samples(panel, config, seed)
     params = net.init(jax.random.key(seed), x.shape)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from secant.lab import option, scaled
-from secant.studies.thesis._feature_tasks import FeatureTask, Sizes, feature_task
-from secant.studies.thesis._raises import Raises, schedule
+from secant.studies.thesis._batch_sizes import check_memory
+from secant.studies.thesis._feature_tasks import SHALLOW, FeatureTask, Sizes, feature_task
+from secant.studies.thesis._raises import Raises, check_schedule
 
 
 class Course(NamedTuple):
@@ -43,6 +44,7 @@ class RaisesConfig:
         smoke=("rank-2",),
         laptop=("rank-2",),
         paper=("rank-2", "rank-3", "rank-4", "usps", "fashion-mnist"),
+        distinct=True,
         help=f"some of {', '.join(COURSES)}",
     )
     course: Literal["thesis", "short"] = scaled(
@@ -54,10 +56,22 @@ class RaisesConfig:
     held_out: int = scaled(smoke=300, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
     dim: int = scaled(smoke=40, laptop=100, paper=100, at_least=10, help="features of synthetic inputs")
     steps: int = scaled(smoke=400, laptop=1_500, paper=5_000, at_least=20, help="gradient-descent steps at most")
-    goal: float = scaled(smoke=5e-2, laptop=5e-3, paper=1e-3, above=0, help="training loss at which a run ends")
-    every: int = option(20, at_least=2, help="steps between two looks")
-    seeds: int = scaled(smoke=4, laptop=3, paper=5, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, help="of the first draw")
+    goal: float = scaled(
+        smoke=5e-2, laptop=5e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
+    )
+    every: int = option(20, at_least=2, at_most=10_000, help="steps between two looks")
+    seeds: int = scaled(smoke=5, laptop=5, paper=5, at_least=2, help="draws of data and weights")
+    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+
+    def check(self) -> None:
+        """Panels that there are, and raises that come before the last step."""
+        for panel in self.panels:
+            check_schedule(course_of(self, panel).at[-1], self.steps)
+            shallow = panel in SHALLOW
+            check_memory(
+                seeds=self.seeds, samples=self.samples, held_out=self.held_out, dim=self.dim,
+                width=self.shallow if shallow else self.deep, steps=self.steps, deep=not shallow,
+            )  # fmt: skip
 
 
 def course_of(config: RaisesConfig, panel: str) -> Course:
@@ -69,14 +83,14 @@ def course_of(config: RaisesConfig, panel: str) -> Course:
 
 
 def raises_of(config: RaisesConfig, panel: str) -> Raises:
-    """Its raises, as many as come before the last step."""
+    """Its raises: steps, and the step size from each of them on."""
     course = course_of(config, panel)
-    return schedule(course.at, course.to, config.steps)
+    return tuple(zip(course.at, course.to, strict=True))
 
 
 def task_of(config: RaisesConfig, panel: str) -> FeatureTask:
     """Its task."""
-    width = config.shallow if panel == "rank-2" else config.deep
+    width = config.shallow if panel in SHALLOW else config.deep
     samples = min(config.samples, course_of(config, panel).samples)
     return feature_task(panel, Sizes(width, samples, config.held_out, config.dim))
 

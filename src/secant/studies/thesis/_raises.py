@@ -18,6 +18,7 @@ from secant._device import jit
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.features import agop_of, alignment
+from secant.lab import Finding, Tolerance, estimate
 from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
 CEILING = 1e8
@@ -48,20 +49,18 @@ class Branch(NamedTuple):
 
 
 class Size(NamedTuple):
-    """What a branch does: its step size, the step of the next raise, and where it begins."""
+    """What a branch does: its step size, the step of the next raise, where it begins, and where it may end."""
 
     lr: Any
     fork: Any
     begin: Any
+    least: Any
 
 
-def schedule(at: tuple[int, ...], to: tuple[float, ...], steps: int) -> Raises:
-    """Steps and step sizes, in pairs."""
-    if len(at) != len(to) or (np.diff(at) <= 0).any():
-        raise ValueError(f"at, to: as many entries, and steps that rise; got {at} and {to}.")
-    if not at or at[-1] >= steps:
-        raise ValueError(f"at: the last raise must come before the last step, {steps}; got {at}.")
-    return tuple(zip(at, to, strict=True))
+def check_schedule(last: int, steps: int) -> None:
+    """Refuses a last raise that would never come."""
+    if last >= steps:
+        raise ValueError(f"steps: must be more than the step of the last raise, {last}, got {steps}.")
 
 
 def raised(
@@ -76,13 +75,15 @@ def raised(
         steps: how many at most, counted from the start.
         every: steps between two looks at validation samples and alignment, and at the goal.
         seeds: of data and weights.
-        goal: the training loss at which a run ends, if all its raises are behind it.
+        goal: the training loss at which a run ends, if all its raises are behind it, by as many steps as there are
+            between any two: even of a loss as small as that it takes some for a catapult to rise.
 
     Returns:
-        Over `seed` and `raises`, counted from the last raise `begin`: `loss` along `step`, `valid` and `aligned` along
-        `look`. Where the branch begins and at its end: critical step sizes `before` and `critical`. At the end `test`,
-        `training`, `alignment`, `block`, the first rows and columns of the gradient outer product, `ended`, the step,
-        and `outcome`. The score of validation and test samples is that of the task.
+        Over `seed` and `raises`, counted from the last raise `begin`: `loss` along `step`; `valid`, `aligned` and the
+        critical step size `critical_along` along `look`. Where the branch begins and at its end: critical step sizes
+        `before` and `critical`. At the end `test`, `training`, `alignment`, `block`, the first rows and columns of the
+        gradient outer product, `ended`, the step, and `outcome`. The score of validation and test samples is that of
+        the task.
     """
     apply = task.net.apply
     outer, by_kernel = agop_of(apply), kernel_critical_lr(apply, losses.mean_mse)
@@ -101,13 +102,14 @@ def raised(
         return {
             "value": task.score(apply(state.params, draw.x_valid), draw.y_valid),
             "aligned": alignment(outer(state.params, draw.x), task.truth),
+            "critical": critical(state.params, draw),
         }
 
     def training(state: Branch, draw: Draw) -> Any:
         return task.loss(state.params, draw.x, draw.y)
 
     def ended(state: Branch, draw: Draw, branch: Size) -> Any:
-        return (state.step >= steps) | ((state.step > branch.fork) & (training(state, draw) < goal))
+        return (state.step >= steps) | ((state.step >= branch.least) & (training(state, draw) < goal))
 
     def critical(params: Any, draw: Draw) -> Any:
         return by_kernel(params, draw.x)
@@ -128,11 +130,12 @@ def raised(
     draws, found = task.draws(seeds), []
     states, lost = draws.start, np.zeros(len(seeds), bool)
     at, sizes = [0, *(step for step, _ in raises), steps], [lr, *(size for _, size in raises)]
-    before = at_end(states, draws)["critical"]
+    before, rest = at_end(states, draws)["critical"], max(np.diff(at[:-1]), default=0)
     for number, size in enumerate(sizes):
         last = number == len(raises)
-        # The last branch has no raise to wait for: any step on it may be its end.
-        branch = Size(np.float32(size), np.int32(-1 if last else at[number + 1]), np.int32(at[number]))
+        fork = -1 if last else at[number + 1]  # the last branch has no raise to wait for
+        least = max(fork + 1, at[number] + rest)
+        branch = Size(np.float32(size), *map(np.int32, (fork, at[number], least)))
         run = simulate(
             system,
             lambda draw: draw.start,
@@ -188,20 +191,48 @@ def _joined(found: list[xr.Dataset], every: int, seeds: range) -> xr.Dataset:
             one = one.isel({dim: np.minimum(np.arange(size), one.sizes[dim] - 1)})
             one = one.assign_coords({dim: np.arange(size) * (1 if dim == "step" else every)})
         parts.append(one)
-    data = xr.concat(parts, "raises").rename({f"step_{every}": "look", "valid_aligned": "aligned"})
+    names = {f"step_{every}": "look", "valid_aligned": "aligned", "valid_critical": "critical_along"}
+    data = xr.concat(parts, "raises").rename(names)
     return data.assign_coords(seed=list(seeds), raises=np.arange(len(found)))
 
 
-def survived(data: xr.Dataset) -> xr.Dataset:
-    """The same, with NaN for runs that have diverged: they have no end to compare."""
-    return data.where(data.outcome != Outcome.DIVERGED)
+def trained(data: xr.Dataset) -> xr.Dataset:
+    """The same, with NaN for runs that have not reached the goal: they have no end to compare."""
+    return data.where(data.outcome == Outcome.CONVERGED)
+
+
+def catapults_finding(title: str, data: xr.Dataset) -> Finding:
+    """Without catapults there would be nothing to judge."""
+    happened = catapults(data).where(data.outcome == Outcome.CONVERGED)
+    return Finding(
+        f"{title}: catapults in a run that is trained, the most of a draw, the fewest over draws",
+        predicted=1.0,
+        measured=float(happened.max("raises").min()),
+        relation="at least",
+        tolerance=Tolerance(why="otherwise there would be no catapults to judge"),
+        note="on average " + ", ".join(f"{value:.2g}" for value in happened.mean("seed").values) + " by raises",
+    )
+
+
+def trained_finding(title: str, data: xr.Dataset) -> Finding:
+    """Runs that have not been trained as far are left out; those that are compared must be no selection."""
+    reached, lost = (data.outcome == Outcome.CONVERGED).values, int((data.outcome == Outcome.DIVERGED).sum())
+    return Finding(
+        f"{title}: share of the runs that reach the goal, and are compared",
+        predicted=0.5,
+        measured=estimate(reached),
+        relation="at least",
+        tolerance=Tolerance(why="runs of different training losses are not compared; most are trained as far"),
+        note=f"{int(reached.sum())} of {reached.size}; {lost} diverge",
+    )
 
 
 def catapults(data: xr.Dataset) -> xr.DataArray:
-    """How many of the raises of a run were followed by a catapult, over `seed` and `raises`.
+    """How many of the raises of a run were followed by a catapult, over `seed` and `raises`."""
+    return catapulted(data).cumsum("raises")
 
-    A catapult is a loss that rises above its value at the raise and falls again, to a larger critical step size.
-    """
+
+def catapulted(data: xr.Dataset) -> xr.DataArray:
+    """Which raises were followed by a loss that rises above its value at the raise and falls again."""
     first, peak, last = data.loss.isel(step=0), data.loss.max("step"), data.loss.isel(step=-1)
-    real = (peak > RISE * first) & (peak > RISE * last) & (data.critical > data.before) & (data.raises > 0)
-    return real.cumsum("raises")
+    return (peak > RISE * first) & (peak > RISE * last) & (data.raises > 0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.studies.thesis._raises import survived
+from secant.studies.thesis._raises import trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw_branches(axes: Axes, data: xr.Dataset, name: str, legend: bool = True) -> None:
     """A record of one draw along the tree of runs, a colour for each number of raises."""
     along = "step" if "step" in data[name].dims else "look"
-    whole = survived(data).outcome.notnull().all("raises")
+    whole = trained(data).outcome.notnull().all("raises")
     shown = data.isel(seed=int(whole.argmax("seed")))  # a draw in which no run diverges, if there is one
     for number, colour in zip(data.raises.values, branch_colours(data), strict=True):
         one = shown.sel(raises=number)
@@ -40,7 +40,7 @@ def branch_colours(data: xr.Dataset) -> np.ndarray:
 
 def draw_ends(axes: Axes, data: xr.Dataset, name: str, xlabel: str = "raises of the step size") -> None:
     """Values at the ends of the runs against the number of raises: every draw, means, and a standard error."""
-    values = survived(data)[name]
+    values = trained(data)[name]
     mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.count("seed"))
     axes.plot(data.raises, values.transpose("raises", "seed"), "o", ms=3, color="C0", alpha=0.35)
     axes.errorbar(data.raises, mean, error, fmt="o-", color="C0", capsize=3, label="ours, standard error")

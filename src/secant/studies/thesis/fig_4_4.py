@@ -12,8 +12,8 @@ import xarray as xr
 
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
-from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, known_panel, network, start_of
+from secant.lab import Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import CEILING, Looks, descend, until_its_end
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ REST, SETTLE = 5, 0.5
 """Of the automatic run: steps before each catapult, and its step size over the critical one then."""
 
 RISE = 1.2
-"""A loss has risen if it passes this many times its value at the raise."""
+"""A loss has risen if it passes this many times the smallest since the raise."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,24 @@ class Config(Networks):
     """Networks, data and the runs."""
 
     panels: tuple[str, ...] = scaled(
-        smoke=("fcn",), laptop=("fcn",), paper=("fcn", "cnn"), help=f"some of {', '.join(RAISES)}"
+        smoke=("fcn",), laptop=("fcn",), paper=("fcn", "cnn"), distinct=True, help=f"some of {', '.join(RAISES)}"
     )
     width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
     top: int = option(10, at_least=1, help="directions at the top of the kernel")
-    steps: int = scaled(smoke=90, laptop=100, paper=150, at_least=65, help="gradient-descent steps")
-    catapults: int = option(3, at_least=1, help="of the automatic run")
-    ratio: float = option(1.3, above=1, help="its step size over the critical one at the beginning of each")
+    steps: int = scaled(smoke=90, laptop=100, paper=150, at_least=65, at_most=10**6, help="gradient-descent steps")
+    draws: int = scaled(smoke=4, laptop=4, paper=4, at_least=2, at_most=1_000, help="draws of data and weights")
+    direct: int = scaled(smoke=8, laptop=8, paper=8, at_least=2, at_most=1_000, help="draws of steps large at once")
+    catapults: int = option(3, at_least=2, at_most=100, help="of the automatic run, from the first draw")
+    ratio: float = option(
+        1.3, at_least=1.01, at_most=4, help="its step size over the critical one at the beginning of each"
+    )
+
+    def check(self) -> None:
+        """Panels that there are, and directions beside those at the top."""
+        super().check()
+        check_panels("panels", self.panels, RAISES)
+        if self.top >= self.samples:
+            raise ValueError(f"top: must be below the number of samples, {self.samples}, got {self.top}.")
 
 
 @study(
@@ -65,39 +76,40 @@ class Config(Networks):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    unknown = [name for name in config.panels if name not in RAISES]
-    if unknown or not config.panels:
-        raise ValueError(f"panels: some of {', '.join(RAISES)}; got {config.panels}.")
     runs = [_panel(name, config) for name in config.panels]
     return xr.concat(runs, "panel", join="outer").assign_coords(panel=list(config.panels))
 
 
 def _panel(name: str, config: Config) -> xr.Dataset:
-    """Raised; from the start with the last step size and with that of figure C.7; and automatic."""
-    panel = known_panel(name)
-    start = start_of(name, config, config.seed, network(panel, config))
-    unit = start.critical / float(panel.critical or np.nan)
+    """Raised; from the start with the last step size and that of figure C.7, up to the last raise; and automatic."""
+    panel = PANELS[name]
+    net = network(panel, config)
+    everyone = [start_of(name, config, config.seed + i, net) for i in range(max(config.draws, config.direct))]
+    starts, others = everyone[: config.draws], everyone[: config.direct]
+    units = np.array([start.critical for start in everyone]) / float(panel.critical or np.nan)
     sizes = np.empty(config.steps)
     for begin, size in RAISES[name]:
-        sizes[begin:] = size * unit
+        sizes[begin:] = size
     raised = descend(
-        [start], sizes[None], steps=config.steps, looks=Looks(split=(config.top,)), label=f"{panel.title}, raised"
-    )
-    at_once = descend(
-        [start] * 2,
-        np.array([RAISES[name][-1][1], AT_ONCE[name]]) * unit,
+        starts,
+        units[: config.draws, None] * sizes,
         steps=config.steps,
-        looks=Looks(),
+        looks=Looks(split=(config.top,)),
         together=name != "cnn",
-        label=f"{panel.title}, at once",
+        label=f"{panel.title}, raised",
     )
-    data = raised.isel(run=0, s=0, drop=True).assign(start=start.critical)
+    at_once = [
+        descend(
+            others, size * units[: config.direct], steps=RAISES[name][-1][0], looks=Looks(), together=name != "cnn",
+            label=f"{panel.title}, at once",
+        )
+        for size in (RAISES[name][-1][1], AT_ONCE[name])
+    ]  # fmt: skip
+    data = raised.isel(s=0, drop=True).rename(run="draw").assign(start=("draw", [one.critical for one in starts]))
+    direct = xr.concat([one[["loss", "outcome"]].reindex(step=data.step) for one in at_once], "size").rename(run="one")
     return data.assign(
-        {
-            "direct": at_once.loss.rename(run="size").reindex(step=data.step),
-            "direct_outcome": at_once.outcome.rename(run="size"),
-        }
-        | {key: value.reindex(step=data.step) for key, value in _automatic(start, config, panel.title).items()}
+        {"direct": direct.loss, "direct_outcome": direct.outcome}
+        | {key: value.reindex(step=data.step) for key, value in _automatic(starts[0], config, panel.title).items()}
     )
 
 
@@ -150,81 +162,120 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         panel, one = PANELS[name], data.sel(panel=name)
         title = panel.title
         yield Finding(
-            f"{title}: raised, diverges",
+            f"{title}: draws that diverge when raised",
             predicted=0.0,
-            measured=float(one.outcome == Outcome.DIVERGED),
-            tolerance=Tolerance(0.0, why="each catapult comes back"),
+            measured=float((one.outcome == Outcome.DIVERGED).sum()),
+            tolerance=Tolerance(why="each catapult comes back"),
         )
-        raised = until_its_end(one)
-        before = []
-        for number, (begin, end) in enumerate(phases(name, config.steps)):
-            part = raised.sel(step=slice(begin, end))
-            if part.sizes["step"] < 2:
-                continue
-            above = float(part.lr[0] / part.critical[0])
-            if above <= 1:  # nothing is claimed of a raise that stays below
-                continue
-            which = f"{title}: step size {RAISES[name][number][1]:g}"
-            rise = part.loss.values - part.loss.values[0]
-            peak = int(np.argmax(rise))
-            yield Finding(
-                f"{which}, {above:.2f} of the critical one then: loss at the peak over before",
-                predicted=RISE,
-                measured=float(part.loss[peak] / part.loss[0]),
-                relation="at least",
-                tolerance=Tolerance(0.0, why="a catapult: the loss rises by more than it wavers"),
-            )
-            yield Finding(
-                f"{which}: rise within {config.top} directions over all of it",
-                predicted=1.0,
-                measured=float(part.within[peak] - part.within[0]) / float(rise[peak] or np.nan),
-                relation="at least",
-                tolerance=Tolerance(0.1, why="the rest may add a tenth of the spike, as in figure 4.3"),
-            )
-            before.append((float(part.critical[0]), float(part.critical[-1])))
-        yield Finding(
-            f"{title}: norm of the kernel after a catapult over before, the most",
-            predicted=1.0,
-            measured=max(first / last for first, last in before),
-            relation="at most",
-            tolerance=Tolerance(0.0, why="each catapult lowers it"),
-        )
+        yield from _judge_raises(name, one, config)
         for place, size in enumerate((RAISES[name][-1][1], AT_ONCE[name])):
             ratio = size / float(panel.critical or np.nan)
             yield Finding(
-                f"{title}: from the start with {size:g}, {ratio:.1f} critical steps: diverges",
-                predicted=1.0,
-                measured=float(one.direct_outcome[place] == Outcome.DIVERGED),
-                tolerance=Tolerance(0.0, why="the claim of figure C.7"),
+                f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps",
+                predicted=0.5,
+                measured=estimate(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
+                relation="at least",
+                tolerance=Tolerance(why="figure C.7: it diverges, in most draws at least"),
                 note="the last step size of figure 4.4" if place == 0 else "the step size that figure C.7 prints",
             )
         yield from _judge_automatic(title, one, config)
 
 
+def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Iterator[Finding]:
+    """What follows raises to a step above the critical one then; of others nothing is claimed."""
+    title, found = PANELS[name].title, []
+    whole = one.isel(draw=(one.outcome != Outcome.DIVERGED).values)
+    runs = [until_its_end(whole.isel(draw=i)) for i in range(whole.sizes["draw"])]
+    if not runs:
+        yield undecided(f"{title}: catapults that follow raises", 1.0, "every draw diverges")
+        return
+    for (begin, end), (_, size) in zip(phases(name, config.steps), RAISES[name], strict=True):
+        seen = xr.concat([_raise(run, begin, end) for run in runs], "draw")
+        counted = seen.where(seen.above > 1)
+        found.append(counted)
+        above = counted.above.dropna("draw")
+        claim = f"{title}: share of draws whose loss rises to {RISE:g} times the smallest before, step size {size:g}"
+        if not above.size:
+            yield undecided(claim, 1.0, "in no draw the step is above the critical one then")
+            continue
+        yield Finding(
+            claim,
+            predicted=1.0,
+            measured=estimate(counted.height.dropna("draw") > RISE),
+            tolerance=Tolerance(why="every raise above the critical step triggers a catapult"),
+            note=f"{above.size} of {len(runs)} draws are above the critical step then, {float(above.mean()):.2f} of it"
+            f" on average; the loss rises to {float(np.exp(np.log(counted.height).mean())):.3g} times, geometric mean",
+        )
+    every = xr.concat(found, "raise").mean("raise")
+    yield Finding(
+        f"{title}: rise within {config.top} directions over all of it, mean over raises and draws",
+        predicted=1.0,
+        measured=estimate(every.share),
+        relation="at least",
+        tolerance=Tolerance(0.1, why="the rest may add a tenth of the spike, as in figure 4.3"),
+    )
+    yield Finding(
+        f"{title}: ln of the norm of the kernel after a raise over before, mean over raises and draws",
+        predicted=0.0,
+        measured=estimate(every.kernel),
+        relation="at most",
+        tolerance=Tolerance(why="each catapult lowers it"),
+        note="between catapults it grows again",
+    )
+
+
+def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
+    """One draw between two raises: NaN where it has ended before, or the loss does not rise."""
+    part = run.sel(step=slice(begin, end))
+    loss, within, critical = (part[key].values.astype(float) for key in ("loss", "within", "critical"))
+    if len(loss) < 2:
+        return xr.Dataset(dict.fromkeys(("above", "height", "share", "kernel"), np.nan))
+    peak = int(np.argmax(loss / np.minimum.accumulate(loss)))
+    foot = int(np.argmin(loss[: peak + 1]))
+    rise = loss[peak] - loss[foot]
+    return xr.Dataset(
+        {
+            "above": float(part.lr[0]) / critical[0],
+            "height": loss[peak] / loss[foot],
+            "share": (within[peak] - within[foot]) / rise if rise > 0 else np.nan,
+            "kernel": np.log(critical[0] / critical[-1]),
+        }
+    )
+
+
 def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Finding]:
-    count, sizes = one.auto_count.dropna("step"), one.auto_lr.dropna("step")
+    count, sizes = one.auto_count.dropna("step").values, one.auto_lr.dropna("step").values
     yield Finding(
         f"{title}: catapults of the automatic run",
         predicted=float(config.catapults),
         measured=float(count[-1]),
-        tolerance=Tolerance(0.0, why="so many are asked for"),
+        tolerance=Tolerance(why="so many are asked for"),
     )
-    yield Finding(
-        f"{title}: step size at its end over the critical one",
-        predicted=1.0,
-        measured=float(sizes[-1] / one.auto_critical.dropna("step")[-1]),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="it settles below the critical step"),
-    )
-    begins = np.flatnonzero(np.diff(one.auto_begun.dropna("step").values, prepend=0))
-    thrown = sizes.values[begins]
-    yield Finding(
-        f"{title}: step size of one of its catapults over that of the one before, the least",
-        predicted=1.0,
-        measured=float(np.min(thrown[1:] / thrown[:-1])) if len(thrown) > 1 else np.nan,
-        relation="at least",
-        tolerance=Tolerance(0.0, why="each lowers the norm of the kernel and so raises the critical step"),
-    )
+    done, loss = np.flatnonzero(count >= config.catapults), one.auto_loss.dropna("step").values
+    after = loss[int(done[0]) :] if len(done) else loss[:0]
+    name = f"{title}: largest rise of its loss in a step after the last of them"
+    if len(after) < 2:
+        yield undecided(name, 1.0, "the run ends before", "at most")
+    else:
+        yield Finding(
+            name,
+            predicted=1.0,
+            measured=float((after[1:] / after[:-1]).max()),
+            relation="at most",
+            tolerance=Tolerance(1e-5, why="with half the critical step it only falls, to the rounding of float32"),
+        )
+    thrown = sizes[np.flatnonzero(np.diff(one.auto_begun.dropna("step").values, prepend=0))]
+    name = f"{title}: step size of one of its catapults over that of the one before, the least"
+    if len(thrown) < 2:
+        yield undecided(name, 1.0, "there are not two of them", "at least")
+    else:
+        yield Finding(
+            name,
+            predicted=1.0,
+            measured=float(np.min(thrown[1:] / thrown[:-1])),
+            relation="at least",
+            tolerance=Tolerance(why="each lowers the norm of the kernel and so raises the critical step"),
+        )
 
 
 @run.figure
@@ -235,13 +286,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     figure.set_size_inches(11, 2.0 + 2.9 * len(config.panels))
     grid = figure.subplots(len(config.panels), 3, squeeze=False)
     for row, name in zip(grid, config.panels, strict=True):
-        one, title = data.sel(panel=name), PANELS[name].title
+        one, title = data.sel(panel=name).isel(draw=0), PANELS[name].title
         loss, sizes, auto = row
         loss.semilogy(one.step, one.within, color="C0", lw=1.5, label=rf"$\mathcal{{L}}_{{\leq {config.top}}}$")
         loss.semilogy(one.step, one.beyond, color="C1", lw=1.5, label=rf"$\mathcal{{L}}_{{> {config.top}}}$")
         low, high = loss.get_ylim()
         for place, size in enumerate((RAISES[name][-1][1], AT_ONCE[name])):
-            direct = one.direct[place].values
+            direct = one.direct.isel(size=place, one=0).values
             shown = np.where(direct < 3 * high, direct, np.nan)
             loss.semilogy(one.step, shown, color="C3", ls=(":", "--")[place], lw=1.3, label=f"{size:g} from the start")
         loss.set_ylim(low, 3 * high)

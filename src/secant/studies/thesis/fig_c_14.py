@@ -10,10 +10,11 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, option, reuse, scaled, study
+from secant.dynamics import Outcome
+from secant.lab import Finding, Tolerance, estimate, option, reuse, scaled, study
 from secant.studies.thesis._courses import RaisesConfig, course_of, seeds_of, task_of
 from secant.studies.thesis._feature_tasks import TITLES, Draw, FeatureTask
-from secant.studies.thesis._raises import raised, survived
+from secant.studies.thesis._raises import raised, trained
 from secant.studies.thesis._raises_drawn import draw_ends
 
 if TYPE_CHECKING:
@@ -24,10 +25,14 @@ if TYPE_CHECKING:
 class Config(RaisesConfig):
     """As figure 4.8, and weights near zero."""
 
-    panels: tuple[str, ...] = option(("rank-2",), help="panels of figure 4.8")
-    sigma: float = option(0.1, above=0, below=1, help="standard deviation of the weights near zero")
-    longer: float = scaled(smoke=3.0, laptop=1.3, paper=1.0, above=0, help="their steps over those of the others")
-    near: float = scaled(smoke=0.05, laptop=2e-2, paper=1e-3, above=0, help="training loss at which they end")
+    panels: tuple[str, ...] = option(("rank-2",), distinct=True, help="panels of figure 4.8")
+    sigma: float = option(0.1, at_least=1e-3, below=1, help="standard deviation of the weights near zero")
+    longer: float = scaled(
+        smoke=3.0, laptop=1.3, paper=1.0, at_least=0.1, at_most=100, help="their steps over those of the others"
+    )
+    near: float = scaled(
+        smoke=0.05, laptop=2e-2, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which they end"
+    )
 
 
 @study(
@@ -74,35 +79,38 @@ def _near_zero(task: FeatureTask, sigma: float) -> Callable[[int], Draw]:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for panel in config.panels:
         one, title = data.sel(panel=panel), TITLES[panel]
-        end = survived(one)
+        end, reached = trained(one), one.near_outcome == Outcome.CONVERGED
         last = len(course_of(config, panel).at)
         what = "loss" if np.isnan(one.strong) else "error"
         for name, label, sign in (("alignment", "alignment", 1.0), ("test", f"test {what}", -1.0)):
             for number, against in ((0, "no raise"), (last, "all raises")):
-                gain = sign * (one[f"near_{name}"] - end[name].sel(raises=number))
+                gain = sign * (one[f"near_{name}"].where(reached) - end[name].sel(raises=number))
                 yield Finding(
                     f"{title}: {label} of weights near zero against {against}, mean gain",
                     predicted=0.0,
-                    measured=float(gain.mean()),
+                    measured=estimate(gain),
                     relation="at least",
-                    tolerance=Tolerance(0.0, why="the smallest test loss and the best alignment of all"),
-                    uncertainty=float(gain.std(ddof=1) / np.sqrt(int(gain.notnull().sum()))),
+                    tolerance=Tolerance(why="the smallest test loss and the best alignment of all"),
                     note=f"near zero {float(one[f'near_{name}'].mean()):.3f}; by raises "
                     + ", ".join(f"{value:.3f}" for value in end[name].mean("seed").values[: last + 1]),
                 )
         yield Finding(
-            f"{title}: largest rise of the training loss of weights near zero, in one look",
+            f"{title}: largest rise of the training loss of weights near zero in one step",
             predicted=1.0,
             measured=_largest_rise(one.near_loss),
             relation="at most",
-            tolerance=Tolerance(1e-3, why="no catapult: gradient descent below its critical step only falls"),
+            tolerance=Tolerance(
+                1e-5, why="no catapult: below its critical step gradient descent only falls, to the rounding of float32"
+            ),
         )
         yield Finding(
-            f"{title}: training loss of weights near zero at the end over the goal, the most",
-            predicted=1.0,
-            measured=float(one.near_training.max()) / config.near,
-            relation="at most",
-            tolerance=Tolerance(0.0, why="the run has been trained"),
+            f"{title}: share of the draws that weights near zero train, and that are compared",
+            predicted=0.5,
+            measured=estimate(reached),
+            relation="at least",
+            tolerance=Tolerance(why="runs of different training losses are not compared; most are trained as far"),
+            note=f"{int(reached.sum())} of {reached.size}; training losses at the end "
+            + ", ".join(f"{float(value):.2g}" for value in one.near_training),
         )
 
 

@@ -11,8 +11,8 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.dynamics.catapults import match_rates, spikes
-from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.studies.thesis._catapult_panels import PANELS, Networks, known_panel, network, start_of
+from secant.lab import Estimate, Finding, Tolerance, option, scaled, study, undecided
+from secant.studies.thesis._catapult_panels import PANELS, Networks, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
 
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ PRINTED = {"shallow": (97.32, 0.45), "fcn": (96.17, 1.46), "cnn": (94.67, 3.27)}
 RUNS = 3
 """Runs behind each number of the table."""
 
+MISSED = 0.05
+"""The thesis's rates are 95 to 97 percent: so many may be missed."""
+
 DOUBLE = 1.0
 """A rise of the loss by at least this fraction of itself is a spike; smaller ones may be noise."""
 
@@ -34,21 +37,33 @@ class Config(Networks):
 
     networks: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("shallow", "fcn", "cnn"), paper=("shallow", "fcn", "cnn"),
-        help=f"some of {', '.join(PRINTED)}",
+        distinct=True, help=f"some of {', '.join(PRINTED)}",
     )  # fmt: skip
-    samples: int = scaled(smoke=64, laptop=128, paper=128, at_least=4, help="training samples")
+    samples: int = scaled(smoke=64, laptop=128, paper=128, at_least=4, at_most=5_000, help="training samples")
     width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
     ratios: tuple[float, ...] = scaled(
-        smoke=(1.5,), laptop=(1.0, 1.5), paper=(0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0), above=0,
+        smoke=(1.5,), laptop=(1.0, 1.5), paper=(0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0),
+        at_least=0.01, at_most=20, distinct=True,
         help="step sizes of the shallow network over the critical one, beside those of the thesis",
     )  # fmt: skip
     batch: int = scaled(smoke=16, laptop=32, paper=32, at_least=1, help="samples a step")
-    goal: float = option(1e-3, above=0, help="training loss at which a run ends")
-    steps: int = scaled(smoke=60, laptop=250, paper=20_000, at_least=10, help="steps at most, shallow")
-    deep_steps: int = scaled(smoke=40, laptop=100, paper=5_000, at_least=10, help="steps at most, the others")
+    goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
+    steps: int = scaled(smoke=60, laptop=250, paper=20_000, at_least=10, at_most=10**6, help="steps at most, shallow")
+    deep_steps: int = scaled(
+        smoke=40, laptop=100, paper=5_000, at_least=10, at_most=10**6, help="steps at most, the others"
+    )
     hessian: int = scaled(smoke=20, laptop=25, paper=10, at_least=1, help="steps between two looks at the Hessian")
     deep_hessian: int = scaled(smoke=20, laptop=50, paper=10, at_least=1, help="the same, the others")
-    seeds: int = scaled(smoke=2, laptop=3, paper=6, at_least=2, help="runs of each kind")
+    seeds: int = scaled(smoke=2, laptop=3, paper=6, at_least=2, at_most=1_000, help="runs of each kind")
+
+    def check(self) -> None:
+        """Networks that there are, and batches of samples that there are."""
+        super().check()
+        check_panels("networks", self.networks, PRINTED)
+        if self.batch > self.samples:
+            raise ValueError(f"batch: must be at most the number of samples, {self.samples}, got {self.batch}.")
+        if len(set(map("{:g}".format, self.ratios))) < len(self.ratios):
+            raise ValueError(f"ratios: must differ in their first six digits, got {self.ratios!r}.")
 
 
 @study(
@@ -79,15 +94,12 @@ class Config(Networks):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    unknown = [name for name in config.networks if name not in PRINTED]
-    if unknown or not config.networks:
-        raise ValueError(f"networks: some of {', '.join(PRINTED)}; got {config.networks}.")
     return xr.concat([_runs(name, config) for name in config.networks], "case", join="outer")
 
 
 def _runs(name: str, config: Config) -> xr.Dataset:
     """The cases of one network: `case` and `run`, with the step size over the critical one at the start."""
-    net = network(known_panel(name), config)
+    net = network(PANELS[name], config)
     starts = [start_of(name, config, config.seed + i, net) for i in range(config.seeds)]
     critical = np.array([start.critical for start in starts])
     shallow = name == "shallow"
@@ -107,7 +119,7 @@ def _runs(name: str, config: Config) -> xr.Dataset:
         goal=config.goal,
         seeds=list(range(config.seed, config.seed + config.seeds)) * len(sizes),
         together=name != "cnn",
-        label=known_panel(name).title,
+        label=PANELS[name].title,
     )
     if every > 1:
         found = found.rename({f"step_{every}": "looked"})
@@ -120,7 +132,7 @@ def _runs(name: str, config: Config) -> xr.Dataset:
 
 
 def rates(data: xr.Dataset) -> xr.Dataset:
-    """Over `case` and `run`, shares: of rises that are foretold, of those that double the loss, of the batch's own."""
+    """Over `case` and `run`: rises that are foretold, those that double the loss, those of the batch's own loss."""
     rows = []
     for case in data.case.values:
         for number in range(data.sizes["run"]):
@@ -134,12 +146,15 @@ def rates(data: xr.Dataset) -> xr.Dataset:
                     "foretold": match_rates(loss, lr, own).foretold,
                     "followed": match_rates(loss, lr, own).followed,
                     "doubled": over[rise > DOUBLE].mean() if (rise > DOUBLE).any() else np.nan,
+                    "doublings": (rise > DOUBLE).sum(),
+                    "doublings_missed": ((rise > DOUBLE) & ~over).sum(),
                     "itself": over[itself].mean() if itself.any() else np.nan,
+                    "own_rises": itself.sum(),
+                    "own_missed": (itself & ~over).sum(),
                     "over": over.mean(),
                     "rises": (rise > 0).mean(),
                     "missed": np.median(rise[(rise > 0) & ~over]) if ((rise > 0) & ~over).any() else np.nan,
                     "spikes": len(spikes(loss, factor=2.0)),
-                    "counted": (rise > DOUBLE).sum(),
                     "steps": len(rise),
                 }
             )
@@ -156,39 +171,35 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for case in data.case.values:
         name = str(case).split(",")[0]
         one = found.sel(case=case)
-        if config.data == "cifar10" and not str(case).endswith("step 0.1"):
-            yield _against_the_table(str(case), one)
-        if float(one.over.max()) == 0:
-            yield Finding(
-                f"{case}: no step is above the critical one of its batch: rises that double the loss",
-                predicted=0.0,
-                measured=float(one.counted.sum()),
-                tolerance=Tolerance(0.0, why="below all critical steps the loss does not spike"),
-                note=f"it is not monotone either: it rises at {float(one.rises.mean()):.0%} of the steps, by"
-                f" {float(one.missed.mean()):.1%} in the median",
-            )
+        if not str(case).endswith("step 0.1"):
+            yield _against_the_table(str(case), one, config)
         for key, what, why in (
-            ("doubled", "rises that double the loss", "hardly any noise is so large"),
-            ("itself", "rises of the batch's own loss", "the descent lemma, to second order in the step"),
+            ("doublings", "rises that double the loss", "hardly any noise is so large"),
+            ("own", "rises of the batch's own loss", "the descent lemma, to second order in the step"),
         ):
-            values = one[key].dropna("run")
-            if values.size:
-                yield Finding(
-                    f"{case}: {what}, share at steps above the critical one",
-                    predicted=1.0,
-                    measured=float(values.mean()),
-                    relation="at least",
-                    tolerance=Tolerance(0.05, why=f"{why}; the thesis's rates are 95 to 97 percent"),
-                    uncertainty=float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0,
-                )
+            missed = float(one[f"{key}_missed"].sum())
+            total = float(one[key if key == "doublings" else "own_rises"].sum())
+            yield Finding(
+                f"{case}: {what} at steps not above the critical one",
+                predicted=MISSED * total,
+                measured=Estimate(missed, float(np.sqrt(missed))),
+                relation="at most",
+                tolerance=Tolerance(why=f"{why}; 5 percent of them, for the thesis's rates are 95 to 97 percent"),
+                note=f"of {total:.0f}; the loss of all samples rises at {float(one.rises.mean()):.0%} of the steps, and"
+                f" {float(one.over.mean()):.0%} are above the critical one",
+            )
         exact, kernel = both_criticals(data.sel(case=case))
-        gaps = np.abs(exact / kernel - 1)
+        ratios = exact / kernel
+        claim = f"{case}: critical step by the Hessian of the batch over that by its kernel, median"
+        if not ratios.size:
+            yield undecided(claim, 1.0, "no look at the Hessian is finite")
+            continue
         yield Finding(
-            f"{case}: critical step by the Hessian of the batch over that by its kernel: median difference from 1",
-            predicted=0.0,
-            measured=float(np.median(gaps)),
+            claim,
+            predicted=1.0,
+            measured=float(np.median(ratios)),
             tolerance=Tolerance(_gap(name, config), why="the distance of appendix C.1, log m / sqrt m with m neurons"),
-            note=f"the largest of {gaps.size}: {float(gaps.max()):.2g}",
+            note=f"from {float(ratios.min()):.3g} to {float(ratios.max()):.3g} over {ratios.size}",
         )
 
 
@@ -197,21 +208,24 @@ def _gap(name: str, config: Config) -> float:
     return float(np.log(neurons) / np.sqrt(neurons))
 
 
-def _against_the_table(case: str, one: xr.Dataset) -> Finding:
+def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
+    """The printed rate, of CIFAR-10."""
     printed, deviation = PRINTED[case.split(",")[0]]
-    values = 100 * one.foretold
-    spread = float(values.std(ddof=1))
+    name = f"{case}: rises of the loss at steps above the critical one, percent"
+    values = 100 * one.foretold.dropna("run")
+    if config.data != "cifar10":
+        return undecided(name, printed, "the thesis has CIFAR-10")
+    if values.size < 2:
+        return undecided(name, printed, "the loss of fewer than two runs rises")
+    spread = float(np.sqrt(deviation**2 / RUNS + float(values.std(ddof=1)) ** 2 / values.size))
     return Finding(
-        f"{case}: rises of the loss at steps above the critical one, percent",
+        name,
         predicted=printed,
-        measured=float(values.mean()),
-        tolerance=Tolerance(
-            3 * np.sqrt(deviation**2 / RUNS + spread**2 / values.size) + 0.005,
-            why="three standard errors of a difference of means, and the rounding of the table",
-        ),
+        measured=Estimate(float(values.mean()), spread, values.size + RUNS - 2),
+        tolerance=Tolerance(0.005, why="the rounding of the table"),
         note=f"{100 * float(one.over.mean()):.0f} percent of all steps are above the critical one; of these the loss"
         f" rises at {100 * float(one.followed.mean()):.0f} percent; of the rises below it half are by less than"
-        f" {100 * float(one.missed.mean()):.2g} percent",
+        f" {100 * float(one.missed.mean()):.2g} percent. The error is that of a difference of means",
     )
 
 
