@@ -175,6 +175,10 @@ def test_a_record_is_drawn_in_axes_of_the_user():
     _, ax = pyplot.subplots()
     assert descent().plot("x", ax=ax) == [ax]
     assert lines(ax).get_segments()
+    # One legend explains all that is in it.
+    _, ax = pyplot.subplots()
+    descent({"lr": jnp.array([0.5, 2.5])}, pair=lambda x: jnp.stack([x, 2 * x])).plot(ax=ax)
+    assert texts(ax.get_legend()) == ["lr = 0.5", "lr = 2.5", "pair[0]", "pair[1]", "diverged"]
     with pytest.raises(ValueError, match=r"`ax` is for one record, and there are 2: loss, x\. Name one"):
         descent().plot(ax=ax)
 

@@ -221,7 +221,7 @@ def _label(record: xr.DataArray, name: str) -> str:
 
 
 def _explain(axes: list[Any], drawn: list[_Panel], alone: bool) -> None:
-    """Keys of the run's axes stand once beside all panels, those of a record above its own."""
+    """Keys of the run's axes stand once above all panels, those of a record above its own; all in it if it is alone."""
     from matplotlib.lines import Line2D
 
     shared: dict[str, Any] = {}
@@ -232,7 +232,7 @@ def _explain(axes: list[Any], drawn: list[_Panel], alone: bool) -> None:
                 if key.dim not in panel.axes or key.dim not in shared:
                     ax.figure.colorbar(key.scale, ax=axes if key.dim in panel.axes else ax, label=key.dim)
                 shared[key.dim] = []
-            elif key.dim in panel.axes:
+            elif key.dim in panel.axes or alone:
                 shared[key.dim] = list(key.entries(panel.name))
             else:
                 own += key.entries(panel.name)

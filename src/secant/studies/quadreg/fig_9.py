@@ -61,12 +61,11 @@ def run(config: Config) -> xr.Dataset:
     curve, sample, box = ("a", "E", "z"), ("a", "E", "sample"), ("height", "a", "E", "across")
 
     @jax.jit
-    def planes(theta: jax.Array) -> dict[str, jax.Array]:
+    def planes(theta: jax.Array, z: jax.Array, z_box: jax.Array, T: jax.Array) -> dict[str, jax.Array]:
         shape = (len(a), len(E), config.points)
         f_z, f_T = (jnp.broadcast_to(f, shape) for f in two_eigenvalue.one_step_nullclines(z, second, offset))
         step = two_eigenvalue.two_eigenvalue(second, offset).step
         sample_z, sample_T = jnp.broadcast_arrays(*two_eigenvalue.phase_point(theta, second, offset))
-        T = T_box[:, None, None, None]
         found = two_eigenvalue.parameters(z_box, T, second, offset)
         back = two_eigenvalue.phase_point(found, second, offset)
         return {
@@ -84,7 +83,8 @@ def run(config: Config) -> xr.Dataset:
     dims = dict.fromkeys(("f_z", "f_T", "change_z", "change_T"), curve) | dict.fromkeys(
         ("sample_z", "sample_T"), sample
     )
-    found = {name: (dims.get(name, box), np.asarray(value)) for name, value in planes(theta).items()}
+    values = planes(theta, z, z_box, T_box[:, None, None, None])
+    found = {name: (dims.get(name, box), np.asarray(value)) for name, value in values.items()}
     return xr.Dataset(
         found | {"box_z": (("a", "E", "across"), z_box), "box_T": ("height", T_box)},
         coords={"a": a, "E": E, "z": z},
