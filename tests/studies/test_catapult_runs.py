@@ -54,7 +54,7 @@ def test_every_panel_has_biases_with_the_weights_of_pytorch(name):
     counts = []
     for rule in ("ntk", "pytorch"):
         config = configure(panels.Networks, "smoke", samples=4, width=4, channels=2, features=4, parametrization=rule)
-        panel = panels.known_panel(name)
+        panel = panels.PANELS[name]
         shape = (4, 16) if panel.network in panels.DENSE else (4, 4, 4, 1)
         init = functools.partial(panels.network(panel, config).init, shape=shape)
         counts.append(len(jax.tree.leaves(jax.eval_shape(init, jax.random.key(0)))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 import warnings
 from collections.abc import Iterable
 from importlib import resources

@@ -48,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"unknown command {name!r}.{closest(name, COMMANDS)} Commands: {', '.join(COMMANDS)}.", 2)
     warnings.showwarning = lambda message, *_, **__: print(f"secant: warning: {message}", file=sys.stderr)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # of a GPU's memory, what is needed is taken
+    # Sums are cut into as many parts as there are threads: with one, the bits do not depend on the number of cores.
+    for variable in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     with interrupts.leaving_at_once():
         command = _command(name)
     return _guarded(command, name, rest)

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 import typing
+from contextvars import ContextVar
 from typing import Any, Literal
 
 from secant._device import available_bytes
@@ -106,6 +107,18 @@ def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
     return config
 
 
+_running: ContextVar[bool] = ContextVar("secant_running", default=False)
+
+
+def validate_to_run(config: Any) -> None:
+    """Checks a configuration, and that this machine has the memory for it."""
+    token = _running.set(True)
+    try:
+        validate(config)
+    finally:
+        _running.reset(token)
+
+
 def validate(config: Any) -> None:
     """Checks every field against its type and its limits, and then the fields against each other."""
     types = typing.get_type_hints(type(config))
@@ -142,9 +155,10 @@ def _check_tuple(field: dataclasses.Field[Any], value: tuple[Any, ...]) -> None:
 
 
 def fits_memory(needed: float, what: str) -> None:
-    """Refuses a configuration that needs more bytes than the machine has free.
+    """Refuses to run a configuration that needs more bytes than the machine has free.
 
-    For the method `check` of a configuration that can be asked for more than any machine holds.
+    For the method `check` of a configuration that can be asked for more than a machine holds. It is a configuration
+    all the same, of a larger machine: nothing is refused before it is run.
 
     Args:
         needed: bytes.
@@ -153,7 +167,7 @@ def fits_memory(needed: float, what: str) -> None:
     Raises:
         ValueError: says how much is needed, how much there is, and which fields to make smaller.
     """
-    free = available_bytes() if needed > 2**30 else None
+    free = available_bytes() if _running.get() and needed > 2**30 else None
     if free is not None and needed > free:
         raise ValueError(
             f"{what}: this would need {needed / 2**30:,.1f} GiB of memory, and {free / 2**30:,.1f} are free. "

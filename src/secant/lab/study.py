@@ -89,7 +89,7 @@ class Study:
     def __call__(self, config: Config | None = None) -> xr.Dataset:
         """Runs it."""
         config = self.config() if config is None else config
-        configs.validate(config)
+        configs.validate_to_run(config)
         with self.arithmetic():
             return self.compute(config)
 
