@@ -19,7 +19,7 @@ FIGURE_FILES = (
     "figure.png",
     *(f"{name}{ending}.svg" for name in ("figure", "figure-narrow", "thumbnail") for ending in ("", "-dark")),
 )
-_MANY = 1_500  # marks
+_MANY = 250  # marks
 
 _COLOURS = {
     "light": ["#2563eb", "#dc6803", "#0d9488", "#c026d3", "#65a30d", "#e11d48", "#7c3aed", "#64748b"],
