@@ -1,17 +1,21 @@
-"""Draws the figures of the pages again: `python docs/figures.py`, or with the ids of some studies, or `results`."""
+"""Draws the figures of the pages again: `python docs/figures.py`, or with the ids of some studies, or `results`.
+
+Each is light and dark, as it was drawn and with its panels below one another for a narrow window: as SVG, or as PNG
+where it has so many points that an SVG would be large.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-from matplotlib.figure import Figure
 from PIL import Image
 
 import secant as sc
-from secant.lab import drawn, get
+from secant.lab import drawn, get, panels
 
 STUDIES = (
     "quadreg/fig-1",
@@ -41,13 +45,14 @@ STUDIES = (
     "thesis/controller",
 )
 FOLDER = Path(__file__).parent / "figures"
+LARGEST = 300_000  # bytes of an SVG
 
 
 LOOKS = (("light", ""), ("dark", "-dark"))
 
 
 def main(ids: list[str]) -> None:
-    """Runs each study at laptop scale, or reads it back, and saves its figure light and dark."""
+    """Runs each study at laptop scale, or reads it back, and saves its figure."""
     for id in ids or (*STUDIES, "results"):
         if id == "results":
             results()
@@ -55,7 +60,9 @@ def main(ids: list[str]) -> None:
         study, record = get(id), sc.run(id, scale="laptop", figure=False)
         for look, ending in LOOKS:
             with drawn(study, record.data(), study.config("laptop"), look) as figure:
-                save(figure, f"{id.replace('/', '-')}{ending}", look)
+                save(figure, f"{id.replace('/', '-')}{ending}")
+                panels.stack(figure)
+                save(figure, f"{id.replace('/', '-')}-narrow{ending}")
 
 
 def results() -> None:
@@ -73,18 +80,23 @@ def results() -> None:
     density = sc.hessian(model, *task.train, "mse").density(degree=40)
     heavy = sc.critical_lr(model, *task.train, "mse", momentum=0.9)
     for look, ending in LOOKS:
-        save(run.plot(look=look)[0].figure, f"guide-run{ending}", look)
-        save(density.plot(look=look).figure, f"guide-density{ending}", look)
-        save(heavy.plot(look=look).figure, f"guide-ruler{ending}", look)
+        save(run.plot(look=look)[0].figure, f"guide-run{ending}")
+        save(density.plot(look=look).figure, f"guide-density{ending}")
+        save(heavy.plot(look=look).figure, f"guide-ruler{ending}")
 
 
-def save(figure: Figure, name: str, look: str) -> None:
-    """Writes a figure, small."""
-    path = FOLDER / f"{name}.png"
-    figure.savefig(path, dpi=90, transparent=look == "dark")
-    # A palette is enough for a figure, and a third of the size.
-    Image.open(path).quantize(256, method=Image.Quantize.FASTOCTREE).save(path, optimize=True)
-    print(f"{path.name}: {path.stat().st_size // 1000} kB")
+def save(figure: Any, name: str) -> None:
+    """Writes one figure as SVG if that is small, else as PNG, and removes the other."""
+    vector, image = FOLDER / f"{name}.svg", FOLDER / f"{name}.png"
+    figure.savefig(vector, transparent=True, metadata={"Date": None}, dpi=120)
+    kept = vector
+    if vector.stat().st_size > LARGEST:
+        figure.savefig(image, dpi=90, transparent="dark" in name)
+        # A palette is enough for a figure, and a third of the size.
+        Image.open(image).quantize(256, method=Image.Quantize.FASTOCTREE).save(image, optimize=True)
+        kept = image
+    (image if kept is vector else vector).unlink(missing_ok=True)
+    print(f"{kept.name}: {kept.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":

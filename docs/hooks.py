@@ -1,4 +1,7 @@
-"""LaTeX in pages and docstrings becomes MathML when the site is built: a reader needs no script and no network."""
+"""What is done to the pages when the site is built, so that a reader needs no script and no network.
+
+LaTeX in pages and docstrings becomes MathML; a figure that has its panels below one another too is shown so on a phone.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,8 @@ from secant.atlas.typeset import formula
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
 
 DISPLAY = r"(?<!\\)\$\$(.+?)(?<!\\)\$\$"
 INLINE = r"(?<![\\$])\$(?!\$)((?:\\.|[^\\$])+?)\$([.,;:!?)\u2019-]*)"
@@ -52,6 +57,25 @@ class Mathematics(Extension):
         """Registers the formulas."""
         md.inlinePatterns.register(Formula(DISPLAY, md, display=True), "display", BEFORE_EMPHASIS)
         md.inlinePatterns.register(Formula(INLINE, md, display=False), "inline", AFTER_CODE)
+
+
+IMAGE = re.compile(
+    r'<img [^>]*?src="(?P<folder>[^"#]*figures/)(?P<name>[^"#/]+?)(?P<look>-dark)?\.(?:svg|png)(?:#light)?"[^>]*>'
+)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Adds the narrow form of figures that have one."""
+
+    def narrow(match: re.Match[str]) -> str:
+        names = (f"{match['name']}-narrow{match['look'] or ''}.{ending}" for ending in ("svg", "png"))
+        name = next((name for name in names if files.get_file_from_path(f"figures/{name}")), None)
+        if name is None:
+            return match[0]
+        source = f'<source media="screen and (max-width: 45em)" srcset="{match["folder"]}{name}">'
+        return f"<picture>{source}{match[0]}</picture>"
+
+    return IMAGE.sub(narrow, html)
 
 
 @event_priority(100)

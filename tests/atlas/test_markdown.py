@@ -44,11 +44,12 @@ def test_links_lead_where_they_lead_here_or_are_left_out():
 def test_a_figure_has_both_looks_and_its_caption():
     page = markdown.html(
         "<figure markdown>\n![x](../figures/a.svg#light)\n![x](../figures/a-dark.svg)\n"
-        '<figcaption markdown="span">After `secant`, $x$.</figcaption>\n</figure>\n'
+        '<figcaption markdown="span">After `secant`, $x$.</figcaption>\n</figure>\n',
+        narrow=lambda source: None if "dark" in source else source.replace("a.", "a-narrow."),
     )
-    assert re.findall(r'class="(on-\w+)" src="([^"]*)"', page) == [
-        ("on-light", "../figures/a.svg"),
-        ("on-dark", "../figures/a-dark.svg"),
+    assert re.findall(r'class="(on-\w+)[^"]*">(?:<source [^>]*srcset="([^"]*)">)?<img src="([^"]*)"', page) == [
+        ("on-light", "../figures/a-narrow.svg", "../figures/a.svg"),
+        ("on-dark", "", "../figures/a-dark.svg"),
     ]
     assert "<figcaption>After <code>secant</code>, <math" in page
 

@@ -28,6 +28,7 @@ import secant.models
 import secant.nets
 import secant.theory
 from secant.cli import entry
+from secant.lab.plain import plain
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -113,7 +114,7 @@ def test_the_output_on_the_pages_is_what_the_command_says(command, shown, call):
     claimed = len(re.findall(r"[✓!?✗] (?:holds|erratum|inconclusive|fails)", shown))
     if not claimed:
         return
-    found = verdicts(*(word for word in arguments if "/" in word))
+    found = {plain(name): verdict for name, verdict in verdicts(*(word for word in arguments if "/" in word)).items()}
     for finding, verdict in found.items():
         if finding in shown:
             assert re.match(rf"[^✓!?✗]*[✓!?✗] {verdict}", shown.split(finding, 1)[1]), finding
@@ -174,6 +175,14 @@ def test_the_reference_names_nothing_that_does_not_exist():
             assert hasattr(importlib.import_module(owner), name), path
 
 
-def test_figures_on_the_pages_are_small():
-    for figure in (ROOT / "docs/figures").iterdir():
-        assert figure.stat().st_size < 150_000, figure.name
+def test_figures_on_the_pages_are_small_and_come_light_and_dark():
+    figures = {figure.name: figure for figure in (ROOT / "docs/figures").iterdir()}
+    for name, figure in figures.items():
+        assert figure.stat().st_size < (300_000 if figure.suffix == ".svg" else 150_000), name
+        if "-dark" not in name:
+            assert {f"{figure.stem}-dark.svg", f"{figure.stem}-dark.png"} & set(figures), name
+    shown = {path for page in PAGES for path in re.findall(r"figures/([\w.-]+)", page.read_text())}
+    assert shown - set(figures) == set()
+    wide = {name for name in figures if "-narrow" not in name}
+    assert {re.sub(r"-narrow|\.\w+$", "", name) for name in set(figures) - wide} <= {Path(name).stem for name in wide}
+    assert wide - shown == set(), "figures that no page shows"

@@ -17,7 +17,7 @@ from secant.atlas.typeset import formula
 from secant.lab.plain import MATH, plain
 
 Link = Callable[[str], str | None]
-"""The address that a link, or the name of a study, leads to, or `None` where it leads nowhere here."""
+"""What an address on a page, or the name of a study, leads to, or `None` where it leads nowhere here."""
 
 _FENCE = re.compile(r"(^```.*?^```[ \t]*$)", re.DOTALL | re.MULTILINE)
 _CODE_OR_MATH = re.compile(rf"`[^`\n]+`|{MATH.pattern}", re.DOTALL)
@@ -35,28 +35,30 @@ def title(text: str) -> str:
     return plain(match[1]) if match else ""
 
 
-def html(text: str, link: Link = lambda target: target) -> Markup:
+def html(text: str, link: Link = lambda target: target, narrow: Link = lambda source: None) -> Markup:
     """A page of Markdown as HTML.
 
     Args:
         text: the page. Links to the API reference, in double brackets, are left out; figures have two images, for light
             and for dark pages, and a caption.
         link: where links lead; code that is the name of a study, or a command with it, is offered to it too.
+        narrow: the form of a figure for a narrow window, if it has one.
     """
+    env = {"link": link, "narrow": narrow}
     parts, end = [], 0
     for match in _FIGURE.finditer(text):
-        caption = Markup(_parser().renderInline(_lines_joined(match["caption"]), {"link": link}))
-        images = Markup(_parser().renderInline(match["images"].strip(), {"link": link}))
-        parts += [_rendered(text[end : match.start()], link)]
+        caption = Markup(_parser().renderInline(_lines_joined(match["caption"]), env))
+        images = Markup(_parser().renderInline(match["images"].strip(), env))
+        parts += [_rendered(text[end : match.start()], env)]
         parts += [Markup("<figure>{}<figcaption>{}</figcaption></figure>\n").format(images, caption)]
         end = match.end()
-    return Markup("").join([*parts, _rendered(text[end:], link)])
+    return Markup("").join([*parts, _rendered(text[end:], env)])
 
 
-def _rendered(text: str, link: Link) -> Markup:
+def _rendered(text: str, env: dict[str, Link]) -> Markup:
     pieces = _FENCE.split(_REFERENCE.sub(r"\1", text))
     joined = "".join(piece if k % 2 else _lines_joined(piece) for k, piece in enumerate(pieces))
-    return Markup(_parser().render(joined, {"link": link}))  # the parser has escaped everything but its own tags
+    return Markup(_parser().render(joined, env))  # the parser has escaped everything but its own tags
 
 
 def _lines_joined(text: str) -> str:
@@ -101,10 +103,15 @@ def _render_code(self: Any, tokens: Sequence[Token], index: int, options: Any, e
     return str(Markup('<a href="{}">{}</a>').format(target, code) if target else code)
 
 
-def _render_image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+def _render_image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: MutableMapping[str, Any]) -> str:
     source, alt = str(tokens[index].attrs["src"]).removesuffix("#light"), tokens[index].content
     look = "on-dark" if "-dark." in source else "on-light"
-    return str(Markup('<img class="{}" src="{}" alt="{}" loading="lazy">').format(look, source, alt))
+    image = Markup('<img src="{}" alt="{}" loading="lazy">').format(source, alt)
+    narrow = env["narrow"](source)
+    if narrow is None:
+        return str(Markup('<span class="{} scrolls">{}</span>').format(look, image))
+    other = Markup('<source media="screen and (max-width: 46rem)" srcset="{}">').format(narrow)
+    return str(Markup('<picture class="{}">{}{}</picture>').format(look, other, image))
 
 
 def _fence(code: str, language: str, _: str) -> str:

@@ -46,8 +46,10 @@ class Page:
 
     @property
     def figures(self) -> list[str]:
-        """Its figures, as paths below the documentation."""
-        return [_resolved(self.name, source) for source in _IMAGE.findall(self.text)]
+        """Its figures in all their forms, as paths below the documentation."""
+        sources = _IMAGE.findall(self.text)
+        narrow = [form for source in sources if (form := self._narrow(source))]
+        return [_resolved(self.name, source) for source in [*sources, *narrow]]
 
     def mentions(self, study: Study) -> int:
         """How often it names a study."""
@@ -68,7 +70,13 @@ class Page:
                 return None
             return up + pages[name] + (f"#{anchor}" if anchor else "")
 
-        return markdown.html(self.text, link)
+        return markdown.html(self.text, link, self._narrow)
+
+    def _narrow(self, source: str) -> str | None:
+        """The form of a figure for a narrow window: it has the same name, but for that."""
+        stem, dark = re.fullmatch(r"(.*?)(-dark)?\.\w+", source).groups("")  # type: ignore[union-attr]
+        forms = (f"{stem}-narrow{dark}.{ending}" for ending in ("svg", "png"))
+        return next((form for form in forms if (folder() or Path()) / _resolved(self.name, form) in _files()), None)
 
 
 def folder() -> Path | None:
@@ -76,6 +84,13 @@ def folder() -> Path | None:
     shared = Path(sysconfig.get_path("data")) / "share" / "secant"
     candidates = (Path(secant.__file__).parents[2] / "docs", shared / "docs")
     return next((path for path in candidates if (path / f"{THEORY}.md").is_file()), None)
+
+
+@functools.cache
+def _files() -> frozenset[Path]:
+    """All figures of the documentation."""
+    root = folder()
+    return frozenset((root / "figures").iterdir()) if root else frozenset()
 
 
 @functools.cache

@@ -20,7 +20,7 @@ FIGURE_FILES = (
     "figure.png",
     *(f"{name}{ending}.svg" for name in ("figure", "figure-narrow", "thumbnail") for ending in ("", "-dark")),
 )
-_MANY = 1_500  # marks
+_MANY = 250  # marks
 
 
 @contextlib.contextmanager
