@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.dynamics import Outcome, Stop, gradient_descent, simulate
+from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init
@@ -21,18 +21,30 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+WIDE = 1_000
+"""From this width on the phases are those of infinite width, up to a blur of 2 log m / sqrt m."""
+
+TRAINED = 60
+"""Steps of the trained model."""
+
+
 @dataclass(frozen=True)
 class Config:
     """Network for the recursion, widths and step sizes for the phases."""
 
-    width: int = scaled(smoke=300, laptop=3_000, paper=10_000, at_least=10, help="neurons of the trained model")
+    width: int = scaled(smoke=300, laptop=3_000, paper=10_000, at_least=20, help="neurons of the trained model")
     dim: int = option(3, at_least=1, help="input dimension")
-    target: float = option(-0.4, help="label of the sample")
-    ratio: float = option(3.0, above=2, below=4, help="step size times curvature in the trained model")
-    widths: int = scaled(smoke=25, laptop=60, paper=120, at_least=3, help="widths in the phase diagram")
+    target: float = option(-0.4, at_least=-2, at_most=2, help="label of the sample")
+    ratio: float = option(3.0, at_least=2.1, at_most=3.9, help="step size times curvature in the trained model")
+    widths: int = scaled(smoke=25, laptop=60, paper=120, at_least=5, help="widths in the phase diagram")
     ratios: int = scaled(smoke=45, laptop=120, paper=240, at_least=5, help="step sizes in the phase diagram")
-    steps: int = option(300, at_least=10, help="gradient-descent steps")
-    seed: int = option(0, help="random seed")
+    steps: int = option(300, at_least=100, at_most=100_000, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
+
+    def check(self) -> None:
+        """A model and a diagram that a machine holds."""
+        fits_memory(100 * self.width * (self.dim + 1), "width or dim")
+        fits_memory(40 * self.widths * self.ratios * self.steps, "widths, ratios or steps")
 
 
 @study(
@@ -59,13 +71,13 @@ def run(config: Config) -> xr.Dataset:
     trained = simulate(
         gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr),
         params,
-        60,
+        TRAINED,
         probes={"z": lambda p: gated_bilinear(p, on, x), "kernel": lambda p: gated_curvature(p, on, x)},
     ).dataset
     recursion = simulate(
         ct.catapult(lr, config.width, config.target, size),
         (output, curvature),
-        60,
+        TRAINED,
         probes={
             "z_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[0],
             "kernel_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[1],
@@ -107,34 +119,24 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Finding(
         "kernel: recursion against gradient descent", 0.0, float(np.abs(data.kernel - data.kernel_map).max()), rounding
     )
-    wide = data.sel(width=data.width >= 1000)
+    yield from _phases(data)
+    yield _at_the_peak(data, config)
+
+
+def _phases(data: xr.Dataset) -> Iterator[Finding]:
+    """The phase diagram, and how the peak grows with the width."""
+    wide = data.sel(width=data.width >= WIDE)
     expected = xr.where(wide.ratio < 2, 0, xr.where(wide.ratio < 4, 1, 2))
-    seen = xr.where(wide.outcome == 2, 2, xr.where(wide.risen, 1, 0))
+    seen = xr.where(wide.outcome == Outcome.DIVERGED, 2, xr.where(wide.risen, 1, 0))
     blur = 2 * np.log(wide.width) / np.sqrt(wide.width)
     clear = (np.abs(wide.ratio - 2) > blur) & (np.abs(wide.ratio - 4) > blur)
     yield Finding(
-        "points of the phase diagram in another phase than predicted, width 1000 and more",
+        f"points of the phase diagram in another phase than predicted, width {WIDE} and more",
         predicted=0.0,
         measured=float(((seen != expected) & clear).sum()),
         tolerance=Tolerance(0.0, why="at least 2 log m / sqrt m away from the borders"),
     )
-    at3 = wide.sel(ratio=3.0, method="nearest")
-    delta = float(at3.ratio) - 2
-    slope = np.polyfit(np.log(at3.width), np.log(at3.peak * at3.width), 1)[0]
-    yield Finding(
-        "exponent of the peak loss in the width, eta lambda_0 near 3",
-        predicted=1.0,
-        measured=slope,
-        tolerance=Tolerance(0.04, why="the peak moves within a band of 25 per cent with the fraction of a step"),
-    )
-    rate = np.polyfit(np.log(at3.width), at3.time, 1)[0]
-    yield Finding(
-        "steps to the peak per unit of log m, eta lambda_0 near 3",
-        predicted=1 / (2 * np.log(1 + delta)),
-        measured=rate,
-        tolerance=Tolerance(0.06, why="whole steps over a range of eleven units of log m"),
-    )
-    ended = (data.outcome == 1) & (data.ratio > 2)
+    ended = (data.outcome == Outcome.CONVERGED) & (data.ratio > 2)
     yield Finding(
         "largest final eta lambda after a catapult",
         predicted=2.0,
@@ -142,13 +144,41 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         relation="at most",
         tolerance=Tolerance(0.0, why="stability of the minimum"),
     )
-    # one step at the peak of the trained model
+    at3 = wide.sel(ratio=3.0, method="nearest")
+    ratio, logs = float(at3.ratio), np.log(at3.width.values)
+    names = ("exponent of the peak loss in the width", "steps to the peak per unit of log m")
+    if not 2.5 < ratio < 3.5 or len(logs) < 3:
+        for name, predicted in zip(names, (1.0, float("nan")), strict=True):
+            yield undecided(name, predicted, "the diagram has no step sizes near 3, or too few wide networks")
+        return
+    # Where in a step the peak falls moves its height by a factor of at most (1 + delta)^2, and its time by a step.
+    span = logs[-1] - logs[0]
+    yield Finding(
+        names[0],
+        predicted=1.0,
+        measured=np.polyfit(logs, np.log(at3.peak * at3.width), 1)[0],
+        tolerance=Tolerance(
+            np.log(ratio - 1) / span, why="the height moves by log(1 + delta) with the fraction of a step"
+        ),
+        note=f"eta lambda_0 = {ratio:.3g}",
+    )
+    yield Finding(
+        names[1],
+        predicted=1 / (2 * np.log(ratio - 1)),
+        measured=np.polyfit(logs, at3.time, 1)[0],
+        tolerance=Tolerance(1 / span, why="whole steps over the range of log m"),
+        note=f"eta lambda_0 = {ratio:.3g}",
+    )
+
+
+def _at_the_peak(data: xr.Dataset, config: Config) -> Erratum:
+    """One step of the trained model where its residual is largest, against the notes."""
     r = data.z.values - config.target
-    t = int(np.argmax(np.abs(r)))
+    t = int(np.argmax(np.abs(r[:-1])))
     z, lam, lr = float(data.z[t]), float(data.kernel[t]), float(data.lr)
     c = float(data.size) / config.width
     change = float(data.kernel[t + 1] - data.kernel[t])
-    yield Erratum(
+    return Erratum(
         "change of the kernel at the peak",
         printed=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]",
         corrected=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]",
@@ -156,22 +186,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         corrected_value=lr * c * r[t] ** 2 * (lr * lam - 4 * z / r[t]),
         measured=change,
         tolerance=Tolerance(relative=1e-9, why="rounding"),
-        why="The numerator z(t) is lost in the notes.",
+        why="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, which "
+        "fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the transcript.",
         where="equation (2) of the proposition",
-    )
-    yield Erratum(
-        "change of the kernel around the peak, to leading order",
-        printed=r"\eta\tfrac{\|x\|^2}{d}\,[\eta\lambda(0) - 4]",
-        corrected=r"\eta\tfrac{\|x\|^2}{md}\,r^2\,[\eta\lambda - 4]",
-        printed_value=lr * float(data.size) * (lr * float(data.kernel[0]) - 4),
-        corrected_value=lr * c * r[t] ** 2 * (lr * lam - 4),
-        measured=change,
-        tolerance=Tolerance(
-            relative=8 * abs(config.target / r[t]), why="z / r is taken as 1; it differs by y / r, twice over"
-        ),
-        why="The factor r^2/m is of order one but not one. The transcript reads z(t+1) = z(t) + ... [3 z(0) - y]: "
-        "lambda, eta and 4 look like z, 3 and y in the handwriting.",
-        where="step (3) of the proof",
     )
 
 

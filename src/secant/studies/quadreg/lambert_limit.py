@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, flow, simulate
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
+from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    epsilons: tuple[float, ...] = option((0.01, 0.03, 0.1), above=0, at_most=0.2, help="minus the second eigenvalue")
-    residuals: int = scaled(smoke=10, laptop=24, paper=40, at_least=3, help="starting residuals, 0.04 to 0.3")
+    epsilons: tuple[float, ...] = option(
+        (0.01, 0.03, 0.1), at_least=2e-3, at_most=0.2, longest=20, distinct=True, help="minus the second eigenvalue"
+    )
+    residuals: int = scaled(
+        smoke=10, laptop=24, paper=40, at_least=3, at_most=1_000, help="starting residuals, 0.04 to 0.3"
+    )
     distance: float = option(0.01, above=0, at_most=0.1, help="starting distance to the nullcline")
 
 
@@ -83,10 +87,9 @@ def run(config: Config) -> xr.Dataset:
             "y": ran.y,
             "integral": ran.integral,
             "closed": (("eps", "z0"), np.asarray(closed), {"long_name": "limit in closed form"}),
-            "leading": (("eps", "z0"), np.asarray(edge_limit.memory(z0[None], config.distance, eps[:, None]))),
             "exact": (
                 ("eps", "z0"),
-                np.asarray(exact.T).reshape(closed.shape) - 2,
+                np.asarray(skeleton.conserved(exact.z, exact.T)).reshape(closed.shape) - 2,
                 {"long_name": "limit of gradient descent"},
             ),
         }
@@ -114,18 +117,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         tolerance=Tolerance(1e-7, why="an error of 1e-11 in y, through the logarithm of a distance of 1e-5"),
     )
     # The leading form needs small eps and a small argument of Lambert's function.
-    eps = float(data.eps[0])
-    small = data.isel(eps=0)
-    share = (small.leading / -star[0]).values
-    chosen = (share < 0.1) & (share > 1e-12)
-    ratio = ((small.closed - star[0]) / small.leading).values[chosen]
-    exponent = (4 * small.z0.values**2 / eps)[chosen]
+    eps, exponent = 1e-4, np.linspace(8, 20, 13)
+    z, y = np.sqrt(exponent * eps / 4)[:, None], eps * np.array([0.0, 0.5])
+    memory = edge_limit.flow_limit(z, y, eps) - edge_limit.fixed_point(eps)
+    ratio = np.asarray(memory / edge_limit.memory(z, y, eps)).ravel()
     yield Finding(
-        f"memory of the start over its leading form, at epsilon = {eps:g}: logarithm over the exponent, largest",
-        predicted=0.0,
-        measured=float(np.abs(np.log(ratio) / (1 + exponent)).max()),
+        f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one",
+        predicted=1.0,
+        measured=float(ratio[np.argmax(np.abs(ratio - 1))]),
         tolerance=Tolerance(
-            eps + 0.1, why="relative correction eps of the exponent, and the next term of Lambert's function, up to 0.1"
+            2 * eps * (20 + 2) + 2 * np.exp(-8),
+            why="relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
         ),
     )
     tiny = edge_limit.flow_limit(0.3, config.distance, jnp.array([1e-4, 1e-6, 1e-8]))
@@ -135,13 +137,21 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         measured=float(tiny[-1] / edge_limit.fixed_point(1e-8)),
         tolerance=Tolerance(1e-12, why="rounding"),
     )
-    far = data.isel(z0=-1, eps=0)
-    yield Finding(
-        f"limit of gradient descent itself over the closed form, from z = 0.3 at epsilon = {eps:g}",
-        predicted=1.0,
-        measured=float(far.exact / far.closed),
-        tolerance=Tolerance(2 * eps, why="second-order coefficients 27/32 against 3/8: a relative 0.94 eps"),
-    )
+    for eps in config.epsilons:
+        one = data.sel(eps=eps)
+        limit, error = (np.asarray(part) for part in edge_limit.limit_from(one.z0.values, config.distance, eps))
+        off = np.abs(one.exact.values - limit)
+        worst = int(np.argmax(off / error))
+        yield Finding(
+            f"limit of gradient descent from all residuals at epsilon = {eps:g}: farthest from memory and series",
+            predicted=limit[worst],
+            measured=float(one.exact[worst]),
+            tolerance=Tolerance(
+                error[worst] + 1e-10,
+                why="next orders of the map: a share of the residual of the memory's exponent; residuals at the end",
+            ),
+            note=f"in units of its tolerance, from z = {float(one.z0[worst]):.3g}",
+        )
 
 
 @run.figure
