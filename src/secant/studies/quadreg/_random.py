@@ -21,10 +21,18 @@ def sizes(outputs: tuple[int, ...], parameters: tuple[int, ...]) -> list[tuple[i
     return list(zip(outputs, parameters, strict=True))
 
 
-def check_sizes(outputs: tuple[int, ...], parameters: tuple[int, ...], together: int = 16) -> None:
-    """Refuses sizes that do not pair up, or whose tensors, so many of them at a time, no memory holds."""
+def check_sizes(
+    outputs: tuple[int, ...], parameters: tuple[int, ...], together: int = 16, *, solvable: bool = False
+) -> None:
+    """Refuses sizes that do not pair up, or whose tensors, so many of them at a time, no memory holds.
+
+    Where the loss should reach zero, also those with fewer parameters than residuals.
+    """
     if len(outputs) != len(parameters):
         raise ValueError(f"parameters: must be as many as outputs, {len(outputs)}, got {len(parameters)}.")
+    for D, P in sizes(outputs, parameters):
+        if solvable and P < D:
+            raise ValueError(f"parameters: must be at least outputs, {D}, for a loss that can reach zero, got {P}.")
     # A tensor is drawn, made symmetric, and handed over: three copies.
     fits_memory(3 * 8 * together * max(D * P**2 for D, P in sizes(outputs, parameters)), "outputs or parameters")
 

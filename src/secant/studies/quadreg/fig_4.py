@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.studies.quadreg._random import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
 
@@ -38,16 +40,37 @@ class Config:
         smoke=(40,), laptop=(60, 40, 120), paper=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
     )
     seeds: tuple[int, ...] = scaled(
-        smoke=(6,), laptop=(16, 24, 3), paper=(100, 100, 100), at_least=1, help="random models of each size"
-    )
-    first_seed: int = option(0, at_least=0, help="seed of the first of them")
+        smoke=(8,), laptop=(16, 24, 3), paper=(100, 100, 100), at_least=1, at_most=10_000,
+        help="random models of each size",
+    )  # fmt: skip
+    seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
     residuals: tuple[float, ...] = scaled(
-        smoke=COARSE[0], laptop=MEDIUM[0], paper=FINE[0], above=0, help="rescaled scales of the residuals"
+        smoke=COARSE[0],
+        laptop=MEDIUM[0],
+        paper=FINE[0],
+        at_least=1e-3,
+        at_most=100,
+        ascending=True,
+        help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=COARSE[1], laptop=MEDIUM[1], paper=FINE[1], above=0, help="squares of the rescaled scales of the Jacobian"
+        smoke=COARSE[1],
+        laptop=MEDIUM[1],
+        paper=FINE[1],
+        at_least=1e-3,
+        at_most=100,
+        ascending=True,
+        help="squares of the rescaled scales of the Jacobian",
     )
-    steps: int = scaled(smoke=1_500, laptop=5_000, paper=20_000, at_least=100, help="gradient-descent steps at most")
+    steps: int = scaled(
+        smoke=1_500, laptop=5_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
+    )
+
+    def check(self) -> None:
+        """Sizes that pair up, with a loss that can reach zero, and fit into memory."""
+        check_sizes(self.outputs, self.parameters, together=1, solvable=True)
+        if len(self.seeds) != len(self.outputs):
+            raise ValueError(f"seeds: must be as many as outputs, {len(self.outputs)}, got {len(self.seeds)}.")
 
 
 @study(
@@ -62,13 +85,6 @@ class Config:
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    lengths = {len(config.outputs), len(config.parameters), len(config.seeds)}
-    if len(lengths) > 1:
-        raise ValueError(
-            f"outputs, parameters and seeds: {len(config.outputs)}, {len(config.parameters)} and {len(config.seeds)} "
-            "entries. Give as many of each."
-        )
-
     def one(D: int, P: int, seed: int) -> xr.Dataset:
         tensor, start = jax.random.split(jax.random.key(seed))
         return phase_plane.phase_plane(
@@ -81,99 +97,132 @@ def run(config: Config) -> xr.Dataset:
         )
 
     planes = []
-    for D, P, count in zip(config.outputs, config.parameters, config.seeds, strict=True):
-        seeds = range(config.first_seed, config.first_seed + count)
+    pairs = sizes(config.outputs, config.parameters)
+    for (D, P), count in zip(pairs, config.seeds, strict=True):
+        seeds = range(config.seed * count, (config.seed + 1) * count)
         planes.append(xr.concat([one(D, P, seed) for seed in seeds], "draw").assign_coords(draw=range(count)))
     # Sizes with fewer draws than others are filled up with what is not a number.
     whole = xr.concat([plane.astype(float) for plane in planes], "size", join="outer")
-    return whole.assign_coords(size=[f"{D} x {P}" for D, P in zip(config.outputs, config.parameters, strict=True)])
+    return whole.assign_coords(size=[f"{D} x {P}" for D, P in pairs])
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    cells = phase_plane.over_draws(data)
     final = data.top.isel(mode=0).where(data.outcome == Outcome.CONVERGED)
-    yield Finding(
-        "share of all converged runs whose curvature is below 2",
-        predicted=1.0,
-        measured=float((final < 2).where(final.notnull()).mean()),
-        tolerance=Tolerance(
-            0.01, why="a mode barely above 2 grows too slowly to be seen before the loss is called zero"
-        ),
-        note=f"{int(final.notnull().sum())} runs",
-    )
-    for size in data.size.values:
-        yield from _plane(cells.sel(size=size), str(size), config)
-
-
-def _plane(cells: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
-    shares = Tolerance(0.0, why="an inequality")
-    intermediate = cells.sel(
-        residual=[a for a in config.residuals if 0.5 <= a <= 0.6], jacobian=[b for b in config.jacobians if b <= 0.2]
-    )
-    if intermediate.curvature.notnull().any():
+    claim = "share of all converged runs whose curvature is below 2"
+    if final.notnull().any():
         yield Finding(
-            f"{size}: median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
-            predicted=1.9,
-            measured=float(intermediate.curvature.min()),
-            tolerance=Tolerance(0.0, why="an inequality: within 5 percent of the edge"),
-            relation="at least",
-        )
-        yield Finding(
-            f"{size}: curvature there at the start, the most: these have sharpened",
+            claim,
             predicted=1.0,
-            measured=float(intermediate.initial.max()),
-            tolerance=Tolerance(0.0, why="an inequality: less than half of the edge"),
-            relation="at most",
+            measured=float((final < 2).where(final.notnull()).mean()),
+            tolerance=Tolerance(
+                0.01, why="a mode barely above 2 grows too slowly to be seen before the loss is called zero"
+            ),
+            note=f"{int(final.notnull().sum())} runs",
         )
-    calm = cells.sel(
-        residual=[a for a in config.residuals if a <= 0.2], jacobian=[b for b in config.jacobians if b <= 0.1]
+    else:
+        yield undecided(claim, 1.0, "no run converges in time")
+    cells = phase_plane.over_draws(data)
+    for i, size in enumerate(data.size.values):
+        yield from _medians(cells.isel(size=i), str(size), config)
+        yield from _divergence(data.isel(size=i), str(size), config)
+
+
+def _part(plane: xr.Dataset, config: Config, residuals: tuple[float, float], jacobians: tuple[float, float]) -> Any:
+    """The cells of a plane with both scales in a range."""
+    residual, jacobian = np.array(config.residuals), np.array(config.jacobians)
+    return plane.isel(
+        residual=np.flatnonzero((residual >= residuals[0]) & (residual <= residuals[1])),
+        jacobian=np.flatnonzero((jacobian >= jacobians[0]) & (jacobian <= jacobians[1])),
     )
-    yield Finding(
-        f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1, the most",
-        predicted=0.0,
-        measured=float(calm.diverged.max()),
-        tolerance=Tolerance(0.0, why="a share: none diverges"),
+
+
+def _medians(cells: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
+    """Medians over what converged, of the least or of the most of some cells.
+
+    Those that end at the edge take longest: a cell counts if half of what does not diverge has converged in time.
+    """
+    none, inf = "none of the scales of this run is there, or too little converges in time", np.inf
+    cells = cells.assign(curvature=cells.curvature.where(cells.converged >= (1 - cells.diverged) / 2))
+    edge = _part(cells, config, (0.5, 0.6), (0, 0.2))
+    calm = _part(cells, config, (0, 0.2), (0, 0.1))
+    band = _part(cells, config, (0, 0.3), (0, inf))
+    band = band.where((band.initial > 1.75) & (band.initial < 2))
+    claims = (
+        (
+            "median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
+            edge.curvature,
+            "at least",
+            1.9,
+            "an inequality: within five percent of the edge",
+        ),
+        (
+            "curvature there at the start, median, the most: these have sharpened",
+            edge.initial,
+            "at most",
+            1.0,
+            "an inequality: less than half of the edge",
+        ),
+        (
+            "median curvature with residuals of at most 0.2 and a Jacobian's square of at most 0.1, the most",
+            calm.curvature,
+            "at most",
+            1.5,
+            "an inequality: below three quarters of the edge",
+        ),
+        (
+            "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least",
+            band.curvature,
+            "at least",
+            1.75,
+            "an inequality: the band that begins near the edge stays near it",
+        ),
     )
-    yield Finding(
-        f"{size}: median curvature there, the most: below the edge",
-        predicted=1.5,
-        measured=float(calm.curvature.max()),
-        tolerance=shares,
-        relation="at most",
-    )
-    far = cells.sel(residual=[a for a in config.residuals if a >= 1.2])
-    if far.sizes["residual"]:
+    for claim, values, relation, bound, why in claims:
+        found = values.values[np.isfinite(values.values)]
+        if not len(found):
+            yield undecided(f"{size}: {claim}", bound, none, relation)
+            continue
         yield Finding(
-            f"{size}: share that diverges with residuals of 1.2 and more, over all Jacobians",
-            predicted=0.9,
-            measured=float(far.diverged.mean()),
-            tolerance=shares,
-            relation="at least",
+            f"{size}: {claim}",
+            predicted=bound,
+            measured=float(found.min() if relation == "at least" else found.max()),
+            tolerance=Tolerance(why=why),
+            relation=relation,
         )
-    steep = cells.sel(
-        jacobian=[b for b in config.jacobians if b >= 0.7], residual=[a for a in config.residuals if a >= 0.1]
+
+
+def _divergence(plane: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
+    """How many draws diverge, in more than half of some cells or in none of them."""
+    plane = plane.isel(draw=np.flatnonzero(plane.outcome.notnull().all(["residual", "jacobian"])))
+    none, inf = "none of the scales of this run is there", np.inf
+    far = _part(plane, config, (1.2, inf), (0, inf))
+    steep = _part(plane, config, (0.1, inf), (0.7, inf))
+    claims = (
+        ("residuals of 1.2 and more", far, none),
+        ("a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2", steep, none),
     )
-    if steep.sizes["jacobian"] and float(steep.initial.min()) > 2:
-        yield Finding(
-            f"{size}: share that diverges with a Jacobian's square of 0.7 and residuals of 0.1 and more",
-            predicted=0.5,
-            measured=float(steep.diverged.mean()),
-            tolerance=shares,
-            relation="at least",
-        )
-    band = cells.sel(residual=[a for a in config.residuals if a <= 0.3]).where(
-        (cells.initial > 1.75) & (cells.initial < 2)
-    )
-    if band.curvature.notnull().any():
-        yield Finding(
-            f"{size}: median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least",
-            predicted=1.75,
-            measured=float(band.curvature.min()),
-            tolerance=shares,
-            relation="at least",
-            note="the band that begins near the edge stays near it",
-        )
+    for where, cells, why in claims:
+        claim = f"{size}: share of draws that diverge in most cells, {where}"
+        if cells.outcome.size and (cells is far or float(cells.initial.median("draw").min()) > 2):
+            lost = (cells.outcome == Outcome.DIVERGED).mean(["residual", "jacobian"])
+            yield Finding(
+                claim,
+                predicted=0.5,
+                measured=share(lost > 0.5),
+                tolerance=Tolerance(why="an inequality: most of them; by Laplace's rule"),
+                relation="at least",
+                note=f"{float(lost.mean()):.3f} of all runs",
+            )
+        else:
+            yield undecided(claim, 0.5, why, "at least")
+    claim = f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1"
+    calm = _part(plane, config, (0, 0.2), (0, 0.1)).outcome
+    if calm.size:
+        lost = float((calm == Outcome.DIVERGED).mean())
+        yield Finding(claim, predicted=0.0, measured=lost, tolerance=Tolerance(why="a share: none diverges"))
+    else:
+        yield undecided(claim, 0.0, none)
 
 
 @run.figure
@@ -186,8 +235,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     figure.set_size_inches(2.2 + 3.4 * count, 4.6)
     panels = figure.subplots(1, count, squeeze=False, sharey=True)[0]
     image = None
-    for axes, size in zip(panels, data.size.values, strict=True):
-        one = cells.sel(size=size).transpose("residual", "jacobian")
+    for i, (axes, size) in enumerate(zip(panels, data.size.values, strict=True)):
+        one = cells.isel(size=i).transpose("residual", "jacobian")
         image = axes.imshow(
             one.curvature.where(one.diverged <= 0.5), origin="lower", cmap="viridis", vmin=0, vmax=2, aspect="auto"
         )
@@ -208,7 +257,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                             linewidth=0,
                         )
                     )
-        draws = int(data.outcome.sel(size=size).isel(residual=0, jacobian=0).notnull().sum())
+        draws = int(data.outcome.isel(size=i, residual=0, jacobian=0).notnull().sum())
         axes.set(title=f"$D = {size.split(' x ')[0]}$, $P = {size.split(' x ')[1]}$, {draws} draws")
         axes.set_xticks(range(columns), [f"{b:g}" for b in one.jacobian.values], rotation=90 if columns > 6 else 0)
         axes.set_yticks(range(rows), [f"{a:g}" for a in one.residual.values])
