@@ -78,9 +78,7 @@ def run(config: Config) -> xr.Dataset:
         refuse_oversized(
             "thesis/app-C.1", partial(_network, depth), config.dim, config.widths, copies=copies, itemsize=8
         )
-    found = np.array(
-        [[_curvatures(depth, m, x, y, config) for m in config.widths] for depth in config.depths]
-    )
+    found = np.array([[_curvatures(depth, m, x, y, config) for m in config.widths] for depth in config.depths])
     loss, kernel, residual = np.moveaxis(found, -1, 0)
     dims = ("depth", "width", "network")
     return xr.Dataset(
