@@ -15,9 +15,10 @@ import xarray as xr
 from secant import nets
 from secant._device import available_bytes
 from secant.curvature import kernel_matrix, output_hessian
-from secant.dynamics import Problem, Stop, train
+from secant.dynamics import Map, Probe, gradient_descent, simulate
 from secant.lab import Estimate, Finding, Tolerance, option, scaled
 from secant.linalg.norm import Norm, spectral_norm
+from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
 from secant.nets.network import Params
 from secant.theory.power_law import PowerLaw, fit_power_law
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 LANCZOS = 32
 """Products with the Hessian that a norm may cost."""
+
+TOGETHER = 2**22
+"""Parameters of all networks together that are trained at once."""
 
 COPIES = 10
 """Copies of the parameters that the norm of a Hessian may need, those of the network included."""
@@ -198,23 +202,36 @@ def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[P
 
 
 def descend(
-    problem: Problem,
+    f: Callable[[Params, jax.Array], jax.Array],
+    x: jax.Array,
+    y: jax.Array,
     starts: Sequence[Params],
     steps: int,
-    probes: Mapping[str, Any],
-    stop: Stop | None = None,
+    probes: Mapping[str, Probe],
 ) -> xr.Dataset:
-    r"""Gradient descent on $\frac12\sum_i (f_i - y_i)^2$ with step size $1/\lambda_{\max}(K_0)$.
+    r"""Gradient descent on $\frac12\sum_i (f_i - y_i)^2$ with step size $1/\lambda_{\max}(K_0)$, from several starts.
 
-    From several starts, one after the other, compiled once. The records have the dimension `network`, and `lr` comes
-    beside them.
+    As many starts at once as are small together. The records have the dimension `network`, with the `loss` and the
+    step sizes `lr` beside them.
     """
-    found = []
-    for params in starts:
-        lr = 1 / np.linalg.eigvalsh(np.asarray(kernel_matrix(problem.f, params, problem.x)))[-1:]
-        ways = {"lr": jnp.asarray(lr)}  # an axis of one: as a number it would be compiled in
-        data = train(problem, params, steps=steps, over=ways, probes=probes, stop=stop, reduce=False).dataset
-        found.append(data.isel(lr=0).reset_coords("lr"))
+    at_once = max(1, min(len(starts), TOGETHER // nets.count_parameters(starts[0])))
+    largest = jax.jit(lambda params, x: jnp.linalg.eigvalsh(kernel_matrix(f, params, x))[-1])
+
+    def loss(params: Params) -> jax.Array:
+        return half_sum(f(params, x), y)
+
+    def system(network: dict[str, Any]) -> Map:
+        return gradient_descent(loss, network["lr"])
+
+    def start(network: dict[str, Any]) -> Params:
+        return network["params"]
+
+    looks, found = {"loss": Probe(loss), **probes}, []
+    for first in range(0, len(starts), at_once):
+        some = starts[first : first + at_once]
+        lr = 1 / jnp.stack([largest(params, x) for params in some])
+        over = {"network": {"params": stacked(some), "lr": lr}}
+        found.append(simulate(system, start, steps, over=over, probes=looks).dataset.assign(lr=("network", lr)))
     return xr.concat(found, "network", join="outer")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.flatten_util import ravel_pytree
 from scipy.special import roots_jacobi
 
-from secant import losses, nets
+from secant import nets
 from secant.curvature import output_hessian
-from secant.dynamics import Probe, Problem, measure
-from secant.lab import Finding, Tolerance, option, study
+from secant.dynamics import Probe
+from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -29,9 +28,11 @@ from secant.studies.thesis._width import (
     descend,
     direction,
     drawn,
+    exponent,
     hessian_norm,
-    law,
+    logarithm,
     mark_widths,
+    next_order,
     one_input,
     refuse_oversized,
     resolved,
@@ -55,10 +56,13 @@ WAYS = ("top", "random")
 class Config(WidthConfig):
     """Widths, networks, the ball and the run."""
 
-    radius: float = option(1.0, above=0, help="distance from the start")
-    directions: int = option(16, at_least=2, help="random directions in which the remainder is measured")
-    samples: int = option(4, at_least=1, help="points that gradient descent fits")
-    steps: int = option(60, at_least=10, help="gradient-descent steps")
+    seeds: int = scaled(smoke=24, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each width")
+    radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
+    directions: int = option(
+        16, at_least=2, at_most=10_000, help="random directions in which the remainder is measured"
+    )
+    samples: int = option(4, at_least=1, at_most=1_000, help="points that gradient descent fits")
+    steps: int = option(60, at_least=10, at_most=100_000, help="gradient-descent steps")
 
 
 @study(
@@ -86,7 +90,7 @@ def run(config: Config) -> xr.Dataset:
         KINDS["fcn"].by_width(config.dim, key_input),
         config.dim,
         config.widths,
-        copies=COPIES + config.seeds + LOOKS,  # a norm, all starts, and the points kept along a run
+        copies=2 * COPIES + config.seeds,  # a norm, one on the way of a run, and all starts
         itemsize=8,
     )
     x = jnp.concatenate([one_input(k, config.dim, config.size) for k in jax.random.split(key_input, config.samples)])
@@ -95,46 +99,50 @@ def run(config: Config) -> xr.Dataset:
     for j, width in enumerate(config.widths):
         net = make(width, config.dim, key_input)
         starts = drawn(net, x, (config.seed, j), config.seeds)
-        norm = jax.jit(lambda params, lanczos, net=net: hessian_norm(net.apply, params, x, lanczos))
-        around, along = _ball(net, x[:1], starts, norm, config), _descent(net, x, y, starts, norm, config)
+        around, along = _ball(net, x[:1], starts, config), _descent(net, x, y, starts, config)
         found.append(xr.merge([around, along]).assign(weights=nets.count_parameters(starts[0])))
     return xr.concat(found, "width").assign_coords(width=list(config.widths))
 
 
-HessianNorm = Callable[[Params, jax.Array], Norm]
-"""The norm of the first output's Hessian at some parameters, given a vector to start from."""
-
-
-def _ball(net: Network, x: jax.Array, starts: list[Params], norm: HessianNorm, config: Config) -> xr.Dataset:
+def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> xr.Dataset:
     """Norms of the Hessian on the way to the sphere, and the remainder of the linearisation there."""
     # A Gauss rule for the weight 1 - s on [0, 1]: the remainder is a sum of curvatures at these points.
     places = np.array([0.0, *(roots_jacobi(NODES, 1.0, 0.0)[0] + 1) / 2, 1.0])
+    lanczos, unravel = direction(starts[0]), unravel_like(starts[0])
 
     @jax.jit
-    def leading(params: Params, lanczos: jax.Array) -> jax.Array:
+    def leading(params: Params, x: jax.Array, lanczos: jax.Array) -> jax.Array:
         return leading_pair(output_hessian(net.apply, params, x).flat_product(), lanczos, LANCZOS).vector
 
     @jax.jit
-    def remainder(params: Params, delta: Params) -> jax.Array:
+    def norms(params: Params, way: jax.Array, x: jax.Array, lanczos: jax.Array) -> Norm:
+        delta = unravel(way)
+
+        def at(place: jax.Array) -> Norm:
+            return hessian_norm(net.apply, jax.tree.map(lambda p, d: p + place * d, params, delta), x, lanczos)
+
+        return jax.lax.map(at, places)
+
+    @jax.jit
+    def remainder(params: Params, way: jax.Array, x: jax.Array) -> jax.Array:
+        delta = unravel(way)
         value, slope = jax.jvp(lambda p: net.apply(p, x)[0], (params,), (delta,))
         return net.apply(jax.tree.map(jnp.add, params, delta), x)[0] - value - slope
 
     found: dict[str, list[Any]] = {"norm": [], "residual": [], "remainder": [], "drawn": []}
     for number, params in enumerate(starts):
-        lanczos, unravel = direction(params), unravel_like(params)
-        random = np.random.default_rng([config.seed, nets.count_parameters(params), number])
+        random = np.random.default_rng([config.seed, lanczos.size, number])
 
-        def away(random: np.random.Generator = random, lanczos: jax.Array = lanczos) -> np.ndarray:
+        def away(random: np.random.Generator = random) -> np.ndarray:
             step = random.normal(size=lanczos.size)
             return config.radius * step / np.linalg.norm(step)
 
-        ways = [unravel(config.radius * leading(params, lanczos)), unravel(jnp.asarray(away()))]
-        moved = [[jax.tree.map(lambda p, d, s=s: p + s * d, params, way) for s in places] for way in ways]
-        norms = np.array([[norm(point, lanczos) for point in points] for points in moved])
-        found["norm"].append(norms[..., 0])
-        found["residual"].append(norms[..., 1])
-        found["remainder"].append([float(remainder(params, way)) for way in ways])
-        others = [float(remainder(params, unravel(jnp.asarray(away())))) for _ in range(config.directions)]
+        ways = [config.radius * leading(params, x, lanczos), away()]
+        values = np.array([norms(params, way, x, lanczos) for way in ways])
+        found["norm"].append(values[:, 0])
+        found["residual"].append(values[:, 1])
+        found["remainder"].append([float(remainder(params, way, x)) for way in ways])
+        others = [float(remainder(params, away(), x)) for _ in range(config.directions)]
         found["drawn"].append(np.sqrt(np.mean(np.square(others))))
     dims = {"norm": ("way", "place"), "residual": ("way", "place"), "remainder": ("way",), "drawn": ()}
     return xr.Dataset(
@@ -143,60 +151,47 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], norm: HessianNorm, c
     )
 
 
-def _descent(
-    net: Network, x: jax.Array, y: jax.Array, starts: list[Params], norm: HessianNorm, config: Config
-) -> xr.Dataset:
+def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], config: Config) -> xr.Dataset:
     """The Hessian of the first output along gradient descent to a global minimum."""
-    every = config.steps // LOOKS
-    probes = {"loss": measure.loss(), "at": Probe(lambda p: ravel_pytree(p)[0], every=every, dims=("weight",))}
-    problem, norms, ends = Problem(net.apply, x, y, losses.half_sum), [], []
-    for params in starts:
-        data = descend(problem, [params], config.steps, probes).isel(network=0)
-        points = map(unravel_like(params), jnp.asarray(data["at"].values))
-        norms.append([float(norm(point, direction(params)).value) for point in points])
-        ends.append(float(data.loss[-1] / data.loss[0]))
-    return xr.Dataset({"path_norm": (("network", "look"), np.array(norms)), "end": ("network", ends)})
+    lanczos = direction(starts[0])
+    look = Probe(lambda params: hessian_norm(net.apply, params, x, lanczos).value, every=config.steps // LOOKS)
+    data = descend(net.apply, x, y, starts, config.steps, {"path_norm": look})
+    return xr.Dataset(
+        {
+            "path_norm": (("network", "look"), data.path_norm.values),
+            "end": ("network", (data.loss.isel(step=-1) / data.loss.isel(step=0)).values),
+        }
+    )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    logs = Tolerance(
-        0.15, why="a maximum of m Gaussian weights adds 1/(2 log m) = 0.1 to the exponent; half of that again"
-    )
+    logs = logarithm(config.widths)
     at = {
         "at random points of the sphere": data.norm.sel(way="random").isel(place=-1),
         "on the sphere, along the leading eigenvector": data.norm.sel(way="top").isel(place=-1),
         "along gradient descent, largest": data.path_norm.max("look"),
     }
     for place, norms in at.items():
-        found = law(norms)
         yield Finding(
             f"norm of the Hessian {place}: exponent in the width",
             predicted=-0.5,
-            measured=found.exponent,
+            measured=exponent(norms),
             relation="at most",
             tolerance=logs,
-            uncertainty=found.error,
         )
-    found = law(np.abs(data.remainder.sel(way="top")))
     yield Finding(
         "remainder along the leading eigenvector: exponent in the width",
         predicted=-0.5,
-        measured=found.exponent,
+        measured=exponent(np.abs(data.remainder.sel(way="top"))),
         tolerance=logs,
-        uncertainty=found.error,
     )
-    found = law(data.drawn)
-    weights = np.log(data.weights.values)
-    growth = np.polyfit(np.log(data.width.values), weights, 1)[0]
+    growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
     yield Finding(
         "remainder along random directions, root mean square: exponent in the width",
         predicted=-growth,
-        measured=found.exponent,
-        tolerance=Tolerance(
-            0.3, why="trace and Frobenius norm of the Hessian are of order one and differ by as much between networks"
-        ),
-        uncertainty=found.error,
+        measured=exponent(data.drawn),
+        tolerance=next_order(config.widths, 0.5),
         note="minus the exponent of the number of weights",
     )
     largest = data.norm.max("place")

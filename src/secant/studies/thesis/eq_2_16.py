@@ -16,7 +16,7 @@ from secant import losses, nets
 from secant.curvature import convergence, hessian
 from secant.data import regression
 from secant.dynamics import Probe, Problem, measure, train
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.nets.network import Params
 
@@ -28,12 +28,18 @@ if TYPE_CHECKING:
 class Config:
     """Network, data and the length of the run."""
 
-    width: int = scaled(smoke=128, laptop=512, paper=2_048, at_least=8, help="neurons a layer")
-    samples: int = option(20, at_least=2, help="training points of the rank-2 task")
-    dim: int = option(10, at_least=2, help="input dimension")
-    fraction: float = option(0.5, above=0, below=1, help="step size times the loss's largest curvature at the start")
-    steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=10, help="gradient-descent steps")
-    seed: int = option(0, help="random seed")
+    width: int = scaled(smoke=128, laptop=512, paper=2_048, at_least=8, at_most=100_000, help="neurons a layer")
+    samples: int = option(20, at_least=2, at_most=2_000, help="training points of the rank-2 task")
+    dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
+    fraction: float = option(
+        0.5, at_least=1e-3, below=1, help="step size times the loss's largest curvature at the start"
+    )
+    steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=10, at_most=10**6, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, help="random seed")
+
+    def check(self) -> None:
+        """Refuses a kernel whose gradients do not fit the memory."""
+        fits_memory(8 * 3 * self.samples * self.width * (self.width + self.dim + 1), "width or samples")
 
 
 @study(
@@ -141,7 +147,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.legend(loc="lower left")
     right.fill_between(data.step, data.smallest, data.largest, color=faint, alpha=0.35, lw=0)
     right.semilogy(data.step, data.along, color="C0")
-    right.semilogy(data.step, data.square / (2 * data.loss), "o", ms=4, color="C1", markevery=config.steps // 18)
+    right.semilogy(
+        data.step, data.square / (2 * data.loss), "o", ms=4, color="C1", markevery=max(1, config.steps // 18)
+    )
     right.semilogy(data.step, data.smallest, "--", color=ink, lw=1.2)
     right.semilogy(data.step, data.largest, "--", color=ink, lw=1.2)
     middle = config.steps // 2

@@ -10,13 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.flatten_util import ravel_pytree
 
 from secant import losses
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.dynamics import Probe, Problem, measure
+from secant.dynamics import Probe
 from secant.lab import Finding, Tolerance, option, scaled, study
-from secant.linalg.spaces import unravel_like
 from secant.nets.network import Params
 from secant.studies.thesis._width import (
     COPIES,
@@ -47,14 +45,16 @@ class Config:
 
     widths: tuple[int, ...] = scaled(
         smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
-        help="neurons a layer, increasing",
+        shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    seeds: int = scaled(smoke=4, laptop=4, paper=10, at_least=2, help="random networks of each kind and width")
-    samples: int = option(5, at_least=2, help="points that gradient descent fits")
-    dim: int = option(8, at_least=2, help="input dimension")
-    size: float = option(0.5, above=0, help="root mean square of the inputs")
-    steps: int = scaled(smoke=200, laptop=300, paper=300, at_least=20, help="gradient-descent steps")
-    seed: int = option(0, help="random seed")
+    seeds: int = scaled(
+        smoke=12, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each kind and width"
+    )
+    samples: int = option(5, at_least=2, at_most=1_000, help="points that gradient descent fits")
+    dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
+    size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
+    steps: int = scaled(smoke=200, laptop=300, paper=300, at_least=20, at_most=100_000, help="gradient-descent steps")
+    seed: int = option(0, at_least=0, help="random seed")
 
 
 @study(
@@ -88,7 +88,7 @@ def run(config: Config) -> xr.Dataset:
             KINDS[kind].by_width(config.dim, keys[0]),
             config.dim,
             config.widths,
-            copies=COPIES + config.seeds,
+            copies=2 * COPIES + config.seeds,
             itemsize=8,
         )
     kinds = [
@@ -102,11 +102,12 @@ def run(config: Config) -> xr.Dataset:
 
 def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
     net = KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
-    problem, kernel = Problem(net.apply, x, y, losses.half_sum), pair_kernel(net.apply)
+    kernel, starts = pair_kernel(net.apply), drawn(net, x, (config.seed, width), config.seeds)
+    lanczos = direction(starts[0])
 
     def look(params: Params, memory: tuple[Params, jax.Array]) -> tuple[jax.Array, tuple[Params, jax.Array]]:
         before, length = memory
-        gradient = jax.grad(problem.objective)(params)
+        gradient = jax.grad(lambda p: losses.half_sum(net.apply(p, x), y))(params)
         square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
         step = sum(jnp.sum((a - b) ** 2) for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(before), strict=True))
         length = length + jnp.sqrt(step)
@@ -114,22 +115,19 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
         return jnp.stack([square, values[0], values[-1], length]), (params, length)
 
     probes = {
-        "loss": measure.loss(),
         "look": Probe(look, dims=("part",), memory=lambda p: (jax.tree.map(jnp.copy, p), jnp.zeros(()))),
-        "end": Probe(lambda p: ravel_pytree(p)[0], every=config.steps, dims=("weight",)),
+        "norm": Probe(lambda params: hessian_norm(net.apply, params, x, lanczos).value, every=config.steps),
     }
-    norm = jax.jit(lambda params, start: hessian_norm(net.apply, params, x, start).value)
-    found = []
-    for params in drawn(net, x, (config.seed, width), config.seeds):
-        data = descend(problem, [params], config.steps, probes).isel(network=0)
-        end = unravel_like(params)(jnp.asarray(data["end"].values[-1]))
-        start = direction(params)
-        norms = [float(norm(at, start)) for at in (params, end)]
-        parts = {name: ("step", data.look.values[:, i]) for i, name in enumerate(PARTS)}
-        found.append(
-            xr.Dataset({"loss": ("step", data.loss.values), "lr": float(data.lr), "norm": ("end", norms)} | parts)
-        )
-    return xr.concat(found, "network")
+    data = descend(net.apply, x, y, starts, config.steps, probes)
+    parts = {name: (("network", "step"), data.look.values[..., i]) for i, name in enumerate(PARTS)}
+    return xr.Dataset(
+        {
+            "loss": (("network", "step"), data.loss.values),
+            "lr": ("network", data.lr.values),
+            "norm": (("network", "end"), data.norm.values),
+            **parts,
+        }
+    )
 
 
 @run.findings

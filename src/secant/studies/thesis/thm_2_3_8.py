@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,19 @@ from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
-from secant.studies.thesis._width import LANCZOS, direction, drawn, law, mark_widths, one_input, refuse_oversized
+from secant.studies.thesis._width import (
+    COPIES,
+    LANCZOS,
+    direction,
+    drawn,
+    exponent,
+    law,
+    logarithm,
+    mark_widths,
+    one_input,
+    refuse_oversized,
+    stacked,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,14 +48,14 @@ class Config:
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
-        help="neurons a layer, increasing",
+        smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
+        shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    seeds: int = scaled(smoke=4, laptop=6, paper=10, at_least=2, help="random networks of each width")
-    neurons: int = option(3, at_least=1, help="neurons of every layer whose Hessians are measured")
-    dim: int = option(8, at_least=2, help="input dimension")
-    size: float = option(0.5, above=0, help="root mean square of the input")
-    seed: int = option(0, help="random seed")
+    seeds: int = scaled(smoke=24, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each width")
+    neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
+    dim: int = scaled(smoke=4, laptop=8, paper=8, at_least=2, at_most=10_000, help="input dimension")
+    size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the input")
+    seed: int = option(0, at_least=0, help="random seed")
 
 
 @study(
@@ -67,23 +79,16 @@ def run(config: Config) -> xr.Dataset:
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m] * (DEPTH - 1)), "tanh")
 
-    refuse_oversized("thesis/thm-2.3.8", make, config.dim, config.widths, itemsize=8)
+    refuse_oversized("thesis/thm-2.3.8", make, config.dim, config.widths, copies=2 * COPIES + config.seeds, itemsize=8)
     x = one_input(jax.random.key(config.seed), config.dim, config.size)
-    found = []
+    names, found = ("norm", "block", "slope", "gap"), []
+    dims = {"norm": ("layer", "neuron"), "block": ("pair",), "slope": ("lower",), "gap": ("lower",)}
     for j, width in enumerate(config.widths):
         net = make(width)
-        layers, blocks = _layer_norms(net, x, config), _block_norms(net, x)
         networks = drawn(net, x, (config.seed, j), config.seeds)
-        parts = [blocks(params) for params in networks]
+        parts = jax.jit(_looks(net, config))(stacked(networks), x, direction(networks[0]))
         found.append(
-            xr.Dataset(
-                {
-                    "norm": (("network", "layer", "neuron"), np.stack([layers(params) for params in networks])),
-                    "block": (("network", "pair"), np.stack([part[0] for part in parts])),
-                    "slope": (("network", "lower"), np.stack([part[1] for part in parts])),
-                    "gap": (("network", "lower"), np.stack([part[2] for part in parts])),
-                }
-            )
+            xr.Dataset({n: (("network", *dims[n]), np.asarray(part)) for n, part in zip(names, parts, strict=True)})
         )
     return xr.concat(found, "width").assign_coords(
         width=list(config.widths),
@@ -93,7 +98,21 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _layer_norms(net: Network, x: jax.Array, config: Config) -> Callable[[Params], np.ndarray]:
+Look = Callable[[Params, jax.Array, jax.Array], Any]
+"""Of parameters, the input and a vector for Lanczos to start from."""
+
+
+def _looks(net: Network, config: Config) -> Look:
+    """All that is looked at in a network, for several of them, one after the other."""
+    layers, blocks = _layer_norms(net, config), _block_norms(net)
+
+    def look(networks: Params, x: jax.Array, start: jax.Array) -> Any:
+        return jax.lax.map(lambda params: (layers(params, x, start), *blocks(params, x, start)), networks)
+
+    return look
+
+
+def _layer_norms(net: Network, config: Config) -> Look:
     """Norms of the Hessians of some pre-activations in every layer, `(layers, neurons)`; 0 where there are fewer."""
 
     def sums(params: Params, x: jax.Array) -> jax.Array:
@@ -101,42 +120,30 @@ def _layer_norms(net: Network, x: jax.Array, config: Config) -> Callable[[Params
         heard = [z.reshape(-1)[: config.neurons] for z in net.pre_activations(params, x)]
         return jnp.stack([jnp.pad(z, (0, config.neurons - z.size)) for z in heard])[None]
 
-    @jax.jit
-    def norm(params: Params, weight: jax.Array, lanczos: jax.Array) -> jax.Array:
-        return spectral_norm(second_derivative(sums, params, x, weight).flat_product(), lanczos, LANCZOS).value
-
     basis = np.eye(DEPTH * config.neurons).reshape(-1, 1, DEPTH, config.neurons)
 
-    def look(params: Params) -> np.ndarray:
-        lanczos = direction(params)
-        return np.array([norm(params, weight, lanczos) for weight in basis]).reshape(DEPTH, -1)
+    def look(params: Params, x: jax.Array, start: jax.Array) -> jax.Array:
+        def norm(weight: jax.Array) -> jax.Array:
+            return spectral_norm(second_derivative(sums, params, x, weight).flat_product(), start, LANCZOS).value
+
+        return jax.lax.map(norm, basis).reshape(DEPTH, config.neurons)
 
     return look
 
 
-def _block_norms(net: Network, x: jax.Array) -> Callable[[Params], tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    r"""Norms of the blocks of an output's Hessian, and of $m^{-1/2}\,\partial f_{\mathcal S} / \partial w^{(\ell)}$."""
+def _block_norms(net: Network) -> Look:
+    r"""Norms of the blocks of an output's Hessian, those of $m^{-1/2}\,\partial f_{\mathcal S} / \partial w^{(\ell)}$.
+
+    And how far the products of these two with a vector are apart.
+    """
 
     def ones(like: Params, layer: jax.Array) -> Params:
         """1 on the weights of one layer, 0 on all others."""
         return tuple(jax.tree.map(lambda a, k=k: jnp.where(layer == k, a, 0), own) for k, own in enumerate(like, 1))
 
-    @jax.jit
-    def block(params: Params, first: jax.Array, second: jax.Array, start: jax.Array) -> jax.Array:
-        """The root of the norm of B^T B for the block B between two layers."""
+    def look(params: Params, x: jax.Array, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
         product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
         unravel = unravel_like(params)
-
-        def square(v: jax.Array) -> jax.Array:
-            there = ones(product(ones(unravel(v), second)), first)
-            return ravel_pytree(ones(product(there), second))[0]
-
-        own = ravel_pytree(ones(unravel(start), second))[0]
-        return jnp.sqrt(spectral_norm(square, own, LANCZOS).value)
-
-    @jax.jit
-    def slope(params: Params, layer: jax.Array, start: jax.Array) -> jax.Array:
-        """The norm of the Jacobian of what the output reads in one layer's weights, over the root of their number."""
 
         def read(p: Params) -> jax.Array:
             return jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1))
@@ -144,27 +151,27 @@ def _block_norms(net: Network, x: jax.Array) -> Callable[[Params], tuple[np.ndar
         values, push = jax.linearize(read, params)
         pull = jax.linear_transpose(push, params)
 
-        def square(v: jax.Array) -> jax.Array:
-            return push(ones(pull(v)[0], layer))
+        def block(pair: jax.Array) -> jax.Array:
+            """The root of the norm of B^T B for the block B between two layers."""
 
-        # From the same vector as the block with the last layer, whose weights come last.
-        return jnp.sqrt(spectral_norm(square, start[-values.size :], LANCZOS).value / values.size)
+            def square(v: jax.Array) -> jax.Array:
+                there = ones(product(ones(unravel(v), pair[1])), pair[0])
+                return ravel_pytree(ones(product(there), pair[1]))[0]
 
-    @jax.jit
-    def difference(params: Params, start: jax.Array) -> jax.Array:
-        """The blocks with the last layer less the transposed slopes, both times a vector, relative, layer by layer."""
-        product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
-        values, pull = jax.vjp(lambda p: jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1)), params)
-        curved = product(ones(unravel_like(params)(start), jnp.asarray(DEPTH)))
+            own = ravel_pytree(ones(unravel(start), pair[1]))[0]
+            return jnp.sqrt(spectral_norm(square, own, LANCZOS).value)
+
+        def slope(layer: jax.Array) -> jax.Array:
+            """The norm of the Jacobian of what the output reads in one layer's weights, over the root of its number."""
+            # From the same vector as the block with the last layer, whose weights come last.
+            found = spectral_norm(lambda v: push(ones(pull(v)[0], layer)), start[-values.size :], LANCZOS)
+            return jnp.sqrt(found.value / values.size)
+
+        curved = product(ones(unravel(start), jnp.asarray(DEPTH)))
         (sloped,) = pull(start[-values.size :] / jnp.sqrt(values.size))
         pairs = [(ravel_pytree(a)[0], ravel_pytree(b)[0]) for a, b in zip(curved, sloped, strict=True)]
-        return jnp.stack([jnp.linalg.norm(a - b) / jnp.linalg.norm(b) for a, b in pairs[:-1]])
-
-    def look(params: Params) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        start = direction(params)
-        blocks = np.array([block(params, a, b, start) for a, b in BLOCKS])
-        slopes = np.array([slope(params, layer, start) for layer in range(1, DEPTH)])
-        return blocks, slopes, np.asarray(difference(params, start))
+        gaps = jnp.stack([jnp.linalg.norm(a - b) / jnp.linalg.norm(b) for a, b in pairs[:-1]])
+        return jax.lax.map(block, jnp.array(BLOCKS)), jax.lax.map(slope, jnp.arange(1, DEPTH)), gaps
 
     return look
 
@@ -178,16 +185,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         tolerance=Tolerance(0.0, why="linear in the weights, so zero to the last bit"),
     )
     for layer in range(2, DEPTH + 1):
-        found = law(data.norm.sel(layer=layer).max("neuron"))
         yield Finding(
             f"layer {layer}: exponent of the norm in the width, largest of some neurons",
             predicted=-0.5,
-            measured=found.exponent,
+            measured=exponent(data.norm.sel(layer=layer).max("neuron")),
             relation="at most",
-            tolerance=Tolerance(
-                0.15, why="a maximum of m Gaussian weights adds 1/(2 log m) = 0.1 to the exponent; half of that again"
-            ),
-            uncertainty=found.error,
+            tolerance=logarithm(config.widths),
         )
     yield Finding(
         "block of the last layer with itself: largest norm",
