@@ -202,15 +202,18 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Iterato
     if not bool(kept.any()):
         yield undecided(still, 0.0, "no direction stays below its threshold in a run that converges")
         return
-    drift = np.asarray(cs.lazy_drift(wide.start_square.values, wide.v0.values, wide.start_pull.values))
-    change = wide.final - wide.v0
+    u0, v0, w0 = wide.start_square, wide.v0, wide.start_pull
+    drift = xr.zeros_like(v0).copy(data=np.asarray(cs.lazy_drift(u0.values, v0.values, w0.values)))
+    # The two terms of the drift may cancel each other: the next order is small beside their sizes.
+    size = np.abs((4 - v0) * u0 / (v0 * (2 - v0))) + np.abs(4 * w0 / v0)
+    m, delta = float(wide.width), np.minimum(v0, 2 - v0)
+    ceiling, _ = cs.lazy_bounds(delta.values, m, (u0 * m).values, (wide.bend * np.sqrt(m)).values)
+    next_order = (xr.zeros_like(v0).copy(data=np.asarray(ceiling)) / delta).where(kept)
     yield Finding(
         still,
         predicted=0.0,
-        measured=float((np.abs(change - drift) / np.abs(drift)).where(kept).max()),
-        tolerance=Tolerance(
-            1 / np.log(float(wide.width)) ** 2, why="relative; the next order is 1/(m delta^2), delta >= log m / sqrt m"
-        ),
+        measured=float((np.abs(wide.final - v0 - drift) / size).where(kept).max()),
+        tolerance=Tolerance(float(next_order.max()), why="relative; the next order is the drift's bound over delta"),
     )
 
 
