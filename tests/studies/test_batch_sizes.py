@@ -10,6 +10,7 @@ import secant as sc
 from secant import lab
 from secant.dynamics import Batches, Outcome
 from secant.studies.thesis import _batch_sizes as sizes
+from secant.studies.thesis._batch_claims import order_findings
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
 from secant.studies.thesis._raises import catapults, raised
 
@@ -59,10 +60,10 @@ def test_a_step_size_may_be_given_itself_and_weights_be_those_of_pytorch():
 
 def test_batches_larger_than_the_data_are_refused():
     study = lab.get("thesis/table-4.1")
-    with pytest.raises(ValueError, match="larger than the data, 200 samples"):
-        study(study.config("smoke", batches=(4, 201)))
-    with pytest.raises(ValueError, match="at least two sizes, rising"):
-        study(study.config("smoke", batches=(10, 4)))
+    with pytest.raises(ValueError, match="batches: must be at most the number of samples, 200, got 201"):
+        study.config("smoke", batches=(4, 201))
+    with pytest.raises(ValueError, match="larger than the one before"):
+        study.config("smoke", batches=(10, 4))
 
 
 def test_raises_are_those_of_a_schedule():
@@ -82,6 +83,8 @@ def test_raises_are_those_of_a_schedule():
     before = sc.critical_lr(net.apply, draw.start, draw.x, draw.y, sc.losses.mean_mse).ntk
     assert float(found.before.sel(raises=0, seed=1)) == pytest.approx(before, rel=1e-3)
     assert set(found.aligned.dims) == {"seed", "raises", "look"}
+    # On the way the critical step is looked at as well; the first look is at the start.
+    np.testing.assert_allclose(found.critical_along.isel(look=0), found.before, rtol=1e-4)
     assert found.block.sizes["row"] == found.block.sizes["column"] == 5
 
 
@@ -95,23 +98,70 @@ def test_a_run_that_diverges_between_two_looks_is_recorded_and_the_others_go_on(
     assert np.isfinite(found.before.sel(raises=[0, 1])).all()
 
 
-def branches(losses, before, critical):
-    """Records of one seed, made up."""
+def test_a_run_that_is_trained_before_its_last_raise_still_shows_what_that_does():
+    """The goal is reached at once, and yet the branch goes on for as long as there is between raises."""
+    task = feature_task("full-rank", Sizes(10, 15, 5, 5))
+    found = raised(task, lr=0.1, raises=((4, 0.2), (10, 0.3)), steps=40, every=2, seeds=range(2), goal=1e9)
+    assert found.ended.transpose("seed", "raises").values.tolist() == [[6, 12, 16]] * 2
+    assert (found.outcome == Outcome.CONVERGED).all()
+
+
+def test_a_catapult_is_a_loss_that_rises_and_falls_again():
+    rise, fall = [1, 5, 0.1], [1, 0.5, 0.1]
+    losses = np.array([rise, rise, fall, rise, [1, 5, 5]], float)
+    data = xr.Dataset({"loss": (("raises", "seed", "step"), losses[:, None])}, coords={"raises": np.arange(5)})
+    # No raise is no catapult; nor is a loss that falls, or one that stays up.
+    assert catapults(data).values[:, 0].tolist() == [0, 1, 1, 2, 2]
+
+
+def made_up(aligned, reached):
+    """Two batch sizes, of which the test loss is minus the alignment."""
+    dims = ("batch", "seed")
     return xr.Dataset(
         {
-            "loss": (("raises", "seed", "step"), np.array(losses, float)[:, None]),
-            "before": (("raises", "seed"), np.array(before, float)[:, None]),
-            "critical": (("raises", "seed"), np.array(critical, float)[:, None]),
+            "aligned": (dims, np.array(aligned)),
+            "test": (dims, -np.array(aligned)),
+            "over": (dims, np.array([[0.5, 0.4, 0.6, 0.5], [0.0] * 4])),
+            "outcome": (dims, np.where(reached, Outcome.CONVERGED, Outcome.DIVERGED)),
         },
-        coords={"raises": np.arange(len(losses))},
+        coords={"batch": [4, 40], "seed": np.arange(4)},
     )
 
 
-def test_a_catapult_rises_falls_and_leaves_a_larger_critical_step():
-    rise, fall = [1, 5, 0.1], [1, 0.5, 0.1]
-    found = catapults(branches([rise, rise, fall, rise, [1, 5, 5]], [1, 1, 2, 2, 3], [1, 2, 3, 1.5, 4]))
-    # No raise is no catapult; nor is a loss that falls, a smaller critical step, or a loss that stays up.
-    assert found.values[:, 0].tolist() == [0, 1, 1, 1, 1]
+def test_batch_sizes_are_compared_draw_by_draw():
+    """The draws differ by more than the batch sizes: only their differences tell."""
+    large = np.array([0.1, 0.4, 0.7, 0.9])
+    reached = np.ones((2, 4), bool)
+    verdicts = [str(finding.verdict) for finding in order_findings(made_up([large + 0.05, large], reached))]
+    assert verdicts == ["holds"] * 4
+    gained = np.array([0.05, -0.06, 0.07, -0.05])
+    assert [str(f.verdict) for f in order_findings(made_up([large + gained, large], reached))][1:3] == [
+        "inconclusive"
+    ] * 2
+    beyond, aligned, test, goal = order_findings(made_up([large - 0.05, large + 1e-4 * large], reached))
+    assert [str(f.verdict) for f in (beyond, aligned, test, goal)] == ["holds", "fails", "fails", "holds"]
+
+
+def test_runs_that_are_not_trained_are_left_out():
+    large = np.array([0.1, 0.4, 0.7, 0.9])
+    data = made_up([large + np.array([0.05, 0.05, 0.05, -9.0]), large], np.array([[1, 1, 1, 0], [1] * 4], bool))
+    _, aligned, _, goal = order_findings(data)
+    assert aligned.measured == pytest.approx(0.05)
+    assert goal.measured == pytest.approx(7 / 8)
+
+
+def test_the_step_is_halved_in_each_draw_until_small_batches_train():
+    task, setting = feature_task("rank-2", Sizes(12, 20, 30, 6)), sizes.Setting(goal=0.5, epochs=40, steps=20)
+    found = sizes.largest_that_trains(task, setting, (4, 20), range(3), share=2.0, halvings=6)
+    assert (sizes.ended_well(found.sel(batch=4))).all()
+    assert set(np.log2(2.0 / found.taken.values)) <= set(range(7))
+    assert found.trained.values[-1] == 3
+    assert (np.diff(found.trained) >= 0).all()
+    np.testing.assert_allclose(found.lr, found.taken * found.critical)
+    # With twice the step of any draw that was halved, that draw does not train.
+    for seed in np.flatnonzero(found.taken < 2.0):
+        one = sizes.batch_sizes(task, setting, (4,), range(seed, seed + 1), shares=(2 * float(found.taken[seed]),))
+        assert not sizes.ended_well(one).any()
 
 
 def test_steps_up_to_the_goal_are_the_same_whatever_the_share():
@@ -125,7 +175,7 @@ def test_steps_up_to_the_goal_are_the_same_whatever_the_share():
 
 def test_schedules_of_raises_that_cannot_be_followed_are_refused():
     study = lab.get("thesis/fig-C.17")
-    with pytest.raises(ValueError, match="as many entries"):
-        study(study.config("smoke", at=(30, 60)))
-    with pytest.raises(ValueError, match="before the last step"):
-        study(study.config("smoke", at=(30, 60, 90, 10_000)))
+    with pytest.raises(ValueError, match="to: must have as many entries as at, 2, got 4"):
+        study.config("smoke", at=(30, 60))
+    with pytest.raises(ValueError, match="steps: must be more than the step of the last raise, 10000"):
+        study.config("smoke", at=(30, 60, 90, 10_000))

@@ -84,6 +84,8 @@ def test_rates_are_those_of_the_definition():
     assert float(found.followed) == 0.5
     assert float(found.doubled) == 1.0
     assert float(found.itself) == 1.0
+    assert (float(found.doublings), float(found.doublings_missed)) == (1, 0)
+    assert (float(found.own_rises), float(found.own_missed)) == (1, 0)
     assert float(found.missed) == pytest.approx(0.05)
 
 
@@ -92,11 +94,14 @@ def test_rates_are_those_of_the_definition():
     [
         ("thesis/fig-4.3", {"panels": ("svhn",)}, "there is no 'svhn'"),
         ("thesis/fig-4.4", {"panels": ("vit",)}, "some of fcn, cnn"),
+        ("thesis/fig-4.4", {"top": 40}, "top: must be below the number of samples, 32"),
         ("thesis/fig-4.7", {"low": 3.0}, "from low up to high"),
+        ("thesis/fig-4.7", {"batch": 33}, "batch: must be at most the number of samples, 32"),
+        ("thesis/fig-4.7", {"data": "letters"}, "data: must be one of"),
         ("thesis/table-4.2", {"networks": ("vit",)}, "some of shallow, fcn, cnn"),
+        ("thesis/fig-4.5", {"lr": 0.4}, "lr: must be above the critical step of the longer sample, 0.5"),
     ],
 )
 def test_what_is_not_there_is_refused(id, options, message):
-    study = lab.get(id)
     with pytest.raises(ValueError, match=message):
-        study(study.config("smoke", **options))
+        lab.get(id).config("smoke", **options)
