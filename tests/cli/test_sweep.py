@@ -20,7 +20,7 @@ def load(path):
 
 def test_a_sweep_prints_its_cells_and_writes_its_data(secant, home, tmp_path):
     output = str(tmp_path / "sweep.nc")
-    command = ("sweep", ID, "--over", "epsilons=5:7", "--over", "shown=0.01,0.02", "--scale", "smoke")
+    command = ("sweep", ID, "--over", "epsilons=8:10", "--over", "shown=0.01,0.02", "--scale", "smoke")
     status, printed, errors = secant(*command, "--output", output, "--residual", "0.3")
     assert status in (0, 1), errors
     rows = [line.split() for line in printed.splitlines()[2:6]]
@@ -31,7 +31,7 @@ def test_a_sweep_prints_its_cells_and_writes_its_data(secant, home, tmp_path):
 
     status, printed, _ = secant(*command, "--residual", "0.3", "--json")
     facts = json.loads(printed)
-    assert facts["cells"][0]["options"] == {"epsilons": 5, "shown": 0.01}
+    assert facts["cells"][0]["options"] == {"epsilons": 8, "shown": 0.01}
     assert facts["cells"][0]["config"]["residual"] == 0.3
     assert status == int(any(cell["verdict"] == "fails" for cell in facts["cells"]))
     assert facts["output"] is None

@@ -73,7 +73,7 @@ def test_the_remainder_along_the_leading_eigenvector_is_nearly_all_that_the_norm
     data, config, _ = outcome("thesis/cor-2.3.7")
     bound = config.radius**2 / 2 * data.norm.sel(way="top").max("place")
     assert float((np.abs(data.remainder.sel(way="top")) / bound).min()) > 0.8
-    assert float((data.drawn / bound).max()) < 0.01
+    assert float((data.drawn / bound).max()) < 0.05
 
 
 def test_a_block_with_the_last_layer_is_the_slope_of_what_the_output_reads(outcome):
@@ -104,5 +104,5 @@ def test_moving_gaussians_breaks_the_printed_bound_and_keeps_the_proved_one(outc
 
 def test_all_outputs_together_bend_more_than_one(outcome):
     data, config, _ = outcome("thesis/cor-A.3.1")
-    ratio = data.joint.max("output") / data.own.max("output")
+    ratio = data.joint / data.own.max("output")
     assert 1.0 < float(ratio.mean()) < np.sqrt(config.outputs)

@@ -20,8 +20,8 @@ THESIS_2: Verdicts = {
     # Of two or three widths and a few networks: exponents whose errors are as large as what they should tell apart.
     (
         "thesis/fig-2.2",
-        "largest change of the kernel, edges left under the root: exponent in the width is at least that of the tangent "
-        "hierarchy",
+        "largest change of the kernel, edges left under the root: exponent in the width is at least that of the "
+        "tangent hierarchy",
     ): "inconclusive",
     ("thesis/eq-3.4", "relu, on training inputs: exponent of network - quadratic in the width"): "inconclusive",
     ("thesis/eq-3.4", "tanh: exponent of the distance from the start in the width"): "inconclusive",
@@ -63,5 +63,31 @@ THESIS_4: Verdicts = {
     ): "inconclusive",
     ("thesis/fig-C.14", "rank 2: alignment of weights near zero against all raises, mean gain"): "inconclusive",
 }
+
+UNSETTLED = {
+    "quadreg/fig-7": "steps too few to reach the edge",
+    "quadreg/fig-8": "single values on an axis",
+    "quadreg/fig-13": "steps too few to reach the edge",
+    "quadreg/fig-14": "steps too few to reach the edge",
+    "quadreg/app-A.1": "options at the rim of their ranges",
+    "quadreg/sec-2.1": "options at the rim of their ranges",
+    "quadreg/optimisers": "options at the rim of their ranges",
+    "quadreg/settling": "options at the rim of their ranges",
+    "thesis/fig-2.2": "options at the rim of their ranges",
+    "thesis/fig-3.2a": "options at the rim of their ranges",
+    "thesis/fig-B.4b": "options at the rim of their ranges",
+    "thesis/fig-B.5": "options at the rim of their ranges",
+    "thesis/fig-B.10": "options at the rim of their ranges",
+    "thesis/thm-B.3.1": "options at the rim of their ranges",
+    "thesis/controller": "options at the rim of their ranges",
+}
+"""Studies that still break down with some options, and which; the list is to become empty."""
+
+WAVERING = {
+    "thesis/cor-2.3.7": "gradient descent ends too early for some of the networks",
+    "thesis/fig-2.2": "two widths give no exponent that could be told from its half",
+    "thesis/fig-B.10": "ten draws of 25 samples are too few for swish",
+}
+"""Studies of which more is inconclusive at smoke scale than is listed, and why; the list is to become empty."""
 
 OTHERWISE = QUADREG_2 | QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4

@@ -81,7 +81,7 @@ class Finding:
     predicted: float
     measured: Any  # of an Estimate only the value is kept
     tolerance: Tolerance
-    relation: Relation = "equal"
+    relation: str = "equal"
     uncertainty: float = 0.0
     freedom: float = math.inf
     note: str = ""
@@ -118,7 +118,7 @@ class Finding:
         return side, "within the sampling error of its bound" if side == Verdict.INCONCLUSIVE else ""
 
 
-def undecided(name: str, predicted: float, why: str, relation: Relation = "equal") -> Finding:
+def undecided(name: str, predicted: float, why: str, relation: str = "equal") -> Finding:
     """A claim that this run cannot decide, and why: at this scale, with these options, or because nothing came of it.
 
     Example:

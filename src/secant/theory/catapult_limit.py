@@ -71,7 +71,7 @@ def wide_limit(excess: ArrayLike, phases: int = 256, steps: int = 2000) -> WideL
     return WideLimit(peak, v, jnp.sqrt(((plus - 1) ** 2 + (minus - 1) ** 2) / 2))
 
 
-def wide_network_limit(excess: float, phases: int = 16, nodes: int = 1000, steps: int = 1000) -> WideLimit:
+def wide_network_limit(excess: ArrayLike, phases: int = 16, nodes: int = 1000, steps: int = 1000) -> WideLimit:
     r"""The two-layer ReLU network itself on one sample, with outer weights $\pm 1$ at the start.
 
     At infinite width a sum over neurons is an expectation over their start, $s \sim \mathcal N(0, 1)$, $v = \pm 1$:

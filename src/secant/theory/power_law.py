@@ -2,6 +2,7 @@ r"""Exponents from scattered measurements: how a quantity grows or falls with a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ class PowerLaw(NamedTuple):
         return self.factor * np.asarray(sizes, float) ** self.exponent
 
 
-def fit_power_law(sizes: ArrayLike, values: ArrayLike) -> PowerLaw:
+def fit_power_law(sizes: ArrayLike | Sequence[float], values: ArrayLike) -> PowerLaw:
     r"""The exponent of a quantity that was measured several times at each of several sizes.
 
     Weighted least squares of the mean logarithm against $\log s$, with the inverse squared standard errors of the

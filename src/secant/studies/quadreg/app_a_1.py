@@ -48,7 +48,7 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed))
-    x = np.asarray(jax.random.normal(keys[0], (config.inputs,))) / np.sqrt(config.inputs)
+    x = jax.random.normal(keys[0], (config.inputs,)) / np.sqrt(config.inputs)
     theta = np.asarray(jax.random.normal(keys[1], (config.width * (config.inputs + 1),))) / np.sqrt(config.width)
     omega = np.linalg.norm(x)
     output = lambda t: linear_network.output(t, x, config.width)  # noqa: E731

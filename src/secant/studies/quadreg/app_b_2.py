@@ -196,13 +196,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     )
     at = NEAR / 2
     difference = float(nullclines.nullcline(at, eps)) - float(nullclines.nullcline(at, eps, "curvature"))
-    series = -eps / (1 - eps) * at - 1.5 * eps * at**2
+    apart = -eps / (1 - eps) * at - 1.5 * eps * at**2
     yield Erratum(
         "the function called f_Delta",
         printed=r"f_z - f_T = \epsilon f_\Delta",
         corrected=r"f_z - f_T = f_\Delta",
-        printed_value=eps * series,
-        corrected_value=series,
+        printed_value=eps * apart,
+        corrected_value=apart,
         measured=difference,
         tolerance=Tolerance(4 * eps * at**3, why=f"next term of the series, 11/4 eps z^3, at z = {at:g}"),
         why="the name first stands for the difference and then for the difference over epsilon",

@@ -115,7 +115,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield from _oscillation(data, config)
     name = "starts whose loss goes to zero"
     below = [
-        skeleton.conserved(z, T) < skeleton.ESCAPE for z, T in zip(config.residuals, config.curvatures, strict=True)
+        bool(skeleton.conserved(z, T) < skeleton.ESCAPE)
+        for z, T in zip(config.residuals, config.curvatures, strict=True)
     ]
     if (data.outcome == Outcome.UNFINISHED).any() or not any(below):
         yield undecided(

@@ -124,7 +124,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         size[moving],
     )
     edge = np.flatnonzero((size >= EDGE[0]) & (size <= EDGE[1]))
-    yield from _at_the_edge(*(part.isel(residual=edge) for part in (loss, top, settled)), config)
+    near, rising, rested = (part.isel(residual=edge) for part in (loss, top, settled))
+    yield from _at_the_edge(near, rising, rested, config)
     far_below = np.flatnonzero((size <= 0.2) & (start.values.max(axis=0) < 1))
     claim = "begun below 1: largest factor of the loss in a step, residuals of at most 0.2"
     if len(far_below):
@@ -213,7 +214,7 @@ def _at_the_edge(loss: xr.DataArray, top: xr.DataArray, settled: xr.DataArray, c
     yield Finding(
         claims[2],
         predicted=0.5,
-        measured=share((np.diff(loss.values, axis=-1) > 0).any(axis=-1)[been]),
+        measured=share(np.asarray((np.diff(loss.values, axis=-1) > 0).any(axis=-1))[been]),
         tolerance=Tolerance(why="most: a curvature above 2 makes its mode grow; by Laplace's rule"),
         relation="at least",
         note=note,

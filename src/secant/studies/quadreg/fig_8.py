@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -144,11 +144,11 @@ def _sharpening(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             yield undecided(name, 1.0, "no point of the grid lies there and converges")
 
 
-def _gathering(data: xr.Dataset, config: Config, away: xr.DataArray) -> Finding:
+def _gathering(data: xr.Dataset, config: Config, away: Any) -> Finding:
     """The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level."""
     eps = config.epsilon
-    level = skeleton.conserved(*xr.broadcast(data.z, data["T"]))
-    level = xr.DataArray(np.asarray(level), dims=("z", "T"))
+    z, T = xr.broadcast(data.z, data["T"])
+    level = xr.DataArray(np.asarray(skeleton.conserved(z.values, T.values)), dims=("z", "T"))
     at_the_edge = (level > 2 - NEAR) & (level < skeleton.ESCAPE)
     # Over a run the level drifts by a few epsilon: by 2 eps C times a sum of residuals of order one.
     border = (np.abs(level - (2 - NEAR)) < 12 * eps) | (np.abs(level - skeleton.ESCAPE) < 0.2 + 12 * eps)
@@ -157,7 +157,7 @@ def _gathering(data: xr.Dataset, config: Config, away: xr.DataArray) -> Finding:
     return Finding(
         "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
         predicted=_share(at_the_edge, among),
-        measured=_share(np.abs(data.other_final - 2) < NEAR, among),
+        measured=_share(abs(data.other_final - 2) < NEAR, among),
         tolerance=Tolerance(
             np.nan_to_num(_share(border, among)),
             why="starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "

@@ -48,12 +48,12 @@ def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed))
     A = np.asarray(jax.random.normal(keys[0], (config.parameters**2,))).reshape(config.parameters, -1)
     Q = (A + A.T) / 2
-    spectrum, basis = np.linalg.eigh(Q)
-    theta = np.asarray(jax.random.normal(keys[1], (config.parameters,))) / 2
+    Q, spectrum, basis = map(jnp.asarray, (Q, *np.linalg.eigh(Q)))
+    theta = jax.random.normal(keys[1], (config.parameters,)) / 2
     lr, E = config.lr, config.offset
 
     start = quartic.modes(basis.T @ theta, spectrum, lr, E)
-    powers = spectrum[None] ** np.arange(config.parameters)[:, None]
+    powers = spectrum[None] ** jnp.arange(config.parameters)[:, None]
     descent, by_modes, by_moments = (
         quartic.quartic(Q, lr, E),
         quartic.quartic_modes(spectrum),

@@ -289,7 +289,7 @@ def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
     return Finding(
         name,
         predicted=0.0,
-        measured=float(np.abs(inside - 2 - series).max(skipna=False)),
+        measured=float(np.max(np.abs((inside - 2 - series).values))),
         tolerance=Tolerance(
             abs(limit - series) + error + 4e-8 * eps,
             why=f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "

@@ -67,7 +67,7 @@ def run(config: Config) -> xr.Dataset:
     critical = dict.fromkeys(PANELS, 2 / sample.curvature) | {"pair": 2 / jnp.linalg.eigvalsh(kernel)[-1]}
     found = [
         _sweep(
-            "network" if panel == "pair" else panel,
+            "network" if panel == "pair" else panel,  # type: ignore[arg-type]
             sample.params,
             pair if panel == "pair" else sample.x,
             config,

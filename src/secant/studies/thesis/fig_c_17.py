@@ -104,7 +104,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             measured=estimate(logs),
             relation="at most" if name == "alignment" else "at least",
             tolerance=Tolerance(why="no improvement"),
-            note=f"{int(logs.notnull().sum())} draws with both",
+            note=f"{int(np.isfinite(logs).sum())} draws with both",
         )
     yield catapults_finding("full rank", data)
     yield trained_finding("full rank", data)

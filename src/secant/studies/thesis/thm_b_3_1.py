@@ -160,11 +160,14 @@ def _bounds(data: xr.Dataset) -> Iterator[Finding]:
             pull.transpose(*dims).values,
         )
     )
-    names = ("runs whose loss ever rose", "drift of the curvature over its bound, largest")
-    names += ("contraction of the loss over its bound, largest",)
+    names = (
+        "runs whose loss ever rose",
+        "drift of the curvature over its bound, largest",
+        "contraction of the loss over its bound, largest",
+    )
     if not bool(covered.any()):
         for name, relation in zip(names, ("equal", "at most", "at most"), strict=True):
-            yield undecided(name, float(relation != "equal"), "the proof asks for larger widths", relation)  # type: ignore[arg-type]
+            yield undecided(name, float(relation != "equal"), "the proof asks for larger widths", relation)
         return
     note = f"the proof covers {int(covered.sum())} of {covered.size} networks and step sizes"
     yield Finding(
