@@ -187,7 +187,8 @@ def _at_the_peak(data: xr.Dataset, config: Config) -> Erratum:
         measured=change,
         tolerance=Tolerance(relative=1e-9, why="rounding"),
         why="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, "
-        "which fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the transcript.",
+        "which fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the "
+        "transcript.",
         where="equation (2) of the proposition",
     )
 

@@ -91,7 +91,7 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _share(hits: xr.DataArray, among: xr.DataArray) -> float:
+def _share(hits: Any, among: xr.DataArray) -> float:
     """Of `among`, how many are `hits`; NaN if there are none."""
     return float((hits & among).sum() / among.sum()) if among.any() else float("nan")
 
