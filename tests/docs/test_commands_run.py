@@ -27,6 +27,7 @@ AS_SHOWN = {"quadreg/fig-1", "quadreg/fig-2", "quadreg/fig2", "quadreg/fig-8", "
 STATUS: dict[str, int] = {
     "secant run quadreg/fig2": 2,  # shows how an unknown study is answered
     "secant run quadreg/fig-2 --epsilon 3": 2,  # and an option out of its range
+    "secant run thesis/cor-2.3.7 --widths 64 10000000": 1,  # and a size that no machine holds
 }
 """Commands that end with another status than 0."""
 
@@ -75,4 +76,7 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
     said = capfd.readouterr()
     if MissingDataError.__name__ in said.err or "SECANT_DATA" in said.err:
         pytest.skip("needs data that is not here")
-    assert status == STATUS.get(command, 0), said.out + said.err
+    expected = {STATUS.get(command, 0)}
+    if name == "run" and arguments[0] not in AS_SHOWN:
+        expected |= {1}  # a claim may fail at a size for which it was not meant
+    assert status in expected, said.out + said.err

@@ -29,7 +29,7 @@ class PowerLaw(NamedTuple):
         return self.factor * np.asarray(sizes, float) ** self.exponent
 
 
-def fit_power_law(sizes: ArrayLike | Sequence[float], values: ArrayLike) -> PowerLaw:
+def fit_power_law(sizes: ArrayLike | Sequence[int | float], values: ArrayLike) -> PowerLaw:
     r"""The exponent of a quantity that was measured several times at each of several sizes.
 
     Weighted least squares of the mean logarithm against $\log s$, with the inverse squared standard errors of the
