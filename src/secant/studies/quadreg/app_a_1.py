@@ -78,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
         probes={"z": lambda p: p.z, "T": lambda p: p.T},
     ).dataset
 
-    plus, minus = (float(weight) for weight in linear_network.mode_weights(theta, x, config.width))
+    plus, minus = (float(weight) for weight in linear_network.mode_weights(jnp.asarray(theta), x, config.width))
     V = np.concatenate([linear_network.eigenvectors(x, config.width, s) for s in (1, -1)])
     V = V / np.linalg.norm(V, axis=1, keepdims=True)
     # A step size that is too large ends the runs, each when it is no longer finite.
