@@ -24,7 +24,7 @@ def test_a_sweep_prints_its_cells_and_writes_its_data(secant, home, tmp_path):
     status, printed, errors = secant(*command, "--output", output, "--residual", "0.3")
     assert status in (0, 1), errors
     rows = [line.split() for line in printed.splitlines()[2:6]]
-    assert [row[:2] for row in rows] == [["5", "0.01"], ["5", "0.02"], ["6", "0.01"], ["6", "0.02"]]
+    assert [row[:2] for row in rows] == [["8", "0.01"], ["8", "0.02"], ["9", "0.01"], ["9", "0.02"]]
     assert "4 cells:" in printed
     assert output in printed.replace("\n", "")
     assert dict(load(output).sizes).items() >= {"epsilons": 2, "shown": 2}.items()

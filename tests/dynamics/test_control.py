@@ -40,6 +40,21 @@ def test_the_measured_critical_step_is_two_over_the_largest_curvature():
     np.testing.assert_allclose(data["size"].values[1:], 0.5 * found, rtol=1e-14)
 
 
+def test_the_direction_is_the_best_in_the_plane_of_the_last_and_its_image():
+    curvatures = np.linspace(1.0, 2.0, 12)  # so close to each other that ten looks do not reach the largest
+    rule, start = control.below_critical(), jnp.ones(12, jnp.float64)
+    state = rule.init(start)
+    v, hessian = np.asarray(state.meter.vector), np.diag(curvatures)
+    _, state = rule.update(-curvatures * start, state, start, value_fn=lambda x: jnp.sum(curvatures * x**2) / 2)
+    for _ in range(10):
+        plane, _ = np.linalg.qr(np.stack([v, hessian @ v], axis=1))
+        found, vectors = np.linalg.eigh(plane.T @ hessian @ plane)
+        v = plane @ vectors[:, -1]
+    assert found[-1] < 0.999 * curvatures[-1]
+    np.testing.assert_allclose(2 / state.meter.critical, found[-1], rtol=1e-12)
+    np.testing.assert_allclose(abs(np.asarray(state.meter.vector) @ v), 1, rtol=1e-12)
+
+
 def test_it_trains_where_the_given_step_alone_would_diverge():
     data = run_of(behind_sgd(control.below_critical(lr=1.0)))
     assert data.loss[-1] < 0.01 * data.loss[0]
