@@ -1,4 +1,4 @@
-"""The house stays a house: rooms import only rooms above them, files stay small, imports stay light."""
+"""The house stays a house: rooms import only rooms below them, files stay small, imports stay light."""
 
 import ast
 import re
@@ -6,31 +6,11 @@ from pathlib import Path
 
 import pytest
 
+import secant
+from secant.rooms import ENTERED, HOME_OF, ROOMS
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "secant"
-ROOMS = [
-    "_version",
-    "_device",
-    "look",
-    "data",
-    "losses",
-    "nets",
-    "models",
-    "linalg",
-    "curvature",
-    "kernels",
-    "expansion",
-    "features",
-    "dynamics",
-    "theory",
-    "border",
-    "lab",
-    "studies",
-    "monitor",
-    "atlas",
-    "cli",
-    "__main__",
-]
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
@@ -48,8 +28,25 @@ def imported_rooms(path):
                 yield parts[1]
 
 
+def test_the_table_names_every_room():
+    there = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert there - {"__init__"} == set(ROOMS)
+
+
+def test_what_type_checkers_see_is_what_the_package_offers():
+    offered = {
+        alias.asname: f"{node.module}.{alias.name}"
+        for node in ast.parse((PACKAGE / "__init__.pyi").read_text()).body
+        for alias in node.names
+    }
+    assert offered == {name: f"secant.{name}" for name in ENTERED} | {n: f"{home}.{n}" for n, home in HOME_OF.items()}
+    assert set(secant.__all__) == set(dir(secant)) == set(offered)
+    for name in offered:
+        assert getattr(secant, name) is not None
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_room_imports_only_rooms_above_it(path):
+def test_a_room_imports_only_rooms_below_it(path):
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     # The registry looks the studies up by name: it imports the package to walk it, and nothing from it.
     allowed = {"studies"} if path == PACKAGE / "lab" / "registry.py" else set()

@@ -16,33 +16,11 @@ from typing import NamedTuple
 import jax
 import pytest
 
-import secant.atlas
-import secant.curvature
-import secant.data
-import secant.dynamics
-import secant.expansion
-import secant.lab
-import secant.linalg
-import secant.losses
-import secant.models
-import secant.nets
-import secant.theory
+from secant.rooms import ENTERED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-ROOMS = (
-    secant.data,
-    secant.losses,
-    secant.models,
-    secant.nets,
-    secant.linalg,
-    secant.curvature,
-    secant.expansion,
-    secant.dynamics,
-    secant.lab,
-    secant.theory,
-    secant.atlas,
-)
+ROOMS = [importlib.import_module(f"secant.{name}") for name in ENTERED]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.DOTALL | re.MULTILINE)
 
 

@@ -16,19 +16,9 @@ from types import ModuleType
 import pytest
 
 import secant
-import secant.atlas
-import secant.curvature
-import secant.data
-import secant.dynamics
-import secant.expansion
-import secant.lab
-import secant.linalg
-import secant.losses
-import secant.models
-import secant.nets
-import secant.theory
 from secant.cli import entry
 from secant.lab.plain import plain
+from secant.rooms import ENTERED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -141,17 +131,8 @@ def public(module: ModuleType) -> list[str]:
 
 
 MODULES = [
-    secant.data,
-    secant.losses,
-    secant.models,
-    secant.nets,
-    secant.linalg,
-    secant.curvature,
-    secant.expansion,
-    secant.dynamics,
+    *(importlib.import_module(f"secant.{name}") for name in ENTERED if name != "theory"),
     secant.dynamics.measure,
-    secant.lab,
-    secant.atlas,
     *(m for m in THEORY if not m.__name__.rpartition(".")[2].startswith("_")),
 ]
 

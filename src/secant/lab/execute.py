@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from secant.dynamics import CheckpointWriteError, resumable
 from secant.lab import figure_files, registry
@@ -17,6 +17,9 @@ from secant.lab.reuse import using
 from secant.lab.store import Record, Store, StoreError
 from secant.lab.study import Config, Study
 from secant.lab.trouble import in_a_line, trace
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 
 def run(
@@ -134,10 +137,13 @@ def at_scale(record: Record, scale: str) -> Record:
 
 
 def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
+    def kept(other: Study, shared: Config) -> xr.Dataset:
+        return run(other, config=shared, store=store, scale=scale, figure=False).data()
+
     work = store.work(study, config)
     began = time.perf_counter()
     try:
-        with resumable(work), using(store, scale):
+        with resumable(work), using(kept):
             data = study(config)
     except CheckpointWriteError as error:
         with store.explained("save the unfinished run"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from secant.lab import config as configs
-from secant.lab.store import code_version
+from secant.lab.code import code_version
 from secant.lab.study import Config, Study
 
 if TYPE_CHECKING:

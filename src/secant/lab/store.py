@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
-import functools
 import hashlib
 import json
-import marshal
 import os
 import shutil
 import tempfile
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from secant.lab import config as configs
 from secant.lab import files as plain
+from secant.lab.code import code_version
 from secant.lab.record import FORMAT, RUN_FILE, CorruptRunError, Record, check, corrupt, gravest, load, read, sealed
 from secant.lab.study import Config, Study
 
@@ -224,33 +223,6 @@ def key(study: Study, config: Config) -> str:
     """The name of a run: a digest of its study, its configuration and the code."""
     text = json.dumps([study.id, configs.content(config), code_version(study)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def code_version(study: Study) -> str:
-    """A digest of the code that a study's numbers depend on: the library below the studies, and its own file.
-
-    What its source's studies share, in files whose name begins with an underscore, counts too. A study without a
-    file, made at a prompt, is known by its compiled code.
-    """
-    digest = hashlib.sha256(_library_version())
-    module = Path(study.module)
-    if module.is_file():
-        for path in [*sorted(module.parent.glob("_*.py")), module]:
-            digest.update(path.name.encode() + path.read_bytes())
-    else:
-        digest.update(marshal.dumps(study.compute.__code__))
-    return digest.hexdigest()[:16]
-
-
-@functools.cache
-def _library_version() -> bytes:
-    package = Path(__file__).parents[1]
-    apart = ("studies", "atlas", "cli")
-    digest = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
-        if path.relative_to(package).parts[0] not in apart:
-            digest.update(path.name.encode() + path.read_bytes())
-    return digest.digest()
 
 
 def _versions() -> dict[str, str]:

@@ -64,10 +64,13 @@ class Study:
 
     @property
     def source(self) -> Source:
-        """The document it belongs to."""
-        package = sys.modules.get(self.compute.__module__.rpartition(".")[0])
+        """The document it belongs to: the `SOURCE` of the nearest package around its file that has one."""
+        package = self.compute.__module__
+        while package := package.rpartition(".")[0]:
+            if found := getattr(sys.modules.get(package), "SOURCE", None):
+                return found
         key = self.id.split("/")[0]
-        return getattr(package, "SOURCE", None) or Source(key, title=key, authors="")
+        return Source(key, title=key, authors="")
 
     @property
     def chapter(self) -> str:

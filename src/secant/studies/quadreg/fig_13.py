@@ -11,6 +11,7 @@ import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
 from secant.studies.quadreg._edge import EdgeConfig, episode, slope_through_zero, two_steps
+from secant.studies.quadreg.fig_5 import run as figure_5
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +32,7 @@ class Config(EdgeConfig):
     is negative and proportional to $z_1^2$, but its ratio to $z_1^2$ is not a function of $y$ alone.""",
 )
 def run(config: Config) -> xr.Dataset:
-    return reuse("quadreg/fig-5", config)
+    return reuse(figure_5, config)
 
 
 def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:

@@ -11,6 +11,7 @@ import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
 from secant.studies.quadreg._taylor import MODELS, TaylorConfig, first_above, one_model, peaks
+from secant.studies.quadreg.fig_7 import run as figure_7
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ class Config(TaylorConfig):
     size and period of the oscillations, and still misses quantitative features.""",
 )
 def run(config: Config) -> xr.Dataset:
-    return reuse("quadreg/fig-7", config)
+    return reuse(figure_7, config)
 
 
 @run.findings

@@ -11,6 +11,7 @@ import xarray as xr
 
 from secant.lab import Erratum, Finding, Tolerance, reuse, study
 from secant.studies.quadreg._edge import EdgeConfig, episode, slope_through_zero
+from secant.studies.quadreg.fig_5 import run as figure_5
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ class Config(EdgeConfig):
     grows, and of order one shortly before it first falls.""",
 )
 def run(config: Config) -> xr.Dataset:
-    return reuse("quadreg/fig-5", config)
+    return reuse(figure_5, config)
 
 
 @run.findings

@@ -15,7 +15,7 @@ from secant import nets
 from secant.curvature import kernel_matrix
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
-from secant.lab import fits_memory, option, reuse, scaled
+from secant.lab import Study, fits_memory, option, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
@@ -194,12 +194,11 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
     return result.assign(largest=result.ratio.where(before).max("ratio"), tests=tests).assign_attrs(attributes)
 
 
-def sweep_panels(config: Any, cases: dict[str, dict[str, Any]]) -> xr.Dataset:
-    """Runs of `thesis/fig-3.2b` with some options changed, each kept by itself, along `panel`."""
+def sweep_panels(one: Study, config: Any, cases: dict[str, dict[str, Any]]) -> xr.Dataset:
+    """Runs of the study of one panel with some options changed, each kept by itself, along `panel`."""
     names = Sizes.__dataclass_fields__
     runs = [
-        reuse("thesis/fig-3.2b", PanelConfig(**({name: getattr(config, name) for name in names} | case)))
-        for case in cases.values()
+        reuse(one, PanelConfig(**({name: getattr(config, name) for name in names} | case))) for case in cases.values()
     ]
     return xr.concat(runs, "panel", combine_attrs="drop_conflicts").assign_coords(panel=list(cases))
 

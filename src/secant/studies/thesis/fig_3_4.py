@@ -12,6 +12,7 @@ from secant.lab import Finding, study
 from secant.studies.thesis._generalisation import PanelsConfig, sweep_panels
 from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import draw_panels, loss_findings
+from secant.studies.thesis.fig_3_2b import run as one_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,7 @@ class Config(PanelsConfig):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    return sweep_panels(config, {name: {"panel": known_panel(name)} for name in config.panels})
+    return sweep_panels(one_panel, config, {name: {"panel": known_panel(name)} for name in config.panels})
 
 
 @run.findings

@@ -12,6 +12,7 @@ from secant.lab import Finding, scaled, study
 from secant.studies.thesis._generalisation import Sizes, known_activation, sweep_panels
 from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import draw_panels, loss_findings
+from secant.studies.thesis.fig_3_2b import run as one_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,7 +51,7 @@ class Config(Sizes):
 )
 def run(config: Config) -> xr.Dataset:
     panel = known_panel(config.panel)
-    return sweep_panels(config, {name: {"panel": panel, "activation": name} for name in config.activations})
+    return sweep_panels(one_panel, config, {name: {"panel": panel, "activation": name} for name in config.activations})
 
 
 @run.findings

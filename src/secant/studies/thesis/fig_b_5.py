@@ -12,6 +12,7 @@ from secant.lab import Finding, reuse, study
 from secant.studies.thesis._generalisation import PanelsConfig
 from secant.studies.thesis._panels import PANELS
 from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
+from secant.studies.thesis.fig_3_4 import run as figure_3_4
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,7 +35,7 @@ class Config(PanelsConfig):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    return reuse("thesis/fig-3.4", config)
+    return reuse(figure_3_4, config)
 
 
 @run.findings

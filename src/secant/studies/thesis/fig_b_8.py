@@ -12,6 +12,7 @@ from secant.lab import Finding, scaled, study
 from secant.studies.thesis._generalisation import Sizes, sweep_panels
 from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
+from secant.studies.thesis.fig_3_2b import run as one_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,7 +53,7 @@ class Config(Sizes):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    return sweep_panels(config, {name: {"panel": known_panel(name), "layers": 3} for name in config.panels})
+    return sweep_panels(one_panel, config, {name: {"panel": known_panel(name), "layers": 3} for name in config.panels})
 
 
 @run.findings

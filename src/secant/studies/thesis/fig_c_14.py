@@ -16,6 +16,7 @@ from secant.studies.thesis._courses import RaisesConfig, course_of, seeds_of, ta
 from secant.studies.thesis._feature_tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis._raises import raised, trained
 from secant.studies.thesis._raises_drawn import draw_ends
+from secant.studies.thesis.fig_4_8 import run as figure_4_8
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,7 +47,7 @@ class Config(RaisesConfig):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    catapulted = reuse("thesis/fig-4.8", config)
+    catapulted = reuse(figure_4_8, config)
     found = []
     for panel in config.panels:
         task = task_of(config, panel)
