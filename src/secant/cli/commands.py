@@ -19,6 +19,7 @@ from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
 from secant.dynamics import Bar, reporting
+from secant.lab import registry
 from secant.lab.config import Scale, allowed, content
 from secant.lab.execute import seeds_of
 from secant.lab.store import Record, Store, home
@@ -69,12 +70,12 @@ class RunsOptions:
 def list_studies(arguments: list[str]) -> int:
     """`secant list`."""
     options = parse(ListOptions, arguments, "list")
-    chosen = lab.catalog(options.source)
+    chosen = registry.entries(options.source)
     last = _last_records()
     rows = [
         {
             "id": study.id,
-            "source": study.source.key,
+            "source": study.id.split("/")[0],
             "section": study.section,
             "title": study.title,
             "statement": study.statement,

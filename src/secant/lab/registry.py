@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from secant.lab.names import closest
+from secant.lab.shelf import Entry, Shelf, heads
 from secant.lab.study import Source, Study
 
 
@@ -17,20 +15,20 @@ class UnknownStudyError(LookupError):
 
 
 @functools.cache
-def _all() -> dict[str, Study]:
-    import secant.studies
+def _all() -> Mapping[str, Study]:
+    return Shelf(heads())
 
-    found: dict[str, Study] = {}
-    for info in pkgutil.walk_packages(secant.studies.__path__, "secant.studies."):
-        if info.ispkg:
-            continue
-        module = importlib.import_module(info.name)
-        for value in vars(module).values():
-            if isinstance(value, Study) and value.compute.__module__ == info.name:
-                if value.id in found:
-                    raise ValueError(f"two studies are called {value.id!r}: {found[value.id].module}, {value.module}")
-                found[value.id] = value
-    return dict(sorted(found.items(), key=lambda item: _reading_order(item[1])))
+
+def entries(source: str | None = None) -> list[Entry | Study]:
+    """What is known of every study, or of every study of one source, without importing it, in reading order."""
+    found = _all()
+    everything: list[Entry | Study] = [*(found.entries if isinstance(found, Shelf) else found).values()]
+    if source is None:
+        return everything
+    known = list(dict.fromkeys(study.id.split("/")[0] for study in everything))
+    if source not in known:
+        raise UnknownStudyError(f"unknown source {source!r}.{closest(source, known)} Sources: {', '.join(known)}.")
+    return [study for study in everything if study.id.startswith(f"{source}/")]
 
 
 def catalog(source: str | None = None) -> list[Study]:
@@ -43,18 +41,13 @@ def catalog(source: str | None = None) -> list[Study]:
         [study.id for study in sc.catalog("quadreg")]
         ```
     """
-    everything = list(_all().values())
-    if source is None:
-        return everything
-    known = sources()
-    if source not in known:
-        raise UnknownStudyError(f"unknown source {source!r}.{closest(source, known)} Sources: {', '.join(known)}.")
-    return [study for study in everything if study.source.key == source]
+    return [get(study.id) for study in entries(source)]
 
 
 def sources() -> dict[str, Source]:
     """Every source that has studies, by its key."""
-    return {study.source.key: study.source for study in _all().values()}
+    first = {study.id.split("/")[0]: study.id for study in reversed(entries())}
+    return {key: get(first[key]).source for key in reversed(first)}
 
 
 def get(id: str) -> Study:
@@ -70,10 +63,3 @@ def select(ids: Iterable[str] = (), source: str | None = None) -> list[Study]:
     ids = list(ids)
     chosen = [get(id) for id in ids] if ids else catalog(source)
     return [study for study in chosen if source is None or study.source.key == source]
-
-
-def _reading_order(study: Study) -> tuple[object, ...]:
-    def natural(text: str) -> list[tuple[int, int | str]]:
-        return [(0, int(t)) if t.isdigit() else (1, t) for t in re.findall(r"\d+|\D+", text)]
-
-    return (study.id.split("/")[0], natural(study.chapter), natural(study.section), natural(study.id))
