@@ -52,6 +52,19 @@ def runs_of_studies(tmp_path_factory):
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "runs-of-studies"
 
 
+def pytest_terminal_summary(terminalreporter, config):
+    """What the studies cost at smoke scale, in CPU-seconds with compiling: the mean and the dearest."""
+    factory = getattr(config, "_tmp_path_factory", None)
+    folder = None if factory is None else factory.getbasetemp() / "costs-of-studies"
+    if folder is None or not folder.is_dir():
+        return
+    costs = {path.name: max(map(float, path.read_text().split())) for path in folder.iterdir()}
+    terminalreporter.section("studies at smoke scale, CPU-seconds")
+    terminalreporter.line(f"{sum(costs.values()) / len(costs):6.1f}  mean of {len(costs)}")
+    for id, seconds in sorted(costs.items(), key=lambda item: -item[1])[:10]:
+        terminalreporter.line(f"{seconds:6.1f}  {id}")
+
+
 @pytest.fixture(scope="session")
 def browser():
     """A headless Chromium."""

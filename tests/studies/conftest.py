@@ -2,6 +2,7 @@
 
 import functools
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,23 @@ from secant import lab
 sys.path.append(str(Path(__file__).parent))
 
 
+def note_cost(root, id, seconds):
+    """Keeps what a study cost, unless its run was only read back."""
+    costs = root.with_name("costs-of-studies")
+    costs.mkdir(parents=True, exist_ok=True)
+    with (costs / id.replace("/", "-")).open("a") as file:
+        file.write(f"{seconds}\n")
+
+
 @functools.cache
 def _outcome(root, id):
     study = lab.get(id)
     config = study.config("smoke")
+    began = time.process_time()
     data = lab.run(study, config=config, scale="smoke", store=lab.Store(root), figure=False).data()
-    return data, config, study.judge(data, config)
+    findings = study.judge(data, config)
+    note_cost(root, id, time.process_time() - began)
+    return data, config, findings
 
 
 @pytest.fixture
