@@ -17,6 +17,7 @@ import pytest
 
 from secant import lab
 from secant.cli import entry
+from secant.cli.options import parse_run
 from secant.data.errors import MissingDataError
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,12 @@ STATUS: dict[str, int] = {
 }
 """Commands that end with another status than 0."""
 
+
+MINUTES = {
+    "secant run thesis/fig-4.8 --panels usps --seeds 4",
+    "secant run thesis/fig-4.8 --panels fashion-mnist",
+}
+"""Commands that take minutes at any size, for they train a large network to compare with: only read, and not run."""
 
 QUICK_STUDIES = ["quadreg/fig-1", "thesis/sec-3.3"]
 """In the place of all."""
@@ -106,6 +113,10 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
         scale = arguments[arguments.index("--scale") + 1] if "--scale" in arguments else "smoke"
         entry.main(["run", "quadreg/fig-2", "--scale", scale])
     expected = STATUS.get(command, 0)
+    if command in MINUTES:
+        study = lab.get(arguments[0])
+        assert parse_run(study, shortened(name, arguments, choices=True)[1:])
+        return
     status, said = called(name, shortened(name, arguments)), capfd.readouterr()
     if status == 2 != expected:  # what it asks for is not among the choices of the smoke scale
         status, said = called(name, shortened(name, arguments, choices=True)), capfd.readouterr()
