@@ -36,13 +36,13 @@ class EdgeConfig:
         help="step size; none: as meets the edge at that time",
     )
     time: float = option(
-        200.0, at_least=1, at_most=10_000, help="of gradient flow, where no step size is given: then it meets the edge"
+        150.0, at_least=1, at_most=10_000, help="of gradient flow, where no step size is given: then it meets the edge"
     )
     look: int = scaled(
         smoke=1, laptop=50, paper=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
     )
     approach: int = scaled(
-        smoke=850, laptop=4_000, paper=10_000, at_least=1, at_most=1_000_000, help="steps to the edge at most"
+        smoke=800, laptop=4_000, paper=10_000, at_least=1, at_most=1_000_000, help="steps to the edge at most"
     )
     near: float = option(1.985, at_least=1, below=2, help="rescaled curvature at which the window begins")
     window: int = scaled(
@@ -189,6 +189,8 @@ def two_steps(data: xr.Dataset) -> xr.Dataset:
 
 HOLDS = 0.98
 """Two eigenvectors of successive steps with a smaller overlap are not of one mode."""
+STRAIGHT = 0.9
+"""Points with this correlation have four fifths of their variance on a line."""
 FEWEST = 10
 """Double steps of which a line can be drawn."""
 

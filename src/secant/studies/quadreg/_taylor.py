@@ -159,8 +159,13 @@ def peaks(data: xr.Dataset, name: str) -> xr.Dataset:
     return xr.Dataset({"height": ("step", envelope[at])}, coords={"step": model.step.values[at]})
 
 
+def last_steps(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The last 200 steps of a model, of a short run the last third."""
+    return one_model(data, name).isel(step=slice(-min(200, data.sizes["step"] // 3), None))
+
+
 def settled(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Mean of `y` over even and over odd steps, and over both, of the last 200 steps, of a third of a short run."""
-    last = one_model(data, name).y[-min(200, data.sizes["step"] // 3) :]
+    """Mean of `y` over even and over odd steps, and over both, of the last steps."""
+    last = last_steps(data, name).y
     even = last.step % 2 == 0
     return xr.Dataset({"even": last[even].mean(), "odd": last[~even].mean(), "mean": last.mean()})

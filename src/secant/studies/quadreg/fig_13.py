@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
-from secant.studies.quadreg._edge import EdgeConfig, correlation, episode, obstacle, slope_through_zero
+from secant.studies.quadreg._edge import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +62,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     squares, rest = first.z.values**2, first.rest.values
     yield Finding(
         "correlation of the rest of the change with the square of the residual, first episode",
-        predicted=-0.9,
+        predicted=-STRAIGHT,
         measured=correlation(rest, squares),
         tolerance=Tolerance(0.0, why="an inequality: close to a line that falls"),
         relation="at most",

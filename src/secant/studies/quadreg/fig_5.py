@@ -10,7 +10,15 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, study, undecided
-from secant.studies.quadreg._edge import SOURCE_SAMPLES, EdgeConfig, obstacle, run_to_the_edge, while_it_lasts
+from secant.studies.quadreg._edge import (
+    SOURCE_SAMPLES,
+    EdgeConfig,
+    episode,
+    obstacle,
+    run_to_the_edge,
+    slope_through_zero,
+    while_it_lasts,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,8 +36,8 @@ class Config(EdgeConfig):
     statement=r"""
     A tanh network trained by gradient descent on the squared loss. Near $\eta\lambda_1 = 2$ the residual $z_1$ along
     the top eigenvector of the tangent kernel changes sign at every step; every other value of it grows while the
-    eigenvalue $\lambda_1$ is above $2/\eta$ and shrinks while it is below. The eigenvalue crosses the edge again and
-    again, while the second one stays below.""",
+    eigenvalue $\lambda_1$ is above $2/\eta$ and shrinks while it is below; the loss swings with $\frac12z_1^2$. The
+    eigenvalue crosses the edge again and again, while the second one stays below.""",
 )
 def run(config: Config) -> xr.Dataset:
     return run_to_the_edge(config)
@@ -78,6 +86,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         predicted=1.0,
         measured=np.nan if why else _share(grows == (y[:-2] > 0), clear),
         tolerance=Tolerance(0.05, why="the other modes and the nonlinear terms, where growth is slow"),
+        note=why,
+    )
+    double = episode(data).sizes["step"]
+    first = data.isel(step=slice(0, double + 2 if double else 0))
+    yield Finding(
+        "change of the loss in a step against that of half the square of that residual: slope, first episode",
+        predicted=1.0,
+        measured=slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)),
+        tolerance=Tolerance(0.05, why="the swing of the loss is that of the mode, up to what it drives in the others"),
         note=why,
     )
 

@@ -10,7 +10,15 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study, undecided
-from secant.studies.quadreg._edge import SOURCE_SAMPLES, EdgeConfig, correlation, episode, obstacle, slope_through_zero
+from secant.studies.quadreg._edge import (
+    SOURCE_SAMPLES,
+    STRAIGHT,
+    EdgeConfig,
+    correlation,
+    episode,
+    obstacle,
+    slope_through_zero,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,7 +50,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     steps = episode(data)
     yield Finding(
         "correlation of a double step of the residual with 2 y z, first episode",
-        predicted=0.95,
+        predicted=STRAIGHT,
         measured=correlation(steps.first_order.values, steps.dz.values),
         tolerance=Tolerance(0.0, why="an inequality: one straight line"),
         relation="at least",

@@ -14,6 +14,7 @@ from secant.studies.quadreg._taylor import (
     MODELS,
     TaylorConfig,
     first_above,
+    last_steps,
     obstacle,
     one_model,
     peaks,
@@ -111,7 +112,12 @@ def measured(data: xr.Dataset) -> dict[str, float]:
     # A model that never crosses takes forever; one that is expanded at the crossing itself tells nothing.
     ahead = (again - near if again >= 0 else np.inf) / (crossing - near) if crossing > near else np.nan
     heights = [float(peaks(data, name).height[0]) for name in (NETWORK, QUADRATIC)]
-    found = {"early": start, "later": peak / start, "crossing": ahead, "height": heights[1] / heights[0]}
+    found = {
+        "early": start,
+        "later": float(np.divide(peak, start)),
+        "crossing": ahead,
+        "height": heights[1] / heights[0],
+    }
     for name in (NETWORK, QUADRATIC):
         after = one_model(data, name).sel(step=slice(_first_peak(data, name), None))
         found[f"lowest, {name}"] = float(after.y.min())
@@ -142,7 +148,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         one = one_model(data, name)
         even = one.sel(step=slice(near, None)).isel(step=slice(0, None, 2))
         middle.plot(even.step, even.y, color=colours[name], lw=1.0)
-        last = one.isel(step=slice(-200, None))
+        last = last_steps(data, name)
         for parity, style in ((0, "-"), (1, "--")):
             part = last.isel(step=last.step % 2 == parity)
             right.plot(part.step, part.y, style, color=colours[name], lw=1.3)
