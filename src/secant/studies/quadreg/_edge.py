@@ -33,10 +33,13 @@ class EdgeConfig:
         paper=0.01,
         at_least=1e-6,
         at_most=10,
-        help="step size; none: as meets the edge at that time",
+        help="step size; none: one that meets the edge at `time`",
     )
     time: float = option(
-        150.0, at_least=1, at_most=10_000, help="of gradient flow, where no step size is given: then it meets the edge"
+        150.0,
+        at_least=1,
+        at_most=10_000,
+        help="of gradient flow, at which a step size that is not given meets the edge",
     )
     look: int = scaled(
         smoke=1, laptop=50, paper=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
