@@ -17,7 +17,7 @@ EDGE_OF_STABILITY = [
         ("149 / 128, 389 / 128", "149 / 128, -389 / 128", "quadreg/limit-series"),
         ("-757 / 512", "757 / 512", "quadreg/limit-series"),
         ("-19 / 8", "-19 / 4", "quadreg/limit-series"),
-        ("-eps / 2 * (1 - E / 2)", "-eps / 2 * (1 + E / 2)", "quadreg/limit-series quadreg/thm-B.3 quadreg/fig-1"),
+        ("-eps / 2 * (1 - E / 2)", "-eps / 2 * (1 + E / 2)", "quadreg/drift-law"),
         ("4 - 3 * eps + 4 * eps**2", "4 + 3 * eps + 4 * eps**2", "quadreg/lambert-limit quadreg/thm-B.3"),
         ("-2 * eps / contraction(eps)", "-eps / contraction(eps)", "quadreg/lambert-limit quadreg/fig-2"),
         ("star * (1 + lambert_w(", "star * (1 - lambert_w(", "quadreg/lambert-limit"),

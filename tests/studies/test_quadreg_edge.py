@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from secant import lab
-from secant.studies.quadreg import _taylor, settling
+from secant.studies.quadreg import _edge, _taylor, settling
 
 
 def runs_with(*sizes):
@@ -33,15 +33,53 @@ def test_a_peak_before_the_expansion_does_not_count():
     assert _taylor.peaks(early, "first").sizes["step"] == 0
 
 
-def test_an_edge_that_is_not_reached_is_an_error_that_says_how_near_it_came():
-    config = lab.get("quadreg/fig-7").config("smoke", steps=50, share=0.01, samples=10, width=4)
-    with pytest.raises(ValueError, match=r"steps: .* does not reach the edge within 50; it comes to y = -1\.9"):
-        lab.get("quadreg/fig-7")(config)
+@pytest.mark.parametrize("id", ["quadreg/fig-7", "quadreg/fig-14"])
+def test_an_edge_that_is_not_reached_decides_nothing_and_says_how_near_it_came(id):
+    study = lab.get(id)
+    config = study.config("smoke", steps=50, share=0.01, samples=10, width=4)
+    found = study.judge(study(config), config)
+    assert {finding.verdict for finding in found} == {"inconclusive"}
+    assert all("does not reach the edge within 50 steps; it comes to y = -1.9" in finding.note for finding in found)
 
 
-def test_two_classes_are_needed():
-    with pytest.raises(ValueError, match=r"classes: \(1, 2, 3\) has 3 entries. Give two"):
-        lab.get("quadreg/fig-7")(lab.get("quadreg/fig-7").config("smoke", classes=(1, 2, 3)))
+@pytest.mark.parametrize("classes", [(1,), (1, 2, 3), (4, 4)])
+def test_two_classes_are_needed(classes):
+    with pytest.raises(ValueError, match=r"quadreg/fig-7: classes: "):
+        lab.get("quadreg/fig-7").config("smoke", classes=classes)
+
+
+def a_mode(y, overlap=1.0):
+    """A window of a mode with these distances from the edge, that starts from almost nothing."""
+    z = 1e-6 * np.cumprod(np.r_[1.0, -(1 + y[:-1])])
+    return xr.Dataset(
+        {"y": ("step", y), "z": ("step", z), "overlap": ("step", np.full(len(y), overlap))},
+        coords={"step": np.arange(len(y))},
+    )
+
+
+def test_an_episode_ends_where_the_residual_is_small_again():
+    y = 0.1 * np.sin(np.linspace(0, 4 * np.pi, 401))
+    found = _edge.episode(a_mode(y))
+    assert _edge.obstacle(a_mode(y)) == ""
+    assert 100 < found.sizes["step"] < 205
+    assert _edge.slope_through_zero(found.first_order.values, found.dz.values) == pytest.approx(1.0, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("window", "why"),
+    [
+        (a_mode(np.full(50, -0.1)), "does not come to the edge, only to y = -0.1"),
+        (a_mode(np.full(50, 0.1)), "the window ends while the mode still grows"),
+        (a_mode(0.1 * np.sin(np.linspace(0, 6, 80)), overlap=0.5), "keeps its eigenvector for 0 double steps"),
+        (a_mode(np.r_[np.zeros(20), np.nan]), "the run blows up"),
+    ],
+)
+def test_without_an_episode_the_reason_is_given_and_nothing_is_measured(window, why):
+    assert why in _edge.obstacle(window)
+    steps = _edge.episode(window)
+    assert steps.sizes["step"] == 0
+    assert np.isnan(_edge.slope_through_zero(steps.first_order.values, steps.dz.values))
+    assert np.isnan(_edge.correlation(steps.first_order.values, steps.dz.values))
 
 
 @pytest.fixture

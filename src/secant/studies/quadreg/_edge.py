@@ -12,34 +12,64 @@ import xarray as xr
 
 from secant import curvature, data, losses, nets
 from secant.dynamics import Problem, measure, train
-from secant.lab import option, scaled
+from secant.lab import fits_memory, option, scaled
 
 MODES = 3
 """Eigenvalues that are watched: with three, a crossing of the first two is seen."""
 
 
+SOURCE_SAMPLES = 5_000
+"""Training samples of the source's figures."""
+
+
 @dataclass(frozen=True)
 class EdgeConfig:
     data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
-    samples: int = scaled(smoke=100, laptop=500, paper=5_000, at_least=10, help="training samples")
-    width: int = scaled(smoke=32, laptop=200, paper=200, at_least=1, help="of both hidden layers")
-    lr: float = scaled(smoke=0.27, laptop=0.0115, paper=0.01, above=0, help="step size")
-    look: int = scaled(smoke=1, laptop=50, paper=50, at_least=1, help="steps between two looks on the way to the edge")
-    approach: int = scaled(smoke=850, laptop=4_000, paper=10_000, at_least=1, help="steps to the edge at most")
-    near: float = option(1.985, above=0, below=2, help="rescaled curvature at which the window begins")
-    window: int = scaled(smoke=600, laptop=600, paper=1_500, at_least=10, help="steps that are watched one by one")
-    seed: int = option(0, at_least=0, help="of data and weights")
+    samples: int = scaled(smoke=100, laptop=500, paper=5_000, at_least=10, at_most=100_000, help="training samples")
+    width: int = scaled(smoke=32, laptop=200, paper=200, at_least=2, at_most=10_000, help="of both hidden layers")
+    lr: float | None = scaled(
+        smoke=None,
+        laptop=0.0115,
+        paper=0.01,
+        at_least=1e-6,
+        at_most=10,
+        help="step size; none: one that meets the edge at `time`",
+    )
+    time: float = option(
+        150.0,
+        at_least=1,
+        at_most=10_000,
+        help="of gradient flow, at which a step size that is not given meets the edge",
+    )
+    look: int = scaled(
+        smoke=1, laptop=50, paper=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
+    )
+    approach: int = scaled(
+        smoke=800, laptop=4_000, paper=10_000, at_least=1, at_most=1_000_000, help="steps to the edge at most"
+    )
+    near: float = option(1.985, at_least=1, below=2, help="rescaled curvature at which the window begins")
+    window: int = scaled(
+        smoke=600, laptop=600, paper=1_500, at_least=10, at_most=1_000_000, help="steps that are watched one by one"
+    )
+    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data and weights")
+
+    def check(self) -> None:
+        """A network whose outputs and parameters fit: a few dozen vectors of both are kept."""
+        fits_memory(8 * 50 * (10 * self.samples * self.width + self.width**2), "samples or width")
 
 
 def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
     r"""Trains until the rescaled curvature is near 2, then watches every step of a window.
 
     Two hidden layers of tanh, squared loss $\frac1{2n}\sum_i|f(x_i) - y_i|^2$ on one-hot labels, features
-    standardised, weights and biases uniform in $\pm 1/\sqrt{\text{fan-in}}$, full batch.
+    standardised, weights and biases uniform in $\pm 1/\sqrt{\text{fan-in}}$, full batch. Where no step size is given it
+    is $2/\lambda_1$ with the eigenvalue that gradient flow has at the given time, so that every network meets the edge
+    at about this time, with as much sharpening still to come.
 
     Returns:
-        Over `step`, which counts from the start of training: `top`, the rescaled eigenvalues of the tangent kernel;
-        `y`, the distance of the followed one from the edge; `z`, the residual along it; `overlap`, `bend`, `loss`.
+        `lr`, the step size. Over `step`, which counts from the start of training: `top`, the rescaled eigenvalues of
+        the tangent kernel; `y`, the distance of the followed one from the edge; `z`, the residual along it; `overlap`,
+        `bend`, `loss`.
         Over `past`: `before`, the eigenvalues on the way. Over `moment` (where the window begins and where it ends) and
         `direction`: `extreme`, the largest and smallest eigenvalue of the slice of the second derivative, and its
         spectral `density` over `eigenvalue`.
@@ -49,51 +79,67 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
     net = nets.mlp([config.width] * 2, outputs=y.shape[1], activation="tanh", parametrization="pytorch", bias=True)
     problem = Problem(net.apply, x, y, losses.half_mean)
     params = net.init(jax.random.key(config.seed), x.shape)
+    lr = config.lr
+    if lr is None:
+        lr = 2 / _eigenvalue_of_flow(problem, params, config.time)
     watch = _watched_throughout if config.look == 1 else _watched_at_the_end
-    past, window, first, last = watch(problem, params, config)
+    past, window, first, last = watch(problem, params, config, lr)
     moments = [_slices(problem, at) for at in (first, last)]
     return xr.Dataset(
         {
             "before": (("past", "mode"), past.values),
-            "top": (("step", "mode"), config.lr * window["mode"].values),
-            "y": ("step", config.lr * window.mode_followed.values - 2),
+            "top": (("step", "mode"), lr * window["mode"].values),
+            "y": ("step", lr * window.mode_followed.values - 2),
             "z": ("step", window.mode_along.values),
             "overlap": ("step", window.mode_overlap.values),
             "bend": ("step", window.mode_bend.values),
             "loss": ("step", window.loss.values),
+            "lr": lr,
         },
         coords={"step": window.step.values, "past": past.step.values},
         attrs=task.attributes(),
     ).merge(xr.concat(moments, "moment").assign_coords(moment=["begin", "end"]))
 
 
+def _eigenvalue_of_flow(problem: Problem, params: Any, time: float) -> float:
+    """The largest of the tangent kernel at a time of gradient flow, where the loss is half the square of residuals."""
+
+    def top(params: Any) -> float:
+        values = curvature.ntk(problem.f, params, problem.x).top(1, tol=1e-6).values
+        return float(jnp.asarray(values)[0]) * float(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
+
+    # A step of an eighth of 2/lambda at the start stays below the edge of curvatures that grow eightfold.
+    steps = int(np.ceil(4 * time * top(params)))
+    return top(train(problem, params, lr=time / steps, steps=steps).state)
+
+
 Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
 """Rescaled eigenvalues on the way, records of the window, parameters where it begins and where it ends."""
 
 
-def _watched_throughout(problem: Problem, params: Any, config: EdgeConfig) -> Watched:
+def _watched_throughout(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
     """Every step from the first on: for small networks, where that costs less than compiling a second loop."""
-    records, _ = _go(problem, params, config.lr, config.approach + config.window, 1, "to the edge and there")
-    eigenvalues = config.lr * records["mode"]
+    records, _ = _go(problem, params, lr, config.approach + config.window, 1, "to the edge and there")
+    eigenvalues = lr * records["mode"]
     near = eigenvalues.values[: config.approach, 0] > config.near
     done = int(np.argmax(near)) if near.any() else config.approach
-    first = train(problem, params, lr=config.lr, steps=done).state if done else params
-    last = train(problem, first, lr=config.lr, steps=config.window).state
+    first = train(problem, params, lr=lr, steps=done).state if done else params
+    last = train(problem, first, lr=lr, steps=config.window).state
     return eigenvalues[:done:50], records.isel(step=slice(done, done + config.window + 1)), first, last
 
 
-def _watched_at_the_end(problem: Problem, params: Any, config: EdgeConfig) -> Watched:
+def _watched_at_the_end(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
     """A look now and then on the way, and every step of the window."""
     block = config.look * -(-50 // config.look)
     looks: list[xr.DataArray] = []
     while len(looks) * block < config.approach:
         done = len(looks) * block
-        records, params = _go(problem, params, config.lr, block, config.look, f"to the edge, step {done:,}")
-        last_look = config.lr * records["mode"].isel(step=-1)
+        records, params = _go(problem, params, lr, block, config.look, f"to the edge, step {done:,}")
+        last_look = lr * records["mode"].isel(step=-1)
         looks.append(last_look.assign_coords(step=done + block))
         if float(last_look[0]) > config.near:
             break
-    window, last = _go(problem, params, config.lr, config.window, 1, "at the edge")
+    window, last = _go(problem, params, lr, config.window, 1, "at the edge")
     past = xr.concat(looks, "step")
     return past, window.assign_coords(step=window.step + int(past.step[-1])), params, last
 
@@ -146,20 +192,41 @@ def two_steps(data: xr.Dataset) -> xr.Dataset:
 
 HOLDS = 0.98
 """Two eigenvectors of successive steps with a smaller overlap are not of one mode."""
+STRAIGHT = 0.9
+"""Points with this correlation have four fifths of their variance on a line."""
+FEWEST = 10
+"""Double steps of which a line can be drawn."""
 
 
 def while_it_lasts(data: xr.Dataset) -> xr.Dataset:
     """The window until the followed eigenvector first turns within a step: what is said of a mode is said of these."""
-    turns = np.flatnonzero(data.overlap.values[1:] < HOLDS)  # the first look has nothing to overlap with
+    turns = np.flatnonzero(~(data.overlap.values[1:] >= HOLDS))  # the first look has nothing to overlap with
     return data.isel(step=slice(0, int(turns[0]) + 1 if len(turns) else None))
+
+
+def obstacle(data: xr.Dataset) -> str:
+    """Why the run shows nothing of one mode at the edge; nothing if it does."""
+    y = data.y.values
+    if not np.isfinite(y).all():
+        return "the run blows up; take a smaller step size"
+    if y.max() <= 0:
+        return f"the curvature does not come to the edge, only to y = {y.max():.3g}; take more steps or a larger step"
+    steps = two_steps(while_it_lasts(data))
+    if steps.sizes["step"] < FEWEST or steps.y.values.max() <= 0:
+        return f"the followed mode keeps its eigenvector for {steps.sizes['step']} double steps only"
+    if np.abs(steps.z.values).argmax() + 2 >= data.sizes["step"] - 2:
+        return "the window ends while the mode still grows; take a longer one"
+    return ""
 
 
 def episode(data: xr.Dataset) -> xr.Dataset:
     """Double steps of the first time that the mode goes unstable and calms down again, while it lasts.
 
-    It ends where the residual is small after its peak.
+    It ends where the residual is small after its peak. There are none where there is an obstacle.
     """
     steps = two_steps(while_it_lasts(data))
+    if obstacle(data):
+        return steps.isel(step=slice(0, 0))
     size = np.abs(steps.z.values)
     high = int(np.argmax(size > 0.5 * size.max()))
     small = np.flatnonzero(size[high:] < 1e-2 * size.max())
@@ -167,5 +234,10 @@ def episode(data: xr.Dataset) -> xr.Dataset:
 
 
 def slope_through_zero(x: np.ndarray, y: np.ndarray) -> float:
-    """Of the least-squares line through the origin."""
-    return float(x @ y / (x @ x))
+    """Of the least-squares line through the origin; NaN without points."""
+    return float(x @ y / (x @ x)) if np.any(x) else float("nan")
+
+
+def correlation(x: np.ndarray, y: np.ndarray) -> float:
+    """Of two series; NaN for fewer than three points."""
+    return float(np.corrcoef(x, y)[0, 1]) if len(x) > 2 else float("nan")

@@ -14,7 +14,7 @@ from scipy.signal import find_peaks
 from secant import curvature, data, losses, nets
 from secant.dynamics import Problem, measure, train
 from secant.expansion import expand
-from secant.lab import option, scaled
+from secant.lab import fits_memory, option, scaled
 
 MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cubic near the edge")
 
@@ -22,7 +22,16 @@ MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cub
 @dataclass(frozen=True)
 class TaylorConfig:
     data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
-    classes: tuple[int, ...] = scaled(smoke=(3, 8), laptop=(0, 1), paper=(0, 1), help="two classes, +1 and -1")
+    classes: tuple[int, ...] = scaled(
+        smoke=(3, 8),
+        laptop=(0, 1),
+        paper=(0, 1),
+        at_least=0,
+        shortest=2,
+        longest=2,
+        distinct=True,
+        help="two classes, +1 and -1",
+    )
     redrawn: float = scaled(
         smoke=1.0,
         laptop=0.0,
@@ -31,12 +40,22 @@ class TaylorConfig:
         at_most=1,
         help="share of labels drawn anew: sharpening lasts longer",
     )
-    samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, help="training samples")
-    width: int = scaled(smoke=96, laptop=64, paper=256, at_least=1, help="of both hidden layers")
-    share: float = scaled(smoke=0.75, laptop=0.6, paper=0.6, above=0, help="step size, over 2/lambda_1 at the start")
-    steps: int = scaled(smoke=150, laptop=1_000, paper=3_000, at_least=50, help="steps of the network")
-    lead: int = scaled(smoke=10, laptop=30, paper=20, at_least=1, help="steps before the first crossing to expand at")
-    seed: int = option(0, at_least=0, help="of data and weights")
+    samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, at_most=100_000, help="training samples")
+    width: int = scaled(smoke=96, laptop=64, paper=256, at_least=2, at_most=10_000, help="of both hidden layers")
+    share: float = scaled(
+        smoke=0.75, laptop=0.6, paper=0.6, at_least=0.01, below=1, help="step size, over 2/lambda_1 at the start"
+    )
+    steps: int = scaled(
+        smoke=150, laptop=1_000, paper=3_000, at_least=50, at_most=1_000_000, help="steps of the network"
+    )
+    lead: int = scaled(
+        smoke=10, laptop=30, paper=20, at_least=1, at_most=100_000, help="steps before the first crossing to expand at"
+    )
+    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data and weights")
+
+    def check(self) -> None:
+        """A network whose outputs and parameters fit: a few dozen vectors of both are kept."""
+        fits_memory(8 * 50 * (self.samples * self.width + self.width**2), "samples or width")
 
 
 def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
@@ -48,10 +67,9 @@ def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
 
     Returns:
         Over `model` and `step`, counted from the start of the network's training: `loss`, `y` and `z`, the residual
-        along the followed mode; NaN before a model begins. `begins`, the step where each was expanded.
+        along the followed mode; NaN before a model begins. `begins`, the step where each was expanded. Where the
+        network does not reach the edge, it is beside the expansion at the start alone.
     """
-    if len(config.classes) != 2:
-        raise ValueError(f"classes: {config.classes} has {len(config.classes)} entries. Give two.")
     task = data.load(
         config.data, classes=config.classes, samples=config.samples, test_samples=1, labels="signs", seed=config.seed
     )
@@ -68,27 +86,21 @@ def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
         start = change.shrink(params)
     lr = config.share * 2 / float(curvature.ntk(problem.f, start, problem.x).top(1, tol=1e-8).values[0])
     network = _watched(problem, start, lr, config.steps, MODELS[0])
-    above = network.y.values > 0
-    if not above.any():
-        raise ValueError(
-            f"steps: the curvature of the network does not reach the edge within {config.steps:,}; it comes to "
-            f"y = {network.y.values.max():.3g}. Take more steps or a larger share."
-        )
-    near = max(int(np.argmax(above)) - config.lead, 1)
-    close = train(problem, start, lr=lr, steps=near, reduce=False).state
+    plans: list[tuple[str, Any, int, int]] = [(MODELS[1], start, 2, 0)]
+    crossing = first_above(network)
+    if crossing >= 0:
+        near = max(crossing - config.lead, 1)
+        close = train(problem, start, lr=lr, steps=near, reduce=False).state
+        plans += [(MODELS[2], close, 2, near), (MODELS[3], close, 3, near)]
     found = [network]
-    for name, origin, order, begin in (
-        (MODELS[1], start, 2, 0),
-        (MODELS[2], close, 2, near),
-        (MODELS[3], close, 3, near),
-    ):
+    for name, origin, order, begin in plans:
         model = Problem(expand(problem.f, origin, order), problem.x, problem.y, problem.loss)
         record = _watched(model, origin, lr, config.steps - begin, name)
         found.append(record.assign_coords(step=record.step + begin))
     return (
         xr.concat(found, "model", join="outer", fill_value=np.nan)
-        .assign_coords(model=list(MODELS))
-        .assign({"begins": ("model", np.array([0, 0, near, near])), "lr": lr})
+        .assign_coords(model=list(MODELS[: len(found)]))
+        .assign({"begins": ("model", np.array([0, *(begin for *_, begin in plans)])), "lr": lr})
         .assign_attrs(task.attributes())
     )
 
@@ -112,6 +124,20 @@ def one_model(data: xr.Dataset, name: str) -> xr.Dataset:
     return found.sel(step=slice(int(found.begins), None))
 
 
+def obstacle(data: xr.Dataset) -> str:
+    """Why the run shows nothing of the edge; nothing if it does."""
+    y = one_model(data, MODELS[0]).y.values
+    if not np.isfinite(y).all():
+        return "the network blows up; take a smaller share"
+    if MODELS[2] not in data.model.values:
+        return (
+            f"the curvature of the network does not reach the edge within {len(y) - 1:,} steps; it comes to "
+            f"y = {y.max():.3g}. Take more steps or a larger share"
+        )
+    without = [name for name in (MODELS[0], *MODELS[2:]) if not peaks(data, name).sizes["step"]]
+    return f"no peak of the residual along the mode after the expansion: {', '.join(without)}" if without else ""
+
+
 def first_above(model: xr.Dataset) -> int:
     """The step at which the curvature first is above the edge; -1 where it never is."""
     above = model.y.values > 0
@@ -133,8 +159,13 @@ def peaks(data: xr.Dataset, name: str) -> xr.Dataset:
     return xr.Dataset({"height": ("step", envelope[at])}, coords={"step": model.step.values[at]})
 
 
+def last_steps(data: xr.Dataset, name: str) -> xr.Dataset:
+    """The last 200 steps of a model, of a short run the last third."""
+    return one_model(data, name).isel(step=slice(-min(200, data.sizes["step"] // 3), None))
+
+
 def settled(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Mean of `y` over even and over odd steps, and over both, of the last 200 steps, of a third of a short run."""
-    last = one_model(data, name).y[-min(200, data.sizes["step"] // 3) :]
+    """Mean of `y` over even and over odd steps, and over both, of the last steps."""
+    last = last_steps(data, name).y
     even = last.step % 2 == 0
     return xr.Dataset({"even": last[even].mean(), "odd": last[~even].mean(), "mean": last.mean()})

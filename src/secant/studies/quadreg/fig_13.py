@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
-from secant.studies.quadreg._edge import EdgeConfig, episode, slope_through_zero, two_steps
+from secant.studies.quadreg._edge import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.fig_5 import run as figure_5
 
 if TYPE_CHECKING:
@@ -36,16 +36,21 @@ def run(config: Config) -> xr.Dataset:
 
 
 def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
-    """First episode with the drift of the curvature taken off, and the drift: its mean where the residual is tiny."""
-    steps = two_steps(data)
-    calm = np.abs(steps.z) < 1e-3 * float(np.abs(steps.z).max())
-    drift = float(steps.dy.where(calm).mean())
+    """First episode with the drift of the curvature taken off, and the drift: its mean where the residual is tiny.
+
+    There is neither where there is an obstacle.
+    """
     first = episode(data)
+    if not first.sizes["step"]:
+        return first.assign(rest=first.dy), float("nan")
+    calm = np.abs(first.z.values) < 1e-3 * np.abs(first.z.values).max()
+    drift = float(first.dy.values[calm].mean()) if calm.any() else float("nan")
     return first.assign(rest=first.dy - drift), drift
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    why = obstacle(data)
     first, drift = without_drift(data)
     yield Finding(
         "rise of y in two steps while the residual along the mode is tiny",
@@ -53,32 +58,35 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         measured=drift,
         tolerance=Tolerance(0.0, why="an inequality: progressive sharpening"),
         relation="at least",
+        note=why,
     )
-    squares = first.z.values**2
+    squares, rest = first.z.values**2, first.rest.values
     yield Finding(
         "correlation of the rest of the change with the square of the residual, first episode",
-        predicted=-0.9,
-        measured=float(np.corrcoef(first.rest, squares)[0, 1]),
+        predicted=-STRAIGHT,
+        measured=correlation(rest, squares),
         tolerance=Tolerance(0.0, why="an inequality: close to a line that falls"),
         relation="at most",
+        note=why,
     )
-    slope = slope_through_zero(squares, first.rest.values)
-    large = squares > 0.05 * squares.max()
-    ratio = first.rest.values[large] / squares[large]
     yield Finding(
         "slope of that line",
         predicted=0.0,
-        measured=slope,
+        measured=slope_through_zero(squares, rest),
         tolerance=Tolerance(0.0, why="an inequality: the residual lowers the curvature"),
         relation="at most",
+        note=why,
     )
+    large = squares > 0.05 * squares.max(initial=0.0)
+    ratio = rest[large] / squares[large]
     yield Finding(
         "spread of the ratio to the square of the residual over its mean, large residuals",
         predicted=0.05,
-        measured=float(ratio.std() / abs(ratio.mean())),
+        measured=float(ratio.std() / abs(ratio.mean())) if len(ratio) > 2 else np.nan,
         tolerance=Tolerance(0.0, why="an inequality: it is not constant"),
         relation="at least",
-        note="whether it is a function of y alone, one episode does not decide: the figure shows it against y and time",
+        note=why
+        or "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time",
     )
 
 
@@ -93,12 +101,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
     slope = slope_through_zero(squares, first.rest.values)
     left.plot(squares, first.rest, ".", ms=4, color="C0", alpha=0.6)
-    ends = np.array([0.0, squares.max()])
+    ends = np.array([0.0, squares.max(initial=0.0)])
     left.plot(ends, slope * ends, "--", color=ink, lw=1.0, label=f"slope {slope:.2f}")
     left.set(title="Change of the curvature in two steps", xlabel=r"$z_1^2$", ylabel=r"$y(t+2) - y(t) - b$")
     left.ticklabel_format(axis="x", scilimits=(-2, 2))
     left.legend()
-    large = squares > 0.02 * squares.max()
+    large = squares > 0.02 * squares.max(initial=0.0)
     points = right.scatter(
         first.y.values[large],
         (first.rest.values / np.where(squares > 0, squares, 1.0))[large],

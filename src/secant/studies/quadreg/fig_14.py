@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
-from secant.studies.quadreg._taylor import MODELS, TaylorConfig, first_above, one_model, peaks
+from secant.studies.quadreg._taylor import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 from secant.studies.quadreg.fig_7 import run as figure_7
 
 if TYPE_CHECKING:
@@ -40,57 +40,64 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+    why = obstacle(data)
     network, early = one_model(data, NETWORK), one_model(data, FROM_START)
-    ahead = slice(0, max(first_above(network) // 2, 1))
-    ratio = early.loss.sel(step=ahead) / network.loss.sel(step=ahead)
+    half = max(first_above(network) // 2, 1)
+    falls = [float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network)]
     yield Finding(
-        "loss of the expansion at the start over the network's, furthest from one on the first half of the way to the "
-        "edge",
+        "fall of log(loss) on the first half of the way to the edge, expansion at the start over network",
         predicted=1.0,
-        measured=float(ratio[int(np.abs(np.log(ratio.values)).argmax())]),
+        measured=np.nan if why else falls[0] / falls[1],
         tolerance=Tolerance(0.1, why="'good approximation', read as within ten percent"),
+        note=why or f"{half} steps, in which the loss of the network falls to {np.exp(falls[1]):.2g} of its start",
     )
-    found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC)}
-    heights = {name: float(one.height[0]) for name, one in found.items()}
+    found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC) if name in data.model}
     for name in (QUADRATIC, CUBIC):
         yield Finding(
             f"height of the first peak of the residual along the mode, {name} over network",
             predicted=1.0,
-            measured=heights[name] / heights[NETWORK],
+            measured=np.nan if why else float(found[name].height[0] / found[NETWORK].height[0]),
             tolerance=Tolerance(0.2, why="'the same shape', read as within 20 percent"),
-            note=f"peaks at steps {_listed(found[name])}; network {_listed(found[NETWORK])}",
+            note=why or f"peaks at steps {_listed(found[name])}; network {_listed(found[NETWORK])}",
         )
-    if all(one.sizes["step"] > 1 for one in found.values()):
-        yield from _oscillations(found)
+    yield from _oscillations(found, why or _too_short(found))
 
 
-def _oscillations(found: dict[str, xr.Dataset]) -> Iterator[Finding]:
-    count = min(one.sizes["step"] for one in found.values())
-    period = {name: float(one.step[count - 1] - one.step[0]) / (count - 1) for name, one in found.items()}
-    listed = ", ".join(f"{name} {steps:.0f}" for name, steps in period.items())
+def _too_short(found: dict[str, xr.Dataset]) -> str:
+    """Why there is no period; nothing if there is one."""
+    once = [name for name, one in found.items() if one.sizes["step"] < 2]
+    return f"one peak only within these steps: {', '.join(once)}" if once else ""
+
+
+def _oscillations(found: dict[str, xr.Dataset], why: str) -> Iterator[Finding]:
+    """Steps from peak to peak, and how much lower the second peak is; where there is one peak, nothing is decided."""
+    nothing = dict.fromkeys((NETWORK, QUADRATIC, CUBIC), np.nan)
+    count = 0 if why else min(one.sizes["step"] for one in found.values())
+    period = nothing if why else {n: float(one.step[count - 1] - one.step[0]) / (count - 1) for n, one in found.items()}
+    fall = nothing if why else {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
     yield Finding(
         "mean steps from peak to peak, network over quadratic model",
         predicted=1.0,
         measured=period[NETWORK] / period[QUADRATIC],
         tolerance=Tolerance(0.0, why="an inequality: faster in the network"),
         relation="at most",
-        note=f"over {count} peaks: {listed}",
+        note=why or f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items()),
     )
     yield Finding(
         "error of the cubic model in these steps, over that of the quadratic one",
         predicted=1.0,
-        measured=abs(period[CUBIC] - period[NETWORK]) / abs(period[QUADRATIC] - period[NETWORK]),
+        measured=_over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
         tolerance=Tolerance(0.0, why="an inequality: the third order improves the period"),
         relation="at most",
+        note=why,
     )
-    fall = {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
     yield Finding(
         "error of the cubic model in the second peak over the first, over that of the quadratic one",
         predicted=1.0,
-        measured=abs(np.log(fall[CUBIC] / fall[NETWORK])) / abs(np.log(fall[QUADRATIC] / fall[NETWORK])),
+        measured=_over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
         tolerance=Tolerance(0.0, why="an inequality: the third order improves the size"),
         relation="at most",
-        note=", ".join(f"{name} {share:.2f}" for name, share in fall.items()),
+        note=why or ", ".join(f"{name} {share:.2f}" for name, share in fall.items()),
     )
     yield Finding(
         "second peak over the first, network over quadratic model",
@@ -98,8 +105,14 @@ def _oscillations(found: dict[str, xr.Dataset]) -> Iterator[Finding]:
         measured=fall[NETWORK] / fall[QUADRATIC],
         tolerance=Tolerance(0.0, why="an inequality: damped more quickly in the network"),
         relation="at most",
-        note="as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network",
+        note=why
+        or "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network",
     )
+
+
+def _over(a: float, b: float) -> float:
+    """The size of one error over that of another; NaN where neither model has any."""
+    return float(np.divide(abs(a), abs(b))) if b else np.inf if a else np.nan
 
 
 def _listed(found: xr.Dataset) -> str:
@@ -120,7 +133,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set(title="Loss", xlabel="step", ylabel="loss")
     near = int(data.begins.max())
     for axes, other in ((middle, QUADRATIC), (right, CUBIC)):
-        for name in (NETWORK, other):
+        for name in [n for n in (NETWORK, other) if n in data.model]:
             size = np.abs(one_model(data, name).z.sel(step=slice(near, None)))
             axes.semilogy(size.step, size, color=colours[name], lw=1.0, label=name)
         axes.set(title=f"Residual along the mode, order {2 if other == QUADRATIC else 3}", xlabel="step")

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from secant import data, losses, nets
 from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
 from secant.dynamics.optimisers import Optimiser
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
 from secant.studies.quadreg._random import draw_tensors
 from secant.theory import quadratic_regression as qr
 
@@ -32,6 +32,8 @@ LABELS = {
 }
 BETAS = (0.0, 0.5, 0.9)
 """Of momentum in quadratic regression."""
+MODEL = (20, 40)
+"""Residuals and parameters of a quadratic regression model."""
 SETTLED = 1e-4
 """Loss over its start at which a run on a model has ended."""
 
@@ -39,22 +41,38 @@ SETTLED = 1e-4
 @dataclass(frozen=True)
 class Config:
     data: str = option("digits", help="a data set that secant.data knows")
-    samples: int = scaled(smoke=200, laptop=500, paper=1_500, at_least=10, help="training samples")
-    width: int = scaled(smoke=32, laptop=64, paper=128, at_least=1, help="of both hidden layers")
-    gd: float = scaled(smoke=0.7, laptop=0.4, paper=0.25, above=0, help="step size of gradient descent")
-    momentum: float = scaled(smoke=0.7, laptop=0.4, paper=0.25, above=0, help="step size of momentum")
-    nesterov: float = scaled(smoke=0.25, laptop=0.15, paper=0.1, above=0, help="step size of Nesterov's momentum")
-    rmsprop: float = scaled(smoke=3e-4, laptop=3e-4, paper=1e-4, above=0, help="step size of RMSprop")
-    adam: float = scaled(smoke=1e-2, laptop=1e-2, paper=3e-3, above=0, help="step size of Adam")
+    samples: int = scaled(smoke=200, laptop=500, paper=1_500, at_least=10, at_most=100_000, help="training samples")
+    width: int = scaled(smoke=32, laptop=64, paper=128, at_least=1, at_most=10_000, help="of both hidden layers")
+    gd: float = scaled(
+        smoke=0.7, laptop=0.4, paper=0.25, at_least=1e-6, at_most=10, help="step size of gradient descent"
+    )
+    momentum: float = scaled(smoke=0.7, laptop=0.4, paper=0.25, at_least=1e-6, at_most=10, help="step size of momentum")
+    nesterov: float = scaled(
+        smoke=0.25, laptop=0.15, paper=0.1, at_least=1e-6, at_most=10, help="step size of Nesterov's momentum"
+    )
+    rmsprop: float = scaled(smoke=3e-4, laptop=3e-4, paper=1e-4, at_least=1e-9, at_most=1, help="step size of RMSprop")
+    adam: float = scaled(smoke=1e-2, laptop=1e-2, paper=3e-3, at_least=1e-9, at_most=1, help="step size of Adam")
     decay: float = option(0.99, at_least=0, below=1, help="of the mean square of RMSprop")
     beta: float = option(0.9, at_least=0, below=1, help="of both kinds of momentum")
-    steps: int = scaled(smoke=1_000, laptop=4_000, paper=5_000, at_least=100, help="steps")
+    steps: int = scaled(smoke=1_000, laptop=4_000, paper=5_000, at_least=100, at_most=10_000_000, help="steps")
     every: int = option(20, at_least=1, help="steps between two looks at the curvature")
-    draws: int = scaled(smoke=5, laptop=32, paper=100, at_least=3, help="quadratic regression models")
-    residual: float = option(0.5, above=0, help="scale of their residuals at the start, rescaled")
-    ratio: float = option(0.5, above=0, help="variance of their Jacobian over that scale, rescaled")
-    model_steps: int = scaled(smoke=1_000, laptop=4_000, paper=10_000, at_least=100, help="steps on them")
-    seed: int = option(0, at_least=0, help="of data, weights and draws")
+    draws: int = scaled(smoke=5, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
+    residual: float = option(0.5, at_least=1e-3, at_most=10, help="scale of their residuals at the start, rescaled")
+    ratio: float = option(0.5, at_least=1e-3, at_most=100, help="variance of their Jacobian over that scale, rescaled")
+    model_steps: int = scaled(
+        smoke=1_000, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on them"
+    )
+    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data, weights and draws")
+
+    def check(self) -> None:
+        """Looks enough for a mean over the last quarter, averages that are full by then, and models that fit."""
+        if self.every > self.steps // 8:
+            raise ValueError(f"every: must be at most steps / 8, {self.steps // 8}, got {self.every}.")
+        if begun("rmsprop", self) > self.steps / 2:
+            raise ValueError(
+                f"decay: must leave 1 / (1 - decay) at most half of the steps, {self.steps}, got {self.decay}."
+            )
+        fits_memory(3 * 8 * self.draws * MODEL[0] * MODEL[1] ** 2, "draws")
 
 
 @study(
@@ -113,10 +131,11 @@ def _networks(config: Config) -> xr.Dataset:
         ).dataset
         for number, one in enumerate(several)
     ]
+    looks = config.steps // config.every + 1
     return xr.Dataset(
         {
-            "curvature": (("optimiser", "step"), _padded([one.curvature.values[:, 0] for one in ran])),
-            "loss": (("optimiser", "step"), _padded([one.loss.values for one in ran])),
+            "curvature": (("optimiser", "step"), _padded([one.curvature.values[:, 0] for one in ran], looks)),
+            "loss": (("optimiser", "step"), _padded([one.loss.values for one in ran], looks)),
             "threshold": ("optimiser", [one.threshold for one in several]),
         },
         coords={
@@ -127,15 +146,14 @@ def _networks(config: Config) -> xr.Dataset:
     )
 
 
-def _padded(records: list[np.ndarray]) -> np.ndarray:
+def _padded(records: list[np.ndarray], looks: int) -> np.ndarray:
     """Rows of one length; what a run that blew up has not recorded is no number."""
-    longest = max(map(len, records))
-    return np.stack([np.pad(one, (0, longest - len(one)), constant_values=np.nan) for one in records])
+    return np.stack([np.pad(one, (0, looks - len(one)), constant_values=np.nan) for one in records])
 
 
 def _models(config: Config) -> xr.Dataset:
     """Momentum on random quadratic regression models of 20 residuals and 40 parameters, with step size one."""
-    D, P = 20, 40
+    D, P = MODEL
     random = np.random.default_rng([config.seed, D, P])
     sigma = qr.scales(config.residual, np.sqrt(config.residual * config.ratio), D, P)
     models = qr.Model(
@@ -213,27 +231,38 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         / 2,
         tolerance=Tolerance(relative=0.1, why="as for the ratio: the swing about the edge"),
     )
-    final = ends(data)
     for beta in BETAS:
-        found = final.sel(beta=beta).dropna("draw")
-        left = f"{len(found)} of {final.sizes['draw']} draws have converged; the others swing on or have blown up"
+        yield from _on_models(ends(data).sel(beta=beta), beta)
+
+
+def _on_models(final: xr.DataArray, beta: float) -> Iterator[Finding]:
+    """Where momentum ends on quadratic regression models: below its own edge, and above that of gradient descent."""
+    below = f"quadratic regression, largest final curvature over its threshold, β = {beta:g}"
+    past = f"quadratic regression, median final curvature over the edge of gradient descent, β = {beta:g}"
+    found = final.dropna("draw")
+    left = f"{len(found)} of {final.sizes['draw']} draws have converged; the others swing on or have blown up"
+    if not len(found):
+        yield undecided(below, 1.0, left, "at most")
+        if beta:
+            yield undecided(past, 1.0, left, "at least")
+        return
+    yield Finding(
+        below,
+        predicted=1.0,
+        measured=float(found.max()) / (2 + 2 * beta),
+        tolerance=Tolerance(0.01, why="the curvature still moves with what is left of the residuals"),
+        relation="at most",
+        note=left,
+    )
+    if beta:
         yield Finding(
-            f"quadratic regression, largest final curvature over its threshold, β = {beta:g}",
+            past,
             predicted=1.0,
-            measured=float(found.max()) / (2 + 2 * beta),
-            tolerance=Tolerance(0.01, why="the curvature still moves with what is left of the residuals"),
-            relation="at most",
+            measured=float(found.median()) / 2,
+            tolerance=Tolerance(0.0, why="an inequality: momentum goes on where gradient descent would stop"),
+            relation="at least",
             note=left,
         )
-        if beta:
-            yield Finding(
-                f"quadratic regression, median final curvature over the edge of gradient descent, β = {beta:g}",
-                predicted=1.0,
-                measured=float(found.median()) / 2,
-                tolerance=Tolerance(0.0, why="an inequality: momentum goes on where gradient descent would stop"),
-                relation="at least",
-                note=left,
-            )
 
 
 @run.figure

@@ -12,8 +12,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, scaled, study
-from secant.studies.quadreg._random import sizes
+from secant.lab import Finding, Tolerance, scaled, study, undecided
+from secant.studies.quadreg._random import check_sizes, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
 
@@ -27,34 +27,65 @@ FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.57
 @dataclass(frozen=True)
 class Config:
     outputs: tuple[int, ...] = scaled(
-        smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, help="residuals D"
+        smoke=(20, 20),
+        laptop=(20, 20, 20),
+        paper=(20, 20, 20, 40, 40, 40, 60),
+        at_least=2,
+        longest=50,
+        help="residuals D",
     )
     parameters: tuple[int, ...] = scaled(
         smoke=(40, 80),
         laptop=(30, 40, 80),
         paper=(30, 40, 80, 60, 80, 160, 120),
         at_least=2,
-        help="parameters P, as many entries",
+        longest=50,
+        help="parameters P, as many entries, each more than D",
     )
     residuals: tuple[float, ...] = scaled(
         smoke=COARSE,
         laptop=FINE,
         paper=FINE,
-        above=0,
+        at_least=1e-3,
+        at_most=10,
+        longest=100,
+        distinct=True,
         help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
         smoke=(0.05, 0.15, 0.2, 0.25, 0.3),
         laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
         paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
-        above=0,
+        at_least=1e-3,
+        at_most=10,
+        longest=100,
+        distinct=True,
         help="squares of the rescaled scales of the Jacobian",
     )
-    seeds: int = scaled(smoke=6, laptop=16, paper=24, at_least=3, help="random models a size")
-    steps: int = scaled(smoke=3_000, laptop=10_000, paper=10_000, at_least=100, help="gradient-descent steps at most")
-    finer: int = scaled(
-        smoke=3, laptop=8, paper=8, at_least=2, help="how many times smaller the steps are that stand for gradient flow"
+    seeds: int = scaled(smoke=6, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
+    steps: int = scaled(
+        smoke=3_000,
+        laptop=10_000,
+        paper=10_000,
+        at_least=100,
+        at_most=10_000_000,
+        help="gradient-descent steps at most",
     )
+    finer: int = scaled(
+        smoke=3,
+        laptop=8,
+        paper=8,
+        at_least=2,
+        at_most=100,
+        help="how many times smaller the steps are that stand for gradient flow",
+    )
+
+    def check(self) -> None:
+        """Sizes that pair up, with more parameters than residuals: of the law's factor 1 - D/P a logarithm is taken."""
+        check_sizes(self.outputs, self.parameters, together=1)
+        for D, P in sizes(self.outputs, self.parameters):
+            if P <= D:
+                raise ValueError(f"parameters: must be above outputs, {D}, got {P}.")
 
 
 @study(
@@ -188,9 +219,56 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     )
     cells = at_the_edge(data)
     rest = cells.held_out
+    yield from _law(cells, rest) if _enough(cells, rest) else _too_few(cells, rest)
+    left = "left out of the fit: error of the law, over the sampling error of the medians"
+    if len(set(data.ratio.values)) < 3:
+        yield undecided(f"a size {left}", 1.0, "without one, no two values of D/P are left for an exponent", "at most")
+        return
+    for number, size in enumerate(data["size"].values):
+        name = f"{size} {left}"
+        left_out = cells.size == number
+        if len(set(cells.ratio[~left_out])) < 2:
+            yield undecided(name, 1.0, "without it, no two values of D/P are left for an exponent", "at most")
+        elif not _enough(cells, left_out):
+            yield undecided(name, 1.0, f"{np.sum(left_out)} of its cells are at the edge", "at most")
+        else:
+            error = fitted(cells, cells.law(), left_out)[1]
+            yield Finding(
+                name,
+                predicted=1.0,
+                measured=error / float(np.sqrt(np.mean(cells.error[left_out] ** 2))),
+                tolerance=Tolerance(0.5, why="as above"),
+                relation="at most",
+            )
+
+
+CLAIMS = {
+    "by how much log(delta) falls when the flow ends one higher": (0.0, "at least"),
+    "error of the law on held-out cells, over the sampling error of their medians": (1.0, "at most"),
+    "error of the law on held-out cells, over that of the power law": (1.0, "at most"),
+    "error of the law with both scales added to it, over its own": (1.0, "at least"),
+}
+"""What is said of the law, with the bounds."""
+
+
+def _enough(cells: Cells, held_out: np.ndarray) -> bool:
+    """Whether there are more cells to fit than constants, the most that a form has, and as many to judge by."""
+    most = cells.law().shape[1] + cells.scales().shape[1]
+    return bool(np.sum(~held_out) > most and np.sum(held_out) > most)
+
+
+def _too_few(cells: Cells, held_out: np.ndarray) -> Iterator[Finding]:
+    why = f"{np.sum(~held_out)} cells at the edge to fit and {np.sum(held_out)} to judge by; five constants need more"
+    for name, (bound, relation) in CLAIMS.items():
+        yield undecided(name, bound, why, relation)
+
+
+def _law(cells: Cells, rest: np.ndarray) -> Iterator[Finding]:
+    """The law, fitted on some cells, on the rest of them."""
     constants, error = fitted(cells, cells.law(), rest)
+    falls, sampled, power, scales = CLAIMS
     yield Finding(
-        "by how much log(delta) falls when the flow ends one higher",
+        falls,
         predicted=0.0,
         measured=float(-constants[1]),
         tolerance=Tolerance(0.0, why="an inequality: the further the flow, the closer to the edge"),
@@ -198,40 +276,28 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         note=f"A = {np.exp(constants[0]):.3f}, c = {-constants[1]:.2f}, q = {constants[2]:.2f} on "
         f"{np.sum(~rest)} cells; {np.sum(rest)} held out",
     )
-    sampling = float(np.sqrt(np.mean(cells.error[rest] ** 2)))
     yield Finding(
-        "error of the law on held-out cells, over the sampling error of their medians",
+        sampled,
         predicted=1.0,
-        measured=error / sampling,
+        measured=error / float(np.sqrt(np.mean(cells.error[rest] ** 2))),
         tolerance=Tolerance(0.5, why="one is a law without fault; half as much again for its simple form"),
         relation="at most",
         note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
     )
     yield Finding(
-        "error of the law on held-out cells, over that of the power law",
+        power,
         predicted=1.0,
         measured=error / fitted(cells, cells.power_law(), rest)[1],
         tolerance=Tolerance(0.0, why="an inequality: the flow's end says more than the scales, with one constant less"),
         relation="at most",
     )
     yield Finding(
-        "error of the law with both scales added to it, over its own",
+        scales,
         predicted=1.0,
         measured=fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
         tolerance=Tolerance(0.15, why="the scales enter through the flow's end alone, up to sampling errors"),
         relation="at least",
     )
-    # Two values of D/P are needed for one exponent.
-    if len(data["size"]) > 2:
-        for number, size in enumerate(data["size"].values):
-            left_out = cells.size == number
-            yield Finding(
-                f"{size} left out of the fit: error of the law, over the sampling error of the medians",
-                predicted=1.0,
-                measured=fitted(cells, cells.law(), left_out)[1] / float(np.sqrt(np.mean(cells.error[left_out] ** 2))),
-                tolerance=Tolerance(0.5, why="as above"),
-                relation="at most",
-            )
 
 
 @run.figure
