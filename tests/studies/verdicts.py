@@ -84,7 +84,6 @@ UNSETTLED = {
 """Studies that still break down with some options, and which; the list is to become empty."""
 
 WAVERING = {
-    "thesis/cor-2.3.7": "gradient descent ends too early for some of the networks",
     "thesis/fig-2.2": "two widths give no exponent that could be told from its half",
     "thesis/fig-B.10": "ten draws of 25 samples are too few for swish",
 }

@@ -15,7 +15,7 @@ from scipy.special import roots_jacobi
 from secant import nets
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, study, undecided
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -61,8 +61,13 @@ class Config(WidthConfig):
     directions: int = option(
         16, at_least=2, at_most=10_000, help="random directions in which the remainder is measured"
     )
-    samples: int = option(4, at_least=1, at_most=1_000, help="points that gradient descent fits")
-    steps: int = option(60, at_least=10, at_most=100_000, help="gradient-descent steps")
+    samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")
+    steps: int = option(120, at_least=10, at_most=100_000, help="gradient-descent steps")
+
+    def check(self) -> None:
+        """Refuses more orthogonal points than there are dimensions."""
+        if self.samples > self.dim:
+            raise ValueError(f"samples: must be at most the input dimension, {self.dim}, got {self.samples}.")
 
 
 @study(
@@ -80,7 +85,9 @@ class Config(WidthConfig):
     nearly $1/m^2$. The norm of the Hessian has the same rate on the sphere, and along gradient descent to a global
     minimum, as at the start.
 
-    Two hidden layers of $m$ tanh neurons.""",
+    Two hidden layers of $m$ tanh neurons. The points that are fitted are orthogonal, so that the condition number of
+    their tangent kernel is a few units whatever the draw. The rate $(1 - \eta\lambda_{\min})^t$ of section 2.4 then
+    reaches a global minimum, a millionth of the first loss, within the steps of the run.""",
 )
 def run(config: Config) -> xr.Dataset:
     key_input, key_labels = jax.random.split(jax.random.key(config.seed))
@@ -93,7 +100,9 @@ def run(config: Config) -> xr.Dataset:
         copies=2 * COPIES + config.seeds,  # a norm, one on the way of a run, and all starts
         itemsize=8,
     )
-    x = jnp.concatenate([one_input(k, config.dim, config.size) for k in jax.random.split(key_input, config.samples)])
+    points = [one_input(k, config.dim, config.size) for k in jax.random.split(key_input, config.samples)]
+    axes = jnp.linalg.qr(jnp.concatenate(points).T)[0].T
+    x = config.size * np.sqrt(config.dim) * axes
     y = jax.random.rademacher(key_labels, (config.samples,)).astype(float)
     found = []
     for j, width in enumerate(config.widths):
@@ -160,6 +169,7 @@ def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], con
         {
             "path_norm": (("network", "look"), data.path_norm.values),
             "end": ("network", (data.loss.isel(step=-1) / data.loss.isel(step=0)).values),
+            "slowest": ("network", data.slowest.values),
         }
     )
 
@@ -202,13 +212,23 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         relation="at most",
         tolerance=Tolerance(1e-6, why="a Gauss rule with positive weights at the points looked at, of degree nine"),
     )
-    yield Finding(
-        "loss at the end of gradient descent over the first: largest",
+    yield _minimum(data, config)
+    yield resolved(data)
+
+
+def _minimum(data: xr.Dataset, config: Config) -> Finding:
+    """That gradient descent has come to a global minimum, where the rate of section 2.4 says that it should have."""
+    name, reached = "loss at the end of gradient descent over the first: largest", 1e-6
+    promised = float(((1 - data.slowest) ** config.steps).max())
+    if promised > reached:
+        return undecided(name, 0.0, f"the rate of section 2.4 only promises {promised:.1g} in {config.steps} steps")
+    return Finding(
+        name,
         predicted=0.0,
         measured=float(data.end.max()),
-        tolerance=Tolerance(1e-6, why="a global minimum: three digits of every residual"),
+        tolerance=Tolerance(reached, why="a global minimum: three digits of every residual"),
+        note=f"eta lambda_min at the start is {float(data.slowest.min()):.2f} or more, which promises {promised:.1g}",
     )
-    yield resolved(data)
 
 
 @run.figure
