@@ -87,7 +87,7 @@ CATAPULT = [
         (
             "jnp.asarray(u) * width / (2 * jnp.square(lr) * size)",
             "jnp.asarray(u) * width / (jnp.square(lr) * size)",
-            "thesis/thm-3.3.1 thesis/thm-B.3.1 lectures/11-07-catapult",
+            "thesis/thm-3.3.1",
         ),
         ("float(2 * jnp.log((1 + jnp.sqrt(5.0)) / 2))", "float(jnp.log((1 + jnp.sqrt(5.0)) / 2))", "thesis/max-step"),
         ("1 - v + 3 * a**2 + 2 * a * b, -a]", "1 - v + 3 * a**2 + 2 * a * b, a]", "thesis/thm-B.7.1 thesis/fig-B.4a"),
@@ -97,7 +97,7 @@ CATAPULT = [
         ("excess**2 / 2 + excess**3 / 3", "excess**2 / 2 - excess**3 / 3", "thesis/thm-3.3.1"),
         ("2 - excess - 2 * excess**2 / 3", "2 - excess + 2 * excess**2 / 3", "thesis/thm-3.3.1"),
         ("(2 * jnp.log1p(jnp.asarray(excess)))", "jnp.log1p(jnp.asarray(excess))", "thesis/thm-3.3.1"),
-        ("8 * total / (width * excess)", "16 * total / (width * excess)", "thesis/thm-B.3.1 thesis/prop-B.13.1"),
+        ("8 * total / (width * excess)", "16 * total / (width * excess)", "thesis/thm-B.3.1"),
         (
             "-(4 - v) * square / (v * (2 - v))",
             "(4 - v) * square / (v * (2 - v))",
