@@ -15,7 +15,7 @@ from scipy.special import roots_jacobi
 from secant import nets
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
-from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -29,11 +29,13 @@ from secant.studies.thesis._width import (
     direction,
     drawn,
     exponent,
+    global_minimum,
     hessian_norm,
     logarithm,
     mark_widths,
     next_order,
-    one_input,
+    orthogonal_inputs,
+    refuse_dependent,
     refuse_oversized,
     resolved,
 )
@@ -66,8 +68,7 @@ class Config(WidthConfig):
 
     def check(self) -> None:
         """Refuses more orthogonal points than there are dimensions."""
-        if self.samples > self.dim:
-            raise ValueError(f"samples: must be at most the input dimension, {self.dim}, got {self.samples}.")
+        refuse_dependent(self.samples, self.dim)
 
 
 @study(
@@ -100,9 +101,7 @@ def run(config: Config) -> xr.Dataset:
         copies=2 * COPIES + config.seeds,  # a norm, one on the way of a run, and all starts
         itemsize=8,
     )
-    points = [one_input(k, config.dim, config.size) for k in jax.random.split(key_input, config.samples)]
-    axes = jnp.linalg.qr(jnp.concatenate(points).T)[0].T
-    x = config.size * np.sqrt(config.dim) * axes
+    x = orthogonal_inputs(jax.random.split(key_input, config.samples), config.dim, config.size)
     y = jax.random.rademacher(key_labels, (config.samples,)).astype(float)
     found = []
     for j, width in enumerate(config.widths):
@@ -212,23 +211,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         relation="at most",
         tolerance=Tolerance(1e-6, why="a Gauss rule with positive weights at the points looked at, of degree nine"),
     )
-    yield _minimum(data, config)
+    name = "loss at the end of gradient descent over the first: largest"
+    yield global_minimum(name, data.end, (1 - data.slowest) ** config.steps, 1e-6)
     yield resolved(data)
-
-
-def _minimum(data: xr.Dataset, config: Config) -> Finding:
-    """That gradient descent has come to a global minimum, where the rate of section 2.4 says that it should have."""
-    name, reached = "loss at the end of gradient descent over the first: largest", 1e-6
-    promised = float(((1 - data.slowest) ** config.steps).max())
-    if promised > reached:
-        return undecided(name, 0.0, f"the rate of section 2.4 only promises {promised:.1g} in {config.steps} steps")
-    return Finding(
-        name,
-        predicted=0.0,
-        measured=float(data.end.max()),
-        tolerance=Tolerance(reached, why="a global minimum: three digits of every residual"),
-        note=f"eta lambda_min at the start is {float(data.slowest.min()):.2f} or more, which promises {promised:.1g}",
-    )
 
 
 @run.figure
