@@ -90,7 +90,7 @@ CATAPULT = [
             "thesis/thm-3.3.1",
         ),
         ("float(2 * jnp.log((1 + jnp.sqrt(5.0)) / 2))", "float(jnp.log((1 + jnp.sqrt(5.0)) / 2))", "thesis/max-step"),
-        ("1 - v + 3 * a**2 + 2 * a * b, -a]", "1 - v + 3 * a**2 + 2 * a * b, a]", "thesis/thm-B.7.1 thesis/fig-B.4a"),
+        ("1 - v + 3 * a**2 + 2 * a * b, -a]", "1 - v + 3 * a**2 + 2 * a * b, a]", "thesis/thm-3.3.4"),
     ),
     *_in(
         "catapult_scaling",

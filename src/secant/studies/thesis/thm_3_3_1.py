@@ -211,7 +211,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         data.sel(excess=one),
         ("exponent of the peak loss in the width", "steps to the peak per tenfold width"),
     )
-    rate = float(np.log(10) / (2 * np.log1p(one)))
+    rate = float(cs.time_to_peak(one, 10.0) - cs.time_to_peak(one, 1.0))
     why = "one width has no exponent" if len(config.widths) < 2 else "some networks are too narrow: they diverge"
     if len(config.widths) < 2 or not bool(np.isfinite(at_one.peak).all()):
         for name, predicted in zip(names, (1.0, rate), strict=True):
