@@ -116,12 +116,12 @@ CATAPULT = [
     ),
     *_in(
         "quadratic_model",
-        ("jacobian @ gradient + lr**2 / 2 * turned", "jacobian @ gradient + lr**2 * turned", "thesis/eq-3.10"),
-        ("- lr * (cross + cross.T) + lr**2", "+ lr * (cross + cross.T) + lr**2", "thesis/eq-3.10"),
+        ("jacobian @ gradient + lr**2 / 2 * turned", "jacobian @ gradient + lr**2 * turned", "thesis/eq-3.16"),
+        ("- lr * (cross + cross.T) + lr**2", "+ lr * (cross + cross.T) + lr**2", "thesis/eq-3.16"),
         (
             "curvature - rate * push * (4 - rate * curvature)",
             "curvature - rate * push * (2 - rate * curvature)",
-            "thesis/prop-B.9.1",
+            "thesis/prop-B.13.1",
         ),
     ),
     *_in("linear_descent", ("return 2 / jnp.linalg.eigvalsh", "return 1 / jnp.linalg.eigvalsh", "thesis/eq-3.8")),

@@ -22,9 +22,6 @@ THESIS_2: Verdicts = {
     # Of two or three widths and a few networks: exponents whose errors are as large as what they should tell apart.
     ("thesis/fig-2.2", f"{_CHANGE}, edges left under the root: {_SHOWN}"): "inconclusive",
     ("thesis/fig-2.2", f"{_CHANGE}, edges before under the root: {_SHOWN}"): "inconclusive",
-    ("thesis/eq-3.4", "relu, on training inputs: exponent of network - quadratic in the width"): "inconclusive",
-    ("thesis/eq-3.4", "tanh: exponent of the distance from the start in the width"): "inconclusive",
-    ("thesis/eq-3.4", "relu: exponent of the distance from the start in the width"): "inconclusive",
     ("thesis/sec-2.4", "change of lambda_min: exponent in the width"): "inconclusive",
 }
 
