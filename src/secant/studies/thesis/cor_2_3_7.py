@@ -29,11 +29,13 @@ from secant.studies.thesis._width import (
     direction,
     drawn,
     exponent,
+    global_minimum,
     hessian_norm,
     logarithm,
     mark_widths,
     next_order,
-    one_input,
+    orthogonal_inputs,
+    refuse_dependent,
     refuse_oversized,
     resolved,
 )
@@ -61,8 +63,12 @@ class Config(WidthConfig):
     directions: int = option(
         16, at_least=2, at_most=10_000, help="random directions in which the remainder is measured"
     )
-    samples: int = option(4, at_least=1, at_most=1_000, help="points that gradient descent fits")
-    steps: int = option(60, at_least=10, at_most=100_000, help="gradient-descent steps")
+    samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")
+    steps: int = option(120, at_least=10, at_most=100_000, help="gradient-descent steps")
+
+    def check(self) -> None:
+        """Refuses more orthogonal points than there are dimensions."""
+        refuse_dependent(self.samples, self.dim)
 
 
 @study(
@@ -80,7 +86,9 @@ class Config(WidthConfig):
     nearly $1/m^2$. The norm of the Hessian has the same rate on the sphere, and along gradient descent to a global
     minimum, as at the start.
 
-    Two hidden layers of $m$ tanh neurons.""",
+    Two hidden layers of $m$ tanh neurons. The points that are fitted are orthogonal, so that the condition number of
+    their tangent kernel is a few units whatever the draw. The rate $(1 - \eta\lambda_{\min})^t$ of section 2.4 then
+    reaches a global minimum, a millionth of the first loss, within the steps of the run.""",
 )
 def run(config: Config) -> xr.Dataset:
     key_input, key_labels = jax.random.split(jax.random.key(config.seed))
@@ -93,7 +101,7 @@ def run(config: Config) -> xr.Dataset:
         copies=2 * COPIES + config.seeds,  # a norm, one on the way of a run, and all starts
         itemsize=8,
     )
-    x = jnp.concatenate([one_input(k, config.dim, config.size) for k in jax.random.split(key_input, config.samples)])
+    x = orthogonal_inputs(jax.random.split(key_input, config.samples), config.dim, config.size)
     y = jax.random.rademacher(key_labels, (config.samples,)).astype(float)
     found = []
     for j, width in enumerate(config.widths):
@@ -160,6 +168,7 @@ def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], con
         {
             "path_norm": (("network", "look"), data.path_norm.values),
             "end": ("network", (data.loss.isel(step=-1) / data.loss.isel(step=0)).values),
+            "slowest": ("network", data.slowest.values),
         }
     )
 
@@ -202,12 +211,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         relation="at most",
         tolerance=Tolerance(1e-6, why="a Gauss rule with positive weights at the points looked at, of degree nine"),
     )
-    yield Finding(
-        "loss at the end of gradient descent over the first: largest",
-        predicted=0.0,
-        measured=float(data.end.max()),
-        tolerance=Tolerance(1e-6, why="a global minimum: three digits of every residual"),
-    )
+    name = "loss at the end of gradient descent over the first: largest"
+    yield global_minimum(name, data.end, (1 - data.slowest) ** config.steps, 1e-6)
     yield resolved(data)
 
 

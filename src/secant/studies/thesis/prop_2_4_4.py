@@ -70,7 +70,7 @@ def run(config: Config) -> xr.Dataset:
             "narrow_mean": (("depth", "moment"), np.asarray(narrow["mean"])),
             "narrow_error": (("depth", "moment"), np.asarray(narrow["error"])),
         },
-        coords={"depth": list(DEPTHS), "moment": ["norm", "square", "last layer"]},
+        coords={"depth": list(DEPTHS), "moment": ["norm", "square", "last layer", "fourth"]},
     )
 
 
@@ -104,7 +104,7 @@ def _chains(key: jax.Array, count: int) -> dict[str, jax.Array]:
         product = jnp.abs(x) * jnp.prod(jnp.abs(own), axis=1)
         slopes = jnp.where(on[:, None], product[:, None] / jnp.abs(own), 0.0)
         square = jnp.sum(slopes**2, axis=1)
-        found.append(jnp.stack([jnp.sqrt(square), square, slopes[:, -1]]))
+        found.append(jnp.stack([jnp.sqrt(square), square, slopes[:, -1], square**2]))
     values = jnp.stack(found)
     return {"mean": values.mean(axis=-1), "error": values.std(axis=-1) / np.sqrt(count)}
 
@@ -145,6 +145,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             measured=Estimate(float(narrow.sel(depth=depth, moment="square")), _chain_error(depth, config.chains)),
             tolerance=Tolerance(why="exact; the sampling error comes from the exact fourth moment"),
         )
+    fourth, eighth = float(rg.chain_fourth_moment(2)), 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
+    yield Finding(
+        "one neuron a layer, L = 2: mean fourth power of the gradient",
+        predicted=fourth,
+        measured=Estimate(
+            float(narrow.sel(depth=2, moment="fourth")), float(np.sqrt((eighth - fourth**2) / config.chains))
+        ),
+        tolerance=Tolerance(why="exact; the sampling error comes from the exact eighth moment"),
+    )
     depth = 4
     last, square = float(rg.chain_last_gradient(depth)), 2.0 ** (1 - depth)
     yield Finding(

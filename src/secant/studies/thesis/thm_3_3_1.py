@@ -109,6 +109,8 @@ def run(config: Config) -> xr.Dataset:
             "final_loss": (dims, np.asarray(ct.loss_from_square(end.square, lr, widths[:, None, None]))),
             "bend": (dims, np.abs(np.asarray(bend)), {"long_name": "size of the rescaled label"}),
             "example": (("width", "excess", "step"), loss[:, 0], {"long_name": "loss of the first network"}),
+            "first": (dims, loss[..., 0], {"long_name": "loss at the start, from the rescaled square"}),
+            "output": (dims[:2], np.asarray(networks["output"]).reshape(shape)),
         },
         coords={"width": widths, "excess": np.asarray(config.excesses), "step": traj.step.values},
     )
@@ -127,8 +129,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     else:
         yield from _heights(data, inside, low, high)
         yield from _rest(data, inside, config)
+    yield Finding(
+        "loss at the start from the rescaled square, u m / (2 eta^2), over half the squared residual: furthest from 1",
+        predicted=1.0,
+        measured=_furthest(data["first"] / ((data.output - config.target) ** 2 / 2)),
+        tolerance=Tolerance(1e-9, why="an identity: rounding, of the difference of an output and its label"),
+    )
     yield from _exponents(data, config)
     yield from _series()
+
+
+def _furthest(ratios: xr.DataArray) -> float:
+    """Of several ratios that with the largest distance from 1."""
+    values = ratios.values.ravel()
+    return float(values[np.argmax(np.abs(values - 1))])
 
 
 CLAIMS: dict[str, Any] = {
@@ -197,7 +211,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         data.sel(excess=one),
         ("exponent of the peak loss in the width", "steps to the peak per tenfold width"),
     )
-    rate = float(np.log(10) / (2 * np.log1p(one)))
+    rate = float(cs.time_to_peak(one, 10.0) - cs.time_to_peak(one, 1.0))
     why = "one width has no exponent" if len(config.widths) < 2 else "some networks are too narrow: they diverge"
     if len(config.widths) < 2 or not bool(np.isfinite(at_one.peak).all()):
         for name, predicted in zip(names, (1.0, rate), strict=True):

@@ -105,15 +105,23 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield from _bounds(data)
     yield from _laws(data, config)
     # the part of the drift that w makes: a label far away, a residual of either sign
-    v0 = 1.0
-    ends = [float(cs.catapult_outcome(s * 1e-5, v0, 1e-3, steps=200).curvature) for s in (1, -1)]
+    v0, a0, b0 = 1.0, 1e-5, 1e-3
+    ends = [float(cs.catapult_outcome(s * a0, v0, b0, steps=200).curvature) for s in (1, -1)]
+    drift = (ends[1] - ends[0]) / 2
+    yield Finding(
+        "drift due to w over its bound, at eta lambda = 1",
+        predicted=0.5,
+        measured=drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]),
+        tolerance=Tolerance(relative=2 * a0 / b0, why="u(0), which the bound adds to w(0), is smaller by 1/100"),
+        note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
+    )
     yield Erratum(
         "drift due to w at eta lambda = 1, in units of w(0)",
         printed=r"\sum_t |w(t)| \le \frac{|w(0)|}{1 - \sqrt{\max\kappa}}",
         corrected=r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}",
         printed_value=1.0,
         corrected_value=4.0,
-        measured=(ends[1] - ends[0]) / 2 / 1e-8,
+        measured=drift / (a0 * b0),
         tolerance=Tolerance(0.01, why="terms of second order in the start, 1e-3"),
         why="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.",
         where="appendix B.3",
