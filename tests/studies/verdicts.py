@@ -57,10 +57,6 @@ THESIS_4: Verdicts = {
         "thesis/table-4.2",
         "shallow, 1.5 critical: rises of the loss at steps above the critical one, percent",
     ): "inconclusive",
-    (
-        "thesis/controller",
-        "rank-2, below critical: test loss over that of the best schedule, its step size chosen by validation",
-    ): "inconclusive",
     ("thesis/fig-C.14", "rank 2: alignment of weights near zero against all raises, mean gain"): "inconclusive",
 }
 
@@ -79,7 +75,6 @@ UNSETTLED = {
     "thesis/fig-B.5": "options at the rim of their ranges",
     "thesis/fig-B.10": "options at the rim of their ranges",
     "thesis/thm-B.3.1": "options at the rim of their ranges",
-    "thesis/controller": "options at the rim of their ranges",
 }
 """Studies that still break down with some options, and which; the list is to become empty."""
 

@@ -1,10 +1,27 @@
-"""Trends over step sizes that a permutation test decides."""
+"""Trends that a permutation test decides, and shares of cases with their sampling error."""
 
 from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 from scipy import stats
+
+from secant.lab import Estimate
+
+
+def proportion(cases: ArrayLike) -> Estimate:
+    r"""The share $k/n$ of cases in which something happens, with a standard error that never vanishes.
+
+    It is $\sqrt{\tilde p(1 - \tilde p)/n}$ at $\tilde p = (k + 1)/(n + 2)$: that all of a few cases agree leaves open
+    that the next one does not. Without a case both are NaN.
+    """
+    happened = np.asarray(cases, bool).ravel()
+    if not happened.size:
+        return Estimate(np.nan, np.nan, 1.0)
+    likely = (happened.sum() + 1) / (happened.size + 2)
+    error = float(np.sqrt(likely * (1 - likely) / happened.size))
+    return Estimate(float(happened.mean()), error, float(max(happened.size - 1, 1)))
 
 
 def falling_trend(values: xr.DataArray, along: str = "ratio", draws: int = 9_999) -> tuple[float, float]:
