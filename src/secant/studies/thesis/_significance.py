@@ -1,6 +1,8 @@
-"""Trends that a permutation test decides, and shares of cases with their sampling error."""
+"""What exact and permutation tests decide, and shares of cases with their sampling error."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 import xarray as xr
@@ -22,6 +24,24 @@ def proportion(cases: ArrayLike) -> Estimate:
     likely = (happened.sum() + 1) / (happened.size + 2)
     error = float(np.sqrt(likely * (1 - likely) / happened.size))
     return Estimate(float(happened.mean()), error, float(max(happened.size - 1, 1)))
+
+
+def goes_with(pairs: Iterable[tuple[ArrayLike, ArrayLike]]) -> float:
+    """One-sided p-value of two events that happen together more often than by chance; NaN if one never happens.
+
+    Fisher's exact test within each of several runs: given how often each event happens in a run, how often both do
+    together, added up over runs. Differences between runs count for nothing.
+
+    Args:
+        pairs: of every run whether the one and whether the other happens, step by step.
+    """
+    together, chance, possible = 0, np.ones(1), 0
+    for one, other in pairs:
+        a, b = np.asarray(one, bool), np.asarray(other, bool)
+        together, possible = together + int((a & b).sum()), possible + min(int(a.sum()), int(b.sum()))
+        counts = np.arange(min(int(a.sum()), int(b.sum())) + 1)
+        chance = np.convolve(chance, stats.hypergeom.pmf(counts, a.size, a.sum(), b.sum()))
+    return float(chance[together:].sum()) if possible else np.nan
 
 
 def falling_trend(values: xr.DataArray, along: str = "ratio", draws: int = 9_999) -> tuple[float, float]:
