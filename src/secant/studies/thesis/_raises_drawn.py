@@ -41,7 +41,8 @@ def branch_colours(data: xr.Dataset) -> np.ndarray:
 def draw_ends(axes: Axes, data: xr.Dataset, name: str, xlabel: str = "raises of the step size") -> None:
     """Values at the ends of the runs against the number of raises: every draw, means, and a standard error."""
     values = trained(data)[name]
-    mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.count("seed"))
+    count = values.count("seed")
+    mean, error = values.mean("seed"), values.std("seed") / np.sqrt(np.maximum(count - 1, 1))
     axes.plot(data.raises, values.transpose("raises", "seed"), "o", ms=3, color="C0", alpha=0.35)
     axes.errorbar(data.raises, mean, error, fmt="o-", color="C0", capsize=3, label="ours, standard error")
     axes.set_xlabel(xlabel)

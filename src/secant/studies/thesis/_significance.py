@@ -53,6 +53,9 @@ def falling_trend(values: xr.DataArray, along: str = "ratio", draws: int = 9_999
         values: over `seed` and the axis; NaN where a run diverged, which is left out.
         along: name of the axis.
         draws: random permutations.
+
+    Returns:
+        Both NaN where no seed has three values that differ: there is no trend to judge.
     """
     random = np.random.default_rng(0)
     total, chance, seeds = 0.0, np.zeros(draws), 0
@@ -66,5 +69,5 @@ def falling_trend(values: xr.DataArray, along: str = "ratio", draws: int = 9_999
         total, seeds = total + float(ranks @ order) / size, seeds + 1
         chance += random.permuted(np.tile(order, (draws, 1)), axis=1) @ ranks / size
     if not seeds:
-        return np.nan, 1.0
+        return np.nan, np.nan
     return total / seeds, float((1 + np.sum(chance <= total + 1e-9)) / (1 + draws))

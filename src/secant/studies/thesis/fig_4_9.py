@@ -141,4 +141,4 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = draw_sizes(data, figure, _score(data), curves=True)
     title = TITLES[config.panel]
-    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nsteps beyond critical", loc="left")
+    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nshare of steps beyond critical", loc="left")

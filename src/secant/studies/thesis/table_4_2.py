@@ -288,11 +288,12 @@ def both_criticals(case: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Critical steps of batches, by Hessian and by kernel, of all runs until they end."""
     exact, kernel = [], []
     times = case.looked.values if "looked" in case.dims else case.step.values
+    made = np.isin(times, case.step)  # a run that ends at once has a look that was never due
     for number in range(case.sizes["run"]):
         one = case.isel(run=number)
         last = int(one.stopped_at) if int(one.outcome) != Outcome.UNFINISHED else np.inf
-        values, own = one.exact.values, one.own.sel(step=times).values
-        kept = (times <= last) & np.isfinite(values) & np.isfinite(own)
+        values, own = one.exact.values[made], one.own.sel(step=times[made]).values
+        kept = (times[made] <= last) & np.isfinite(values) & np.isfinite(own)
         exact.append(values[kept])
         kernel.append(own[kept])
     return np.concatenate(exact), np.concatenate(kernel)
@@ -321,11 +322,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     loss.set_title(f"One run: {shown}", loc="left")
     loss.set_ylim(None, 4 * float(one.loss.max()))  # room for the legend
     loss.legend(loc="upper right")
-    ends = []
+    ends: list[float] = []
     for i, case in enumerate(data.case.values):
         exact, kernel = both_criticals(data.sel(case=case))
         scatter.loglog(kernel, exact, "o", ms=3, alpha=0.6, color=f"C{i % 10}")
-        ends += [float(kernel.min()), float(kernel.max())]
+        ends += kernel.tolist()
+    ends = ends or [1.0]
     scatter.plot([min(ends), max(ends)], [min(ends), max(ends)], "--", color=ink, lw=1)
     ticks = [tick for tick in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 200, 1_000) if min(ends) / 2 < tick < 2 * max(ends)]
     scatter.minorticks_off()
