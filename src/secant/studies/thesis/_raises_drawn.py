@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.studies.thesis._raises import trained
+from secant.studies.thesis._raises import CEILING, trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,13 +20,16 @@ def draw_branches(axes: Axes, data: xr.Dataset, name: str, legend: bool = True) 
     shown = data.isel(seed=int(whole.argmax("seed")))  # a draw in which no run diverges, if there is one
     for number, colour in zip(data.raises.values, branch_colours(data), strict=True):
         one = shown.sel(raises=number)
+        if number and not np.isfinite(float(one.before)):  # it has diverged before this raise
+            continue
         lasts = one[along].values <= float(one.ended - one.begin)
         steps = (one.begin + one[along]).values[lasts]
         axes.plot(steps, one[name].values[lasts], color=colour, lw=1.3, label=f"{number}")
     axes.set_xlabel("step")
     if name == "loss":
         axes.set_yscale("log")
-        axes.set_ylim(bottom=max(float(shown.loss.min()), 1e-10))
+        # Room for the legend above the highest catapult; what diverges leaves the picture.
+        axes.set_ylim(max(float(shown.loss.min()), 1e-10), 100 * min(float(shown.loss.max()), CEILING))
     if legend:
         axes.legend(title="raises", ncols=2, loc="upper right")
 

@@ -159,8 +159,11 @@ def _draw_blocks(data: xr.Dataset, part: Figure, title: str) -> None:
     shown = data.block.isel(seed=int(whole.argmax("seed")))
     images = [("truth", data.truth.values), *((f"{n} raises", shown.sel(raises=n).values) for n in data.raises.values)]
     for axes, (name, image) in zip(part.subplots(1, len(images)), images, strict=True):
-        low, high = float(image.min()), float(image.max())
-        axes.imshow((image - low) / max(high - low, 1e-30), cmap="viridis", vmin=0, vmax=1)
+        if np.isfinite(image).all():
+            low, high = float(image.min()), float(image.max())
+            axes.imshow((image - low) / max(high - low, 1e-30), cmap="viridis", vmin=0, vmax=1)
+        else:
+            axes.text(0.5, 0.5, "diverged", ha="center", va="center", transform=axes.transAxes)
         axes.set_title("1 raise" if name == "1 raises" else name, loc="left", fontsize=9)
         axes.set_xticks([])
         axes.set_yticks([])
