@@ -224,7 +224,7 @@ def draw_runs(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(places, values.transpose("catapults", "seed"), "o", ms=3, color="C4", alpha=0.35)
         right.errorbar(places, mean, error, fmt="o-", color="C4", capsize=3)
         right.set_xticks(places, [str(count) for count in values.catapults.values])
-        right.set(xlabel="catapults on purpose")
+        right.set(xlabel="catapults on purpose", ylabel=f"test {_unit(task)}")
         left.set_yscale("log")
         left.yaxis.set_major_formatter("{x:g}")
         left.yaxis.set_minor_formatter("{x:g}")

@@ -352,6 +352,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             note = "the thesis, all rises" if place == 1 else None
             bars.plot(place - 0.27, printed, "x", ms=8, mew=2, color="C3", label=note)
     bars.set_xticks(places, [str(case).replace(", ", "\n") for case in data.case.values])
+    bars.set_xlim(-0.5, len(places) - 0.5)
     bars.set_ylim(-5, 105)
     bars.set_ylabel("percent above critical")
     bars.set_title("Share of steps above the critical one of their batch, among", loc="left")
