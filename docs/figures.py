@@ -33,6 +33,7 @@ STUDIES = (
     "thesis/fig-B.5",
     "thesis/fig-B.10",
     "thesis/fig-4.8",
+    "thesis/fig-4.9",
     "thesis/fig-4.10",
     "thesis/fig-4.11",
     "thesis/fig-C.14",

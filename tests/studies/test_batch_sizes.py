@@ -122,6 +122,7 @@ def made_up(aligned, reached):
             "aligned": (dims, np.array(aligned)),
             "test": (dims, -np.array(aligned)),
             "over": (dims, np.array([[0.5, 0.4, 0.6, 0.5], [0.0] * 4])),
+            "catapults": (dims, np.array([[50, 40, 60, 50], [0] * 4])),
             "outcome": (dims, np.where(reached, Outcome.CONVERGED, Outcome.DIVERGED)),
         },
         coords={"batch": [4, 40], "seed": np.arange(4)},

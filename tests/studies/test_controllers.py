@@ -47,12 +47,15 @@ def test_step_sizes_are_chosen_by_validation_and_not_by_the_test():
     ("options", "message"),
     [
         ({"schedules": ("constant", "linear")}, "schedules: there is no linear"),
-        ({"schedules": ("constant",)}, "at least 'below critical' and one to compare it with"),
-        ({"ratios": (1.0,)}, "ratios: at least 2 that rise"),
-        ({"catapults": (0, 2, 1)}, "catapults: at least 3 that rise"),
+        ({"schedules": ("constant",)}, "schedules: must have 'below critical' and one to hold it against"),
+        ({"ratios": (1.0,)}, "ratios: needs at least 2 values"),
+        ({"catapults": (0, 2, 1)}, "catapults: every value must be larger than the one before"),
+        ({"tasks": ("nonsense",)}, "tasks: there is no 'nonsense'"),
+        ({"tasks": ("rank-3",), "dim": 9}, "dim: must be at least 10 for rank-3"),
+        ({"look": 121}, "look: must be at most the number of steps, 120"),
     ],
 )
 def test_options_that_make_no_comparison_are_refused(options, message):
     study = get("thesis/controller")
     with pytest.raises(ValueError, match=message):
-        study(study.config("smoke", **options))
+        study.config("smoke", **options)

@@ -3,7 +3,7 @@
 import pytest
 import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from verdicts import OTHERWISE, WAVERING
+from verdicts import OTHERWISE
 
 from secant import lab
 from secant.lab import Erratum, Verdict
@@ -13,9 +13,7 @@ IDS = [study.id for study in lab.catalog()]
 
 # One study draws on light ground, the next on dark: each of the two looks is drawn by half of them.
 @pytest.mark.parametrize(("id", "look"), [(id, ("light", "dark")[i % 2]) for i, id in enumerate(IDS)])
-def test_a_study_holds_and_draws(id, look, outcome, request):
-    if id in WAVERING:
-        request.applymarker(pytest.mark.xfail(reason=WAVERING[id], strict=False))
+def test_a_study_holds_and_draws(id, look, outcome):
     study = lab.get(id)
     data, config, findings = outcome(id)
     for finding in findings:

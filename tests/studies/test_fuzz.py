@@ -5,7 +5,6 @@ import zlib
 
 import pytest
 from fuzzing import accepted, chosen, outcome, small_configurations
-from verdicts import UNSETTLED
 
 from secant import lab
 
@@ -23,9 +22,7 @@ def test_options_are_accepted_or_refused_in_a_line_that_names_them(id):
 
 # Two runs a study, and three of every third: 200 in all.
 @pytest.mark.parametrize(("id", "runs"), [(id, 3 if i % 3 == 0 else 2) for i, id in enumerate(IDS)])
-def test_whatever_is_accepted_runs_to_its_end(id, runs, request):
-    if id in UNSETTLED:
-        request.applymarker(pytest.mark.xfail(reason=UNSETTLED[id], strict=False))
+def test_whatever_is_accepted_runs_to_its_end(id, runs):
     study = lab.get(id)
     for config in small_configurations(study, 0, runs):
         outcome(study, config)

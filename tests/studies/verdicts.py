@@ -74,19 +74,7 @@ THESIS_4: Verdicts = {
         "thesis/table-4.2",
         "shallow, 1.5 critical: rises of the loss at steps above the critical one, percent",
     ): "inconclusive",
-    (
-        "thesis/controller",
-        "rank-2, below critical: test loss over that of the best schedule, its step size chosen by validation",
-    ): "inconclusive",
     ("thesis/fig-C.14", "rank 2: alignment of weights near zero against all raises, mean gain"): "inconclusive",
 }
-
-UNSETTLED = {
-    "thesis/controller": "options at the rim of their ranges",
-}
-"""Studies that still break down with some options, and which; the list is to become empty."""
-
-WAVERING = {}
-"""Studies of which more is inconclusive at smoke scale than is listed, and why; the list is to become empty."""
 
 OTHERWISE = QUADREG_2 | QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4

@@ -23,7 +23,7 @@ def measures(score: str) -> tuple[tuple[str, float, str], ...]:
 
 
 def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
-    """The smaller the batch, the more steps beyond its critical one, the better alignment and test score.
+    """The smaller the batch, the more catapults, steps beyond its critical one, the better alignment and test score.
 
     Runs with batches of two sizes begin with the same weights and data: what is judged is their difference, draw by
     draw, of the draws in which both have reached the goal.
@@ -32,7 +32,7 @@ def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
     trained = data.where(ended_well(data))
     pairs = list(itertools.pairwise(sizes)) + ([(sizes[0], sizes[-1])] if len(sizes) > 2 else [])
     for small, large in pairs:
-        yield _steps_beyond(trained.over, small, large)
+        yield _more_catapults(trained, small, large)
         for name, sign, what in measures(score):
             yield Finding(
                 f"{what} with batches of {small:,} against {large:,}, mean gain over draws",
@@ -50,17 +50,18 @@ def gains(values: xr.DataArray, sign: float, small: int, large: int) -> xr.DataA
     return sign * (values.sel(batch=small) - values.sel(batch=large))
 
 
-def _steps_beyond(over: xr.DataArray, small: int, large: int) -> Finding:
-    name = f"share of steps beyond their batch's critical one, batches of {small:,} less {large:,}, mean over draws"
-    if not over.sel(batch=[small, large]).fillna(0).any():
-        return undecided(name, 0.0, "no step of any of these runs is beyond it", "at least")
+def _more_catapults(trained: xr.Dataset, small: int, large: int) -> Finding:
+    name = f"catapults up to the best look, batches of {small:,} less {large:,}, mean over draws"
+    if not trained.catapults.sel(batch=[small, large]).fillna(0).any():
+        return undecided(name, 0.0, "up to there no step is beyond the critical one of its batch", "at least")
+    shares = " and ".join(f"{float(trained.over.sel(batch=size).mean()):.0%}" for size in (small, large))
     return Finding(
         name,
         predicted=0.0,
-        measured=estimate(gains(over, 1.0, small, large)),
+        measured=estimate(gains(trained.catapults, 1.0, small, large)),
         relation="at least",
         tolerance=Tolerance(why="smaller batches have smaller critical steps"),
-        note=_means(over, small, large),
+        note=f"{_means(trained.catapults, small, large)}; of all steps of a run, {shares} are beyond the critical one",
     )
 
 
@@ -87,7 +88,7 @@ def draw_sizes(data: xr.Dataset, figure: Figure, score: str = "loss", *, curves:
     """Steps beyond the critical one, alignment and test score against the batch size; also validation on the way."""
     figure.set_size_inches(14 if curves else 11, 3.5)
     panels = list(figure.subplots(1, 4 if curves else 3))
-    titles = ("Steps beyond critical", "Alignment", f"Test {score}")
+    titles = ("Share of steps beyond critical", "Alignment", f"Test {score}")
     for axes, name, title in zip(panels, ("over", "aligned", "test"), titles, strict=False):
         draw_by_size(axes, data[name], "C0", "ours, two standard errors")
         axes.set_title(title, loc="left")

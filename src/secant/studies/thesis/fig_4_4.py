@@ -15,6 +15,7 @@ from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
 from secant.lab import Finding, Tolerance, estimate, option, scaled, study, undecided
 from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import CEILING, Looks, descend, until_its_end
+from secant.studies.thesis._significance import proportion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +44,7 @@ class Config(Networks):
     top: int = option(10, at_least=1, help="directions at the top of the kernel")
     steps: int = scaled(smoke=90, laptop=100, paper=150, at_least=65, at_most=10**6, help="gradient-descent steps")
     draws: int = scaled(smoke=4, laptop=4, paper=4, at_least=2, at_most=1_000, help="draws of data and weights")
-    direct: int = scaled(smoke=8, laptop=8, paper=8, at_least=2, at_most=1_000, help="draws of steps large at once")
+    direct: int = scaled(smoke=12, laptop=12, paper=12, at_least=2, at_most=1_000, help="draws of steps large at once")
     catapults: int = option(3, at_least=2, at_most=100, help="of the automatic run, from the first draw")
     ratio: float = option(
         1.3, at_least=1.01, at_most=4, help="its step size over the critical one at the beginning of each"
@@ -173,7 +174,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             yield Finding(
                 f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps",
                 predicted=0.5,
-                measured=estimate(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
+                measured=proportion(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
                 relation="at least",
                 tolerance=Tolerance(why="figure C.7: it diverges, in most draws at least"),
                 note="the last step size of figure 4.4" if place == 0 else "the step size that figure C.7 prints",

@@ -98,40 +98,42 @@ def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Iterator[Fi
             tolerance=Tolerance(why="catapults help"),
             note=f"{int(gain.notnull().sum())} draws with both",
         )
-    yield _kernel_falls(title, data, end)
-    last, width = course_of(config, panel).to[-1], config.shallow if panel in SHALLOW else config.deep
-    yield Finding(
-        f"{title}: critical step at the end with all raises, over the step size, mean over draws",
-        predicted=1.0,
-        measured=estimate(end.critical.isel(raises=-1) / last),
-        relation="at least",
-        tolerance=Tolerance(
-            relative=float(np.log(width) / np.sqrt(width)),
-            why="a loss that falls has a step below the critical one, by the Hessian, from which that by the kernel"
-            " differs by log m / sqrt m (appendix C.1)",
-        ),
-    )
+    width = config.shallow if panel in SHALLOW else config.deep
+    yield from _kernel_falls(title, data, end, [course_of(config, panel).lr, *course_of(config, panel).to], width)
     yield catapults_finding(title, data)
     yield trained_finding(title, data)
 
 
-def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset) -> Finding:
-    """Each catapult lowers the norm of the kernel: the critical step is larger than before."""
-    name = f"{title}: ln of the critical step at the end over that before the catapult, mean over draws"
+def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset, sizes: list[float], width: int) -> Iterator[Finding]:
+    """Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one."""
     thrown = catapulted(data) & end.outcome.notnull()
-    if not bool(thrown.any()):
-        return undecided(name, 0.0, "no raise is followed by a catapult in a run that is trained", "at least")
-    growth = np.log(end.critical / end.before).where(thrown).mean("raises")
-    most = (data.critical_along.max("look") / data.before).where(thrown)
-    return Finding(
-        name,
-        predicted=0.0,
-        measured=estimate(growth),
-        relation="at least",
-        tolerance=Tolerance(why="every catapult lowers the norm of the kernel"),
-        note=f"on the way it is {float(np.exp(np.log(most).mean())):.3g} times what it was, at its largest; before the"
-        " raises it is " + ", ".join(f"{value:.3g}" for value in data.before.mean("seed").values[1:]),
+    steps = xr.DataArray(sizes, dims="raises")
+    # The first look of a branch is before its raise.
+    most = data.critical_along.isel(look=slice(1, None)).max("look")
+    close = Tolerance(
+        float(np.log(width) / np.sqrt(width)),
+        why="a loss that falls has a step below the critical one, by the Hessian, from which that by the kernel differs"
+        " by log m / sqrt m (appendix C.1)",
     )
+    for what, values, tolerance, note in (
+        ("the critical step at the end over that before the catapult", end.critical / end.before,
+         Tolerance(why="every catapult lowers the norm of the kernel"),
+         f"before the raises it is {_listed(data.before.isel(raises=slice(1, None)))}"),
+        ("the largest critical step after the catapult over the step size", most / steps, close,
+         f"by raises, the first without one, the largest is {_listed(most)}"),
+        ("the critical step at the end over the step size", end.critical / steps, close,
+         f"by raises, the first without one, it is {_listed(end.critical)}"),
+    ):  # fmt: skip
+        name = f"{title}: ln of {what}, mean over draws"
+        if not bool(thrown.any()):
+            yield undecided(name, 0.0, "no raise is followed by a catapult in a run that is trained", "at least")
+            continue
+        growth = np.log(values).where(thrown).mean("raises")
+        yield Finding(name, 0.0, estimate(growth), tolerance, "at least", note=note)
+
+
+def _listed(values: xr.DataArray) -> str:
+    return ", ".join(f"{value:.3g}" for value in values.mean("seed").values)
 
 
 @run.figure
@@ -157,8 +159,11 @@ def _draw_blocks(data: xr.Dataset, part: Figure, title: str) -> None:
     shown = data.block.isel(seed=int(whole.argmax("seed")))
     images = [("truth", data.truth.values), *((f"{n} raises", shown.sel(raises=n).values) for n in data.raises.values)]
     for axes, (name, image) in zip(part.subplots(1, len(images)), images, strict=True):
-        low, high = float(image.min()), float(image.max())
-        axes.imshow((image - low) / max(high - low, 1e-30), cmap="viridis", vmin=0, vmax=1)
+        if np.isfinite(image).all():
+            low, high = float(image.min()), float(image.max())
+            axes.imshow((image - low) / max(high - low, 1e-30), cmap="viridis", vmin=0, vmax=1)
+        else:
+            axes.text(0.5, 0.5, "diverged", ha="center", va="center", transform=axes.transAxes)
         axes.set_title("1 raise" if name == "1 raises" else name, loc="left", fontsize=9)
         axes.set_xticks([])
         axes.set_yticks([])

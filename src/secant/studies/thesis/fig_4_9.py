@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study
+from secant.lab import Finding, Tolerance, option, scaled, study
 from secant.studies.thesis._batch_claims import draw_sizes, order_findings
 from secant.studies.thesis._batch_sizes import (
     Setting,
@@ -28,6 +28,7 @@ from secant.studies.thesis._feature_tasks import (
     feature_task,
     truth_finding,
 )
+from secant.studies.thesis._significance import proportion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -128,7 +129,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield Finding(
             f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step",
             predicted=0.5,
-            measured=estimate(np.arange(config.seeds) < int(data.trained[0])),
+            measured=proportion(np.arange(config.seeds) < int(data.trained[0])),
             relation="at least",
             tolerance=Tolerance(why="the thesis trains with half the critical step, whatever the batch size: most do"),
             note=f"of {config.seeds} draws are trained: {', '.join(rungs)} of the critical step or more",
@@ -140,4 +141,4 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = draw_sizes(data, figure, _score(data), curves=True)
     title = TITLES[config.panel]
-    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nsteps beyond critical", loc="left")
+    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nshare of steps beyond critical", loc="left")

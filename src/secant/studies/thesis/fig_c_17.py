@@ -68,7 +68,12 @@ class Config:
     alignment of the network's gradient outer product with the truth nor the test loss.
 
     Here each number of raises is a run of its own from the same start, trained to the same loss. The whole trend is
-    judged: a first, small catapult does lower the test loss a little; those that follow spoil it.""",
+    judged: a first, small catapult does lower the test loss a little; those that follow spoil it.
+
+    Where alignment begins is known. At the start gradients $g$ at inputs $x$ and $x'$ are Gaussian in a wide network,
+    with covariances $\frac12 I$ and, half of the neurons that see one seeing the other, $\frac14 I$: one direction is
+    common to all inputs and holds as much of the trace as the other $d - 1$. The alignment with the identity,
+    $\operatorname{tr} G/(\sqrt d\,\|G\|_F)$, is about $2/\sqrt d$.""",
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
@@ -83,6 +88,19 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
+def alignment_at_start(dim: int, samples: int) -> float:
+    r"""Alignment with the identity of $G = \frac1n\sum_a g_a g_a^\top$, a wide two-layer ReLU network at the start.
+
+    By its mean square, $\mathbb E\,(g_a^\top g_a)^2 = \frac14(d^2 + 2d)$ and, with the covariance
+    $k = \frac14 + \frac{\cos\theta}{2\pi}$ of gradients at inputs at an angle $\theta$ near $\frac\pi2$,
+    $\mathbb E\,(g_a^\top g_b)^2 = d^2\,\mathbb E\,k^2 + d(\frac14 + \frac1{16})$, where
+    $\mathbb E\,k^2 = \frac1{16} + \frac1{4\pi^2 d}$.
+    """
+    same = (dim**2 + 2 * dim) / 4
+    apart = dim**2 / 16 + dim / (4 * np.pi**2) + dim * (1 / 4 + 1 / 16)
+    return float(dim / 2 / np.sqrt(dim * (same / samples + (1 - 1 / samples) * apart)))
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     end = trained(data)
@@ -95,6 +113,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
+    yield Finding(
+        "alignment at the start, mean over draws",
+        predicted=alignment_at_start(config.dim, config.samples),
+        measured=estimate(data.aligned.isel(raises=0, look=0)),
+        tolerance=Tolerance(
+            relative=2 / config.dim + 2 / config.width,
+            why="traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
+        ),
+    )
     thrown = end.where(catapults(data) > 0).mean("raises")
     for name, what in (("alignment", "alignment"), ("test", "test loss")):
         logs = np.log(thrown[name] / end[name].sel(raises=0))
