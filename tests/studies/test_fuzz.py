@@ -2,11 +2,13 @@
 
 import random
 import zlib
+from pathlib import Path
 
 import pytest
 from fuzzing import accepted, chosen, outcome, small_configurations
 
 from secant import lab
+from secant.lab.code import closure
 
 IDS = [study.id for study in lab.catalog()]
 EACH = -(-2_000 // len(IDS))
@@ -20,14 +22,19 @@ def test_options_are_accepted_or_refused_in_a_line_that_names_them(id):
         accepted(study, chosen(study, draw, small=False))
 
 
-# Two runs a study, and three of every third: 200 in all.
-@pytest.mark.parametrize(("id", "runs"), [(id, 3 if i % 3 == 0 else 2) for i, id in enumerate(IDS)])
-def test_whatever_is_accepted_runs_to_its_end(id, runs):
+def runs(id):
+    """How often a study is run: those that train networks are dear, and run once, the others four times."""
+    files = closure(Path(lab.get(id).module))
+    return 1 if any(path.parts[-2:] == ("nets", "network.py") for path in files) else 4
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_whatever_is_accepted_runs_to_its_end(id):
     study = lab.get(id)
-    for config in small_configurations(study, 0, runs):
+    for config in small_configurations(study, 0, runs(id)):
         outcome(study, config)
 
 
 def test_enough_is_tried():
     assert EACH * len(IDS) >= 2_000
-    assert sum(3 if i % 3 == 0 else 2 for i in range(len(IDS))) >= 200
+    assert sum(map(runs, IDS)) >= 200
