@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from secant import data, losses, nets
 from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
 from secant.dynamics.optimisers import Optimiser
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.quadreg._random import draw_tensors
 from secant.theory import quadratic_regression as qr
 
@@ -56,7 +56,7 @@ class Config:
     beta: float = option(0.9, at_least=0, below=1, help="of both kinds of momentum")
     steps: int = scaled(smoke=1_000, laptop=4_000, paper=5_000, at_least=100, at_most=10_000_000, help="steps")
     every: int = option(20, at_least=1, help="steps between two looks at the curvature")
-    draws: int = scaled(smoke=5, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
+    draws: int = scaled(smoke=24, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
     residual: float = option(0.5, at_least=1e-3, at_most=10, help="scale of their residuals at the start, rescaled")
     ratio: float = option(0.5, at_least=1e-3, at_most=100, help="variance of their Jacobian over that scale, rescaled")
     model_steps: int = scaled(
@@ -238,7 +238,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def _on_models(final: xr.DataArray, beta: float) -> Iterator[Finding]:
     """Where momentum ends on quadratic regression models: below its own edge, and above that of gradient descent."""
     below = f"quadratic regression, largest final curvature over its threshold, β = {beta:g}"
-    past = f"quadratic regression, median final curvature over the edge of gradient descent, β = {beta:g}"
+    past = f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}"
     found = final.dropna("draw")
     left = f"{len(found)} of {final.sizes['draw']} draws have converged; the others swing on or have blown up"
     if not len(found):
@@ -258,7 +258,7 @@ def _on_models(final: xr.DataArray, beta: float) -> Iterator[Finding]:
         yield Finding(
             past,
             predicted=1.0,
-            measured=float(found.median()) / 2,
+            measured=estimate(found.values / 2),
             tolerance=Tolerance(0.0, why="an inequality: momentum goes on where gradient descent would stop"),
             relation="at least",
             note=left,
