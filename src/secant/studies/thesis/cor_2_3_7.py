@@ -50,6 +50,9 @@ NODES = 5
 LOOKS = 4
 """Looks at the Hessian along a run, beside that at its start."""
 
+CLOSE = 1e-2
+"""A distance from the start at which a network is its quadratic model, to its square; less for large inputs."""
+
 WAYS = ("top", "random")
 """Along the leading eigenvector of the Hessian at the start, and along a random direction."""
 
@@ -137,7 +140,7 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> x
         value, slope = jax.jvp(lambda p: net.apply(p, x)[0], (params,), (delta,))
         return net.apply(jax.tree.map(jnp.add, params, delta), x)[0] - value - slope
 
-    found: dict[str, list[Any]] = {"norm": [], "residual": [], "remainder": [], "drawn": []}
+    found: dict[str, list[Any]] = {"norm": [], "residual": [], "remainder": [], "drawn": [], "bend": []}
     for number, params in enumerate(starts):
         random = np.random.default_rng([config.seed, lanczos.size, number])
 
@@ -150,9 +153,13 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> x
         found["norm"].append(values[:, 0])
         found["residual"].append(values[:, 1])
         found["remainder"].append([float(remainder(params, way, x)) for way in ways])
+        # The same close to the start, on both sides: what is left there is curvature alone, with an error of CLOSE^2.
+        close = CLOSE / max(1.0, config.size)
+        bends = [float(remainder(params, way * close / config.radius, x)) for way in (ways[0], -ways[0])]
+        found["bend"].append(sum(bends) / close**2)
         others = [float(remainder(params, away(), x)) for _ in range(config.directions)]
         found["drawn"].append(np.sqrt(np.mean(np.square(others))))
-    dims = {"norm": ("way", "place"), "residual": ("way", "place"), "remainder": ("way",), "drawn": ()}
+    dims = {"norm": ("way", "place"), "residual": ("way", "place"), "remainder": ("way",), "drawn": (), "bend": ()}
     return xr.Dataset(
         {name: (("network", *dims[name]), np.array(values)) for name, values in found.items()},
         coords={"way": list(WAYS), "place": places},
@@ -210,6 +217,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         measured=float((np.abs(data.remainder) / (config.radius**2 / 2 * largest)).max()),
         relation="at most",
         tolerance=Tolerance(1e-6, why="a Gauss rule with positive weights at the points looked at, of degree nine"),
+    )
+    ratios = (np.abs(data.bend) / data.norm.sel(way="top").isel(place=0)).values.ravel()
+    yield Finding(
+        "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1",
+        predicted=1.0,
+        measured=float(ratios[np.argmax(np.abs(ratios - 1))]),
+        tolerance=Tolerance(10 * CLOSE**2, why="the next even order, at a distance of 0.01, times some units"),
     )
     name = "loss at the end of gradient descent over the first: largest"
     yield global_minimum(name, data.end, (1 - data.slowest) ** config.steps, 1e-6)

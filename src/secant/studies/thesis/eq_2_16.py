@@ -13,9 +13,10 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import losses, nets
-from secant.curvature import convergence, hessian
+from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe, Problem, measure, train
+from secant.expansion import expand
 from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.nets.network import Params
@@ -86,7 +87,14 @@ def run(config: Config) -> xr.Dataset:
         },
     ).dataset
     parts = zip(("square", "smallest", "along", "largest"), np.moveaxis(data.look.values, -1, 0), strict=True)
-    return data.drop_vars("look").assign({name: ("step", part) for name, part in parts} | {"lr": lr})
+    # One step of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone.
+    values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
+    slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)
+    loss, slope = jax.value_and_grad(slowest.objective)(start)
+    after = slowest.objective(jax.tree.map(lambda p, g: p - g / values[-1], start, slope))
+    rate = convergence(net.apply, start, x, y, losses.half_sum).rate
+    single = {"lr": lr, "factor": float(after / loss), "rate": float(rate)}
+    return data.drop_vars("look").assign({name: ("step", part) for name, part in parts} | single)
 
 
 @run.findings
@@ -123,6 +131,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         relation="at most",
         tolerance=Tolerance(1e-11, why="rounding"),
         note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
+    )
+    yield Finding(
+        "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction",
+        predicted=float(data.rate),
+        measured=float(data.factor),
+        tolerance=Tolerance(1e-9, why="(1 - lambda_min/lambda_max)^2; rounding"),
     )
     yield Finding(
         "smallest eigenvalue of the kernel, least over first",
