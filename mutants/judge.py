@@ -16,7 +16,7 @@ def findings(id: str) -> list[list[object]]:
         found = study.judge(study(config), config)
     except Exception as error:
         return [["the study runs to its end", "fails", type(error).__name__]]
-    return [[one.name, one.verdict.value, repr((one.predicted, one.measured))] for one in found]
+    return [[one.name, one.verdict.value, repr((one.predicted, one.measured, one.uncertainty))] for one in found]
 
 
 if __name__ == "__main__":
