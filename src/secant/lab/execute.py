@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+APART = 10_000
+"""Between two seeds of `verify`: a study that draws n times may take the seeds that follow its own, and shares none."""
+
+
 def run(
     study: str | Study,
     *,
@@ -117,11 +121,11 @@ def verify(
 
 
 def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
-    """The seeds to verify a study with: its own and those that follow, or none where nothing in it is random."""
+    """The seeds to verify a study with: its own and others far from it, or none where nothing in it is random."""
     if count < 1:
         raise ValueError(f"seeds: must be at least 1, got {count!r}.")
     config = study.config(scale)
-    return [config.seed + k for k in range(count)] if hasattr(config, "seed") else [None]
+    return [config.seed + k * APART for k in range(count)] if hasattr(config, "seed") else [None]
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
