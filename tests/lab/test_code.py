@@ -87,3 +87,17 @@ def test_a_study_s_files_are_those_below_the_lab(study):
     assert len(files) > 5
     assert not any(name.startswith(("atlas/", "cli/")) for name in files)
     assert {name.split("/")[1] for name in files if name.startswith("studies/")} == {study.source.key}
+
+
+def test_a_study_made_at_a_prompt_is_known_by_its_compiled_code(tmp_path):
+    def made(text, name):
+        names = {"__name__": "prompt"}
+        exec(compile(text.replace("import helper\n", "").replace("helper.FACTOR", "2"), name, "exec"), names)
+        return code.code_version(names["run"])
+
+    page = tmp_path / "page.md"
+    page.write_text("It isn't Python.")
+    for name in ("<stdin>", str(page)):
+        plain = made(STUDY, name)
+        assert made(STUDY, name) == plain
+        assert made(STUDY.replace("* sc.critical_lr", "/ sc.critical_lr"), name) != plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
@@ -43,6 +44,7 @@ def whole_process() -> Iterator[None]:
         before(what)
 
     sys.unraisablehook = unraisable
+    atexit.register(_ignore)  # what is registered first is called last
     try:
         yield
     finally:
@@ -51,6 +53,12 @@ def whole_process() -> Iterator[None]:
                 stream.flush()
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _leave)
+
+
+def _ignore() -> None:
+    """From here on the interpreter takes itself apart, and its handlers with it: an interrupt would kill it."""
+    if signal.getsignal(signal.SIGINT) is _leave:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _leave(*_: object) -> NoReturn:

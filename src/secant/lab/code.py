@@ -22,10 +22,10 @@ PACKAGE = Path(__file__).resolve().parents[1]
 def code_version(study: Study) -> str:
     """A digest of the code that a study's numbers depend on.
 
-    A study without a file, made at a prompt, is known by its compiled code and by all of the library.
+    A study without a file of its own, made at a prompt, is known by its compiled code and by all of the library.
     """
     path = Path(study.module)
-    if path.is_file():
+    if path.suffix == ".py" and path.is_file():
         files, own = closure(path), b""
     else:
         files, own = frozenset(_all_below(PACKAGE)), marshal.dumps(study.compute.__code__)

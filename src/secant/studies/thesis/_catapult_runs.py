@@ -153,7 +153,7 @@ def descend(
         ).dataset
         for group in groups
     ]
-    found = xr.concat(runs, "draw").rename(draw="run").drop_vars("run", errors="ignore")
+    found = xr.concat(runs, "draw", join="outer").rename(draw="run").drop_vars("run", errors="ignore")
     names = {"critical_within": "within", "critical_beyond": "beyond", "own_before": "before", "own_after": "after"}
     found = found.rename({old: new for old, new in names.items() if old in found})
     if looks.split:

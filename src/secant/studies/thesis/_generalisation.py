@@ -205,7 +205,7 @@ def sweep_panels(one: Study, config: Any, cases: dict[str, dict[str, Any]]) -> x
     runs = [
         reuse(one, PanelConfig(**({name: getattr(config, name) for name in names} | case))) for case in cases.values()
     ]
-    return xr.concat(runs, "panel", combine_attrs="drop_conflicts").assign_coords(panel=list(cases))
+    return xr.concat(runs, "panel", join="outer", combine_attrs="drop_conflicts").assign_coords(panel=list(cases))
 
 
 def settled(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:

@@ -192,7 +192,7 @@ def _joined(found: list[xr.Dataset], every: int, seeds: range) -> xr.Dataset:
             one = one.assign_coords({dim: np.arange(size) * (1 if dim == "step" else every)})
         parts.append(one)
     names = {f"step_{every}": "look", "valid_aligned": "aligned", "valid_critical": "critical_along"}
-    data = xr.concat(parts, "raises").rename(names)
+    data = xr.concat(parts, "raises", join="outer").rename(names)
     return data.assign_coords(seed=list(seeds), raises=np.arange(len(found)))
 
 

@@ -108,7 +108,9 @@ class Config:
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    return xr.concat([_panel(task, config) for task in config.tasks], "task").assign_coords(task=list(config.tasks))
+    return xr.concat([_panel(task, config) for task in config.tasks], "task", join="outer").assign_coords(
+        task=list(config.tasks)
+    )
 
 
 def _panel(task: str, config: Config) -> xr.Dataset:
@@ -128,7 +130,7 @@ def _panel(task: str, config: Config) -> xr.Dataset:
             (thrown(config.over, config.rest), [1.0], config.catapults, "catapults"),
         )
     ]
-    by_name = xr.concat(found[:2], "variant").rename(variant="schedule")
+    by_name = xr.concat(found[:2], "variant", join="outer").rename(variant="schedule")
     by_count = found[2].isel(ratio=0).rename(variant="catapults")
     return xr.merge(
         [

@@ -117,7 +117,7 @@ def run(config: Config) -> xr.Dataset:
     ).drop_dims("look")  # what was best is enough here
     table = {name: (("rule", "seed"), values.values.reshape(len(rules), len(seeds))) for name, values in found.items()}
     parts.append(xr.Dataset(table, coords={"rule": others}))
-    return xr.concat(parts, "rule").assign_coords(seed=list(seeds)).sel(rule=list(config.rules))
+    return xr.concat(parts, "rule", join="outer").assign_coords(seed=list(seeds)).sel(rule=list(config.rules))
 
 
 @run.findings

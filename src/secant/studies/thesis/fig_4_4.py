@@ -191,7 +191,7 @@ def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Iterator[Findin
         yield undecided(f"{title}: catapults that follow raises", 1.0, "every draw diverges")
         return
     for (begin, end), (_, size) in zip(phases(name, config.steps), RAISES[name], strict=True):
-        seen = xr.concat([_raise(run, begin, end) for run in runs], "draw")
+        seen = xr.concat([_raise(run, begin, end) for run in runs], "draw", join="outer")
         counted = seen.where(seen.above > 1)
         found.append(counted)
         above = counted.above.dropna("draw")
@@ -207,7 +207,7 @@ def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Iterator[Findin
             note=f"{above.size} of {len(runs)} draws are above the critical step then, {float(above.mean()):.2f} of it"
             f" on average; the loss rises to {float(np.exp(np.log(counted.height).mean())):.3g} times, geometric mean",
         )
-    every = xr.concat(found, "raise").mean("raise")
+    every = xr.concat(found, "raise", join="outer").mean("raise")
     yield Finding(
         f"{title}: rise within {config.top} directions over all of it, mean over raises and draws",
         predicted=1.0,
@@ -233,13 +233,13 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
         return xr.Dataset(dict.fromkeys(("above", "height", "share", "kernel"), np.nan))
     peak = int(np.argmax(loss / np.minimum.accumulate(loss)))
     foot = int(np.argmin(loss[: peak + 1]))
-    rise = loss[peak] - loss[foot]
+    rise, drop = loss[peak] - loss[foot], critical[0] / critical[-1]
     return xr.Dataset(
         {
             "above": float(part.lr[0]) / critical[0],
             "height": loss[peak] / loss[foot],
             "share": (within[peak] - within[foot]) / rise if rise > 0 else np.nan,
-            "kernel": np.log(critical[0] / critical[-1]),
+            "kernel": np.log(drop) if 0 < drop < np.inf else np.nan,  # a network that has died has no kernel
         }
     )
 

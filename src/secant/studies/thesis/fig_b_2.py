@@ -96,7 +96,7 @@ def run(config: Config) -> xr.Dataset:
         drawn = [_draw(PANELS[name], config, seed) for seed in range(config.seed, config.seed + config.seeds)]
         trials = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         found.append(follow(trials, config.steps).assign(lr=("trial", trials.lr)))
-    return xr.concat(found, "panel").assign_coords(panel=list(config.panels))
+    return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
 
 
 def _draw(panel: Panel, config: Config, seed: int) -> Trial:

@@ -126,7 +126,7 @@ def _runs(name: str, config: Config) -> xr.Dataset:
         found = found.rename({f"step_{every}": "looked"})
     cases = [found.isel(run=slice(i * config.seeds, (i + 1) * config.seeds)) for i in range(len(sizes))]
     return (
-        xr.concat(cases, "case")
+        xr.concat(cases, "case", join="outer")
         .assign_coords(case=list(sizes))
         .assign(start=(("case", "run"), [critical] * len(sizes)))
     )
