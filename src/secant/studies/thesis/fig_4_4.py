@@ -233,13 +233,14 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
         return xr.Dataset(dict.fromkeys(("above", "height", "share", "kernel"), np.nan))
     peak = int(np.argmax(loss / np.minimum.accumulate(loss)))
     foot = int(np.argmin(loss[: peak + 1]))
-    rise, drop = loss[peak] - loss[foot], critical[0] / critical[-1]
+    rise = loss[peak] - loss[foot]
+    alive = np.isfinite(np.log(critical[[0, -1]])).all()  # a network that has died has no kernel
     return xr.Dataset(
         {
             "above": float(part.lr[0]) / critical[0],
             "height": loss[peak] / loss[foot],
             "share": (within[peak] - within[foot]) / rise if rise > 0 else np.nan,
-            "kernel": np.log(drop) if 0 < drop < np.inf else np.nan,  # a network that has died has no kernel
+            "kernel": np.log(critical[0] / critical[-1]) if alive else np.nan,
         }
     )
 
