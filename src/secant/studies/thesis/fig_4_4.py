@@ -234,7 +234,8 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
     peak = int(np.argmax(loss / np.minimum.accumulate(loss)))
     foot = int(np.argmin(loss[: peak + 1]))
     rise = loss[peak] - loss[foot]
-    alive = np.isfinite(np.log(critical[[0, -1]])).all()  # a network that has died has no kernel
+    ends = critical[[0, -1]]
+    alive = bool(((ends > 0) & (ends < np.inf)).all())  # a network that has died has no kernel
     return xr.Dataset(
         {
             "above": float(part.lr[0]) / critical[0],
