@@ -217,7 +217,7 @@ READY = textwrap.dedent("""
 
 
 @pytest.mark.parametrize("delay", [0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
-@pytest.mark.parametrize("command", [("list",), ("run", "thesis/fig-3.4", "--scale", "paper")], ids=["list", "run"])
+@pytest.mark.parametrize("command", [("list",), ("run", "thesis/fig-4.8")], ids=["list", "run"])
 def test_an_interrupt_while_it_starts_is_one_line(delay, command, tmp_path):
     environment = os.environ | {"SECANT_HOME": str(tmp_path)}
     script = [sys.executable, "-c", READY, *command]
