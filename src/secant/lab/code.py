@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from secant.lab.study import Study
-from secant.rooms import ENTERED, HOME_OF
+from secant.rooms import HOME_OF
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -166,8 +166,6 @@ def _home(module: str, name: str, near: Path) -> Iterator[Path]:
     if module == "secant":
         if name in HOME_OF:
             yield from _home(HOME_OF[name], name, near)
-        elif name in ENTERED:
-            yield from _all_below(path.parent / name)
         return
     tree = _tree(path, path.stat().st_mtime_ns)
     for node in ast.walk(tree):
