@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from mutants.mutant import Mutant
 
+ELSEWHERE = {"edge_limit": ("theory/test_slow_manifold.py",)}
+"""Tests of a module that have a file of their own."""
+
 
 def _in(module: str, *errors: tuple[str, str, str]) -> list[Mutant]:
     """Errors of one file of the theory, each with the studies that compute with it, separated by spaces."""
-    tests = (f"theory/test_{module}.py",)
+    tests = (f"theory/test_{module}.py", *ELSEWHERE.get(module, ()))
     return [Mutant(f"theory/{module}.py", old, new, tests, tuple(studies.split())) for old, new, studies in errors]
 
 

@@ -64,19 +64,43 @@ def test_the_normalisation_of_the_loss_is_in_it(regression):
     assert abs(float(two.mode_bend)) == pytest.approx(c**2.5 * abs(float(one.mode_bend)), rel=1e-6)
 
 
-def test_a_mode_is_followed_through_a_crossing():
-    # Two independent modes: the first falls below the second, and is still followed.
-    def sink(loss):
-        return sc.Map(init=lambda p: p, step=lambda p: p - jnp.array([0.1, 0.0]))
+def drifting(start, by, steps, **options):
+    """Two independent modes with the eigenvalues p^2, whose parameters move by the same amount in every step."""
+
+    def drift(loss):
+        return sc.Map(init=lambda p: p, step=lambda p: p + jnp.array(by))
 
     squares = sc.Problem(lambda p, x: (p**2)[:, None] * x / 2, jnp.ones((2, 1)), jnp.zeros((2, 1)), sc.losses.half_sum)
-    run = sc.train(
-        squares, jnp.array([1.5, 1.0]), rule=sink, steps=8, probes={"mode": sc.measure.leading_mode(2, tol=1e-10)}
-    ).dataset
+    look = {"mode": sc.measure.leading_mode(2, tol=1e-10, **options)}
+    return sc.train(squares, jnp.array(start), rule=drift, steps=steps, probes=look).dataset
+
+
+def test_a_mode_is_followed_through_a_crossing():
+    # The first falls below the second, and is still followed.
+    run = drifting([1.5, 1.0], [-0.1, 0.0], 8)
     first = np.square(1.5 - 0.1 * np.arange(9))
     np.testing.assert_allclose(run.mode_followed, first, rtol=1e-7)
     np.testing.assert_allclose(run.mode[:, 0], np.maximum(first, 1.0), rtol=1e-7)
     np.testing.assert_allclose(run.mode_overlap[1:], 1.0, atol=1e-6)
+
+
+def test_a_mode_is_followed_from_where_it_is_large():
+    # The second overtakes the first on the way: it is the largest where the following begins.
+    run = drifting([1.0, 0.5], [0.05, 0.2], 8, above=2.0)
+    first, second = np.square(1 + 0.05 * np.arange(9)), np.square(0.5 + 0.2 * np.arange(9))
+    largest = np.maximum(first, second)
+    begins = int(np.argmax(largest > 2.0))
+    assert second[begins] > first[begins]
+    assert first[0] > second[0]
+    np.testing.assert_allclose(run.mode_followed[:begins], largest[:begins], rtol=1e-7)
+    np.testing.assert_allclose(run.mode_followed[begins:], second[begins:], rtol=1e-7)
+    np.testing.assert_array_equal(run.mode_overlap[: begins + 1], 0.0)
+    np.testing.assert_allclose(run.mode_overlap[begins + 1 :], 1.0, atol=1e-6)
+
+
+def test_a_curvature_to_follow_from_is_checked():
+    with pytest.raises(ValueError, match="`above` is nan"):
+        drifting([1.0, 0.5], [0.1, 0.1], 1, above=float("nan"))
 
 
 def test_only_squared_losses_have_one(regression):

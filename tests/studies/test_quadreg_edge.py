@@ -48,11 +48,13 @@ def test_two_classes_are_needed(classes):
         lab.get("quadreg/fig-7").config("smoke", classes=classes)
 
 
-def a_mode(y, overlap=1.0):
-    """A window of a mode with these distances from the edge, that starts from almost nothing."""
+def a_mode(y, overlap=1.0, second=None):
+    """A window of a mode with these distances from the edge, that starts from almost nothing, beside a second one."""
     z = 1e-6 * np.cumprod(np.r_[1.0, -(1 + y[:-1])])
+    top = np.stack([2 + y, np.ones_like(y) if second is None else second], axis=1)
+    alike = np.r_[0.0, np.full(len(y) - 1, overlap)]
     return xr.Dataset(
-        {"y": ("step", y), "z": ("step", z), "overlap": ("step", np.full(len(y), overlap))},
+        {"y": ("step", y), "z": ("step", z), "overlap": ("step", alike), "top": (("step", "mode"), top)},
         coords={"step": np.arange(len(y))},
     )
 
@@ -65,12 +67,24 @@ def test_an_episode_ends_where_the_residual_is_small_again():
     assert _edge.slope_through_zero(found.first_order.values, found.dz.values) == pytest.approx(1.0, abs=0.1)
 
 
+SWINGS = 0.1 * np.sin(np.linspace(0, 6, 80))
+
+
+def test_a_mode_is_watched_while_it_is_alone_at_the_edge():
+    y = 0.1 * np.sin(np.linspace(0, 4 * np.pi, 401))
+    late = np.where(np.arange(401) < 300, 1.9, 2.1)
+    assert _edge.while_it_lasts(a_mode(y, second=late)).sizes["step"] == 300
+    assert _edge.obstacle(a_mode(y, second=late)) == ""
+    assert _edge.while_it_lasts(a_mode(y)).sizes["step"] == 401
+
+
 @pytest.mark.parametrize(
     ("window", "why"),
     [
         (a_mode(np.full(50, -0.1)), "does not come to the edge, only to y = -0.1"),
         (a_mode(np.full(50, 0.1)), "the window ends while the mode still grows"),
-        (a_mode(0.1 * np.sin(np.linspace(0, 6, 80)), overlap=0.5), "keeps its eigenvector for 0 double steps"),
+        (a_mode(SWINGS, overlap=0.5), "alone at the edge for 0 double steps"),
+        (a_mode(SWINGS, second=np.linspace(1.9, 2.3, 80)), "another mode comes to the edge while the first still"),
         (a_mode(np.r_[np.zeros(20), np.nan]), "the run blows up"),
     ],
 )

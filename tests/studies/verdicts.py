@@ -24,7 +24,7 @@ QUADREG_3: Verdicts = {
         "quadreg/fig-6",
         "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm",
     ): "inconclusive",
-    # 150 steps show one peak of the residual.
+    # 300 steps show one peak of the residual.
     ("quadreg/fig-14", "mean steps from peak to peak, network over quadratic model"): "inconclusive",
     ("quadreg/fig-14", "error of the cubic model in these steps, over that of the quadratic one"): "inconclusive",
     (

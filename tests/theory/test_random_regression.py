@@ -87,3 +87,25 @@ def test_nonlinearity_ratio_is_exact(D, P, printed):
 
 def test_nonlinearity_ratio_of_sixty_by_a_hundred_and_twenty():
     assert rr.nonlinearity_ratio(60, 120, 1.0) == pytest.approx(25.04, abs=0.005)
+
+
+@pytest.mark.parametrize(("D", "P"), [(2, 30), (8, 80), (20, 20)])
+def test_how_far_draws_of_the_nonlinearity_ratio_spread(D, P):
+    random, n = np.random.default_rng(5), 1_000_000
+    a, b = random.chisquare(D, n), random.chisquare(P, n)  # squared lengths of z and of J'z, over that of z
+    curved = (a * b) ** 2 * random.chisquare(D, n)
+    linear = a * b * (b + random.chisquare(D - 1, n))
+    assert np.sqrt(curved.mean() / linear.mean()) / 2 == pytest.approx(rr.nonlinearity_ratio(D, P, 1.0), rel=0.02)
+    measured = (curved / curved.mean() - linear / linear.mean()).std() / 2
+    assert rr.nonlinearity_spread(D, P) == pytest.approx(measured, rel=0.05)
+
+
+def test_the_two_squares_of_a_step_are_products_of_chi_squares():
+    # Mean, and mean square, of both, against draws of the tensors themselves.
+    D, P, n = 3, 4, 20_000
+    Q, start = draws(n, D, P)
+    w = jnp.einsum("sai,sa->si", start.J, start.z)
+    curved = np.sum(np.square(jnp.einsum("saij,si,sj->sa", Q, w, w)), axis=1)
+    linear = np.sum(np.square(jnp.einsum("sai,si->sa", start.J, w)), axis=1)
+    measured = (curved / curved.mean() - linear / linear.mean()).std() / 2
+    assert rr.nonlinearity_spread(D, P) == pytest.approx(measured, rel=0.25)

@@ -192,23 +192,33 @@ def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: 
     return _followed(operator, k, every, tol, max_products, "eigenvalues of the tangent kernel")
 
 
-def leading_mode(k: int = 2, *, every: int = 1, tol: float = 1e-4, max_products: int = 400) -> Measurement:
+def leading_mode(
+    k: int = 2, *, every: int = 1, tol: float = 1e-4, max_products: int = 400, above: float = 0.0
+) -> Measurement:
     r"""The mode of the tangent kernel that meets the edge of stability, for a squared loss.
 
     Everything is in units in which the loss is $\frac12|z|^2$, so that the edge is at $2/\eta$: the `k` largest
-    eigenvalues of $JJ^\top$, and for the mode that was the largest at the start and is then followed by the overlap of
-    its eigenvectors, `_followed`, its eigenvalue; `_along`, the residual $z_1$ along it; `_overlap` with the last look;
-    and `_bend`, $Q_1(w, w)$ with $w = J^\top v_1z_1$: in a step $z_1$ changes by $-\eta\lambda_1z_1$ and, by itself, by
-    $\frac12\eta^2Q_1(w, w)$.
+    eigenvalues of $JJ^\top$, and for the mode that is the largest at the first look and is then followed by the overlap
+    of its eigenvectors, `_followed`, its eigenvalue; `_along`, the residual $z_1$ along it; `_overlap` with the last
+    look; and `_bend`, $Q_1(w, w)$ with $w = J^\top v_1z_1$: in a step $z_1$ changes by $-\eta\lambda_1z_1$ and, by
+    itself, by $\frac12\eta^2Q_1(w, w)$.
 
     Args:
         k: how many eigenvalues; with at least two a crossing is seen.
         every: steps between two measurements.
         tol: estimated error relative to the largest eigenvalue.
         max_products: kernel products a measurement may cost at most.
+        above: the largest mode is followed from the first look on at which its eigenvalue is above this, say shortly
+            before the edge: on the way there another may have been the largest. Until then every look takes the
+            largest anew, and its `_overlap` is 0.
     """
     return _measurement(
-        leading_mode_probe, k=whole("leading_mode", "k", k), every=every, tol=tol, max_products=max_products
+        leading_mode_probe,
+        k=whole("leading_mode", "k", k),
+        every=every,
+        tol=tol,
+        max_products=max_products,
+        above=above,
     )
 
 

@@ -27,10 +27,12 @@ DENSE_ROWS = 64
 """The largest kernel whose eigenvalues are all computed: up to here that takes less time than compiling a search."""
 
 
-def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_products: int) -> Probe:
+def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_products: int, above: float) -> Probe:
     """The probe of [`leading_mode`][secant.dynamics.measure.leading_mode]."""
     if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
         raise ValueError("leading_mode: `loss` of the problem must be one of the squared losses of secant.losses.")
+    if not above >= 0:
+        raise ValueError(f"leading_mode: `above` is {above!r}; it must be a curvature, 0 or more.")
     loss = problem.loss
 
     def look(params: Any, memory: tuple[Array, Array]) -> tuple[dict[str, Array], tuple[Array, Array]]:
@@ -53,12 +55,13 @@ def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_pro
             "bend": _bend(problem, params, vector.reshape(outputs.shape), along, jnp.sqrt(scale)),
         }
         usable = jnp.all(jnp.isfinite(found.vectors))
-        return record, (jnp.where(usable, found.vectors, warm), jnp.where(usable, vector, last))
+        begun = jnp.any(last) | (scale * found.values[0] > above)
+        return record, (jnp.where(usable, found.vectors, warm), jnp.where(usable & begun, vector, last))
 
     def memory(params: Any) -> tuple[Array, Array]:
         outputs = jax.eval_shape(problem.f, params, problem.x)
         warm = jax.random.normal(jax.random.key(0), (min(k, outputs.size), outputs.size), outputs.dtype)
-        # Nothing overlaps with zero: the first look takes the largest.
+        # Nothing overlaps with zero: until a mode is followed, a look takes the largest.
         return warm, jnp.zeros(outputs.size, outputs.dtype)
 
     return Probe(look, every, label="eigenvalues of the tangent kernel", dims=("mode",), memory=memory)

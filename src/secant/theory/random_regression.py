@@ -120,3 +120,27 @@ def nonlinearity_ratio(D: int, P: int, sigma_z: float, lr: float = 1.0, variance
       \;\to\; \frac{\eta\sigma_zD}{2\sqrt{1 + D/P}} \quad (s = \tfrac12).$$
     """
     return float(lr * sigma_z / 2 * np.sqrt(2 * variance * D * (D + 2) * (P + 2) / (P + D + 1)))
+
+
+def nonlinearity_spread(D: int, P: int) -> float:
+    r"""How far draws spread around [`nonlinearity_ratio`][secant.theory.random_regression.nonlinearity_ratio].
+
+    The ratio of two root mean squares over $n$ draws has the relative standard error $1/\sqrt n$ times this. With
+    independent $a, q \sim \chi^2_D$, $b \sim \chi^2_P$ and $c \sim \chi^2_{D-1}$ the two squares are, up to constants,
+    $|Q(w, w)|^2 = (ab)^2q$ and $|JJ^\top z|^2 = ab\,(b + c)$, and to first order the variance of the logarithm of
+    $X/Y$ for means $X$, $Y$ is that of $X/\mathbb EX - Y/\mathbb EY$, over $n$. The root halves it.
+    """
+
+    def moment(freedom: int, power: int) -> float:
+        """Of a chi-square."""
+        return float(np.prod([freedom + 2.0 * i for i in range(power)]))
+
+    def linear(a: int, b: int) -> float:
+        r"""$\mathbb E\,a^pb^q(b + c)$ with powers `a`, `b`."""
+        return moment(D, a) * (moment(P, b + 1) + moment(P, b) * moment(D - 1, 1))
+
+    curved = moment(D, 2) * moment(P, 2) * moment(D, 1)
+    squared = moment(D, 4) * moment(P, 4) * moment(D, 2) / curved**2
+    product = moment(D, 1) * linear(3, 3) / (curved * linear(1, 1))
+    last = moment(P, 4) + 2 * moment(P, 3) * moment(D - 1, 1) + moment(P, 2) * moment(D - 1, 2)
+    return float(np.sqrt(squared - 2 * product + moment(D, 2) * last / linear(1, 1) ** 2) / 2)

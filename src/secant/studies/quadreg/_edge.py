@@ -119,7 +119,8 @@ Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
 
 def _watched_throughout(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
     """Every step from the first on: for small networks, where that costs less than compiling a second loop."""
-    records, _ = _go(problem, params, lr, config.approach + config.window, 1, "to the edge and there")
+    steps = config.approach + config.window
+    records, _ = _go(problem, params, lr, steps, 1, "to the edge and there", config.near)
     eigenvalues = lr * records["mode"]
     near = eigenvalues.values[: config.approach, 0] > config.near
     done = int(np.argmax(near)) if near.any() else config.approach
@@ -144,8 +145,12 @@ def _watched_at_the_end(problem: Problem, params: Any, config: EdgeConfig, lr: f
     return past, window.assign_coords(step=window.step + int(past.step[-1])), params, last
 
 
-def _go(problem: Problem, params: Any, lr: float, steps: int, every: int, label: str) -> tuple[xr.Dataset, Any]:
-    probes = {"loss": measure.loss(every=every), "mode": measure.leading_mode(MODES, every=every, tol=1e-5)}
+def _go(
+    problem: Problem, params: Any, lr: float, steps: int, every: int, label: str, near: float = 0.0
+) -> tuple[xr.Dataset, Any]:
+    """Some steps of training; the mode is followed from where its rescaled curvature first is above `near`."""
+    mode = measure.leading_mode(MODES, every=every, tol=1e-5, above=near / lr)
+    probes = {"loss": measure.loss(every=every), "mode": mode}
     run = train(problem, params, lr=lr, steps=steps, probes=probes, label=label)
     return run.dataset, run.state
 
@@ -194,14 +199,20 @@ HOLDS = 0.98
 """Two eigenvectors of successive steps with a smaller overlap are not of one mode."""
 STRAIGHT = 0.9
 """Points with this correlation have four fifths of their variance on a line."""
+GROWS = 10
+"""A mode that has not grown so much has not been unstable for long."""
 FEWEST = 10
 """Double steps of which a line can be drawn."""
 
 
 def while_it_lasts(data: xr.Dataset) -> xr.Dataset:
-    """The window until the followed eigenvector first turns within a step: what is said of a mode is said of these."""
-    turns = np.flatnonzero(~(data.overlap.values[1:] >= HOLDS))  # the first look has nothing to overlap with
-    return data.isel(step=slice(0, int(turns[0]) + 1 if len(turns) else None))
+    """The window while there is one unstable mode: what is said of a mode is said of these steps.
+
+    They end where the followed eigenvector first turns within a step, or a second eigenvalue comes to the edge.
+    """
+    ends = ~(data.overlap.values >= HOLDS) | (data.top.values[:, 1] > 2)
+    ends[0] = data.top.values[0, 1] > 2  # the first look has nothing to overlap with
+    return data.isel(step=slice(0, int(np.argmax(ends)) if ends.any() else None))
 
 
 def obstacle(data: xr.Dataset) -> str:
@@ -211,10 +222,14 @@ def obstacle(data: xr.Dataset) -> str:
         return "the run blows up; take a smaller step size"
     if y.max() <= 0:
         return f"the curvature does not come to the edge, only to y = {y.max():.3g}; take more steps or a larger step"
-    steps = two_steps(while_it_lasts(data))
+    alone = while_it_lasts(data)
+    steps = two_steps(alone)
     if steps.sizes["step"] < FEWEST or steps.y.values.max() <= 0:
-        return f"the followed mode keeps its eigenvector for {steps.sizes['step']} double steps only"
-    if np.abs(steps.z.values).argmax() + 2 >= data.sizes["step"] - 2:
+        return f"the followed mode is alone at the edge for {steps.sizes['step']} double steps only"
+    size = np.abs(steps.z.values)
+    if size.argmax() + 2 >= len(size) or size.max() < GROWS * size[0]:
+        if alone.sizes["step"] < data.sizes["step"]:
+            return "another mode comes to the edge while the first still grows; take another seed or another width"
         return "the window ends while the mode still grows; take a longer one"
     return ""
 

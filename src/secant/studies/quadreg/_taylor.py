@@ -46,7 +46,7 @@ class TaylorConfig:
         smoke=0.75, laptop=0.6, paper=0.6, at_least=0.01, below=1, help="step size, over 2/lambda_1 at the start"
     )
     steps: int = scaled(
-        smoke=150, laptop=1_000, paper=3_000, at_least=50, at_most=1_000_000, help="steps of the network"
+        smoke=300, laptop=1_000, paper=3_000, at_least=50, at_most=1_000_000, help="steps of the network"
     )
     lead: int = scaled(
         smoke=10, laptop=30, paper=20, at_least=1, at_most=100_000, help="steps before the first crossing to expand at"
@@ -165,7 +165,15 @@ def last_steps(data: xr.Dataset, name: str) -> xr.Dataset:
 
 
 def settled(data: xr.Dataset, name: str) -> xr.Dataset:
-    """Mean of `y` over even and over odd steps, and over both, of the last steps."""
-    last = last_steps(data, name).y
-    even = last.step % 2 == 0
-    return xr.Dataset({"even": last[even].mean(), "odd": last[~even].mean(), "mean": last.mean()})
+    """Mean of `y` over even and over odd steps, and over both, of the last steps; NaN while it is not at rest.
+
+    Neither may swing more than it is away from zero, and above the edge the residual must have stopped to grow.
+    """
+    last = last_steps(data, name)
+    parities = [last.y[last.step % 2 == parity] for parity in (0, 1)]
+    mean = float(last.y.mean())
+    size = np.abs(last.z.values)
+    grows = mean > 0 and size[-2:].max() > 2 * size[:2].max()
+    moves = any(float(part.max() - part.min()) > abs(mean) for part in parities)
+    even, odd = (float("nan") if grows or moves else float(part.mean()) for part in parities)
+    return xr.Dataset({"even": even, "odd": odd, "mean": float("nan") if grows or moves else mean})

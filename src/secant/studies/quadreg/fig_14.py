@@ -57,7 +57,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             f"height of the first peak of the residual along the mode, {name} over network",
             predicted=1.0,
             measured=np.nan if why else float(found[name].height[0] / found[NETWORK].height[0]),
-            tolerance=Tolerance(0.2, why="'the same shape', read as within 20 percent"),
+            tolerance=Tolerance(0.25, why="'the same shape', read as within a quarter"),
             note=why or f"peaks at steps {_listed(found[name])}; network {_listed(found[NETWORK])}",
         )
     yield from _oscillations(found, why or _too_short(found))

@@ -54,9 +54,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     early = "largest relative error of the curvature in the first twentieth of the way to the edge"
     yield Finding(
         f"expansion at the start: {early}",
-        predicted=0.05,
+        predicted=0.1,
         measured=found.get("early", np.nan),
-        tolerance=Tolerance(0.0, why="an inequality: a good approximation at early times"),
+        tolerance=Tolerance(0.0, why="an inequality: a good approximation at early times, within ten percent"),
         relation="at most",
         note=why,
     )
@@ -88,7 +88,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         "height of the first peak of the residual along the mode, expansion near the edge over network",
         predicted=1.0,
         measured=found.get("height", np.nan),
-        tolerance=Tolerance(0.2, why="'well approximates', read as within 20 percent"),
+        tolerance=Tolerance(0.25, why="'well approximates', read as within a quarter"),
         note=why,
     )
     for name in (NETWORK, QUADRATIC):
@@ -99,8 +99,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             measured=ends["mean"],
             tolerance=Tolerance(0.0, why="an inequality: below it"),
             relation="at most",
-            note=why or f"over even steps {ends['even']:.2g}, over odd {ends['odd']:.2g}",
+            note=why or _ending(ends),
         )
+
+
+def _ending(ends: dict[str, float]) -> str:
+    if np.isnan(ends["mean"]):
+        return "it still moves in the last steps; take more"
+    return f"over even steps {ends['even']:.2g}, over odd {ends['odd']:.2g}"
 
 
 def measured(data: xr.Dataset) -> dict[str, float]:

@@ -38,6 +38,10 @@ PANELS = {
 """Panels by name. Fashion-MNIST stands where the thesis has SVHN; of digits, for smoke runs, the first two classes."""
 
 
+LARGE = 2.0
+"""A loss so many times that at the start is large."""
+
+
 @dataclass(frozen=True)
 class Config:
     """Data, networks and the run."""
@@ -86,9 +90,10 @@ class Config:
     With several samples $\rho = p_1^\top R_f(f - y)/\langle p_1, f - y\rangle$ is not quite $p_1^\top R_fp_1$: what
     the other directions put into $p_1$ comes with it.
 
-    *Large* is a loss above that at the start, with $|\langle p_1, f - y\rangle| > \frac{4}{4 - \eta\lambda_1}
-    |\langle p_1, y\rangle|$, which makes both remainders of one sample positive. The eigenvector is followed by
-    overlap: past the peak its eigenvalue falls below others, and the top one is another.""",
+    *Large* is a loss of at least twice that at the start, with
+    $|\langle p_1, f - y\rangle| > \frac{4}{4 - \eta\lambda_1} |\langle p_1, y\rangle|$, which makes both remainders of
+    one sample positive. The eigenvector is followed by overlap: past the peak its eigenvalue falls below others, and
+    the top one is another.""",
 )
 def run(config: Config) -> xr.Dataset:
     found = []
@@ -110,7 +115,7 @@ def is_large(data: xr.Dataset) -> xr.DataArray:
     """Where the loss is large, as the statement says; never after the last step, which has no next."""
     room = 4 - data.lr * data.curvature
     tall = (np.abs(data.along) * room > 4 * np.abs(data.label)) & (room > 0)
-    return tall & (data.loss > data.loss.isel(step=0)) & np.isfinite(data.rest_k)
+    return tall & (data.loss > LARGE * data.loss.isel(step=0)) & np.isfinite(data.rest_k)
 
 
 def _slope(loss: np.ndarray, remainder: np.ndarray) -> float:
