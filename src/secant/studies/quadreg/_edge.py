@@ -227,7 +227,7 @@ def obstacle(data: xr.Dataset) -> str:
     if steps.sizes["step"] < FEWEST or steps.y.values.max() <= 0:
         return f"the followed mode is alone at the edge for {steps.sizes['step']} double steps only"
     size = np.abs(steps.z.values)
-    if size.argmax() + 2 >= len(size) or size.max() < GROWS * size[0]:
+    if size.argmax() + 2 >= len(size) or size.max() < GROWS * np.median(size[:FEWEST]):
         if alone.sizes["step"] < data.sizes["step"]:
             return "another mode comes to the edge while the first still grows; take another seed or another width"
         return "the window ends while the mode still grows; take a longer one"

@@ -30,6 +30,7 @@ class Config(EdgeConfig):
     On the run of figure 5: while the residual along the top mode is almost zero, two steps raise $y =
     \eta\lambda_1 - 2$ by a constant $b$, progressive sharpening. What is left of the change, $y(t+2) - y(t) - b$,
     is negative and proportional to $z_1^2$, but its ratio to $z_1^2$ is not a function of $y$ alone.""",
+    precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
     return reuse(figure_5, config)

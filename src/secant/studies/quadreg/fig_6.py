@@ -40,6 +40,7 @@ class Config(EdgeConfig):
     than the slice along a random direction, and keeps them through the window. The nonlinear contribution of the
     mode to itself, $\eta^2Q_1(w, w)$ with $w = J^\top v_1z_1$, is small against $\lambda_1z_1$ while the curvature
     grows, and of order one shortly before it first falls.""",
+    precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
     return reuse(figure_5, config)
