@@ -77,7 +77,7 @@ def test_what_is_computed_changes_it(version):
 
 def test_a_name_of_the_package_leads_to_the_file_that_defines_it():
     files = {code._name(file) for file in code.closure(Path(lab.get("quadreg/fig-2").module))}
-    assert files >= {"dynamics/runner.py", "dynamics/loop.py", "theory/edge_limit.py", "studies/quadreg/fig_2.py"}
+    assert files >= {"dynamics/runner.py", "dynamics/loop.py", "theory/edge_limit.py", "studies/quadreg/sec2/fig_2.py"}
     assert not {"dynamics/training.py", "dynamics/control.py", "theory/catapult.py", "_version.py"} & files
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from secant import lab
 from secant.lab import registry
-from secant.lab.shelf import heads
+from secant.lab.shelf import FOLDER, heads
 
 STUDY = '''
 @study(
@@ -37,6 +37,22 @@ def test_the_heads_say_what_the_studies_are():
         assert entry.module == study.compute.__module__
 
 
+def test_where_a_study_stands_follows_from_its_id_and_section():
+    sources = lab.sources()
+    for entry in heads():
+        assert entry.module == sources[entry.id.split("/")[0]].module(entry.id, entry.section)
+
+
+def test_a_folder_of_studies_has_at_most_a_dozen_files():
+    for folder in (path for path in FOLDER.glob("*/*") if path.is_dir()):
+        assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 12, folder
+
+
+def test_a_section_without_a_folder_is_named():
+    with pytest.raises(KeyError, match=r"quadreg/fig-99: section 9\.1 has no folder in SOURCE\.folders of 'quadreg'"):
+        lab.sources()["quadreg"].module("quadreg/fig-99", "9.1")
+
+
 def test_studies_are_found_at_any_depth_in_reading_order(tmp_path):
     write(tmp_path, "mine/ch10/a.py", name="late", section="10.1")
     write(tmp_path, "mine/ch2/b.py", name="early", section="2.3")
@@ -64,7 +80,7 @@ def test_a_head_is_made_of_literals(tmp_path):
 def test_only_the_study_that_is_asked_for_is_imported():
     code = "import sys; from secant import lab; lab.get('quadreg/fig-2'); print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert "secant.studies.quadreg.fig_2" in modules
+    assert "secant.studies.quadreg.sec2.fig_2" in modules
     assert not [name for name in modules if name.startswith("secant.studies.thesis")]
 
 

@@ -7,7 +7,7 @@ import xarray as xr
 import secant as sc
 from secant import lab
 from secant.studies.thesis import _feature_tasks as tasks
-from secant.studies.thesis.fig_4_11 import RULES, STEPS
+from secant.studies.thesis.ch4.fig_4_11 import RULES, STEPS
 
 
 def test_synthetic_tasks_know_their_truth():

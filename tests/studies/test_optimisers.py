@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from secant.studies.quadreg import optimisers
+from secant.studies.quadreg.sec5 import optimisers
 
 
 def test_thresholds_are_the_closed_forms(outcome):

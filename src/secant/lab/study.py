@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Callable, Iterator
@@ -35,6 +36,7 @@ class Source:
         authors: who wrote it.
         year: when, if it says.
         chapters: title of each chapter, by the part of a section number before its first dot.
+        folders: the folder of the studies of a section, by the longest beginning of its number that is there.
     """
 
     key: str
@@ -42,6 +44,20 @@ class Source:
     authors: str
     year: int | None = None
     chapters: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+
+    def module(self, id: str, section: str) -> str:
+        """Where a study of this source stands: `quadreg/fig-2` of section 2.2 in `secant.studies.quadreg.sec2.fig_2`.
+
+        Raises:
+            KeyError: the section has no folder.
+        """
+        key, _, name = id.partition("/")
+        fitting = [part for part in self.folders if f"{section}.".startswith(f"{part}.")]
+        if not fitting:
+            raise KeyError(f"{id}: section {section} has no folder in SOURCE.folders of {self.key!r}.")
+        file = re.sub(r"[-.]", "_", name.lower().removeprefix(f"{section}-"))
+        return f"secant.studies.{key}.{self.folders[max(fitting, key=len)]}.{file}"
 
 
 @dataclass

@@ -7,4 +7,5 @@ SOURCE = Source(
     title="ORF 543, lecture notes of a graduate course",
     authors="Boris Hanin",
     chapters={"11-07": "The catapult phase in quadratic models"},
+    folders={"11-07": "m11_07"},
 )

@@ -17,4 +17,14 @@ SOURCE = Source(
         "C": "Quadratic regression model dynamics",
         "D": "Analysis of real models",
     },
+    folders={
+        "2": "sec2",
+        "3": "sec3",
+        "4": "sec4",
+        "5": "sec5",
+        "A": "app_a",
+        "B": "app_b",
+        "C": "app_c",
+        "D": "app_d",
+    },
 )

@@ -16,4 +16,5 @@ SOURCE = Source(
         "B": "Appendix to chapter 3: proofs and experiments",
         "C": "Appendix to chapter 4: experiments",
     },
+    folders={"2": "ch2", "3": "ch3", "3.3": "ch3_3", "4": "ch4", "5": "ch5", "A": "app_a", "B": "app_b", "C": "app_c"},
 )

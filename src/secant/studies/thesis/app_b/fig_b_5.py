@@ -12,7 +12,7 @@ from secant.lab import Finding, reuse, study
 from secant.studies.thesis._generalisation import PanelsConfig
 from secant.studies.thesis._panels import PANELS
 from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
-from secant.studies.thesis.fig_3_4 import run as figure_3_4
+from secant.studies.thesis.ch3.fig_3_4 import run as figure_3_4
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
 from secant.studies.quadreg._taylor import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
-from secant.studies.quadreg.fig_7 import run as figure_7
+from secant.studies.quadreg.sec4.fig_7 import run as figure_7
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.lab import Finding, Tolerance, reuse, study
 from secant.studies.quadreg._edge import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
-from secant.studies.quadreg.fig_5 import run as figure_5
+from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,7 +16,7 @@ from secant.studies.thesis._courses import RaisesConfig, course_of, seeds_of, ta
 from secant.studies.thesis._feature_tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis._raises import raised, trained
 from secant.studies.thesis._raises_drawn import draw_ends
-from secant.studies.thesis.fig_4_8 import run as figure_4_8
+from secant.studies.thesis.ch4.fig_4_8 import run as figure_4_8
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

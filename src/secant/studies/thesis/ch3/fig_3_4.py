@@ -12,7 +12,7 @@ from secant.lab import Finding, study
 from secant.studies.thesis._generalisation import PanelsConfig, sweep_panels
 from secant.studies.thesis._panels import PANELS, known_panel
 from secant.studies.thesis._step_claims import draw_panels, loss_findings
-from secant.studies.thesis.fig_3_2b import run as one_panel
+from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,1 @@
+"""Lecture 11-07: The catapult phase in quadratic models."""

@@ -1,0 +1,1 @@
+"""Appendix A: Connection to other models."""

@@ -1,0 +1,1 @@
+"""Appendix B: Two-parameter model."""

@@ -1,0 +1,1 @@
+"""Appendix C: Quadratic regression model dynamics."""

@@ -1,0 +1,1 @@
+"""Appendix D: Analysis of real models."""

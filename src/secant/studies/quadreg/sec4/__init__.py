@@ -1,0 +1,1 @@
+"""Section 4: Connection to real world models."""

@@ -1,0 +1,1 @@
+"""Appendix A: Appendix to chapter 2: proofs."""

@@ -1,0 +1,1 @@
+"""Appendix B: Appendix to chapter 3: proofs and experiments."""

@@ -1,0 +1,1 @@
+"""Appendix C: Appendix to chapter 4: experiments."""

@@ -1,0 +1,1 @@
+"""Chapter 2: Transition to linearity of general feedforward neural networks."""
