@@ -1,5 +1,6 @@
 """Studies are known by the heads of their files, and imported one by one."""
 
+import importlib
 import subprocess
 import sys
 
@@ -46,6 +47,14 @@ def test_where_a_study_stands_follows_from_its_id_and_section():
 def test_a_folder_of_studies_has_at_most_a_dozen_files():
     for folder in (path for path in FOLDER.glob("*/*") if path.is_dir()):
         assert len([path for path in folder.glob("*.py") if path.name != "__init__.py"]) <= 12, folder
+
+
+def test_every_chapter_of_every_source_has_its_folder():
+    for package in (path for path in FOLDER.iterdir() if (path / "__init__.py").exists()):
+        source = importlib.import_module(f"secant.studies.{package.name}").SOURCE
+        assert source.key == package.name
+        assert set(source.chapters) <= set(source.folders)
+        assert set(source.folders.values()) == {path.parent.name for path in package.glob("*/__init__.py")}
 
 
 def test_a_section_without_a_folder_is_named():

@@ -1,0 +1,1 @@
+"""Chapter 1: Basic setup and some mathematical notions."""

@@ -1,0 +1,1 @@
+"""Chapter 4: Backpropagation and its variants."""

@@ -1,0 +1,1 @@
+"""Chapter 9: Ultra-wide networks and the neural tangent kernel."""

@@ -1,0 +1,1 @@
+"""Chapter 12: Approximating stochastic gradient descent by a differential equation."""
