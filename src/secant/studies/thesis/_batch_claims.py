@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, estimate, undecided
+from secant.lab import Finding, claims, estimate, undecided
 from secant.studies.thesis._batch_sizes import ended_well
 
 if TYPE_CHECKING:
@@ -34,12 +34,11 @@ def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
     for small, large in pairs:
         yield _more_catapults(trained, small, large)
         for name, sign, what in measures(score):
-            yield Finding(
+            yield claims.at_least(
                 f"{what} with batches of {small:,} against {large:,}, mean gain over draws",
-                predicted=0.0,
-                measured=estimate(gains(trained[name], sign, small, large)),
-                relation="at least",
-                tolerance=Tolerance(why="the smaller the batch, the better"),
+                0.0,
+                estimate(gains(trained[name], sign, small, large)),
+                "the smaller the batch, the better",
                 note=_means(trained[name], small, large),
             )
     yield goal_finding(data)
@@ -55,12 +54,11 @@ def _more_catapults(trained: xr.Dataset, small: int, large: int) -> Finding:
     if not trained.catapults.sel(batch=[small, large]).fillna(0).any():
         return undecided(name, 0.0, "up to there no step is beyond the critical one of its batch", "at least")
     shares = " and ".join(f"{float(trained.over.sel(batch=size).mean()):.0%}" for size in (small, large))
-    return Finding(
+    return claims.at_least(
         name,
-        predicted=0.0,
-        measured=estimate(gains(trained.catapults, 1.0, small, large)),
-        relation="at least",
-        tolerance=Tolerance(why="smaller batches have smaller critical steps"),
+        0.0,
+        estimate(gains(trained.catapults, 1.0, small, large)),
+        "smaller batches have smaller critical steps",
         note=f"{_means(trained.catapults, small, large)}; of all steps of a run, {shares} are beyond the critical one",
     )
 
@@ -74,12 +72,11 @@ def _means(values: xr.DataArray, small: int, large: int) -> str:
 def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
     """Runs that have not been trained as far are left out; those that are compared must be no selection."""
     reached = ended_well(data).values
-    return Finding(
+    return claims.at_least(
         "share of the runs that reach the goal, and are compared",
-        predicted=0.5,
-        measured=estimate(reached),
-        relation="at least",
-        tolerance=Tolerance(why="runs of different training losses are not compared; most are trained as far"),
+        0.5,
+        estimate(reached),
+        "runs of different training losses are not compared; most are trained as far",
         note=f"{int(reached.sum())} of {reached.size}" + (f"; {note}" if note else ""),
     )
 

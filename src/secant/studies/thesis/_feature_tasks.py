@@ -14,7 +14,7 @@ import xarray as xr
 
 from secant import data, losses, nets
 from secant.features import surrogate_agop
-from secant.lab import Estimate, Finding, Tolerance, estimate
+from secant.lab import Estimate, Finding, claims, estimate
 from secant.nets.network import Network
 
 TITLES = {
@@ -152,12 +152,11 @@ def truth_finding(name: str, data: xr.Dataset, errors: xr.DataArray) -> Iterator
     chance = (wrong + 1) / (tests + 2)  # of an error, of which there may be none among so many
     spread = float(np.hypot(runs.error, np.sqrt(chance * (1 - chance) / tests)))
     printed = f", {ACCURACIES[name]:.1%} in the thesis" if name in ACCURACIES else ""
-    yield Finding(
+    yield claims.at_most(
         f"{TITLES[name]}: test error of the network whose outer product is the truth, less that of the runs",
-        predicted=0.0,
-        measured=Estimate(1 - accuracy - runs.value, spread, runs.freedom),
-        relation="at most",
-        tolerance=Tolerance(why="what stands for the truth knows better"),
+        0.0,
+        Estimate(1 - accuracy - runs.value, spread, runs.freedom),
+        "what stands for the truth knows better",
         note=f"its accuracy is {accuracy:.1%} of {tests} samples{printed}",
     )
 

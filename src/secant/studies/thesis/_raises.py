@@ -18,7 +18,7 @@ from secant._device import jit
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.features import agop_of, alignment
-from secant.lab import Finding, Tolerance, estimate
+from secant.lab import Finding, claims, estimate
 from secant.studies.thesis._feature_tasks import Draw, FeatureTask
 
 CEILING = 1e8
@@ -204,12 +204,11 @@ def trained(data: xr.Dataset) -> xr.Dataset:
 def catapults_finding(title: str, data: xr.Dataset) -> Finding:
     """Without catapults there would be nothing to judge."""
     happened = catapults(data).where(data.outcome == Outcome.CONVERGED)
-    return Finding(
+    return claims.at_least(
         f"{title}: catapults in a run that is trained, the most of a draw, the fewest over draws",
-        predicted=1.0,
-        measured=float(happened.max("raises").min()),
-        relation="at least",
-        tolerance=Tolerance(why="otherwise there would be no catapults to judge"),
+        1.0,
+        happened.max("raises").min(),
+        "otherwise there would be no catapults to judge",
         note="on average " + ", ".join(f"{value:.2g}" for value in happened.mean("seed").values) + " by raises",
     )
 
@@ -217,12 +216,11 @@ def catapults_finding(title: str, data: xr.Dataset) -> Finding:
 def trained_finding(title: str, data: xr.Dataset) -> Finding:
     """Runs that have not been trained as far are left out; those that are compared must be no selection."""
     reached, lost = (data.outcome == Outcome.CONVERGED).values, int((data.outcome == Outcome.DIVERGED).sum())
-    return Finding(
+    return claims.at_least(
         f"{title}: share of the runs that reach the goal, and are compared",
-        predicted=0.5,
-        measured=estimate(reached),
-        relation="at least",
-        tolerance=Tolerance(why="runs of different training losses are not compared; most are trained as far"),
+        0.5,
+        estimate(reached),
+        "runs of different training losses are not compared; most are trained as far",
         note=f"{int(reached.sum())} of {reached.size}; {lost} diverge",
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Estimate, Finding, Tolerance, estimate, significant, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, estimate, significant, undecided
 from secant.studies.thesis._generalisation import MODELS, comparable, settled
 from secant.studies.thesis._significance import falling_trend
 from secant.theory import catapult_scaling as cs
@@ -95,11 +95,12 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
             yield undecided(name, 1.0, TOO_SHORT)
             continue
         log, error, freedom = estimate(found)
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=1.0,
-            measured=Estimate(float(np.exp(log)), float(np.exp(log)) * error, freedom),
-            tolerance=Tolerance(1 / np.sqrt(width), why="the models differ by O(1/sqrt m)"),
+            1.0,
+            Estimate(float(np.exp(log)), float(np.exp(log)) * error, freedom),
+            1 / np.sqrt(width),
+            "the models differ by O(1/sqrt m)",
             note=f"at {float(found.ratio):g} critical steps; {_converged(data)} of the runs below converge in time",
         )
     yield _linear_diverges(data, begin)
@@ -135,12 +136,7 @@ def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "")
         if found is None:
             yield undecided(name, 0.0, TOO_SHORT)
             continue
-        yield Finding(
-            name,
-            predicted=0.0,
-            measured=estimate(found),
-            tolerance=_alike(float(below.sel(model="network").mean()), tests, width),
-        )
+        yield claims.zero(name, estimate(found), _alike(float(below.sel(model="network").mean()), tests, width))
     yield _linear_diverges(data, begin)
     for kind in LEARNERS:
         claim = f"{begin}{kind}: a higher best test accuracy beyond the critical step than at all steps below"
@@ -177,11 +173,12 @@ def _tested(claim: str, size: float, p: float, test: str, note: str) -> Finding:
 
 def _linear_diverges(data: xr.Dataset, begin: str) -> Finding:
     beyond = data.regime.sel(model="linear", ratio=data.ratio >= 1.1 - 1e-9)
-    return Finding(
+    return claims.equal(
         f"{begin}linear: share of the runs from 1.1 critical steps on that diverge",
-        predicted=1.0,
-        measured=float((beyond == cs.DIVERGENT).mean()),
-        tolerance=Tolerance(0.0, why="its top mode grows by at least 1.2 at every step"),
+        1.0,
+        (beyond == cs.DIVERGENT).mean(),
+        0,
+        "its top mode grows by at least 1.2 at every step",
     )
 
 

@@ -16,7 +16,7 @@ from secant import nets
 from secant._device import available_bytes
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Map, Probe, gradient_descent, simulate
-from secant.lab import Estimate, Finding, Tolerance, option, scaled, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, undecided
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
@@ -90,11 +90,11 @@ def resolved(data: xr.Dataset) -> Finding:
     """
     x = np.log(data.width) - np.log(data.width).mean()
     shares = (data.residual / data.norm).mean("network")
-    return Finding(
+    return claims.zero(
         "how much an exponent may change by what Lanczos has not resolved: largest",
-        predicted=0.0,
-        measured=float(((np.abs(x) * shares).sum("width") / (x**2).sum()).max()),
-        tolerance=Tolerance(0.01, why="a fiftieth of the exponent 1/2 that is to be told"),
+        ((np.abs(x) * shares).sum("width") / (x**2).sum()).max(),
+        0.01,
+        "a fiftieth of the exponent 1/2 that is to be told",
     )
 
 
@@ -190,13 +190,7 @@ def global_minimum(name: str, ends: xr.DataArray, promised: xr.DataArray, reache
     if float(promised.max()) > reached:
         return undecided(name, 0.0, f"{note} and no less in so few steps")
     digits = -np.log10(reached) / 2
-    return Finding(
-        name,
-        predicted=0.0,
-        measured=float(ends.max()),
-        tolerance=Tolerance(reached, why=f"a global minimum: {digits:g} digits of every residual"),
-        note=note,
-    )
+    return claims.zero(name, ends.max(), reached, f"a global minimum: {digits:g} digits of every residual", note=note)
 
 
 def direction(params: Params) -> jax.Array:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init
@@ -113,11 +113,11 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
     scale = float(np.abs(data.z).max())
-    yield Finding(
-        "output: recursion against gradient descent", 0.0, float(np.abs(data.z - data.z_map).max()) / scale, rounding
+    yield claims.zero(
+        "output: recursion against gradient descent", float(np.abs(data.z - data.z_map).max()) / scale, rounding
     )
-    yield Finding(
-        "kernel: recursion against gradient descent", 0.0, float(np.abs(data.kernel - data.kernel_map).max()), rounding
+    yield claims.zero(
+        "kernel: recursion against gradient descent", np.abs(data.kernel - data.kernel_map).max(), rounding
     )
     yield from _phases(data)
     yield _at_the_peak(data, config)
@@ -130,19 +130,15 @@ def _phases(data: xr.Dataset) -> Iterator[Finding]:
     seen = xr.where(wide.outcome == Outcome.DIVERGED, 2, xr.where(wide.risen, 1, 0))
     blur = 2 * np.log(wide.width) / np.sqrt(wide.width)
     clear = (np.abs(wide.ratio - 2) > blur) & (np.abs(wide.ratio - 4) > blur)
-    yield Finding(
+    yield claims.zero(
         f"points of the phase diagram in another phase than predicted, width {WIDE} and more",
-        predicted=0.0,
-        measured=float(((seen != expected) & clear).sum()),
-        tolerance=Tolerance(0.0, why="at least 2 log m / sqrt m away from the borders"),
+        ((seen != expected) & clear).sum(),
+        0,
+        "at least 2 log m / sqrt m away from the borders",
     )
     ended = (data.outcome == Outcome.CONVERGED) & (data.ratio > 2)
-    yield Finding(
-        "largest final eta lambda after a catapult",
-        predicted=2.0,
-        measured=float(data.final.where(ended).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="stability of the minimum"),
+    yield claims.at_most(
+        "largest final eta lambda after a catapult", 2.0, data.final.where(ended).max(), "stability of the minimum"
     )
     at3 = wide.sel(ratio=3.0, method="nearest")
     ratio, logs = float(at3.ratio), np.log(at3.width.values)
@@ -153,20 +149,20 @@ def _phases(data: xr.Dataset) -> Iterator[Finding]:
         return
     # Where in a step the peak falls moves its height by a factor of at most (1 + delta)^2, and its time by a step.
     span = logs[-1] - logs[0]
-    yield Finding(
+    yield claims.equal(
         names[0],
-        predicted=1.0,
-        measured=np.polyfit(logs, np.log(at3.peak * at3.width), 1)[0],
-        tolerance=Tolerance(
-            np.log(ratio - 1) / span, why="the height moves by log(1 + delta) with the fraction of a step"
-        ),
+        1.0,
+        np.polyfit(logs, np.log(at3.peak * at3.width), 1)[0],
+        np.log(ratio - 1) / span,
+        "the height moves by log(1 + delta) with the fraction of a step",
         note=f"eta lambda_0 = {ratio:.3g}",
     )
-    yield Finding(
+    yield claims.equal(
         names[1],
-        predicted=1 / (2 * np.log(ratio - 1)),
-        measured=np.polyfit(logs, at3.time, 1)[0],
-        tolerance=Tolerance(1 / span, why="whole steps over the range of log m"),
+        1 / (2 * np.log(ratio - 1)),
+        np.polyfit(logs, at3.time, 1)[0],
+        1 / span,
+        "whole steps over the range of log m",
         note=f"eta lambda_0 = {ratio:.3g}",
     )
 

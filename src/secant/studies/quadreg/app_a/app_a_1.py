@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study, undecided
 from secant.theory import linear_network, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -117,19 +117,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     rounding = Tolerance(1e-12, why="an identity: rounding of float64")
     M, N = config.width, config.inputs
     zero = int((np.abs(data.eigenvalues) < 1e-9).sum())
-    yield Finding("number of zero eigenvalues", M * (N - 1), zero, Tolerance(0.0, why="a count"))
-    yield Finding(
-        "number of eigenvalues +|x|",
-        M,
-        int((np.abs(data.eigenvalues - data.norm) < 1e-9).sum()),
-        Tolerance(0.0, why="a count"),
-    )
-    yield Finding(
-        "largest difference of the spectrum", 0.0, float(np.abs(data.eigenvalues - data.predicted).max()), rounding
-    )
-    yield Finding("weight of the Jacobian on the zero modes", 0.0, float(data.zero_weight), rounding)
-    yield Finding(
-        "(J_+^2 - J_-^2)/|x| against twice the output", 2 * float(data.output), float(data.difference), rounding
+    yield claims.count("number of zero eigenvalues", M * (N - 1), zero)
+    yield claims.count("number of eigenvalues +|x|", M, int((np.abs(data.eigenvalues - data.norm) < 1e-9).sum()))
+    yield claims.zero("largest difference of the spectrum", np.abs(data.eigenvalues - data.predicted).max(), rounding)
+    yield claims.zero("weight of the Jacobian on the zero modes", data.zero_weight, rounding)
+    yield claims.equal(
+        "(J_+^2 - J_-^2)/|x| against twice the output", 2 * float(data.output), data.difference, rounding
     )
     offset, error = _observed_offset(data)
     if np.isfinite(error):
@@ -150,11 +143,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     size = 1 + np.abs(data.z) + data["T"]
     alive = ((size < 100).all("form").cumprod("step") > 0) & np.isfinite(size).all("form")
     gap = (abs(data.isel(form=0) - data.isel(form=1)) / size.max("form")).where(alive)
-    yield Finding(
+    yield claims.zero(
         "network against the two-number map until a run diverges: largest difference, relative",
-        predicted=0.0,
-        measured=float(max(gap.z.max(), gap["T"].max())),
-        tolerance=Tolerance(1e-8, why="rounding, amplified by the transient growth of a catapult"),
+        max(gap.z.max(), gap["T"].max()),
+        1e-8,
+        "rounding, amplified by the transient growth of a catapult",
     )
 
 

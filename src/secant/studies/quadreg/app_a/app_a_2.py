@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, claims, option, scaled, study
 from secant.theory import quartic, single_eigenvalue
 
 if TYPE_CHECKING:
@@ -108,19 +108,18 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     numeric = Tolerance(1e-8 * (1 + config.rate), why="relative tolerance 1e-11 of the integrator")
-    yield Finding(
-        "closed form against the flow: largest difference", 0.0, float(np.abs(data.z - data.formula).max()), numeric
-    )
+    yield claims.zero("closed form against the flow: largest difference", np.abs(data.z - data.formula).max(), numeric)
     law = single_eigenvalue.single_eigenvalue_curvature(data.z.values, config.omega, data.E.values[:, None])
-    yield Finding(
-        "curvature against omega (2z + E): largest difference", 0.0, float(np.abs(data.curvature - law).max()), numeric
+    yield claims.zero(
+        "curvature against omega (2z + E): largest difference", np.abs(data.curvature - law).max(), numeric
     )
     error, lr = data.descent_error.max("E").values, data.lr.values
-    yield Finding(
+    yield claims.equal(
         "power of the step size in the difference between descent and flow",
-        predicted=1.0,
-        measured=float(np.log(error[1] / error[0]) / np.log(lr[1] / lr[0])),
-        tolerance=Tolerance(config.rate * lr[1], why="the next order: the step size times the curvature at the start"),
+        1.0,
+        np.log(error[1] / error[0]) / np.log(lr[1] / lr[0]),
+        config.rate * lr[1],
+        "the next order: the step size times the curvature at the start",
     )
 
 

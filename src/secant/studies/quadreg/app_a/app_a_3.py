@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, study
 from secant.theory import quadratic_regression, tangent_hierarchy
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ def _change_of_third_kernel(Q: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.zero(
         "velocity of the tangent kernel against -K3 z: largest relative difference",
-        predicted=0.0,
-        measured=float(data.identity.max()),
-        tolerance=Tolerance(1e-11, why="an identity: rounding of float64"),
+        data.identity.max(),
+        1e-11,
+        "an identity: rounding of float64",
     )
     time = data.short.values
     for model, power in (("constant K3", 2), ("constant K", 1)):
@@ -163,29 +163,25 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         seen = data.gap.sel(model=model, time=time).values / time**power / data.rate.sel(model=model).values[:, None]
         by_parabola, by_line = seen @ [8 / 3, -2, 1 / 3], seen @ [2, -1, 0]
         worst = int(np.argmax(np.abs(by_parabola - 1)))
-        yield Finding(
+        yield claims.equal(
             f"distance of the kernel from quadratic regression over t^{power} at short times, {model}, over its "
             "prediction: farthest from one",
-            predicted=1.0,
-            measured=float(by_parabola[worst]),
-            tolerance=Tolerance(
-                float(np.abs(by_parabola - by_line).max()) + 1e-5,
-                why="what the extrapolation gains by its last order, and relative tolerance 1e-10 of the integrator",
-            ),
+            1.0,
+            by_parabola[worst],
+            float(np.abs(by_parabola - by_line).max()) + 1e-5,
+            "what the extrapolation gains by its last order, and relative tolerance 1e-10 of the integrator",
         )
-    yield Finding(
+    yield claims.at_least(
         "relative change of the third kernel under quadratic regression at the end: smallest",
-        predicted=0.1,
-        measured=float(data.K3_change.isel(time=-1).min()),
-        tolerance=Tolerance(0.0, why="an inequality: it is not constant"),
-        relation="at least",
+        0.1,
+        data.K3_change.isel(time=-1).min(),
+        "an inequality: it is not constant",
     )
-    yield Finding(
+    yield claims.at_least(
         "random models in which constant K3 makes a kernel with a negative eigenvalue",
-        predicted=1.0,
-        measured=float((data.bottom.min("time") < -1e-9).sum()),
-        tolerance=Tolerance(0.0, why="a count: it can happen"),
-        relation="at least",
+        1.0,
+        (data.bottom.min("time") < -1e-9).sum(),
+        "a count: it can happen",
         note="such a kernel is none: from there on this truncation drives its loss up",
     )
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
 from secant.theory import nullclines, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -126,33 +126,29 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
-    yield Finding(
+    yield claims.zero(
         "two-step polynomials against two iterations: largest relative difference",
-        predicted=0.0,
-        measured=float(data.error.max()),
-        tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
+        data.error.max(),
+        1e-12,
+        "an identity: rounding of float64",
     )
     for of in ("residual", "curvature"):
         for variable, degree in (("residual", 9), ("curvature", 3)):
-            yield Finding(
+            yield claims.count(
                 f"degree in the {variable} of the {of}'s two-step change",
-                predicted=degree,
-                measured=int(data.degree.sel(of=of, variable=variable)),
-                tolerance=Tolerance(0.0, why="a count"),
+                degree,
+                int(data.degree.sel(of=of, variable=variable)),
             )
-    yield Finding(
-        "degree in epsilon of the two-step changes: the larger",
-        predicted=6,
-        measured=int(data.degree.sel(variable="epsilon").max()),
-        tolerance=Tolerance(0.0, why="a count"),
+    yield claims.count(
+        "degree in epsilon of the two-step changes: the larger", 6, int(data.degree.sel(variable="epsilon").max())
     )
     zero = data.nullcline.sel(eps=0.0)
     closed = np.asarray(nullclines.skeleton_nullcline(data.z.values))
-    yield Finding(
+    yield claims.zero(
         "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference",
-        predicted=0.0,
-        measured=float(np.abs(zero / closed - 1).max()),
-        tolerance=Tolerance(1e-6, why="rounding near the double root, where the two nullclines meet"),
+        np.abs(zero / closed - 1).max(),
+        1e-6,
+        "rounding near the double root, where the two nullclines meet",
     )
     for of, order, series in (
         ("residual", 6, nullclines.residual_series),
@@ -163,12 +159,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         for eps in (0.0, *config.epsilons):
             far, near = (np.abs(nullclines.nullcline(x, eps, of) - series(x, eps)) for x in (z, z / 2))
             powers.append(np.log2(far / near))
-        yield Finding(
+        yield claims.at_least(
             f"power of the residual in the error of the series of the {of}'s nullcline: smallest",
-            predicted=order,
-            measured=float(np.min(powers)),
-            tolerance=Tolerance(0.3, why=f"first power left out; at z = {NEAR:g} the next one is a few times z of it"),
-            relation="at least",
+            order,
+            np.min(powers),
+            f"first power left out; at z = {NEAR:g} the next one is a few times z of it",
+            slack=0.3,
         )
     eps = config.epsilons[0]
     yield Erratum(

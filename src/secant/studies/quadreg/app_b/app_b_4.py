@@ -13,7 +13,7 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
 from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -133,36 +133,25 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     B = config.B
     growth = (data.z / data.z0).max()
-    yield Finding(
-        "largest growth of the residual over all starts",
-        predicted=2.0,
-        measured=float(growth),
-        tolerance=Tolerance(0.0, why="the bound of phase one"),
-        relation="at most",
-    )
+    yield claims.at_most("largest growth of the residual over all starts", 2.0, growth, "the bound of phase one")
     star = xr.DataArray(np.asarray(edge_limit.fixed_point(data.eps.values)), dims="eps")
     # A start counts once y has turned negative, and until z is too small for y to be told from rounding.
     turned = (data.y < 0).cumsum("even") > 0
     alive = turned & (np.abs(data.z) > 1e-7)
-    yield Finding(
+    yield claims.at_most(
         "largest y once it has turned negative, over epsilon",
-        predicted=0.0,
-        measured=float((data.y / data.eps).where(alive).max()),
-        tolerance=Tolerance(0.0, why="y stays negative"),
-        relation="at most",
+        0.0,
+        (data.y / data.eps).where(alive).max(),
+        "y stays negative",
     )
-    yield Finding(
+    yield claims.at_most(
         "smallest y over the fixed point y*",
-        predicted=1 + 3 * B / (8 - B),
-        measured=float((data.y / star).where(alive).max()),
-        tolerance=Tolerance(0.0, why="the bound of phase two with this B"),
-        relation="at most",
+        1 + 3 * B / (8 - B),
+        (data.y / star).where(alive).max(),
+        "the bound of phase two with this B",
     )
-    yield Finding(
-        "largest residual at the end",
-        predicted=0.0,
-        measured=float(np.abs(data["last"]).max()),
-        tolerance=Tolerance(1e-5, why="the run spans 14 decay times of the residual"),
+    yield claims.zero(
+        "largest residual at the end", np.abs(data["last"]).max(), 1e-5, "the run spans 14 decay times of the residual"
     )
     e = config.middle
     yield Erratum(

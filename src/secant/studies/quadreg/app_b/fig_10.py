@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Finding, claims, option, scaled, study, undecided
 from secant.theory import edge_limit, skeleton, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -94,56 +94,45 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     small = data.isel(eps=0)
     eps = float(small.eps)
     left = 4e-9 / eps  # residuals of 1e-9 move T - 2z by 2 epsilon of them
-    yield Finding(
+    yield claims.equal(
         f"median final distance over epsilon/2, at epsilon = {eps:g}",
-        predicted=1.0,
-        measured=float(-small["median"] / (eps / 2)),
-        tolerance=Tolerance(2 * eps, why="the next term is 27/16 eps of the first"),
+        1.0,
+        -small["median"] / (eps / 2),
+        2 * eps,
+        "the next term is 27/16 eps of the first",
     )
-    yield Finding(
+    yield claims.equal(
         f"second-order coefficient of the map, at epsilon = {eps:g}",
-        predicted=-edge_limit.LIMIT_COEFFICIENTS[1],
-        measured=float(-(small["median"] + eps / 2) / eps**2),
-        tolerance=Tolerance(1.5 * eps + left, why="next term 153/128 eps; residuals of 1e-9 over eps squared"),
+        -edge_limit.LIMIT_COEFFICIENTS[1],
+        -(small["median"] + eps / 2) / eps**2,
+        1.5 * eps + left,
+        "next term 153/128 eps; residuals of 1e-9 over eps squared",
     )
     memory = abs(float(edge_limit.memory(config.residual, config.distance, eps)))
-    yield Finding(
+    yield claims.equal(
         f"second-order coefficient of the flow, at epsilon = {eps:g}",
-        predicted=3 / 8,
-        measured=float(-(small.flow + eps / 2) / eps**2),
-        tolerance=Tolerance(
-            eps + 2 * memory / eps**2, why="next term of the fixed point, 7/32 eps, and the memory of the start"
-        ),
+        3 / 8,
+        -(small.flow + eps / 2) / eps**2,
+        eps + 2 * memory / eps**2,
+        "next term of the fixed point, 7/32 eps, and the memory of the start",
     )
     low = data.where(data.eps <= SMALL * (1 + 1e-9), drop=True)
     name = "power of epsilon in the deviation from epsilon/2"
     if low.sizes["eps"] > 1:
         slope = np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0]
-        yield Finding(
-            name,
-            predicted=2.0,
-            measured=float(slope),
-            tolerance=Tolerance(1.5 * SMALL, why="the next term raises the local power by 1.42 eps"),
-        )
+        yield claims.equal(name, 2.0, slope, 1.5 * SMALL, "the next term raises the local power by 1.42 eps")
     else:
         yield undecided(name, 2.0, f"fewer than two values of epsilon are at most {SMALL:g}")
     formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
-    yield Finding(
+    yield claims.zero(
         "limit of the flow against its closed form: largest difference",
-        predicted=0.0,
-        measured=float(np.abs(data.flow - formula).max()),
-        tolerance=Tolerance(
-            1e-7, why="relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps"
-        ),
+        np.abs(data.flow - formula).max(),
+        1e-7,
+        "relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps",
     )
     name = "share of starts that end in [1.9, 2], at the smallest epsilon"
     if eps <= SMALL:
-        yield Finding(
-            name,
-            predicted=1.0,
-            measured=float(small.near),
-            tolerance=Tolerance(0.0, why="the levels T - 2z of all starts lie between 2 and 4"),
-        )
+        yield claims.equal(name, 1.0, small.near, 0, "the levels T - 2z of all starts lie between 2 and 4")
     else:
         yield undecided(name, 1.0, f"not every start reaches the edge if epsilon is above {SMALL:g}")
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -98,23 +98,22 @@ def _share(hits: Any, among: xr.DataArray) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.zero(
         "curvature change without offset, against z^2 (T - 4): largest difference",
-        predicted=0.0,
-        measured=float(np.abs(data.law).max()),
-        tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
+        np.abs(data.law).max(),
+        1e-12,
+        "an identity: rounding of float64",
     )
     yield from _sharpening(data, config)
     chance = 2 * NEAR / 4.5
     away = np.abs(data["T"] - 2) > AWAY
     for i, E in enumerate(config.offsets):
         one = data.isel(E=i)
-        yield Finding(
+        yield claims.at_most(
             f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}",
-            predicted=chance,
-            measured=_share(np.abs(one.final - 2) < NEAR, one.settled & away),
-            tolerance=Tolerance(0.0, why="by chance this share of all curvatures from 0 to 4.5 would"),
-            relation="at most",
+            chance,
+            _share(np.abs(one.final - 2) < NEAR, one.settled & away),
+            "by chance this share of all curvatures from 0 to 4.5 would",
         )
     yield _gathering(data, config, away)
     yield _mirror(data, config)
@@ -128,7 +127,7 @@ def _sharpening(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         none = config.offsets.index(0.0)
         # Without offset the curvature can only rise above four, and such runs do not converge.
         measured = _share(sharper[none], data.settled[none])
-        yield Finding(name, 0.0, measured, Tolerance(0.0, why="none may"))
+        yield claims.zero(name, measured, 0, "none may")
     else:
         yield undecided(name, 0.0, "no offset is zero")
     for i, E in enumerate(config.offsets):
@@ -139,7 +138,7 @@ def _sharpening(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & data.settled[i]
         name = f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}"
         if inside.any():
-            yield Finding(name, 1.0, _share(sharper[i], inside), Tolerance(0.0, why="all of them"))
+            yield claims.equal(name, 1.0, _share(sharper[i], inside), 0, "all of them")
         else:
             yield undecided(name, 1.0, "no point of the grid lies there and converges")
 
@@ -154,15 +153,13 @@ def _gathering(data: xr.Dataset, config: Config, away: Any) -> Finding:
     border = (np.abs(level - (2 - NEAR)) < 12 * eps) | (np.abs(level - skeleton.ESCAPE) < 0.2 + 12 * eps)
     moving = np.abs(data.z) > 0  # where the residual is zero nothing moves
     among = data.other_settled & away & moving
-    return Finding(
+    return claims.equal(
         "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
-        predicted=_share(at_the_edge, among),
-        measured=_share(abs(data.other_final - 2) < NEAR, among),
-        tolerance=Tolerance(
-            np.nan_to_num(_share(border, among)),
-            why="starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
-            "comes near the border of escape",
-        ),
+        _share(at_the_edge, among),
+        _share(abs(data.other_final - 2) < NEAR, among),
+        np.nan_to_num(_share(border, among)),
+        "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
+        "comes near the border of escape",
     )
 
 
@@ -177,12 +174,7 @@ def _mirror(data: xr.Dataset, config: Config) -> Finding:
         gaps.append(np.abs(there.final.values[::-1][both] - here.final.values[both]).max(initial=0.0))
     if not gaps:
         return undecided(name, 0.0, "no two offsets are of opposite sign")
-    return Finding(
-        name,
-        predicted=0.0,
-        measured=float(max(gaps)),
-        tolerance=Tolerance(0.0, why="an exact symmetry, of every operation in floating point too"),
-    )
+    return claims.zero(name, max(gaps), 0, "an exact symmetry, of every operation in floating point too")
 
 
 @run.figure

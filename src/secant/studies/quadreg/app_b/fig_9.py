@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import two_eigenvalue
 
 if TYPE_CHECKING:
@@ -104,34 +104,23 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     near = Tolerance(1e-10, why="an identity: rounding of float64, relative to the height of the curve")
     for name, of in (("change_z", "residual"), ("change_T", "curvature")):
         change = data[name].where(np.isfinite(data[name]) & (np.abs(data.f_z) + np.abs(data.f_T) < 1e3))
-        yield Finding(
-            f"largest one-step change of the {of} on its nullcline",
-            predicted=0.0,
-            measured=float(np.abs(change).max()),
-            tolerance=near,
-        )
+        yield claims.zero(f"largest one-step change of the {of} on its nullcline", np.abs(change).max(), near)
     rounding = 1e-12 * (1 + float(np.abs(data.sample_T).max()))
     outside = ~_printed_cone(data.sample_z, data.sample_T, rounding)
-    yield Finding(
-        "random parameters outside of the cone",
-        predicted=0.0,
-        measured=float(outside.sum()),
-        tolerance=Tolerance(0.0, why="a count"),
-    )
+    yield claims.count("random parameters outside of the cone", 0.0, outside.sum())
     z, T = data["box_z"], data["box_T"]
     within = _printed_cone(z, T, -1e-12).transpose(*data.there.dims)
     beyond = ~_printed_cone(z, T, 1e-12).transpose(*data.there.dims)
-    yield Finding(
+    yield claims.count(
         "points of the cone that belong to no parameters, and points outside that do",
-        predicted=0.0,
-        measured=float((within & ~data.there).sum() + (beyond & data.there).sum()),
-        tolerance=Tolerance(0.0, why="a count"),
+        0.0,
+        (within & ~data.there).sum() + (beyond & data.there).sum(),
     )
-    yield Finding(
+    yield claims.zero(
         "from points of the cone to parameters and back: largest difference",
-        predicted=0.0,
-        measured=float(data["back"].where(within).max()),
-        tolerance=Tolerance(1e-11, why="an identity: rounding of float64, at curvatures of up to four"),
+        data["back"].where(within).max(),
+        1e-11,
+        "an identity: rounding of float64, at curvatures of up to four",
     )
     sideways = [a for a in config.a if a < -1]
     for E in config.offsets:
@@ -142,11 +131,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         T_line = np.linspace(0, 2 * max(E, 1), 20_001)
         allowed = [np.asarray(two_eigenvalue.admissible(0.0, T_line, -1 / a, E)) for a in sideways]
         tops = [T_line[where].max(initial=0.0) for where in allowed]
-        yield Finding(
-            name,
-            predicted=E,
-            measured=float(tops[np.argmax(np.abs(np.array(tops) - E))]),
-            tolerance=Tolerance(1e-4 * max(E, 1), why="spacing of the scan"),
+        yield claims.equal(
+            name, E, tops[np.argmax(np.abs(np.array(tops) - E))], 1e-4 * max(E, 1), "spacing of the scan"
         )
 
 

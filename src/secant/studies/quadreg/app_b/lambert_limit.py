@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, flow, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, Tolerance, claims, option, scaled, study
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -100,56 +100,50 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     numeric = Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, through the exponential of 4z^2/eps")
     limit = data.y.isel(time=-1)
-    yield Finding(
-        "closed form against the integrated flow: largest difference",
-        0.0,
-        float(np.abs(limit - data.closed).max()),
-        numeric,
+    yield claims.zero(
+        "closed form against the integrated flow: largest difference", np.abs(limit - data.closed).max(), numeric
     )
     # Where y has come within rounding of y*, the logarithm has nothing left to measure.
     star = xr.DataArray(np.asarray(edge_limit.fixed_point(data.eps.values)), dims="eps")
     measurable = np.abs(data.y - star) > 1e-5
     drift = np.abs(data.integral - data.integral.isel(time=0)).where(measurable)
-    yield Finding(
+    yield claims.zero(
         "drift of the first integral along the flow: largest",
-        predicted=0.0,
-        measured=float(drift.max()),
-        tolerance=Tolerance(1e-7, why="an error of 1e-11 in y, through the logarithm of a distance of 1e-5"),
+        drift.max(),
+        1e-7,
+        "an error of 1e-11 in y, through the logarithm of a distance of 1e-5",
     )
     # The leading form needs small eps and a small argument of Lambert's function.
     eps, exponent = 1e-4, np.linspace(8, 20, 13)
     z, y = np.sqrt(exponent * eps / 4)[:, None], eps * np.array([0.0, 0.5])
     memory = edge_limit.flow_limit(z, y, eps) - edge_limit.fixed_point(eps)
     ratio = np.asarray(memory / edge_limit.memory(z, y, eps)).ravel()
-    yield Finding(
+    yield claims.equal(
         f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one",
-        predicted=1.0,
-        measured=float(ratio[np.argmax(np.abs(ratio - 1))]),
-        tolerance=Tolerance(
-            2 * eps * (20 + 2) + 2 * np.exp(-8),
-            why="relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
-        ),
+        1.0,
+        ratio[np.argmax(np.abs(ratio - 1))],
+        2 * eps * (20 + 2) + 2 * np.exp(-8),
+        "relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
     )
     tiny = edge_limit.flow_limit(0.3, config.distance, jnp.array([1e-4, 1e-6, 1e-8]))
-    yield Finding(
+    yield claims.equal(
         "closed form at epsilon = 1e-8, over its fixed point: nothing overflows",
-        predicted=1.0,
-        measured=float(tiny[-1] / edge_limit.fixed_point(1e-8)),
-        tolerance=Tolerance(1e-12, why="rounding"),
+        1.0,
+        tiny[-1] / edge_limit.fixed_point(1e-8),
+        1e-12,
+        "rounding",
     )
     for eps in config.epsilons:
         one = data.sel(eps=eps)
         limit, error = (np.asarray(part) for part in edge_limit.limit_from(one.z0.values, config.distance, eps))
         off = np.abs(one.exact.values - limit)
         worst = int(np.argmax(off / error))
-        yield Finding(
+        yield claims.equal(
             f"limit of gradient descent from all residuals at epsilon = {eps:g}: farthest from memory and series",
-            predicted=limit[worst],
-            measured=float(one.exact[worst]),
-            tolerance=Tolerance(
-                error[worst] + 1e-10,
-                why="next orders of the map: a share of the residual of the memory's exponent; residuals at the end",
-            ),
+            limit[worst],
+            one.exact[worst],
+            error[worst] + 1e-10,
+            "next orders of the map: a share of the residual of the memory's exponent; residuals at the end",
             note=f"in units of its tolerance, from z = {float(one.z0[worst]):.3g}",
         )
 

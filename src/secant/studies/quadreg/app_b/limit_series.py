@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, study
 from secant.theory import edge_limit, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -124,56 +124,48 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     found, before, first = (fitted(data, weight) for weight in (WEIGHT, WEIGHT - 2, WEIGHT - 4))
     for k, row in enumerate(edge_limit.MANIFOLD_COEFFICIENTS, start=1):
         for j, coefficient in enumerate(row):
-            yield Finding(
+            yield claims.equal(
                 f"coefficient of epsilon^{k}{f' z^{j}' if j else ''}, fitted",
-                predicted=coefficient,
-                measured=found[k, j],
-                tolerance=Tolerance(
-                    max(abs(found[k, j] - before[k, j]), abs(before[k, j] - first[k, j]) / 10),
-                    why="what the last two weights of the fit changed, and a tenth of what the two before them did",
-                ),
+                coefficient,
+                found[k, j],
+                max(abs(found[k, j] - before[k, j]), abs(before[k, j] - first[k, j]) / 10),
+                "what the last two weights of the fit changed, and a tenth of what the two before them did",
                 note=f"exactly {Fraction(coefficient)}",
             )
     for e in (eps[0], eps[len(eps) // 2], eps[-1]):
-        yield Finding(
+        yield claims.equal(
             f"limit at epsilon = {e:.4g} against the series",
-            predicted=float(edge_limit.limit_series(e)),
-            measured=float(data.limit.sel(eps=e)),
-            tolerance=Tolerance(
-                10 * e**5 + 1e-12,
-                why="next term, with coefficients that grow by about two an order; rounding over the run",
-            ),
+            edge_limit.limit_series(e),
+            data.limit.sel(eps=e),
+            10 * e**5 + 1e-12,
+            "next term, with coefficients that grow by about two an order; rounding over the run",
         )
     upper = eps >= np.sqrt(eps[0] * eps[-1])
     for order in (1, 2, 3):
         left_over = np.abs(data.limit.values - np.asarray(edge_limit.limit_series(eps, order)))[upper]
         slope = np.polyfit(np.log(eps[upper]), np.log(left_over), 1)[0]
-        yield Finding(
+        yield claims.equal(
             f"power of epsilon left over after {order} term{'s' if order > 1 else ''}",
-            predicted=order + 1,
-            measured=float(slope),
-            tolerance=Tolerance(
-                2.5 * eps[-1] + 1e-12 / left_over.min(),
-                why="the next term raises the local power by up to 2.3 eps; rounding over what is left",
-            ),
+            order + 1,
+            slope,
+            2.5 * eps[-1] + 1e-12 / left_over.min(),
+            "the next term raises the local power by up to 2.3 eps; rounding over what is left",
         )
     slow = _slow(data.z.values)
     e = config.shown
-    yield Finding(
+    yield claims.zero(
         f"orbit at epsilon = {e:g} against the slow manifold, for |z| < {NEAR:g}: largest difference",
-        predicted=0.0,
-        measured=float(np.abs(data["T"] - data.manifold)[slow].max()),
-        tolerance=Tolerance(
-            15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
-            why="first terms left out, 131/16 eps z^5, 1799/256 eps^2 z^4 and 4.9 eps^5",
-        ),
+        np.abs(data["T"] - data.manifold)[slow].max(),
+        15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
+        "first terms left out, 131/16 eps z^5, 1799/256 eps^2 z^4 and 4.9 eps^5",
     )
     e = eps[0]
-    yield Finding(
+    yield claims.equal(
         f"distance of y* from the limit over eps^2, at epsilon = {e:.4g}",
-        predicted=27 / 32 - 3 / 8,
-        measured=float((float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2),
-        tolerance=Tolerance(2 * e, why="third-order terms"),
+        27 / 32 - 3 / 8,
+        (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2,
+        2 * e,
+        "third-order terms",
     )
 
 

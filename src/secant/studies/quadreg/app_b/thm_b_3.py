@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study, undecided
 from secant.theory import edge_limit, two_step
 
 if TYPE_CHECKING:
@@ -98,21 +98,14 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     eps = float(data.eps[0])
     widest = int(np.argmax(config.orbits))
-    yield Finding(
-        "largest residual at the end",
-        predicted=0.0,
-        measured=float(np.abs(data.last_z).max()),
-        tolerance=Tolerance(1e-8, why="the runs stop at 1e-9"),
-    )
+    yield claims.zero("largest residual at the end", np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9")
     remembered = abs(float(edge_limit.memory(config.orbits[widest], config.orbits[widest] ** 2, eps)))
-    yield Finding(
+    yield claims.equal(
         f"second-order coefficient of the limit, at epsilon = {eps:g}",
-        predicted=-3 / 8,
-        measured=float((data.last_y[widest] + eps / 2) / eps**2),
-        tolerance=Tolerance(
-            eps + 2 * remembered / eps**2,
-            why="third-order term of the fixed point, 7/32 eps, and twice the memory of the start",
-        ),
+        -3 / 8,
+        (data.last_y[widest] + eps / 2) / eps**2,
+        eps + 2 * remembered / eps**2,
+        "third-order term of the fixed point, 7/32 eps, and twice the memory of the start",
     )
     formula = np.asarray(
         edge_limit.flow_limit(
@@ -121,14 +114,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     )
     formula = formula / np.asarray(edge_limit.fixed_point(data.eps.values))[:, None] - 1
     ratio = (data.delta / formula).isel(eps=0).values
-    yield Finding(
+    yield claims.equal(
         f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest",
-        predicted=1.0,
-        measured=float(ratio[np.argmax(np.abs(ratio - 1))]),
-        tolerance=Tolerance(
-            eps * config.reach * (config.reach + 1),
-            why="the second order of a step changes the exponent x of the memory by eps x (x + 1) / 2; twice that",
-        ),
+        1.0,
+        ratio[np.argmax(np.abs(ratio - 1))],
+        eps * config.reach * (config.reach + 1),
+        "the second order of a step changes the exponent x of the memory by eps x (x + 1) / 2; twice that",
     )
     first = data.isel(eps=0)
     far = first.where(data.exponent > config.reach / 3, drop=True)
@@ -181,12 +172,12 @@ def _decay(orbit: xr.Dataset, eps: float) -> Iterator[Finding | Erratum]:
     )
     name = "residual half a decay time after the turn, over the corrected lower bound"
     if later < len(z):
-        yield Finding(
+        yield claims.at_least(
             name,
-            predicted=1.0,
-            measured=z[later] / z[0] / np.exp(-eps * (later - turn)),
-            tolerance=Tolerance(2 * eps, why="second order in eps of the decay, over half a decay time"),
-            relation="at least",
+            1.0,
+            z[later] / z[0] / np.exp(-eps * (later - turn)),
+            "second order in eps of the decay, over half a decay time",
+            slack=2 * eps,
         )
     else:
         yield undecided(name, 1.0, "the orbit ends before", "at least")

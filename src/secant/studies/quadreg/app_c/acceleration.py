@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.quadreg._random import (
     check_sizes,
     each_draw,
@@ -155,43 +155,45 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for P in (2, 3, 8):
         given, exact = two_residuals(P, config)
         for ratio, kind in zip(given / exact, ("symmetric Q", "Q of independent entries"), strict=True):
-            yield Finding(
+            yield claims.equal(
                 f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})",
-                predicted=1.0,
-                measured=float(ratio),
-                tolerance=Tolerance(1e-9, why="an identity: 200 nodes for a smooth function, and rounding"),
+                1.0,
+                ratio,
+                1e-9,
+                "an identity: 200 nodes for a smooth function, and rounding",
             )
-    claims = (
+    statements = (
         ("given_J", "exact", "mean acceleration over the exact one"),
         ("unsymmetric", "unsymmetric_exact", "the same for Q of independent entries"),
     )
     rounding = Tolerance(1e-12, why="without another eigenvalue they are the same: rounding")
-    for name, formula, claim in claims:
+    for name, formula, claim in statements:
         for i, size in enumerate(data.size.values):
             one = data.isel(size=i)
             found = ratio_of_means(one[name].values, one[formula].values)
-            yield Finding(
+            yield claims.equal(
                 f"{claim}, (D, P) = {size}",
-                predicted=1.0,
-                measured=found,
-                tolerance=rounding if one.D == 1 and name == "unsymmetric" else heavy_tail(found),
+                1.0,
+                found,
+                rounding if one.D == 1 and name == "unsymmetric" else heavy_tail(found),
             )
     for place in np.flatnonzero((np.minimum(data.D, data.P) > 1).values):
         one = data.isel(size=place)
         # Both sides are measured: it is their difference that has a sampling error.
         error = float(standard_error((one.repelled - one.repelled_exact).values))
         found = Estimate(float(one.repelled.mean()), error, config.jacobians - 1.0)
-        yield Finding(
+        yield claims.equal(
             f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}",
-            predicted=float(one.repelled_exact.mean()),
-            measured=found,
-            tolerance=heavy_tail(found),
+            one.repelled_exact.mean(),
+            found,
+            heavy_tail(found),
         )
-    yield Finding(
+    yield claims.equal(
         "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)",
-        predicted=1.0,
-        measured=estimate((data.direct / data.direct_given_J).values),
-        tolerance=Tolerance(why="exact at every size: the sampling error alone"),
+        1.0,
+        estimate((data.direct / data.direct_given_J).values),
+        0,
+        "exact at every size: the sampling error alone",
         note="unit variance off the diagonal; the ratio has no heavy tail",
     )
     claim = "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
@@ -201,11 +203,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for place in alone[:1]:
         one = data.isel(size=place)
         P = int(one.P)
-        yield Finding(
+        yield claims.equal(
             f"{claim}, P = {P}",
-            predicted=1.0,
-            measured=estimate(one.given_J.values / (2 * config.sigma_z**2 * config.sigma_J**2 * P * (P + 1))),
-            tolerance=Tolerance(why="the eigenvalue is chi-squared there: the sampling error alone"),
+            1.0,
+            estimate(one.given_J.values / (2 * config.sigma_z**2 * config.sigma_J**2 * P * (P + 1))),
+            0,
+            "the eigenvalue is chi-squared there: the sampling error alone",
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study
+from secant.lab import Finding, claims, estimate, option, scaled, study
 from secant.studies.quadreg._random import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -91,43 +91,39 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
     enlarged = float(np.abs(data.one_sign / data.acceleration).max())
-    yield Finding(
+    yield claims.zero(
         "slope against sigma_z of every draw, averaged over z and -z: largest distance from two",
-        predicted=0.0,
-        measured=float(np.abs(slopes - 2).max()),
-        tolerance=Tolerance(
-            1e-12 * max(1.0, enlarged),
-            why=f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
-        ),
+        np.abs(slopes - 2).max(),
+        1e-12 * max(1.0, enlarged),
+        f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
     )
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         last, (D, P) = one.isel(sigma_z=-1), (int(one.D), int(one.P))
         found = estimate((last.acceleration / last.line).values)
         tail, top = heavy_tail(found), rr.mean_top(D, P)
-        yield Finding(
+        yield claims.equal(
             f"mean acceleration over the line, (D, P) = {size}",
-            predicted=(1 + top / (D * P)) * top / rr.edge(D, P),
-            measured=found,
-            tolerance=Tolerance(
-                tail.absolute,
-                min(D, P) ** (-4 / 3),
-                why=f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
-            ),
+            (1 + top / (D * P)) * top / rr.edge(D, P),
+            found,
+            tail.absolute,
+            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
+            relative=min(D, P) ** (-4 / 3),
             note="the line is the limit of large sizes",
         )
-        yield Finding(
+        yield claims.equal(
             f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}",
-            predicted=1.0,
-            measured=estimate((last.acceleration / last.given_J).values),
-            tolerance=Tolerance(why="exact at every size, without a heavy tail: the sampling error alone"),
+            1.0,
+            estimate((last.acceleration / last.given_J).values),
+            0,
+            "exact at every size, without a heavy tail: the sampling error alone",
         )
         odd = (one.one_sign - one.acceleration).isel(sigma_z=0).values
-        yield Finding(
+        yield claims.zero(
             f"mean of the part odd in z, over its root mean square, (D, P) = {size}",
-            predicted=0.0,
-            measured=estimate(odd / np.sqrt(np.mean(odd**2))),
-            tolerance=Tolerance(why="zero: the sampling error alone"),
+            estimate(odd / np.sqrt(np.mean(odd**2))),
+            0,
+            "zero: the sampling error alone",
         )
 
 

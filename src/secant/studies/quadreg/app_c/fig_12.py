@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study
+from secant.lab import Finding, claims, estimate, option, scaled, study
 from secant.studies.quadreg._random import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory import quadratic_regression as qr
 
@@ -128,53 +128,45 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     end, begin = data.top.isel(time=-1).values, data.top.isel(time=0).values
     steps = np.diff(end, axis=1)
     worst = weakest(steps)
-    yield Finding(
+    yield claims.at_least(
         "smallest rise of the mean final curvature from one scale of residuals to the next",
-        predicted=0.0,
-        measured=estimate(steps[:, worst]),
-        tolerance=Tolerance(why="an inequality"),
-        relation="at least",
+        0.0,
+        estimate(steps[:, worst]),
         note=f"from {scale[worst]:g} to {scale[worst + 1]:g}",
     )
-    yield Finding(
+    yield claims.at_most(
         f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}",
-        predicted=0.1,
-        measured=estimate(np.abs(end[:, 0] / begin[:, 0] - 1)),
-        tolerance=Tolerance(why="'don't change their curvature much', read as ten percent"),
-        relation="at most",
+        0.1,
+        estimate(np.abs(end[:, 0] / begin[:, 0] - 1)),
+        "'don't change their curvature much', read as ten percent",
     )
     change, first = data.lazy.values.T
     largest = float(np.abs(first).max())
-    yield Finding(
+    yield claims.equal(
         f"change of curvature at residuals of {SMALL * scale[0]:g} over that to first order: slope",
-        predicted=1.0,
-        measured=float(first @ change / (first @ first)),
-        tolerance=Tolerance(
-            1e-2 + 20 * largest,
-            why="the next order, in which repulsion by one over a distance of eigenvalues counts; one percent for the "
-            "integration of changes as small as these",
-        ),
+        1.0,
+        first @ change / (first @ first),
+        1e-2 + 20 * largest,
+        "the next order, in which repulsion by one over a distance of eigenvalues counts; one percent for the "
+        "integration of changes as small as these",
         note=f"the largest change is {largest:.1g} of the curvature",
     )
     ratio = end / scale
-    yield Finding(
+    yield claims.equal(
         f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}",
-        predicted=1.0,
-        measured=estimate(ratio[:, -1] / ratio[:, -2]),
-        tolerance=Tolerance(
-            config.jacobian / scale[-2], why="the start has a share of order sigma_J~^2 / sigma_z~ of the curvature"
-        ),
+        1.0,
+        estimate(ratio[:, -1] / ratio[:, -2]),
+        config.jacobian / scale[-2],
+        "the start has a share of order sigma_J~^2 / sigma_z~ of the curvature",
         note=f"the ratio itself is {ratio[:, -1].mean():.2f} with standard error {standard_error(ratio[:, -1]):.2f}",
     )
     fell = float((data.loss.isel(time=-1) < FALLEN).sum())
     steps = np.diff(np.log10(data.fallen.values), axis=1)
     worst = weakest(steps, above=False)
-    yield Finding(
+    yield claims.at_most(
         f"logarithm of the time until the loss has fallen to {FALLEN:g}: largest change from one scale to the next",
-        predicted=0.0,
-        measured=estimate(steps[:, worst]),
-        tolerance=Tolerance(why="an inequality"),
-        relation="at most",
+        0.0,
+        estimate(steps[:, worst]),
         note=f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell:.0f} of {data.fallen.size} runs fell that far",
     )
 

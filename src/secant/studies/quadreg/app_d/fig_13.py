@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, reuse, study
+from secant.lab import Finding, claims, reuse, study
 from secant.studies.quadreg._edge import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 
@@ -53,39 +53,35 @@ def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     why = obstacle(data)
     first, drift = without_drift(data)
-    yield Finding(
+    yield claims.at_least(
         "rise of y in two steps while the residual along the mode is tiny",
-        predicted=0.0,
-        measured=drift,
-        tolerance=Tolerance(0.0, why="an inequality: progressive sharpening"),
-        relation="at least",
+        0.0,
+        drift,
+        "an inequality: progressive sharpening",
         note=why,
     )
     squares, rest = first.z.values**2, first.rest.values
-    yield Finding(
+    yield claims.at_most(
         "correlation of the rest of the change with the square of the residual, first episode",
-        predicted=-STRAIGHT,
-        measured=correlation(rest, squares),
-        tolerance=Tolerance(0.0, why="an inequality: close to a line that falls"),
-        relation="at most",
+        -STRAIGHT,
+        correlation(rest, squares),
+        "an inequality: close to a line that falls",
         note=why,
     )
-    yield Finding(
+    yield claims.at_most(
         "slope of that line",
-        predicted=0.0,
-        measured=slope_through_zero(squares, rest),
-        tolerance=Tolerance(0.0, why="an inequality: the residual lowers the curvature"),
-        relation="at most",
+        0.0,
+        slope_through_zero(squares, rest),
+        "an inequality: the residual lowers the curvature",
         note=why,
     )
     large = squares > 0.05 * squares.max(initial=0.0)
     ratio = rest[large] / squares[large]
-    yield Finding(
+    yield claims.at_least(
         "spread of the ratio to the square of the residual over its mean, large residuals",
-        predicted=0.05,
-        measured=float(ratio.std() / abs(ratio.mean())) if len(ratio) > 2 else np.nan,
-        tolerance=Tolerance(0.0, why="an inequality: it is not constant"),
-        relation="at least",
+        0.05,
+        float(ratio.std() / abs(ratio.mean())) if len(ratio) > 2 else np.nan,
+        "an inequality: it is not constant",
         note=why
         or "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time",
     )

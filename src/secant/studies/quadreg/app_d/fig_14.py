@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, reuse, study
+from secant.lab import Finding, claims, reuse, study
 from secant.studies.quadreg._taylor import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 from secant.studies.quadreg.sec4.fig_7 import run as figure_7
 
@@ -44,20 +44,22 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     network, early = one_model(data, NETWORK), one_model(data, FROM_START)
     half = max(first_above(network) // 2, 1)
     falls = [float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network)]
-    yield Finding(
+    yield claims.equal(
         "fall of log(loss) on the first half of the way to the edge, expansion at the start over network",
-        predicted=1.0,
-        measured=np.nan if why else falls[0] / falls[1],
-        tolerance=Tolerance(0.1, why="'good approximation', read as within ten percent"),
+        1.0,
+        np.nan if why else falls[0] / falls[1],
+        0.1,
+        "'good approximation', read as within ten percent",
         note=why or f"{half} steps, in which the loss of the network falls to {np.exp(falls[1]):.2g} of its start",
     )
     found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC) if name in data.model}
     for name in (QUADRATIC, CUBIC):
-        yield Finding(
+        yield claims.equal(
             f"height of the first peak of the residual along the mode, {name} over network",
-            predicted=1.0,
-            measured=np.nan if why else float(found[name].height[0] / found[NETWORK].height[0]),
-            tolerance=Tolerance(0.25, why="'the same shape', read as within a quarter"),
+            1.0,
+            np.nan if why else float(found[name].height[0] / found[NETWORK].height[0]),
+            0.25,
+            "'the same shape', read as within a quarter",
             note=why or f"peaks at steps {_listed(found[name])}; network {_listed(found[NETWORK])}",
         )
     yield from _oscillations(found, why or _too_short(found))
@@ -75,36 +77,32 @@ def _oscillations(found: dict[str, xr.Dataset], why: str) -> Iterator[Finding]:
     count = 0 if why else min(one.sizes["step"] for one in found.values())
     period = nothing if why else {n: float(one.step[count - 1] - one.step[0]) / (count - 1) for n, one in found.items()}
     fall = nothing if why else {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
-    yield Finding(
+    yield claims.at_most(
         "mean steps from peak to peak, network over quadratic model",
-        predicted=1.0,
-        measured=period[NETWORK] / period[QUADRATIC],
-        tolerance=Tolerance(0.0, why="an inequality: faster in the network"),
-        relation="at most",
+        1.0,
+        period[NETWORK] / period[QUADRATIC],
+        "an inequality: faster in the network",
         note=why or f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items()),
     )
-    yield Finding(
+    yield claims.at_most(
         "error of the cubic model in these steps, over that of the quadratic one",
-        predicted=1.0,
-        measured=_over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
-        tolerance=Tolerance(0.0, why="an inequality: the third order improves the period"),
-        relation="at most",
+        1.0,
+        _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
+        "an inequality: the third order improves the period",
         note=why,
     )
-    yield Finding(
+    yield claims.at_most(
         "error of the cubic model in the second peak over the first, over that of the quadratic one",
-        predicted=1.0,
-        measured=_over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
-        tolerance=Tolerance(0.0, why="an inequality: the third order improves the size"),
-        relation="at most",
+        1.0,
+        _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
+        "an inequality: the third order improves the size",
         note=why or ", ".join(f"{name} {share:.2f}" for name, share in fall.items()),
     )
-    yield Finding(
+    yield claims.at_most(
         "second peak over the first, network over quadratic model",
-        predicted=1.0,
-        measured=fall[NETWORK] / fall[QUADRATIC],
-        tolerance=Tolerance(0.0, why="an inequality: damped more quickly in the network"),
-        relation="at most",
+        1.0,
+        fall[NETWORK] / fall[QUADRATIC],
+        "an inequality: damped more quickly in the network",
         note=why
         or "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network",
     )

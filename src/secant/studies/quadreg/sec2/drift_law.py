@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, estimate, option, scaled, study, undecided
 from secant.theory import edge_limit, quartic, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -126,29 +126,25 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.zero(
         "two-step drift on the nullcline against the variance law: largest difference",
-        predicted=0.0,
-        measured=float(np.abs(data.drift - data.law).max()),
-        tolerance=Tolerance(
-            4 * config.small + 1e-15 / config.small**2,
-            why="next order in the residual, with moments of at most two; and rounding over its square",
-        ),
+        np.abs(data.drift - data.law).max(),
+        4 * config.small + 1e-15 / config.small**2,
+        "next order in the residual, with moments of at most two; and rounding over its square",
     )
-    yield Finding(
+    yield claims.at_most(
         "largest drift over random spectra: sharpness always falls",
-        predicted=0.0,
-        measured=float(data.drift.max()),
-        tolerance=Tolerance(4 * config.small + 1e-15 / config.small**2, why="the same"),
-        relation="at most",
+        0.0,
+        data.drift.max(),
+        "the same",
+        slack=4 * config.small + 1e-15 / config.small**2,
     )
     share = float(data.done.mean())
-    yield Finding(
+    yield claims.at_least(
         "share of the long runs that converged: most of them",
-        predicted=0.5,
-        measured=Estimate(share, float(np.sqrt(max(share * (1 - share), 1 / data.done.size) / data.done.size))),
-        tolerance=Tolerance(0.0, why="an inequality; the rest lose their variance first and go on oscillating"),
-        relation="at least",
+        0.5,
+        Estimate(share, float(np.sqrt(max(share * (1 - share), 1 / data.done.size) / data.done.size))),
+        "an inequality; the rest lose their variance first and go on oscillating",
     )
     ratio = (data.limit / data.predicted).where(data.done)
     for width in data.width.values:
@@ -158,11 +154,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         variance = float(2 * np.abs(data.predicted.sel(width=width).where(data.done.sel(width=width))).max())
         name = f"final distance over half the relative variance, eigenvalues within {width:g}: mean"
         if int(np.isfinite(one).sum()) > 1:
-            yield Finding(
+            yield claims.equal(
                 name,
-                predicted=1.0,
-                measured=estimate(one.values),
-                tolerance=Tolerance(2 * variance, why="the next term that does not average out, the relative variance"),
+                1.0,
+                estimate(one.values),
+                2 * variance,
+                "the next term that does not average out, the relative variance",
             )
         else:
             yield undecided(name, 1.0, "fewer than two of these spectra converge")
@@ -170,11 +167,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     name = "final distance over half the relative variance with an offset: farthest from one"
     if settled.sizes["E"]:
         seen = (settled.offset_limit / settled.offset_predicted).values
-        yield Finding(
-            name,
-            predicted=1.0,
-            measured=float(seen[np.argmax(np.abs(seen - 1))]),
-            tolerance=Tolerance(4 * config.epsilon, why="the next term is O(eps) of the first"),
+        yield claims.equal(
+            name, 1.0, seen[np.argmax(np.abs(seen - 1))], 4 * config.epsilon, "the next term is O(eps) of the first"
         )
     else:
         yield undecided(name, 1.0, "no run with an offset converges")
@@ -183,11 +177,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         predicted = float(edge_limit.limit_with_offset(config.epsilon, E)) / (config.epsilon / 2)
         name = f"final distance for offset {E:g} over epsilon/2"
         if bool(one.offset_done):
-            yield Finding(
+            yield claims.equal(
                 name,
-                predicted=predicted,
-                measured=float(one.offset_limit) / (config.epsilon / 2),
-                tolerance=Tolerance(0.0, 4 * config.epsilon, why="the next term is O(eps) of the first"),
+                predicted,
+                float(one.offset_limit) / (config.epsilon / 2),
+                0,
+                "the next term is O(eps) of the first",
+                relative=4 * config.epsilon,
             )
         else:
             yield undecided(name, predicted, "this run does not converge")

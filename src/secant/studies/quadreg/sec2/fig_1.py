@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study, undecided
 from secant.studies.quadreg._starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -89,26 +89,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         if int(one.outcome) != Outcome.CONVERGED or not np.isfinite([limit, error]).all():
             yield undecided(name, -limit, f"in {config.steps:,} steps this start does not settle near the edge")
         else:
-            yield Finding(
+            yield claims.equal(
                 name,
-                predicted=-limit,
-                measured=2 - float(one.final),
-                tolerance=Tolerance(
-                    error + 1e-11,
-                    why="what is remembered of where it landed, in closed form, is known up to a share of the residual "
-                    "of its exponent; the next term of the series; the residual at the end",
-                ),
+                -limit,
+                2 - float(one.final),
+                error + 1e-11,
+                "what is remembered of where it landed, in closed form, is known up to a share of the residual "
+                "of its exponent; the next term of the series; the residual at the end",
             )
         name = f"sharpening from ({z:g}, {T:g}): curvature at the end over its start"
         level = float(skeleton.conserved(z, T))
         if int(one.outcome) == Outcome.CONVERGED and z < 0 and T < 2 < level:
-            yield Finding(
-                name,
-                predicted=1.0,
-                measured=float(one.final) / T,
-                tolerance=Tolerance(0.0, why="an inequality"),
-                relation="at least",
-            )
+            yield claims.at_least(name, 1.0, float(one.final) / T)
         else:
             why = f"it says this of z < 0, T < 2 and T - 2z above 2, which is {level:.3g} here, if the run converges"
             yield undecided(name, 1.0, why, "at least")
@@ -124,7 +116,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         )
     else:
         converged = (data.outcome.values == Outcome.CONVERGED)[np.array(below)]
-        yield Finding(name, sum(below), int(converged.sum()), Tolerance(0.0, why="a count"))
+        yield claims.count(name, sum(below), int(converged.sum()))
     yield Erratum(
         "number of outputs in the caption",
         printed=r"D = 2",
@@ -157,8 +149,8 @@ def _oscillation(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield undecided(names[0], 1.0, why)
         yield undecided(names[1], 0.0, why)
         return
-    yield Finding(names[0], 1.0, min(crossed), Tolerance(0.0, why="above curvature one every step crosses the valley"))
-    yield Finding(names[1], 0.0, max(changes), Tolerance(0.0, why="a count"))
+    yield claims.equal(names[0], 1.0, min(crossed), 0, "above curvature one every step crosses the valley")
+    yield claims.count(names[1], 0.0, max(changes))
 
 
 @run.figure

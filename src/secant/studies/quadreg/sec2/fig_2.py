@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Finding, claims, option, scaled, study, undecided
 from secant.studies.quadreg._starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -116,34 +116,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         elif not np.isfinite([limits[i], errors[i]]).all():
             yield undecided(name, -limits[i], f"it is not near the nullcline after {PAIRS} pairs of steps")
         else:
-            yield Finding(
+            yield claims.equal(
                 name,
-                predicted=-limits[i],
-                measured=2 - float(data.final[i]),
-                tolerance=Tolerance(
-                    errors[i] + 1e-11,
-                    why=f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
-                    "a share of the residual of its exponent; the next term of the series; the residual at the end",
-                ),
+                -limits[i],
+                2 - float(data.final[i]),
+                errors[i] + 1e-11,
+                f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
+                "a share of the residual of its exponent; the next term of the series; the residual at the end",
             )
     settled = data.final.where(data.outcome == Outcome.CONVERGED)
-    yield Finding(
-        "largest final rescaled curvature: below the edge",
-        predicted=2.0,
-        measured=float(settled.max()),
-        tolerance=Tolerance(0.0, why="an inequality"),
-        relation="at most",
-    )
+    yield claims.at_most("largest final rescaled curvature: below the edge", 2.0, settled.max())
     name = "largest rescaled curvature on even steps: it overshoots the edge"
     level = float(skeleton.level_step(skeleton.conserved(z0, T0), z0, eps))
     if 2 < level < skeleton.ESCAPE:
-        yield Finding(
-            name,
-            predicted=2.0,
-            measured=float(data.T_even[0].max()),
-            tolerance=Tolerance(0.0, why="an inequality"),
-            relation="at least",
-        )
+        yield claims.at_least(name, 2.0, data.T_even[0].max())
     else:
         yield undecided(name, 2.0, f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4", "at least")
     name = f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest"
@@ -151,13 +137,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     # Of the starts away from it, those that have come to the edge and not below it.
     came = (np.abs(y_start) > 0.2) & (skeleton.conserved(z_after, T_after) > 2 - eps)
     if came.any():
-        yield Finding(
-            name,
-            predicted=0.1,
-            measured=float(np.abs(y_after / y_start)[came].max()),
-            tolerance=Tolerance(0.0, why="quickly: by an order of magnitude"),
-            relation="at most",
-        )
+        yield claims.at_most(name, 0.1, np.abs(y_after / y_start)[came].max(), "quickly: by an order of magnitude")
     else:
         yield undecided(name, 0.1, "no start comes to the edge from farther than 0.2 from the nullcline", "at most")
     yield _near_the_fixed_point(data, config, known=errors < 0.01 * np.abs(limits))
@@ -182,11 +162,11 @@ def _same_run(data: xr.Dataset, config: Config) -> Finding:
     common = min(rescaled.shape[1], data.sizes["map_step"])
     forms = np.concatenate([rescaled[:, :common], data["T"].values[:1, :common]])
     alive = np.isfinite(forms).all(axis=0)
-    return Finding(
+    return claims.zero(
         name,
-        predicted=0.0,
-        measured=float(np.ptp(forms[:, alive], axis=0).max()),
-        tolerance=Tolerance(1e-10, why="an identity: rounding of float64 over the run"),
+        np.ptp(forms[:, alive], axis=0).max(),
+        1e-10,
+        "an identity: rounding of float64 over the run",
         note="the map of two numbers counts as one more",
     )
 
@@ -198,11 +178,12 @@ def _near_the_fixed_point(data: xr.Dataset, config: Config, known: np.ndarray) -
     ratios = small.median("even").values[known] / float(edge_limit.fixed_point(config.epsilon))
     if not np.isfinite(ratios).any():
         return undecided(name, 1.0, "no start is forgotten: 4 z^2 is not large against epsilon after the jump")
-    return Finding(
+    return claims.equal(
         name,
-        predicted=1.0,
-        measured=float(ratios[np.nanargmax(np.abs(ratios - 1))]),
-        tolerance=Tolerance(0.1**2 + 2 * config.epsilon, why="next orders of the slow manifold, 3/4 z^2 and 0.94 eps"),
+        1.0,
+        ratios[np.nanargmax(np.abs(ratios - 1))],
+        0.1**2 + 2 * config.epsilon,
+        "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
         note=f"the farthest from one of {int(np.isfinite(ratios).sum())} starts whose end is known to a per cent",
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
 from secant.theory import quartic
 
 if TYPE_CHECKING:
@@ -152,42 +152,39 @@ ROUNDING = Tolerance(1e-13, why="an identity: rounding of float64")
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     for form in ("modes", "moments"):
-        yield Finding(
+        yield claims.zero(
             f"a step of the {form} against a step of the parameters: largest difference, relative",
-            predicted=0.0,
-            measured=float(data.gap.sel(other=form).where(np.isfinite).max()),
-            tolerance=ROUNDING,
+            data.gap.sel(other=form).where(np.isfinite).max(),
+            ROUNDING,
         )
     drift = np.abs(data.invariant - config.lr * config.offset) / (config.lr * abs(config.offset) + data["size"])
-    yield Finding(
+    yield claims.zero(
         "drift of the invariant over all steps: largest, relative",
-        predicted=0.0,
-        measured=float(drift.where(np.isfinite).max()),
-        tolerance=Tolerance(1e-14 * (10 + config.steps), why="an identity: rounding of float64 over the run"),
+        drift.where(np.isfinite).max(),
+        1e-14 * (10 + config.steps),
+        "an identity: rounding of float64 over the run",
     )
     T = data.flow_J.sum("mode")
     formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
-    yield Finding(
+    yield claims.zero(
         "curvature under the equal-weight flow, against its closed form: largest difference",
-        predicted=0.0,
-        measured=float(np.abs(T - formula).max()),
-        tolerance=Tolerance(
-            1e-8 * (1 + float(T.max())), why="relative tolerance 1e-11 of the integrator, over 25 units of time"
-        ),
+        np.abs(T - formula).max(),
+        1e-8 * (1 + float(T.max())),
+        "relative tolerance 1e-11 of the integrator, over 25 units of time",
     )
-    yield Finding(
+    yield claims.at_least(
         "smallest increase of the curvature between records of the equal-weight flow",
-        predicted=0.0,
-        measured=float(T.diff("time").min()),
-        tolerance=Tolerance(1e-10, why="rounding, where the curvature has settled"),
-        relation="at least",
+        0.0,
+        T.diff("time").min(),
+        "rounding, where the curvature has settled",
+        slack=1e-10,
     )
-    yield Finding(
+    yield claims.at_least(
         "smallest residual along the flow: it keeps its sign",
-        predicted=0.0,
-        measured=float(data.flow_z.min()),
-        tolerance=Tolerance(1e-10, why="absolute tolerance of the integrator"),
-        relation="at least",
+        0.0,
+        data.flow_z.min(),
+        "absolute tolerance of the integrator",
+        slack=1e-10,
     )
     yield Erratum(
         "sign of the gradient flow",

@@ -13,7 +13,7 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -168,43 +168,42 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     exact = Tolerance(1e-10, why="an identity: rounding of float64")
     jump = np.abs(data.drift_step.values[:, :-1] - data.drift.values[:, 1:])
-    yield Finding("level after a step against C (1 + eps z)^2: largest difference", 0.0, float(jump.max()), exact)
+    yield claims.zero("level after a step against C (1 + eps z)^2: largest difference", jump.max(), exact)
     for C in data.cycle.values:
-        yield Finding(
+        yield claims.equal(
             f"multiplier of the two-cycle at C = {C:g}",
-            predicted=float(skeleton.cycle_multiplier(C)),
-            measured=float(data.multiplier.sel(cycle=C)),
-            tolerance=exact,
+            skeleton.cycle_multiplier(C),
+            data.multiplier.sel(cycle=C),
+            exact,
         )
     yield from _attractor(data, config)
     for edge, expected in zip(data.edge.values, (0.0, 1.0), strict=True):
-        yield Finding(
+        yield claims.equal(
             f"share of starts that escape at C = {edge:g}",
-            predicted=expected,
-            measured=float(data.escaped.sel(edge=edge)),
-            tolerance=Tolerance(0.02, why="a set of starts of measure zero, or a long stay"),
+            expected,
+            data.escaped.sel(edge=edge),
+            0.02,
+            "a set of starts of measure zero, or a long stay",
         )
     for eps in config.epsilons:
         one = data.final.sel(eps=eps)
         yield _inside(one, eps, config)
         first = float(np.abs(data.first_order).max())
         expected = data.low + eps * data.first_order
-        yield Finding(
+        yield claims.zero(
             f"final curvature below the window, epsilon = {eps:g}: largest difference from C + 2 eps C sum z",
-            predicted=0.0,
-            measured=float(np.abs(one.sel(level=data.low.values).values - expected.values).max()),
-            tolerance=Tolerance(
-                (first * eps) ** 2, why=f"second order in eps: the square of the first, which is up to {first:.2g} eps"
-            ),
+            np.abs(one.sel(level=data.low.values).values - expected.values).max(),
+            (first * eps) ** 2,
+            f"second order in eps: the square of the first, which is up to {first:.2g} eps",
         )
     t = np.arange(data.sizes["time"])
     formula = np.asarray(skeleton.level_drift(t, 2.4, config.slow))
     early = t < 3 / config.slow
-    yield Finding(
+    yield claims.zero(
         "drift of the level from C = 2.4 against its average over the cycle: largest difference over three decay times",
-        predicted=0.0,
-        measured=float(np.abs(data.drift.values[1] - formula)[early].max()),
-        tolerance=Tolerance(5 * config.slow, why="next order of averaging, and the step-to-step wobble of 2 eps C |z|"),
+        np.abs(data.drift.values[1] - formula)[early].max(),
+        5 * config.slow,
+        "next order of averaging, and the step-to-step wobble of 2 eps C |z|",
     )
 
 
@@ -216,28 +215,23 @@ def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     low, high = (np.asarray(c) for c in skeleton.cycle(two.C.values))
     measured = np.sort(two.values, axis=1)
     gap = np.stack([measured[:, 0] - (two.C + 2 * low), measured[:, -1] - (two.C + 2 * high)])
-    yield Finding(
+    yield claims.zero(
         f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference",
-        predicted=0.0,
-        measured=float(np.abs(gap).max()),
-        tolerance=Tolerance(
-            1e-10 + 4 * 0.8 ** (config.transient / 2),
-            why="what is left of the transient by its multiplier, at most 0.8",
-        ),
+        np.abs(gap).max(),
+        1e-10 + 4 * 0.8 ** (config.transient / 2),
+        "what is left of the transient by its multiplier, at most 0.8",
     )
     # A wobble of 0.001 takes n steps to die out where the multiplier is 14 / n away from -1, as e^-7 is 0.001.
     wobble = np.abs(T.values[:, 2:] - T.values[:, :-2]).max(axis=1)
     doubled = data.C.values[(data.C.values > CYCLE[1]) & (wobble > 1e-3)]
     name = "level at which the period doubles"
     if len(doubled):
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=skeleton.CYCLE_FLIP,
-            measured=float(doubled.min()),
-            tolerance=Tolerance(
-                2 * spacing + 14 / (4 * config.transient),
-                why="spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit",
-            ),
+            skeleton.CYCLE_FLIP,
+            doubled.min(),
+            2 * spacing + 14 / (4 * config.transient),
+            "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit",
         )
     else:
         yield undecided(name, skeleton.CYCLE_FLIP, "no level of the diagram has a period of four")
@@ -250,21 +244,18 @@ def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         )
         return float(step(-top.fun))
 
-    yield Finding(
+    yield claims.equal(
         "level at which the top of the map is mapped to zero",
-        predicted=skeleton.SIGN_CRISIS,
-        measured=scipy.optimize.brentq(after_the_top, 3.0, 3.5, xtol=1e-12),
-        tolerance=Tolerance(1e-8, why="a root found numerically"),
+        skeleton.SIGN_CRISIS,
+        scipy.optimize.brentq(after_the_top, 3.0, 3.5, xtol=1e-12),
+        1e-8,
+        "a root found numerically",
     )
     signs = (data.J.values.min(axis=1) < 0) & (data.J.values.max(axis=1) > 0)
     name = "lowest level at which the parameter changes sign on the attractor"
     if signs.any():
-        yield Finding(
-            name,
-            predicted=skeleton.SIGN_CRISIS,
-            measured=float(data.C.values[signs].min()),
-            tolerance=Tolerance(0.0, why="an inequality: below the crisis no orbit does"),
-            relation="at least",
+        yield claims.at_least(
+            name, skeleton.SIGN_CRISIS, data.C.values[signs].min(), "an inequality: below the crisis no orbit does"
         )
     else:
         yield undecided(name, skeleton.SIGN_CRISIS, "no orbit of the diagram changes sign", "at least")
@@ -286,15 +277,12 @@ def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
     series = float(edge_limit.limit_series(eps))
     if not np.isfinite([limit, error]).all() or abs(limit - series) + error > eps / 20:
         return undecided(name, 0.0, f"the start of level {float(inside.level.min()):.3g} is not forgotten")
-    return Finding(
+    return claims.zero(
         name,
-        predicted=0.0,
-        measured=float(np.max(np.abs((inside - 2 - series).values))),
-        tolerance=Tolerance(
-            abs(limit - series) + error + 4e-8 * eps,
-            why=f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "
-            "well that is known; the next term of the series; residuals of 1e-8 at the end",
-        ),
+        np.max(np.abs((inside - 2 - series).values)),
+        abs(limit - series) + error + 4e-8 * eps,
+        f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "
+        "well that is known; the next term of the series; residuals of 1e-8 at the end",
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import edge_limit, quartic, skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -147,22 +147,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if (inside.outcome == Outcome.UNFINISHED).any():
         yield undecided(name, 2.0, f"a run has not converged in {config.steps:,} steps", "at most")
     else:
-        yield Finding(
-            name,
-            predicted=2.0,
-            measured=float(inside.final.max(skipna=False)),
-            tolerance=Tolerance(0.0, why="an inequality"),
-            relation="at most",
-        )
+        yield claims.at_most(name, 2.0, inside.final.max(skipna=False))
     name = "power of epsilon in the distance to the edge"
     if len(config.epsilons) > 1:
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=1.0,
-            measured=float(np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0]),
-            tolerance=Tolerance(
-                2 * max(config.epsilons), why="the second term 27/32 eps^2 raises the local power by 1.7 eps"
-            ),
+            1.0,
+            np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0],
+            2 * max(config.epsilons),
+            "the second term 27/32 eps^2 raises the local power by 1.7 eps",
         )
     else:
         yield undecided(name, 1.0, "one epsilon has no power")
@@ -171,14 +164,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         first_order = float(skeleton.level_below(C, z, eps))
         name = f"below the window, T - 2z = {C:g}: final eta lambda"
         if int(one.outcome) == Outcome.CONVERGED:
-            yield Finding(
+            yield claims.equal(
                 name,
-                predicted=first_order,
-                measured=float(one.final),
-                tolerance=Tolerance(
-                    2 * (first_order - C) ** 2 + 3 * eps**2 * C,
-                    why="second order in epsilon: the square of the first, and (eps z)^2 summed",
-                ),
+                first_order,
+                one.final,
+                2 * (first_order - C) ** 2 + 3 * eps**2 * C,
+                "second order in epsilon: the square of the first, and (eps z)^2 summed",
             )
         else:
             yield undecided(name, first_order, f"the run has not converged in {config.steps:,} steps")
@@ -199,14 +190,12 @@ def _at_the_edge(inside: xr.Dataset, config: Config) -> Finding:
     if not forgotten.any():
         return undecided(name, 1.0, "no step size inside the window forgets the start, or no run has converged")
     ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
-    return Finding(
+    return claims.equal(
         name,
-        predicted=1.0,
-        measured=float(ratio[np.argmax(np.abs(ratio - 1))]),
-        tolerance=Tolerance(
-            1e-2 + 20 * eps**4,
-            why="ten times the memory of the start that is allowed, and the next term",
-        ),
+        1.0,
+        ratio[np.argmax(np.abs(ratio - 1))],
+        1e-2 + 20 * eps**4,
+        "ten times the memory of the start that is allowed, and the next term",
         note=f"{forgotten.sum()} of {len(level)} step sizes",
     )
 
@@ -220,7 +209,7 @@ def _above(above: xr.Dataset, eps: float) -> Finding:
     if not still.any():
         return undecided(name, len(still), "during the first steps T - 2z falls below 4.1 at every one of them")
     diverged = (above.outcome.values == Outcome.DIVERGED) & still
-    return Finding(name, int(still.sum()), int(diverged.sum()), Tolerance(0.0, why="a count"))
+    return claims.count(name, int(still.sum()), int(diverged.sum()))
 
 
 def _basin(data: xr.Dataset, config: Config) -> Finding:
@@ -230,11 +219,12 @@ def _basin(data: xr.Dataset, config: Config) -> Finding:
     # Where the residual is zero nothing moves, so the line is left out; the level must outlast a fall by 10 epsilon.
     window = (level > 2.1 + 10 * config.epsilon) & (level < 3.7) & data.allowed & (np.abs(zz) < 0.8) & (zz != 0)
     edge = np.abs(data.basin - 2) < 0.1
-    return Finding(
+    return claims.equal(
         "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge",
-        predicted=1.0,
-        measured=float((edge & window).sum() / window.sum()) if window.any() else float("nan"),
-        tolerance=Tolerance(0.02, why="an open set; a few starts near the border of another basin may end elsewhere"),
+        1.0,
+        float((edge & window).sum() / window.sum()) if window.any() else float("nan"),
+        0.02,
+        "an open set; a few starts near the border of another basin may end elsewhere",
         note=f"{int(edge.sum())} starts of the whole grid end there",
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, option, scaled, study
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, study
 from secant.studies.quadreg._random import check_sizes, each_draw, ratio_of_means, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -136,21 +136,22 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         last = ", where every term counts" if i == data.sizes["size"] - 1 else ""
-        yield Finding(
+        yield claims.equal(
             f"measured over exact r_NL, (D, P) = {size}{last}",
-            predicted=1.0,
-            measured=Estimate(
+            1.0,
+            Estimate(
                 float(one.ratio / one.exact), rr.nonlinearity_spread(int(one.D), int(one.P)) / float(one.draws) ** 0.5
             ),
-            tolerance=known,
+            known,
         )
     D, P = FLAT
     printed = config.lr * config.sigma_z * D / 2
-    yield Finding(
+    yield claims.equal(
         f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})",
-        predicted=1.0,
-        measured=Estimate(float(data.flat) / printed, float(data.flat_error) / printed, config.draws - 1.0),
-        tolerance=Tolerance(1 / D + D / (2 * P), why="the next orders 1/D and -D/(2P) of the exact formula"),
+        1.0,
+        Estimate(float(data.flat) / printed, float(data.flat_error) / printed, config.draws - 1.0),
+        1 / D + D / (2 * P),
+        "the next orders 1/D and -D/(2P) of the exact formula",
         note="the mean over Q in closed form, over residuals and Jacobian by draws",
     )
     tall = data.isel(size=int(np.argmax((data.D / data.P).values[:-1])))

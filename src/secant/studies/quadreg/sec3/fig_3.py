@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, estimate, option, scaled, study, undecided
 from secant.studies.quadreg._random import check_sizes, share, weakest
 from secant.theory import quadratic_regression as model
 from secant.theory import random_regression
@@ -130,23 +130,19 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     claim = "begun below 1: largest factor of the loss in a step, residuals of at most 0.2"
     if len(far_below):
         falls = loss.isel(residual=far_below).values
-        yield Finding(
+        yield claims.at_most(
             claim,
-            predicted=1.0,
-            measured=float((falls[..., 1:] / falls[..., :-1]).max()),
-            tolerance=Tolerance(1e-12, why="an inequality: the loss is monotone, up to rounding"),
-            relation="at most",
+            1.0,
+            (falls[..., 1:] / falls[..., :-1]).max(),
+            "an inequality: the loss is monotone, up to rounding",
+            slack=1e-12,
         )
     else:
         yield undecided(claim, 1.0, "no residuals are that small, or the curvature begins above 1", "at most")
     claim = "residuals of 1.2 and more: share of models that diverge"
     if size[-1] >= 1.2:
-        yield Finding(
-            claim,
-            predicted=0.5,
-            measured=share(~alive.isel(residual=-1)),
-            tolerance=Tolerance(why="an inequality: most of them; by Laplace's rule"),
-            relation="at least",
+        yield claims.at_least(
+            claim, 0.5, share(~alive.isel(residual=-1)), "an inequality: most of them; by Laplace's rule"
         )
     else:
         yield undecided(claim, 0.5, "no residuals are that large", "at least")
@@ -171,12 +167,11 @@ def _weakest(claim: str, bound: float, repeats: np.ndarray, sizes: np.ndarray) -
     if len(repeats) < 2 or not repeats.shape[1]:
         return undecided(claim, bound, "too few sizes, or models that do not diverge at any of them", "at least")
     worst = weakest(repeats, bound)
-    return Finding(
+    return claims.at_least(
         claim,
-        predicted=bound,
-        measured=estimate(repeats[:, worst]),
-        tolerance=Tolerance(why="an inequality, over models"),
-        relation="at least",
+        bound,
+        estimate(repeats[:, worst]),
+        "an inequality, over models",
         note=f"at residuals of {sizes[worst]:g}",
     )
 
@@ -186,37 +181,27 @@ def _at_the_edge(loss: xr.DataArray, top: xr.DataArray, settled: xr.DataArray, c
     been = (settled & (top.max("step") > 2)).values
     note = f"{been.sum()} runs have been above 2 and settled within {config.steps} steps"
     at = f"settled after the curvature has passed 2, residuals of {EDGE[0]:g} to {EDGE[1]:g}"
-    claims = (
+    statements = (
         f"{at}: largest final curvature",
         f"{at}: median final curvature",
         f"{at}: share whose loss rose on the way",
     )
     if not been.any():
-        for claim, predicted, relation in zip(claims, (2.0, 2.0, 0.5), ("at most", "equal", "at least"), strict=True):
+        for claim, predicted, relation in zip(
+            statements, (2.0, 2.0, 0.5), ("at most", "equal", "at least"), strict=True
+        ):
             yield undecided(claim, predicted, note, relation)
         return
     final = top.isel(step=-1).values[been]
-    yield Finding(
-        claims[0],
-        predicted=2.0,
-        measured=float(final.max()),
-        tolerance=Tolerance(0.0, why="an inequality"),
-        relation="at most",
-        note=note,
+    yield claims.at_most(statements[0], 2.0, final.max(), note=note)
+    yield claims.equal(
+        statements[1], 2.0, np.median(final), 0.1, "within five per cent of the edge is called the edge here", note=note
     )
-    yield Finding(
-        claims[1],
-        predicted=2.0,
-        measured=float(np.median(final)),
-        tolerance=Tolerance(0.1, why="within five per cent of the edge is called the edge here"),
-        note=note,
-    )
-    yield Finding(
-        claims[2],
-        predicted=0.5,
-        measured=share(np.asarray((np.diff(loss.values, axis=-1) > 0).any(axis=-1))[been]),
-        tolerance=Tolerance(why="most: a curvature above 2 makes its mode grow; by Laplace's rule"),
-        relation="at least",
+    yield claims.at_least(
+        statements[2],
+        0.5,
+        share(np.asarray((np.diff(loss.values, axis=-1) > 0).any(axis=-1))[been]),
+        "most: a curvature above 2 makes its mode grow; by Laplace's rule",
         note=note,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, option, scaled, study, undecided
 from secant.studies.quadreg._random import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
@@ -111,13 +111,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     final = data.top.isel(mode=0).where(data.outcome == Outcome.CONVERGED)
     claim = "share of all converged runs whose curvature is below 2"
     if final.notnull().any():
-        yield Finding(
+        yield claims.equal(
             claim,
-            predicted=1.0,
-            measured=float((final < 2).where(final.notnull()).mean()),
-            tolerance=Tolerance(
-                0.01, why="a mode barely above 2 grows too slowly to be seen before the loss is called zero"
-            ),
+            1.0,
+            (final < 2).where(final.notnull()).mean(),
+            0.01,
+            "a mode barely above 2 grows too slowly to be seen before the loss is called zero",
             note=f"{int(final.notnull().sum())} runs",
         )
     else:
@@ -148,7 +147,7 @@ def _medians(cells: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
     calm = _part(cells, config, (0, 0.2), (0, 0.1))
     band = _part(cells, config, (0, 0.3), (0, inf))
     band = band.where((band.initial > 1.75) & (band.initial < 2))
-    claims = (
+    statements = (
         (
             "median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
             edge.curvature,
@@ -178,7 +177,7 @@ def _medians(cells: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
             "an inequality: the band that begins near the edge stays near it",
         ),
     )
-    for claim, values, relation, bound, why in claims:
+    for claim, values, relation, bound, why in statements:
         found = values.values[np.isfinite(values.values)]
         if not len(found):
             yield undecided(f"{size}: {claim}", bound, none, relation)
@@ -198,20 +197,19 @@ def _divergence(plane: xr.Dataset, size: str, config: Config) -> Iterator[Findin
     none, inf = "none of the scales of this run is there", np.inf
     far = _part(plane, config, (1.2, inf), (0, inf))
     steep = _part(plane, config, (0.1, inf), (0.7, inf))
-    claims = (
+    statements = (
         ("residuals of 1.2 and more", far, none),
         ("a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2", steep, none),
     )
-    for where, cells, why in claims:
+    for where, cells, why in statements:
         claim = f"{size}: share of draws that diverge in most cells, {where}"
         if cells.outcome.size and (cells is far or float(cells.initial.median("draw").min()) > 2):
             lost = (cells.outcome == Outcome.DIVERGED).mean(["residual", "jacobian"])
-            yield Finding(
+            yield claims.at_least(
                 claim,
-                predicted=0.5,
-                measured=share(lost > 0.5),
-                tolerance=Tolerance(why="an inequality: most of them; by Laplace's rule"),
-                relation="at least",
+                0.5,
+                share(lost > 0.5),
+                "an inequality: most of them; by Laplace's rule",
                 note=f"{float(lost.mean()):.3f} of all runs",
             )
         else:
@@ -220,7 +218,7 @@ def _divergence(plane: xr.Dataset, size: str, config: Config) -> Iterator[Findin
     calm = _part(plane, config, (0, 0.2), (0, 0.1)).outcome
     if calm.size:
         lost = float((calm == Outcome.DIVERGED).mean())
-        yield Finding(claim, predicted=0.0, measured=lost, tolerance=Tolerance(why="a share: none diverges"))
+        yield claims.zero(claim, lost, 0, "a share: none diverges")
     else:
         yield undecided(claim, 0.0, none)
 

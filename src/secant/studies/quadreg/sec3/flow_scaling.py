@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jax import Array, lax
 
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.lab import Finding, claims, estimate, option, scaled, study, undecided
 from secant.studies.quadreg._random import (
     check_sizes,
     each_draw,
@@ -172,26 +172,28 @@ def _homogeneous(config: Config) -> tuple[bool, float]:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.equal(
         "scaled by 4, the flow has the same bits",
-        predicted=1.0,
-        measured=float(data.same_bits),
-        tolerance=Tolerance(0.0, why="powers of two scale without rounding, step by step"),
+        1.0,
+        data.same_bits,
+        0,
+        "powers of two scale without rounding, step by step",
     )
-    yield Finding(
+    yield claims.zero(
         "scaled by 3, largest difference from the scaled flow",
-        predicted=0.0,
-        measured=float(data.scaled_gap),
-        tolerance=Tolerance(1e-12, why="rounding of float64 over 200 steps"),
+        data.scaled_gap,
+        1e-12,
+        "rounding of float64 over 200 steps",
     )
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         lazy = (one.F.isel(ratio=-1) / one.initial).values / config.ratios[-1]
-        yield Finding(
+        yield claims.equal(
             f"F over its value for a kernel that does not move, ratio {config.ratios[-1]:g}, (D, P) = {size}",
-            predicted=1.0,
-            measured=estimate(lazy),
-            tolerance=Tolerance(4 / config.ratios[-1] ** 2, why="the kernel's mean motion is of second order in 1/r"),
+            1.0,
+            estimate(lazy),
+            4 / config.ratios[-1] ** 2,
+            "the kernel's mean motion is of second order in 1/r",
             note=f"that value is r times {float(one.initial.mean()):.2f}, at infinite size "
             f"{rr.edge(int(one.D), int(one.P)) / np.sqrt(int(one.D) * int(one.P)):.2f}",
         )
@@ -202,12 +204,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             continue
         growth = (moving.F / (moving.initial * moving.ratio)).values
         worst = weakest(growth, 1.0)
-        yield Finding(
+        yield claims.at_least(
             claim,
-            predicted=1.0,
-            measured=estimate(growth[:, worst]),
-            tolerance=Tolerance(why="an inequality: progressive sharpening"),
-            relation="at least",
+            1.0,
+            estimate(growth[:, worst]),
+            "an inequality: progressive sharpening",
             note=f"at ratio {config.ratios[worst]:g}",
         )
     yield from _descent_findings(data, config)
@@ -232,69 +233,56 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     claim = "power of the scale in the distance of descent from flow, at the two smallest, median"
     fine, coarse = (np.abs(gap.isel(residual=i)).values[ended[:, :2].all("residual").values] for i in (0, 1))
     if len(fine):
-        yield Finding(
+        yield claims.equal(
             claim,
-            predicted=1.0,
-            measured=float(np.median(np.log(coarse / fine)) / np.log(config.residuals[1] / config.residuals[0])),
-            tolerance=Tolerance(
-                float(predicted.isel(residual=1).mean()),
-                why="Euler's method is of first order; the next is of the relative size of eta lambda",
-            ),
+            1.0,
+            np.median(np.log(coarse / fine)) / np.log(config.residuals[1] / config.residuals[0]),
+            predicted.isel(residual=1).mean(),
+            "Euler's method is of first order; the next is of the relative size of eta lambda",
             note=f"{len(fine)} pairs of descents that have ended",
         )
     else:
         yield undecided(claim, 1.0, "the loss of no flow and its two descents has ended: give until and steps more")
     low = known.values & (predicted < 1.8).values
     below = low & ended.values
-    claims = (
+    statements = (
         "runs that should end below 1.8: largest relative distance from the flow, over eta lambda",
         "runs that should end below 1.8 and do not diverge: share",
     )
     if below.any():
-        yield Finding(
-            claims[0],
-            predicted=0.25,
-            measured=float((np.abs(gap) / predicted).where(below).max()),
-            tolerance=Tolerance(
-                why="to first order descent is the flow of L + eta |grad L|^2 / 4: a correction of eta lambda / 4"
-            ),
-            relation="at most",
+        yield claims.at_most(
+            statements[0],
+            0.25,
+            (np.abs(gap) / predicted).where(below).max(),
+            "to first order descent is the flow of L + eta |grad L|^2 / 4: a correction of eta lambda / 4",
             note=f"mean relative distance {float(np.abs(gap).where(below).mean()):.3f}",
         )
     else:
-        yield undecided(claims[0], 0.25, "no flow ends below 1.8 whose descent ends", "at most")
+        yield undecided(statements[0], 0.25, "no flow ends below 1.8 whose descent ends", "at most")
     if low.any():
-        yield Finding(
-            claims[1],
-            predicted=1.0,
-            measured=float(np.isfinite(data.descent.values[low]).mean()),
-            tolerance=Tolerance(0.0, why="the linear step is stable below 2"),
+        yield claims.equal(
+            statements[1], 1.0, np.isfinite(data.descent.values[low]).mean(), 0, "the linear step is stable below 2"
         )
     else:
-        yield undecided(claims[1], 1.0, "no flow ends below 1.8")
+        yield undecided(statements[1], 1.0, "no flow ends below 1.8")
     edge = (ended & (predicted > 2.2)).values
-    claims = (
+    statements = (
         "runs that should end above 2.2 and converge: largest final curvature",
         "the same runs: median final curvature",
     )
     if not edge.any():
         why = "no descent converges whose flow ends above 2.2"
-        yield undecided(claims[0], 2.0, why, "at most")
-        yield undecided(claims[1], 2.0, why)
+        yield undecided(statements[0], 2.0, why, "at most")
+        yield undecided(statements[1], 2.0, why)
         return
     final = data.descent.values[edge]
-    yield Finding(
-        claims[0],
-        predicted=2.0,
-        measured=float(final.max()),
-        tolerance=Tolerance(0.0, why="an inequality: above 2 the step is unstable"),
-        relation="at most",
-    )
-    yield Finding(
-        claims[1],
-        predicted=2.0,
-        measured=float(np.median(final)),
-        tolerance=Tolerance(0.1, why="within five per cent of the edge is called the edge here"),
+    yield claims.at_most(statements[0], 2.0, final.max(), "an inequality: above 2 the step is unstable")
+    yield claims.equal(
+        statements[1],
+        2.0,
+        np.median(final),
+        0.1,
+        "within five per cent of the edge is called the edge here",
         note=f"{edge.sum()} runs",
     )
 

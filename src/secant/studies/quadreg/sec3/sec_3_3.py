@@ -13,7 +13,7 @@ from jax import Array
 from scipy import special
 
 from secant.dynamics import Outcome, simulate
-from secant.lab import Finding, Tolerance, estimate, option, scaled, significant, study, undecided
+from secant.lab import Finding, claims, estimate, option, scaled, significant, study, undecided
 from secant.studies.quadreg._random import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory import quadratic_regression as qr
 from secant.theory.phase_plane import phase_plane
@@ -116,31 +116,31 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for side, predicted, there in sides:
         claim = f"share that diverges without the term, of the draws and scales whose flow ends {side}"
         if there.any():
-            yield Finding(
+            yield claims.equal(
                 claim,
-                predicted=predicted,
-                measured=float(dropped[there].mean()),
-                tolerance=Tolerance(0.1, why="a few descents differ from the flow by more than a tenth"),
+                predicted,
+                dropped[there].mean(),
+                0.1,
+                "a few descents differ from the flow by more than a tenth",
                 note=f"{there.sum()} runs",
             )
         else:
             yield undecided(claim, predicted, f"no flow ends {side}")
-    claims = (
+    statements = (
         "of the runs that diverge without the term, share that do not with it, mean over draws",
         "the term saves more runs than it loses",
     )
     some = dropped.any(axis=1)
     if some.any():
-        yield Finding(
-            claims[0],
-            predicted=0.5,
-            measured=estimate((dropped & ~kept).sum(axis=1)[some] / dropped.sum(axis=1)[some]),
-            tolerance=Tolerance(why="an inequality: most"),
-            relation="at least",
+        yield claims.at_least(
+            statements[0],
+            0.5,
+            estimate((dropped & ~kept).sum(axis=1)[some] / dropped.sum(axis=1)[some]),
+            "an inequality: most",
             note=f"{dropped.sum()} runs of {some.sum()} draws diverge without the term, {kept.sum()} with it",
         )
     else:
-        yield undecided(claims[0], 0.5, "nothing diverges without the term", "at least")
+        yield undecided(statements[0], 0.5, "nothing diverges without the term", "at least")
     # By draws: runs from one draw at several scales are alike.
     balance = np.sign((dropped & ~kept).sum(axis=1) - (kept & ~dropped).sum(axis=1))
     better, worse = int((balance > 0).sum()), int((balance < 0).sum())
@@ -148,23 +148,24 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         # Half of the chance of this very count is taken, so that few draws speak as little against it as for it.
         more, as_many = (special.bdtr(worse - k, better + worse, 0.5) if worse >= k else 0.0 for k in (1, 0))
         yield significant(
-            claims[1],
+            statements[1],
             float(more + as_many) / 2,
             "the sign test of the draws in which it makes a difference",
             note=f"{better} draws for it, {worse} against",
         )
     else:
-        yield undecided(claims[1], 0.0, "it makes no difference in any draw", "at least")
+        yield undecided(statements[1], 0.0, "it makes no difference in any draw", "at least")
     edge = data.final.sel(term="with").where(
         (data.outcome.sel(term="with") == Outcome.CONVERGED) & (data.flow > 2 + CLEAR)
     )
     claim = f"with the term, flows above {2 + CLEAR:g}: median final curvature of the runs that converge"
     if edge.notnull().any():
-        yield Finding(
+        yield claims.equal(
             claim,
-            predicted=2.0,
-            measured=float(edge.median()),
-            tolerance=Tolerance(0.1, why="within five per cent of the edge is called the edge here"),
+            2.0,
+            edge.median(),
+            0.1,
+            "within five per cent of the edge is called the edge here",
             note=f"{int(edge.notnull().sum())} runs, the largest {float(edge.max()):.4f}",
         )
     else:

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
 from secant.studies.quadreg._random import (
     check_sizes,
     each_draw,
@@ -220,44 +220,39 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     for order, name in enumerate(("first", "second")):
-        yield Finding(
+        yield claims.zero(
             f"{name} derivative of the largest eigenvalue against differences along the flow, median",
-            predicted=0.0,
-            measured=float(data.gap.isel(order=order).median()),
-            tolerance=Tolerance(
-                1e-4, why="fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms"
-            ),
+            data.gap.isel(order=order).median(),
+            1e-4,
+            "fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms",
         )
     exact = Tolerance(why="exact at every size: the sampling error alone")
-    claims = {
+    statements = {
         "given_J": "mean acceleration for one Jacobian over the formula",
         "speed": "mean square velocity of the singular value for one Jacobian over the formula",
     }
-    for name, claim in claims.items():
+    for name, claim in statements.items():
         for convention in CONVENTIONS:
             one = data.sel(convention=convention)
             formula = float(one[f"{name}_formula"])
-            yield Finding(
+            yield claims.equal(
                 f"{claim}, {convention} Q",
-                predicted=1.0,
-                measured=Estimate(
-                    float(one[name]) / formula, float(one[f"{name}_error"]) / formula, config.draws - 1.0
-                ),
-                tolerance=exact,
+                1.0,
+                Estimate(float(one[name]) / formula, float(one[f"{name}_error"]) / formula, config.draws - 1.0),
+                exact,
             )
-    yield Finding(
+    yield claims.zero(
         "mean velocity of the largest eigenvalue, over its root mean square",
-        predicted=0.0,
-        measured=estimate(data.velocity.values / np.sqrt(np.mean(data.velocity.values**2))),
-        tolerance=Tolerance(why="zero: the sampling error alone"),
+        estimate(data.velocity.values / np.sqrt(np.mean(data.velocity.values**2))),
+        0,
+        "zero: the sampling error alone",
         note=f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw",
     )
-    yield Finding(
+    yield claims.at_least(
         f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards",
-        predicted=0.9,
-        measured=share(data.acceleration > 0),
-        relation="at least",
-        tolerance=Tolerance(why="an inequality: nearly always"),
+        0.9,
+        share(data.acceleration > 0),
+        "an inequality: nearly always",
         note=f"without that average: {float((data.one_sign > 0).mean()):.3f}",
     )
     for i in range(data.sizes["size"]):
@@ -276,7 +271,7 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Iterator[Finding]:
     rest = min(D, P) ** (-4 / 3)
     top = rr.mean_top(D, P)
     below_edge = top / rr.edge(D, P)
-    claims = (
+    statements = (
         ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1 + top / (D * P)),
         ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2 + 2 / (D * P)),
         (
@@ -285,34 +280,33 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Iterator[Finding]:
             1 + (top - 1) / (D * P) - 1 / top,
         ),
     )
-    for name, claim, next_order in claims:
+    for name, claim, next_order in statements:
         found = measured(name)
         tail = heavy_tail(found)
-        yield Finding(
+        yield claims.equal(
             f"{claim}, (D, P) = ({D}, {P})",
-            predicted=next_order * below_edge,
-            measured=found,
-            tolerance=Tolerance(
-                tail.absolute, rest, why=f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}"
-            ),
+            next_order * below_edge,
+            found,
+            tail.absolute,
+            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
+            relative=rest,
             note=f"the limit of large sizes is {2 if name == 'unsymmetric' else 1}; averaged over z and Q in closed "
             "form, over Jacobians by draws",
         )
-    yield Finding(
+    yield claims.equal(
         f"mean largest eigenvalue over the Tracy-Widom mean, (D, P) = ({D}, {P})",
-        predicted=1.0,
-        measured=measured("top", top),
-        tolerance=Tolerance(rest, why="the next order is min(D, P)^(-4/3) of it"),
+        1.0,
+        measured("top", top),
+        rest,
+        "the next order is min(D, P)^(-4/3) of it",
     )
     below = (1.21 * (P**-0.5 + D**-0.5) ** (1 / 3) + P**-0.5) / (P**0.5 + D**0.5)
-    yield Finding(
+    yield claims.equal(
         f"mean largest eigenvalue over the Marchenko-Pastur edge, (D, P) = ({D}, {P})",
-        predicted=1.0,
-        measured=measured("top", rr.edge(D, P)),
-        tolerance=Tolerance(
-            below + rest,
-            why="the Tracy-Widom mean is below it, and the parameters count for one less",
-        ),
+        1.0,
+        measured("top", rr.edge(D, P)),
+        below + rest,
+        "the Tracy-Widom mean is below it, and the parameters count for one less",
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, study, undecided
+from secant.lab import Finding, claims, study, undecided
 from secant.studies.quadreg._edge import (
     SOURCE_SAMPLES,
     EdgeConfig,
@@ -48,12 +48,11 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     why = obstacle(data)
     y = data.y.values
-    yield Finding(
+    yield claims.at_least(
         "crossings of the edge by the followed eigenvalue",
-        predicted=2.0,
-        measured=np.nan if why else float(np.sum(np.diff(np.sign(y)) != 0)),
-        tolerance=Tolerance(0.0, why="an inequality: up and down again"),
-        relation="at least",
+        2.0,
+        np.nan if why else float(np.sum(np.diff(np.sign(y)) != 0)),
+        "an inequality: up and down again",
         note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
     )
     name = "second eigenvalue, largest over the window"
@@ -61,41 +60,39 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         single = f"said of the source's network of {SOURCE_SAMPLES:,} samples; for a smaller one it depends on the draw"
         yield undecided(name, 2.0, why or f"{single}, {data.top[:, 1].values.max():.3g} here", "at most")
     else:
-        yield Finding(
-            name,
-            predicted=2.0,
-            measured=float(data.top[:, 1].max()),
-            tolerance=Tolerance(0.0, why="an inequality"),
-            relation="at most",
-            note="where it reaches the edge too, the picture of one unstable mode ends",
+        yield claims.at_most(
+            name, 2.0, data.top[:, 1].max(), note="where it reaches the edge too, the picture of one unstable mode ends"
         )
     lasting = while_it_lasts(data)
     y, z = lasting.y.values, lasting.z.values
     large = np.abs(z) > 1e-3 * np.abs(z).max()
-    yield Finding(
+    yield claims.equal(
         "share of steps in which the residual along the mode changes sign, while it is above a thousandth of its peak",
-        predicted=1.0,
-        measured=np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]),
-        tolerance=Tolerance(0.02, why="a turn of the oscillation may cost a step"),
+        1.0,
+        np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]),
+        0.02,
+        "a turn of the oscillation may cost a step",
         note=why or f"over {len(z):,} of {data.sizes['step']:,} steps, in which the mode is alone at the edge",
     )
     grows = np.abs(z[2:]) > np.abs(z[:-2])
     # Where the eigenvalue itself crosses in between, neither is right.
     clear = large[:-2] & (y[:-2] * y[2:] > 0) & (np.abs(y[:-2]) > 1e-3)
-    yield Finding(
+    yield claims.equal(
         "share of double steps in which that residual grows above the edge and shrinks below it",
-        predicted=1.0,
-        measured=np.nan if why else _share(grows == (y[:-2] > 0), clear),
-        tolerance=Tolerance(0.05, why="the other modes and the nonlinear terms, where growth is slow"),
+        1.0,
+        np.nan if why else _share(grows == (y[:-2] > 0), clear),
+        0.05,
+        "the other modes and the nonlinear terms, where growth is slow",
         note=why,
     )
     double = episode(data).sizes["step"]
     first = data.isel(step=slice(0, double + 2 if double else 0))
-    yield Finding(
+    yield claims.equal(
         "change of the loss in a step against that of half the square of that residual: slope, first episode",
-        predicted=1.0,
-        measured=slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)),
-        tolerance=Tolerance(0.05, why="the swing of the loss is that of the mode, up to what it drives in the others"),
+        1.0,
+        slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)),
+        0.05,
+        "the swing of the loss is that of the mode, up to what it drives in the others",
         note=why,
     )
 

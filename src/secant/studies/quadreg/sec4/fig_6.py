@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, reuse, study, undecided
+from secant.lab import Finding, Tolerance, claims, reuse, study, undecided
 from secant.studies.quadreg._edge import (
     SOURCE_SAMPLES,
     STRAIGHT,
@@ -50,24 +50,21 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     why = obstacle(data)
     steps = episode(data)
-    yield Finding(
+    yield claims.at_least(
         "correlation of a double step of the residual with 2 y z, first episode",
-        predicted=STRAIGHT,
-        measured=correlation(steps.first_order.values, steps.dz.values),
-        tolerance=Tolerance(0.0, why="an inequality: one straight line"),
-        relation="at least",
+        STRAIGHT,
+        correlation(steps.first_order.values, steps.dz.values),
+        "an inequality: one straight line",
         note=why,
     )
     furthest = float(np.abs(steps.y).max()) if steps.sizes["step"] else 0.0
     for name, label in (("first_order", "2 y z"), ("linear", "((1 + y)^2 - 1) z")):
-        yield Finding(
+        yield claims.equal(
             f"slope of a double step of the residual against {label}, first episode",
-            predicted=1.0,
-            measured=slope_through_zero(steps[name].values, steps.dz.values),
-            tolerance=Tolerance(
-                furthest + 0.02,
-                why="the curvature moves by about y within a double step; two percent for the nonlinear terms",
-            ),
+            1.0,
+            slope_through_zero(steps[name].values, steps.dz.values),
+            furthest + 0.02,
+            "the curvature moves by about y within a double step; two percent for the nonlinear terms",
             note=why,
         )
     yield from _slices(data, why)
@@ -79,20 +76,20 @@ def _slices(data: xr.Dataset, why: str) -> Iterator[Finding]:
     size = np.abs(data.extreme).max("end")
     for moment in ("begin", "end"):
         one = size.sel(moment=moment)
-        yield Finding(
+        yield claims.at_least(
             f"window's {moment}: largest eigenvalue of the slice along the top mode over that along a random direction",
-            predicted=3.0,
-            measured=np.nan if why else float(one.sel(direction="top mode") / one.sel(direction="random")),
-            tolerance=Tolerance(0.0, why="an inequality: 'much larger', read as at least three times"),
-            relation="at least",
+            3.0,
+            np.nan if why else float(one.sel(direction="top mode") / one.sel(direction="random")),
+            "an inequality: 'much larger', read as at least three times",
             note=why,
         )
     top = size.sel(direction="top mode")
-    yield Finding(
+    yield claims.equal(
         "largest eigenvalue of the slice along the top mode, end of the window over its beginning",
-        predicted=1.0,
-        measured=np.nan if why else float(top.sel(moment="end") / top.sel(moment="begin")),
-        tolerance=Tolerance(0.3, why="'stable' in the text, read as within 30 percent"),
+        1.0,
+        np.nan if why else float(top.sel(moment="end") / top.sel(moment="begin")),
+        0.3,
+        "'stable' in the text, read as within 30 percent",
         note=why,
     )
 
@@ -104,12 +101,11 @@ def _nonlinear(data: xr.Dataset, config: Config, why: str) -> Iterator[Finding]:
     turn = int(np.argmax(data.y.values))
     early = float(ratios["consistent"][: max(turn // 2, 1)].max())
     found = "peaks: " + ", ".join(f"{name} {peak:.2g}" for name, peak in peaks.items())
-    yield Finding(
+    yield claims.at_most(
         "nonlinear ratio early in the sharpening, over its peak",
-        predicted=0.1,
-        measured=np.nan if why else early / peaks["consistent"],
-        tolerance=Tolerance(0.0, why="an inequality: small before the turn"),
-        relation="at most",
+        0.1,
+        np.nan if why else early / peaks["consistent"],
+        "an inequality: small before the turn",
         note=why or f"{found}. The contributions to z1 are eta^2 Q1(w, w)/2 and eta lambda1 z1",
     )
     name = "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm"

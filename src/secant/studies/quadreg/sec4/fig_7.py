@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, study
+from secant.lab import Finding, claims, study
 from secant.studies.quadreg._taylor import (
     MODELS,
     TaylorConfig,
@@ -52,53 +52,51 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     why = obstacle(data)
     found = {} if why else measured(data)
     early = "largest relative error of the curvature in the first twentieth of the way to the edge"
-    yield Finding(
+    yield claims.at_most(
         f"expansion at the start: {early}",
-        predicted=0.1,
-        measured=found.get("early", np.nan),
-        tolerance=Tolerance(0.0, why="an inequality: a good approximation at early times, within ten percent"),
-        relation="at most",
+        0.1,
+        found.get("early", np.nan),
+        "an inequality: a good approximation at early times, within ten percent",
         note=why,
     )
-    yield Finding(
+    yield claims.at_least(
         "the same until the network's first peak, over that",
-        predicted=2.0,
-        measured=found.get("later", np.nan),
-        tolerance=Tolerance(0.0, why="an inequality: not a good one later"),
-        relation="at least",
+        2.0,
+        found.get("later", np.nan),
+        "an inequality: not a good one later",
         note=why,
     )
-    yield Finding(
+    yield claims.equal(
         "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion",
-        predicted=1.0,
-        measured=found.get("crossing", np.nan),
-        tolerance=Tolerance(1 / config.lead + 0.05, why="a step, and five percent"),
+        1.0,
+        found.get("crossing", np.nan),
+        1 / config.lead + 0.05,
+        "a step, and five percent",
         note=why,
     )
     for name in (NETWORK, QUADRATIC):
-        yield Finding(
+        yield claims.at_most(
             f"{name}: lowest curvature after the first peak",
-            predicted=0.0,
-            measured=found.get(f"lowest, {name}", np.nan),
-            tolerance=Tolerance(0.0, why="an inequality: back below the edge"),
-            relation="at most",
+            0.0,
+            found.get(f"lowest, {name}", np.nan),
+            "an inequality: back below the edge",
             note=why,
         )
-    yield Finding(
+    yield claims.equal(
         "height of the first peak of the residual along the mode, expansion near the edge over network",
-        predicted=1.0,
-        measured=found.get("height", np.nan),
-        tolerance=Tolerance(0.25, why="'well approximates', read as within a quarter"),
+        1.0,
+        found.get("height", np.nan),
+        0.25,
+        "'well approximates', read as within a quarter",
         note=why,
     )
     for name in (NETWORK, QUADRATIC):
         ends = {parity: found.get(f"{parity}, {name}", np.nan) for parity in ("mean", "even", "odd")}
-        yield Finding(
+        yield claims.at_most(
             f"{name}: mean distance from the edge at the end",
-            predicted=0.0,
-            measured=ends["mean"],
-            tolerance=Tolerance(0.0, why="an inequality: below it"),
-            relation="at most",
+            0.0,
+            ends["mean"],
+            "an inequality: below it",
             note=why or _ending(ends),
         )
 

@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from secant import data, losses, nets
 from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
 from secant.dynamics.optimisers import Optimiser
-from secant.lab import Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.quadreg._random import draw_tensors
 from secant.theory import quadratic_regression as qr
 
@@ -210,26 +210,26 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
     for name in data.optimiser.values:
         label = LABELS[name]
-        yield Finding(
+        yield claims.at_most(
             f"curvature over the threshold at the start, {label}",
-            predicted=1.0,
-            measured=float(over.sel(optimiser=name, step=begun(name, config))),
-            tolerance=Tolerance(0.0, why="an inequality: it comes from below"),
-            relation="at most",
+            1.0,
+            over.sel(optimiser=name, step=begun(name, config)),
+            "an inequality: it comes from below",
         )
-        yield Finding(
+        yield claims.equal(
             f"curvature over the threshold, mean of the last quarter, {label}",
-            predicted=1.0,
-            measured=float(last.sel(optimiser=name).mean()),
-            tolerance=Tolerance(0.1, why="at the edge curvature swings about it; the preconditioner moves with it"),
+            1.0,
+            last.sel(optimiser=name).mean(),
+            0.1,
+            "at the edge curvature swings about it; the preconditioner moves with it",
         )
-    yield Finding(
+    yield claims.equal(
         "sharpness under momentum at the end, over the edge 2/η of gradient descent",
-        predicted=1 + config.beta,
-        measured=float(last.sel(optimiser="momentum").mean() * data.threshold.sel(optimiser="momentum"))
-        * config.momentum
-        / 2,
-        tolerance=Tolerance(relative=0.1, why="as for the ratio: the swing about the edge"),
+        1 + config.beta,
+        float(last.sel(optimiser="momentum").mean() * data.threshold.sel(optimiser="momentum")) * config.momentum / 2,
+        0,
+        "as for the ratio: the swing about the edge",
+        relative=0.1,
     )
     for beta in BETAS:
         yield from _on_models(ends(data).sel(beta=beta), beta)
@@ -246,21 +246,20 @@ def _on_models(final: xr.DataArray, beta: float) -> Iterator[Finding]:
         if beta:
             yield undecided(past, 1.0, left, "at least")
         return
-    yield Finding(
+    yield claims.at_most(
         below,
-        predicted=1.0,
-        measured=float(found.max()) / (2 + 2 * beta),
-        tolerance=Tolerance(0.01, why="the curvature still moves with what is left of the residuals"),
-        relation="at most",
+        1.0,
+        float(found.max()) / (2 + 2 * beta),
+        "the curvature still moves with what is left of the residuals",
+        slack=0.01,
         note=left,
     )
     if beta:
-        yield Finding(
+        yield claims.at_least(
             past,
-            predicted=1.0,
-            measured=estimate(found.values / 2),
-            tolerance=Tolerance(0.0, why="an inequality: momentum goes on where gradient descent would stop"),
-            relation="at least",
+            1.0,
+            estimate(found.values / 2),
+            "an inequality: momentum goes on where gradient descent would stop",
             note=left,
         )
 

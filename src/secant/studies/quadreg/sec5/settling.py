@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, scaled, study, undecided
+from secant.lab import Finding, claims, scaled, study, undecided
 from secant.studies.quadreg._random import check_sizes, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
@@ -210,11 +210,12 @@ def fitted(cells: Cells, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     edge = (data.flow > 2) & (data.converged == 1)
-    yield Finding(
+    yield claims.equal(
         "share of converged runs whose flow ends above 2 that end below 2",
-        predicted=1.0,
-        measured=float((data.curvature < 2).where(edge).mean()),
-        tolerance=Tolerance(0.02, why="a mode barely above 2 grows too slowly to be seen before the loss is zero"),
+        1.0,
+        (data.curvature < 2).where(edge).mean(),
+        0.02,
+        "a mode barely above 2 grows too slowly to be seen before the loss is zero",
         note=f"{int(edge.sum()):,} runs",
     )
     cells = at_the_edge(data)
@@ -233,12 +234,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             yield undecided(name, 1.0, f"{np.sum(left_out)} of its cells are at the edge", "at most")
         else:
             error = fitted(cells, cells.law(), left_out)[1]
-            yield Finding(
-                name,
-                predicted=1.0,
-                measured=error / float(np.sqrt(np.mean(cells.error[left_out] ** 2))),
-                tolerance=Tolerance(0.5, why="as above"),
-                relation="at most",
+            yield claims.at_most(
+                name, 1.0, error / float(np.sqrt(np.mean(cells.error[left_out] ** 2))), "as above", slack=0.5
             )
 
 
@@ -267,36 +264,34 @@ def _law(cells: Cells, rest: np.ndarray) -> Iterator[Finding]:
     """The law, fitted on some cells, on the rest of them."""
     constants, error = fitted(cells, cells.law(), rest)
     falls, sampled, power, scales = CLAIMS
-    yield Finding(
+    yield claims.at_least(
         falls,
-        predicted=0.0,
-        measured=float(-constants[1]),
-        tolerance=Tolerance(0.0, why="an inequality: the further the flow, the closer to the edge"),
-        relation="at least",
+        0.0,
+        -constants[1],
+        "an inequality: the further the flow, the closer to the edge",
         note=f"A = {np.exp(constants[0]):.3f}, c = {-constants[1]:.2f}, q = {constants[2]:.2f} on "
         f"{np.sum(~rest)} cells; {np.sum(rest)} held out",
     )
-    yield Finding(
+    yield claims.at_most(
         sampled,
-        predicted=1.0,
-        measured=error / float(np.sqrt(np.mean(cells.error[rest] ** 2))),
-        tolerance=Tolerance(0.5, why="one is a law without fault; half as much again for its simple form"),
-        relation="at most",
+        1.0,
+        error / float(np.sqrt(np.mean(cells.error[rest] ** 2))),
+        "one is a law without fault; half as much again for its simple form",
+        slack=0.5,
         note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
     )
-    yield Finding(
+    yield claims.at_most(
         power,
-        predicted=1.0,
-        measured=error / fitted(cells, cells.power_law(), rest)[1],
-        tolerance=Tolerance(0.0, why="an inequality: the flow's end says more than the scales, with one constant less"),
-        relation="at most",
+        1.0,
+        error / fitted(cells, cells.power_law(), rest)[1],
+        "an inequality: the flow's end says more than the scales, with one constant less",
     )
-    yield Finding(
+    yield claims.at_least(
         scales,
-        predicted=1.0,
-        measured=fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
-        tolerance=Tolerance(0.15, why="the scales enter through the flow's end alone, up to sampling errors"),
-        relation="at least",
+        1.0,
+        fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
+        "the scales enter through the flow's end alone, up to sampling errors",
+        slack=0.15,
     )
 
 

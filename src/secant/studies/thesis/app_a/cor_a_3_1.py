@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import second_derivative
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study
+from secant.lab import Finding, claims, estimate, option, scaled, study
 from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -109,33 +109,20 @@ def _climber(net: Network, config: Config) -> Callable[[Params, jax.Array, jax.A
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     ratio = data.joint / data.own.max("output")
-    yield Finding(
+    yield claims.at_most(
         "norm of the tensor over the largest of the outputs' own: largest",
-        predicted=float(config.outputs),
-        measured=float(ratio.max()),
-        relation="at most",
-        tolerance=Tolerance(why="the corollary's bound, which holds for every matrix"),
+        config.outputs,
+        ratio.max(),
+        "the corollary's bound, which holds for every matrix",
     )
-    yield Finding(
-        "the same, with the root of the number of outputs",
-        predicted=float(np.sqrt(config.outputs)),
-        measured=float(ratio.max()),
-        relation="at most",
-        tolerance=Tolerance(why="Cauchy and Schwarz"),
+    yield claims.at_most(
+        "the same, with the root of the number of outputs", np.sqrt(config.outputs), ratio.max(), "Cauchy and Schwarz"
     )
-    yield Finding(
-        "the same: mean over networks",
-        predicted=1.0,
-        measured=estimate(ratio),
-        relation="at least",
-        tolerance=Tolerance(why="all outputs together bend more than one alone"),
+    yield claims.at_least(
+        "the same: mean over networks", 1.0, estimate(ratio), "all outputs together bend more than one alone"
     )
-    yield Finding(
-        "exponent of the tensor's norm in the width",
-        predicted=-0.5,
-        measured=exponent(data.joint),
-        relation="at most",
-        tolerance=logarithm(config.widths),
+    yield claims.at_most(
+        "exponent of the tensor's norm in the width", -0.5, exponent(data.joint), slack=logarithm(config.widths)
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
 from secant.theory.power_law import fit_power_law
 
 if TYPE_CHECKING:
@@ -203,12 +203,12 @@ def _neurons(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
-    yield Finding(
+    yield claims.at_most(
         "A.11.1, norm over the sum of the norms of its blocks: largest",
-        predicted=1.0,
-        measured=float(data.blocks),
-        relation="at most",
-        tolerance=Tolerance(1e-13, why="the triangle inequality; rounding"),
+        1.0,
+        data.blocks,
+        "the triangle inequality; rounding",
+        slack=1e-13,
     )
     for lemma, name in LEMMAS.items():
         violated = data.violated.sel(lemma=lemma)
@@ -239,23 +239,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     for layer in range(1, DEPTH + 1):
         scale = (np.log(data.width) + config.radius) ** layer
         found = fit_power_law(data.width, (data.largest.sel(layer=layer) / scale).transpose("width", "network"))
-        yield Finding(
+        yield claims.at_most(
             f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width",
-            predicted=0.0,
-            measured=Estimate(found.exponent, found.error, found.freedom),
-            relation="at most",
-            tolerance=Tolerance(why="an upper bound"),
+            0.0,
+            Estimate(found.exponent, found.error, found.freedom),
+            "an upper bound",
         )
     found = fit_power_law(data.width, data.length.sel(layer=DEPTH).transpose("width", "network"))
     first, last = data.width.values[[0, -1]]
-    yield Finding(
+    yield claims.equal(
         f"A.11.3, layer {DEPTH}: length: exponent in the width",
-        predicted=0.5,
-        measured=Estimate(found.exponent, found.error, found.freedom),
-        tolerance=Tolerance(
-            10 * (1 / first - 1 / last) / np.log(last / first),
-            why="a sum of m squares has a relative variance of some units over m, and three layers pass it on: 10/m",
-        ),
+        0.5,
+        Estimate(found.exponent, found.error, found.freedom),
+        10 * (1 / first - 1 / last) / np.log(last / first),
+        "a sum of m squares has a relative variance of some units over m, and three layers pass it on: 10/m",
     )
 
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._panels import patches, shrunk
 from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -131,18 +131,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     quadratic = data.sel(model="quadratic")
     alive = np.isfinite(quadratic.rest_k)
     gap = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
-    yield Finding(
+    yield claims.zero(
         "quadratic models: closed form of p_1 R_K p_1 against what the kernel loses, largest difference over lambda_1",
-        predicted=0.0,
-        measured=float(gap.where(alive).max()),
-        tolerance=Tolerance(1e-10, why="an identity: rounding of kernels and eigenvectors"),
+        gap.where(alive).max(),
+        1e-10,
+        "an identity: rounding of kernels and eigenvectors",
     )
     gap = np.abs((quadratic.closed_whole - quadratic.rest_f) * quadratic.along) / np.abs(quadratic.along).max("step")
-    yield Finding(
+    yield claims.zero(
         "quadratic models: closed form of p_1 R_f (f - y) against the next residual, largest difference over the peak",
-        predicted=0.0,
-        measured=float(gap.where(alive).max()),
-        tolerance=Tolerance(1e-10, why="an identity: rounding of residuals and eigenvectors"),
+        gap.where(alive).max(),
+        1e-10,
+        "an identity: rounding of residuals and eigenvectors",
     )
     one = quadratic.isel(panel=0, trial=0)
     one = one.isel(step=int(one.loss.argmax("step")))
@@ -165,12 +165,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
     large, peak = is_large(data), data.loss.argmax("step")
     top = data.isel(step=peak)
-    yield Finding(
+    yield claims.at_least(
         f"{name}: share of the loss along p_1 at the peak",
-        predicted=0.9,
-        measured=estimate(top.within / top.loss),
-        relation="at least",
-        tolerance=Tolerance(0.0, why="'almost captures the spike'"),
+        0.9,
+        estimate(top.within / top.loss),
+        "'almost captures the spike'",
         note=f"the loss rises {float((top.loss / data.loss.isel(step=0)).mean()):.0f} times; it is large for "
         f"{int(large.sum('step').min())} to {int(large.sum('step').max())} steps",
     )
@@ -183,39 +182,32 @@ def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
             yield undecided(exponent, 1.0, few)
             continue
         lows = (values.where(large).min("step") / values.where(large).max("step")).values
-        yield Finding(
+        yield claims.at_least(
             lowest,
-            predicted=0.0,
-            measured=float(lows.min()),
-            relation="at least",
-            tolerance=Tolerance(0.0, why="the claim: positive"),
+            0.0,
+            lows.min(),
+            "the claim: positive",
             note=_exceptions(data, large & (values <= 0), int(large.sum())),
         )
         slopes = [
             _slope(data.within.values[i][rows], values.values[i][rows])
             for i, rows in enumerate(large.transpose("trial", "step").values)
         ]
-        yield Finding(
+        yield claims.equal(
             exponent,
-            predicted=1.0,
-            measured=estimate(slopes),
-            tolerance=Tolerance(
-                0.2,
-                why="while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
-                "residual, drops out: 0.1 each",
-            ),
+            1.0,
+            estimate(slopes),
+            0.2,
+            "while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
+            "residual, drops out: 0.1 each",
             note="" if np.isfinite(slopes).all() else few,
         )
     name = f"{name}: largest curvature at the end, over 2 / eta"
     if bool((data.loss.isel(step=-1) > data.loss.isel(step=0)).any()):
         yield undecided(name, 1.0, "the loss has not come back to where it was in time", "at most")
         return
-    yield Finding(
-        name,
-        predicted=1.0,
-        measured=float((data.largest.isel(step=-1) * data.lr / 2).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="the catapult ends below the edge"),
+    yield claims.at_most(
+        name, 1.0, (data.largest.isel(step=-1) * data.lr / 2).max(), "the catapult ends below the edge"
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
-from secant.lab import Finding, Tolerance, estimate, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
 from secant.studies.thesis._significance import falling_trend
 from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
@@ -117,11 +117,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     short = min(data.sizes["step"], 61)
     fine = (data.loss.isel(step=slice(0, short)) * data.gamma**2 < 100).values
     gap = np.abs(data.kernel.values[..., :short] - data.kernel_map.values[..., :short])
-    yield Finding(
+    yield claims.zero(
         "kernel against the map of one sample, sixty steps: largest deviation",
-        predicted=0.0,
-        measured=float(gap[fine].max()),
-        tolerance=Tolerance(1e-6, why="rounding, amplified by the growth of the loss by up to 1e8"),
+        gap[fine].max(),
+        1e-6,
+        "rounding, amplified by the growth of the loss by up to 1e8",
     )
     # As in the theorems on networks, of width gamma^-2.
     margin = config.gamma * np.log(config.gamma**-2)
@@ -129,21 +129,22 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     v = one.lr * one.kernel.isel(step=0)
     rose = one.loss.max("step") > one.loss.isel(step=0)
     diverged = one.outcome == Outcome.DIVERGED
-    claims = (
+    statements = (
         ("share of the runs below 2 / lambda_0 whose loss ever rose", rose, v <= 2 - margin, 0.0),
         ("share of the runs between 2 / lambda_0 and 4 / lambda_0 whose loss rose", rose, _between(v, margin), 1.0),
         ("share of the runs between 2 / lambda_0 and 4 / lambda_0 that diverge", diverged, _between(v, margin), 0.0),
         ("share of the runs past 4 / lambda_0 that diverge", diverged, v >= 4 + margin, 1.0),
     )
-    for name, seen, among, predicted in claims:
+    for name, seen, among, predicted in statements:
         if not bool(among.any()):
             yield undecided(name, predicted, "no step size lies there")
             continue
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=predicted,
-            measured=float((seen & among).sum() / among.sum()),
-            tolerance=Tolerance(0.0, why="the claim, gamma log(1 / gamma^2) away from the borders"),
+            predicted,
+            (seen & among).sum() / among.sum(),
+            0,
+            "the claim, gamma log(1 / gamma^2) away from the borders",
             note=f"of {int(among.sum())}",
         )
     yield from _exponents(data, config)
@@ -177,15 +178,13 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     ):
         logs = np.log(values.sel(gamma=list(config.gammas)).transpose("model", "gamma").values)
         band = float(np.log(np.max(range_) / np.min(range_)))
-        yield Finding(
+        yield claims.equal(
             name + where,
-            predicted=predicted,
-            measured=estimate(logs @ centred / (centred**2).sum()),
-            tolerance=Tolerance(
-                band / spread,
-                why="the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
-                "all phases, in so many decades",
-            ),
+            predicted,
+            estimate(logs @ centred / (centred**2).sum()),
+            band / spread,
+            "the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
+            "all phases, in so many decades",
         )
 
 

@@ -13,7 +13,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
-from secant.lab import Estimate, Finding, Tolerance, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, significant, study, undecided
 from secant.studies.thesis._remainders import (
     Layers,
     Trial,
@@ -152,12 +152,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if not below:
         yield undecided(name, 0.0, "no step size is below 2", "at most")
     else:
-        yield Finding(
+        yield claims.at_most(
             name,
-            predicted=0.0,
-            measured=float((data.loss.max("step") / data.loss.isel(step=0) - 1).sel(lr=below).max()),
-            relation="at most",
-            tolerance=Tolerance(0.0, why="below the critical step size"),
+            0.0,
+            (data.loss.max("step") / data.loss.isel(step=0) - 1).sel(lr=below).max(),
+            "below the critical step size",
         )
     yield from _exponents(data, config)
     beyond = [lr for lr in config.lrs if lr > 2]
@@ -179,13 +178,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if bool((data.loss.isel(step=-1) > data.loss.isel(step=0)).any()):
         yield undecided(name, 2.0, "some runs have not come back in time, or diverged", "at most")
     else:
-        yield Finding(
-            name,
-            predicted=2.0,
-            measured=float((data.kernel.isel(step=-1) * data.lr).max()),
-            relation="at most",
-            tolerance=Tolerance(0.0, why="a catapult ends below the edge"),
-        )
+        yield claims.at_most(name, 2.0, (data.kernel.isel(step=-1) * data.lr).max(), "a catapult ends below the edge")
 
 
 def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
@@ -216,13 +209,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             yield undecided(name, predicted, "one width has no exponent, or some networks diverged or regain nothing")
             continue
         law = fit_power_law(config.widths, values)
-        yield Finding(
-            name,
-            predicted=predicted,
-            measured=Estimate(law.exponent, law.error, law.freedom),
-            tolerance=tolerance,
-            note=remark,
-        )
+        yield claims.equal(name, predicted, Estimate(law.exponent, law.error, law.freedom), tolerance, note=remark)
 
 
 @run.figure

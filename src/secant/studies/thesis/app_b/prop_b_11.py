@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study
 from secant.studies.thesis._models import descent, model, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
@@ -120,45 +120,38 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     scale = np.abs(K).max()
     spectrum = np.linalg.eigvalsh(K)
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
-    yield Finding(
-        "third eigenvalue of the kernel over the first", 0.0, np.abs(spectrum[:, :-2]).max() / scale, rounding
-    )
+    yield claims.zero("third eigenvalue of the kernel over the first", np.abs(spectrum[:, :-2]).max() / scale, rounding)
     images = np.einsum("tij,kj->tki", K, units)
     values = np.einsum("tki,ki->tk", images, units)
-    yield Finding(
+    yield claims.zero(
         "p_1 and p_2 are eigenvectors at all times: largest defect",
-        0.0,
         np.abs(images - values[..., None] * units).max() / scale,
         rounding,
     )
-    yield Finding(
+    yield claims.zero(
         "residuals: (B.7) against gradient descent, over the largest",
-        0.0,
         np.abs(r - data.residual_map.values).max() / np.abs(r).max(),
         rounding,
     )
-    yield Finding(
-        "kernel: (B.8) against gradient descent", 0.0, np.abs(K - data.kernel_map.values).max() / scale, rounding
+    yield claims.zero(
+        "kernel: (B.8) against gradient descent", np.abs(K - data.kernel_map.values).max() / scale, rounding
     )
     along = r @ units.T
     rest = (r**2).sum(1) / 2 - (along**2).sum(1) / 2
-    yield Finding(
+    yield claims.zero(
         "loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss",
-        0.0,
         np.abs(rest - rest[0]).max() / (r**2).sum(1).max(),
         rounding,
     )
     factor = lr * np.sqrt(squares / m)
-    yield Finding(
+    yield claims.zero(
         "both directions follow the map of one sample: largest deviation",
-        0.0,
         max(np.abs(factor * along - data.a.values).max(), np.abs(lr * values - data.v.values).max()),
         rounding,
     )
     positive = data.x.values >= 0
-    yield Finding(
+    yield claims.zero(
         "other labels on the negative inputs change the positive outputs by",
-        0.0,
         np.abs(r - data.residual_other.values)[:, positive].max(),
         rounding,
         note="the text says the directions are almost independent; they are exactly so",

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import quadratic_model as qm
 from secant.theory.catapult_scaling import classify_run, regime
 
@@ -98,11 +98,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     fine = (np.abs(data.output) < 1e5) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name in ("output", "curvature"):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
-        yield Finding(
+        yield claims.zero(
             f"{name}: corrected map against gradient descent on the linear network",
-            predicted=0.0,
-            measured=float(error.where(fine).max()),
-            tolerance=Tolerance(1e-8, why="rounding, amplified by the growth of the loss"),
+            error.where(fine).max(),
+            1e-8,
+            "rounding, amplified by the growth of the loss",
         )
     loss = jnp.asarray(np.nan_to_num(data.output.values, nan=np.inf) ** 2)
     seen = np.asarray(classify_run(loss))
@@ -113,12 +113,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     if not ended.any():
         yield undecided(name, 0.0, f"no run ends within {config.steps} steps")
     else:
-        yield Finding(
-            name,
-            predicted=0.0,
-            measured=float((ended & (seen != expected)).sum()),
-            tolerance=Tolerance(0.0, why="the claim"),
-            note=f"of {int(ended.sum())} runs that have ended",
+        yield claims.zero(
+            name, (ended & (seen != expected)).sum(), 0, "the claim", note=f"of {int(ended.sum())} runs that have ended"
         )
     # one step from a state with a large output, read off gradient descent
     i = int(np.argmin(np.abs(ratio - 3.0)))
@@ -161,12 +157,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         why="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
         where="Proposition B.13.1",
     )
-    yield Finding(
-        "norm of Sigma^3 - |x|^2 Sigma",
-        predicted=0.0,
-        measured=float(data.cube_defect),
-        tolerance=Tolerance(1e-10, why="rounding"),
-    )
+    yield claims.zero("norm of Sigma^3 - |x|^2 Sigma", data.cube_defect, 1e-10, "rounding")
 
 
 @run.figure

@@ -13,18 +13,7 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import (
-    Estimate,
-    Finding,
-    Tolerance,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    significant,
-    study,
-    undecided,
-)
+from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
 from secant.studies.thesis._models import starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
@@ -93,11 +82,11 @@ def _network_gap(key: jax.Array) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.zero(
         "tangent kernel of a network against the formula for it: relative difference",
-        predicted=0.0,
-        measured=float(data.network_gap),
-        tolerance=Tolerance(1e-13, why="rounding"),
+        data.network_gap,
+        1e-13,
+        "rounding",
     )
     wide = data.curvature.sel(width=data.width >= WIDE)
     name = "share of networks with curvature between 1/2 and 3/2 is above 0.99"
@@ -109,31 +98,31 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         # So many or more of them, were the share 0.99.
         p = float(binom.sf(count - 1, draws.size, 0.99))
         yield significant(f"{where}: {name}", p, "binomial", f"{count} of {draws.size}")
-    yield Finding(
+    yield claims.equal(
         f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}",
-        predicted=float(np.sqrt(3)),
-        measured=_spread(data.gaussian, WIDE),
-        tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error"),
+        np.sqrt(3),
+        _spread(data.gaussian, WIDE),
+        0,
+        "exact at every width, up to the sampling error",
     )
     for m in sorted({config.widths[0], config.widths[-1]}):
         one = data.curvature.sel(width=m)
-        yield Finding(
-            f"mean curvature at width {m}",
-            predicted=1.0,
-            measured=estimate(one),
-            tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error"),
+        yield claims.equal(
+            f"mean curvature at width {m}", 1.0, estimate(one), 0, "exact at every width, up to the sampling error"
         )
-        yield Finding(
+        yield claims.equal(
             f"standard deviation times sqrt(m) at width {m}",
-            predicted=float(np.sqrt(2)),
-            measured=_spread(one, m),
-            tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error"),
+            np.sqrt(2),
+            _spread(one, m),
+            0,
+            "exact at every width, up to the sampling error",
         )
-    yield Finding(
+    yield claims.equal(
         "variance of the output at the largest width",
-        predicted=0.5,
-        measured=estimate(data.output.isel(width=-1) ** 2),
-        tolerance=Tolerance(0.0, why="exact at every width, up to the sampling error; the mean is zero"),
+        0.5,
+        estimate(data.output.isel(width=-1) ** 2),
+        0,
+        "exact at every width, up to the sampling error; the mean is zero",
         note="so the output is of order one, as the proofs assume",
     )
 

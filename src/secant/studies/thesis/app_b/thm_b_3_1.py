@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -108,11 +108,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     v0, a0, b0 = 1.0, 1e-5, 1e-3
     ends = [float(cs.catapult_outcome(s * a0, v0, b0, steps=200).curvature) for s in (1, -1)]
     drift = (ends[1] - ends[0]) / 2
-    yield Finding(
+    yield claims.equal(
         "drift due to w over its bound, at eta lambda = 1",
-        predicted=0.5,
-        measured=drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]),
-        tolerance=Tolerance(relative=2 * a0 / b0, why="u(0), which the bound adds to w(0), is smaller by 1/100"),
+        0.5,
+        drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]),
+        0,
+        "u(0), which the bound adds to w(0), is smaller by 1/100",
+        relative=2 * a0 / b0,
         note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
     )
     yield Erratum(
@@ -178,20 +180,14 @@ def _bounds(data: xr.Dataset) -> Iterator[Finding]:
             yield undecided(name, float(relation != "equal"), "the proof asks for larger widths", relation)
         return
     note = f"the proof covers {int(covered.sum())} of {covered.size} networks and step sizes"
-    yield Finding(
-        names[0],
-        predicted=0.0,
-        measured=float((covered & (data.kappa > 1)).sum()),
-        tolerance=Tolerance(0.0, why="monotone decrease"),
-        note=note,
-    )
+    yield claims.zero(names[0], (covered & (data.kappa > 1)).sum(), 0, "monotone decrease", note=note)
     for name, values in zip(names[1:], (data.drift / drift, data.kappa / ceiling), strict=True):
-        yield Finding(
+        yield claims.at_most(
             name,
-            predicted=1.0,
-            measured=float(values.where(covered).max()),
-            relation="at most",
-            tolerance=Tolerance(1e-12, why="a proven bound, with the factor 4 restored; rounding"),
+            1.0,
+            values.where(covered).max(),
+            "a proven bound, with the factor 4 restored; rounding",
+            slack=1e-12,
             note=note,
         )
 
@@ -205,13 +201,12 @@ def _laws(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield undecided(name, -1.0, "one width has no exponent, nor have networks that leave the lazy regime")
     else:
         law = fit_power_law(config.widths, drift)
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=-1.0,
-            measured=Estimate(law.exponent, law.error, law.freedom),
-            tolerance=Tolerance(
-                1 / np.sqrt(min(config.widths)), why="the curvature, which sets the step size, varies by sqrt(2/m)"
-            ),
+            -1.0,
+            Estimate(law.exponent, law.error, law.freedom),
+            1 / np.sqrt(min(config.widths)),
+            "the curvature, which sets the step size, varies by sqrt(2/m)",
         )
     # The same starts, up to their scale, at widths so large that only the first two orders in 1/m are left.
     last, widths = data.isel(width=-1), np.geomspace(1e4, 1e6, 3)
@@ -222,11 +217,12 @@ def _laws(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     ends = jax.jit(lambda a, b: cs.catapult_outcome(a, v, b, steps=1_000).curvature)(a / size, b / size)
     leading = np.asarray(cs.lazy_drift((a / size) ** 2, v, a * b / size**2))
     left = np.abs(np.asarray(ends) - v - leading).max(axis=(1, 2))
-    yield Finding(
+    yield claims.equal(
         "exponent in the width of what the leading term leaves of the change of the curvature",
-        predicted=-2.0,
-        measured=float(np.polyfit(np.log(widths), np.log(left), 1)[0]),
-        tolerance=Tolerance(0.05, why="the next order is smaller by 1/(m delta^2), at most 0.01, times a few units"),
+        -2.0,
+        np.polyfit(np.log(widths), np.log(left), 1)[0],
+        0.05,
+        "the next order is smaller by 1/(m delta^2), at most 0.01, times a few units",
         note="were the leading term wrong, it would be -1",
     )
 

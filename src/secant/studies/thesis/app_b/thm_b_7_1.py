@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import starting_points
 from secant.theory import catapult as ct
 from secant.theory.power_law import fit_power_law
@@ -97,22 +97,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     if bool(under_way.any()):
         yield undecided(name, 1.0, f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing")
     else:
-        yield Finding(
-            name,
-            predicted=1.0,
-            measured=float((data.outcome == Outcome.DIVERGED).mean()),
-            tolerance=Tolerance(0.0, why="the claim"),
-        )
+        yield claims.equal(name, 1.0, (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim")
     name = "exponent in the width of the distance of the exact border from 4"
     if len(config.widths) < 2:
         yield undecided(name, -1.0, "one width has no exponent")
     else:
         law = fit_power_law(data.width, np.abs(data.border - 4).transpose("width", "seed"))
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=-1.0,
-            measured=Estimate(law.exponent, law.error, law.freedom),
-            tolerance=Tolerance(1 / np.sqrt(min(config.widths)), why="the curvature at the start varies by sqrt(2/m)"),
+            -1.0,
+            Estimate(law.exponent, law.error, law.freedom),
+            1 / np.sqrt(min(config.widths)),
+            "the curvature at the start varies by sqrt(2/m)",
             note="the theorem allows log m / sqrt m",
         )
     # Large is an output for which R_lambda has the sign of 4 - eta lambda, |g - y| (eta lambda - 4) > 4 |y|.

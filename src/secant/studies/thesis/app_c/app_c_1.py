@@ -16,7 +16,7 @@ from secant import losses, nets
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Estimate, Finding, Tolerance, option, scaled, study
+from secant.lab import Estimate, Finding, claims, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.nets.network import Params
@@ -138,36 +138,30 @@ def _law(data: xr.Dataset, depth: int) -> PowerLaw:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.zero(
         "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1",
-        predicted=0.0,
-        measured=float(np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max()),
-        tolerance=Tolerance(1e-5, why="rounding of sums over all weights, in float32"),
+        np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max(),
+        1e-5,
+        "rounding of sums over all weights, in float32",
     )
     distance = np.sqrt(((data.exact / data.estimate - 1) ** 2).mean("network"))
-    yield Finding(
+    yield claims.zero(
         "Hessian of the loss: squared residual of its eigenvector over the distance, both relative: largest",
-        predicted=0.0,
-        measured=float((data.residual**2 / distance).max()),
-        tolerance=Tolerance(
-            0.02, why="the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02"
-        ),
+        (data.residual**2 / distance).max(),
+        0.02,
+        "the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02",
     )
     for depth in config.depths:
         law = _law(data, depth)
         exponent = Estimate(law.exponent, law.error, law.freedom)
-        yield Finding(
+        yield claims.at_most(
             f"{depth} layers: exponent in the width of the distance between the two step sizes",
-            predicted=-0.5,
-            measured=exponent,
-            relation="at most",
-            tolerance=Tolerance(why="the bound of the appendix"),
+            -0.5,
+            exponent,
+            "the bound of the appendix",
         )
-        yield Finding(
-            f"{depth} layers: the same against 1/m",
-            predicted=-1.0,
-            measured=exponent,
-            tolerance=next_order(config.widths, 0.5, depth),
+        yield claims.equal(
+            f"{depth} layers: the same against 1/m", -1.0, exponent, next_order(config.widths, 0.5, depth)
         )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, estimate, option, reuse, scaled, study
+from secant.lab import Finding, claims, estimate, option, reuse, scaled, study
 from secant.studies.thesis._courses import RaisesConfig, course_of, seeds_of, task_of
 from secant.studies.thesis._feature_tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis._raises import raised, trained
@@ -86,30 +86,26 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         for name, label, sign in (("alignment", "alignment", 1.0), ("test", f"test {what}", -1.0)):
             for number, against in ((0, "no raise"), (last, "all raises")):
                 gain = sign * (one[f"near_{name}"].where(reached) - end[name].sel(raises=number))
-                yield Finding(
+                yield claims.at_least(
                     f"{title}: {label} of weights near zero against {against}, mean gain",
-                    predicted=0.0,
-                    measured=estimate(gain),
-                    relation="at least",
-                    tolerance=Tolerance(why="the smallest test loss and the best alignment of all"),
+                    0.0,
+                    estimate(gain),
+                    "the smallest test loss and the best alignment of all",
                     note=f"near zero {float(one[f'near_{name}'].mean()):.3f}; by raises "
                     + ", ".join(f"{value:.3f}" for value in end[name].mean("seed").values[: last + 1]),
                 )
-        yield Finding(
+        yield claims.at_most(
             f"{title}: largest rise of the training loss of weights near zero in one step",
-            predicted=1.0,
-            measured=_largest_rise(one.near_loss),
-            relation="at most",
-            tolerance=Tolerance(
-                1e-5, why="no catapult: below its critical step gradient descent only falls, to the rounding of float32"
-            ),
+            1.0,
+            _largest_rise(one.near_loss),
+            "no catapult: below its critical step gradient descent only falls, to the rounding of float32",
+            slack=1e-5,
         )
-        yield Finding(
+        yield claims.at_least(
             f"{title}: share of the draws that weights near zero train, and that are compared",
-            predicted=0.5,
-            measured=estimate(reached),
-            relation="at least",
-            tolerance=Tolerance(why="runs of different training losses are not compared; most are trained as far"),
+            0.5,
+            estimate(reached),
+            "runs of different training losses are not compared; most are trained as far",
             note=f"{int(reached.sum())} of {reached.size}; training losses at the end "
             + ", ".join(f"{float(value):.2g}" for value in one.near_training),
         )

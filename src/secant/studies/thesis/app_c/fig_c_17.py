@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, estimate, option, scaled, significant, study
+from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, significant, study
 from secant.studies.thesis._batch_sizes import check_memory
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
 from secant.studies.thesis._raises import (
@@ -113,14 +113,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
-    yield Finding(
+    yield claims.equal(
         "alignment at the start, mean over draws",
-        predicted=alignment_at_start(config.dim, config.samples),
-        measured=estimate(data.aligned.isel(raises=0, look=0)),
-        tolerance=Tolerance(
-            relative=2 / config.dim + 2 / config.width,
-            why="traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
-        ),
+        alignment_at_start(config.dim, config.samples),
+        estimate(data.aligned.isel(raises=0, look=0)),
+        0,
+        "traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
+        relative=2 / config.dim + 2 / config.width,
     )
     thrown = end.where(catapults(data) > 0).mean("raises")
     for name, what in (("alignment", "alignment"), ("test", "test loss")):

@@ -15,7 +15,7 @@ from scipy.special import roots_jacobi
 from secant import nets
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -189,41 +189,36 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         "along gradient descent, largest": data.path_norm.max("look"),
     }
     for place, norms in at.items():
-        yield Finding(
-            f"norm of the Hessian {place}: exponent in the width",
-            predicted=-0.5,
-            measured=exponent(norms),
-            relation="at most",
-            tolerance=logs,
-        )
-    yield Finding(
+        yield claims.at_most(f"norm of the Hessian {place}: exponent in the width", -0.5, exponent(norms), slack=logs)
+    yield claims.equal(
         "remainder along the leading eigenvector: exponent in the width",
-        predicted=-0.5,
-        measured=exponent(np.abs(data.remainder.sel(way="top"))),
-        tolerance=logs,
+        -0.5,
+        exponent(np.abs(data.remainder.sel(way="top"))),
+        logs,
     )
     growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
-    yield Finding(
+    yield claims.equal(
         "remainder along random directions, root mean square: exponent in the width",
-        predicted=-growth,
-        measured=exponent(data.drawn),
-        tolerance=next_order(config.widths, 0.5),
+        -growth,
+        exponent(data.drawn),
+        next_order(config.widths, 0.5),
         note="minus the exponent of the number of weights",
     )
     largest = data.norm.max("place")
-    yield Finding(
+    yield claims.at_most(
         "remainder over half the squared radius times the largest norm on the way: largest",
-        predicted=1.0,
-        measured=float((np.abs(data.remainder) / (config.radius**2 / 2 * largest)).max()),
-        relation="at most",
-        tolerance=Tolerance(1e-6, why="a Gauss rule with positive weights at the points looked at, of degree nine"),
+        1.0,
+        (np.abs(data.remainder) / (config.radius**2 / 2 * largest)).max(),
+        "a Gauss rule with positive weights at the points looked at, of degree nine",
+        slack=1e-6,
     )
     ratios = (np.abs(data.bend) / data.norm.sel(way="top").isel(place=0)).values.ravel()
-    yield Finding(
+    yield claims.equal(
         "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1",
-        predicted=1.0,
-        measured=float(ratios[np.argmax(np.abs(ratios - 1))]),
-        tolerance=Tolerance(10 * CLOSE**2, why="the next even order, at a distance of 0.01, times some units"),
+        1.0,
+        ratios[np.argmax(np.abs(ratios - 1))],
+        10 * CLOSE**2,
+        "the next even order, at a distance of 0.01, times some units",
     )
     name = "loss at the end of gradient descent over the first: largest"
     yield global_minimum(name, data.end, (1 - data.slowest) ** config.steps, 1e-6)

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, study
 from secant.nets import Graph, graphs
 from secant.nets.network import Params
 
@@ -226,53 +226,56 @@ def _series(key: jax.Array, config: Config) -> tuple[float, float]:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for name in data.graph.values:
-        yield Finding(
+        yield claims.zero(
             f"{name}: recursion against autodiff, a neuron of every layer: largest relative difference",
-            predicted=0.0,
-            measured=float(data.gap.sel(graph=name)),
-            tolerance=Tolerance(1e-13, why="rounding: sums of tens of terms"),
+            data.gap.sel(graph=name),
+            1e-13,
+            "rounding: sums of tens of terms",
         )
-    yield Finding(
+    yield claims.zero(
         "first layer: largest entry of the Hessian of a pre-activation",
-        predicted=0.0,
-        measured=float(data.first_layer.max()),
-        tolerance=Tolerance(0.0, why="linear in the weights, so zero to the last bit"),
+        data.first_layer.max(),
+        0,
+        "linear in the weights, so zero to the last bit",
     )
-    yield Finding(
+    yield claims.at_most(
         "norm over the sum of the norms of its blocks, every neuron: largest",
-        predicted=1.0,
-        measured=float(data.block_ratio.max()),
-        relation="at most",
-        tolerance=Tolerance(1e-13, why="the triangle inequality; rounding"),
+        1.0,
+        data.block_ratio.max(),
+        "the triangle inequality; rounding",
+        slack=1e-13,
     )
-    yield Finding(
+    yield claims.zero(
         "block of the last layer with itself: norm",
-        predicted=0.0,
-        measured=float(data.block[-1, -1]),
-        tolerance=Tolerance(0.0, why="the output is linear in the weights it reads with"),
+        data.block[-1, -1],
+        0,
+        "the output is linear in the weights it reads with",
     )
     gap = np.abs(data.block[:-1, -1].values - data.slope[:-1].values).max()
-    yield Finding(
+    yield claims.zero(
         "blocks with the last layer against the slopes of what the output reads: largest difference",
-        predicted=0.0,
-        measured=float(gap),
-        tolerance=Tolerance(1e-13, why="rounding"),
+        gap,
+        1e-13,
+        "rounding",
     )
     total, direct, measured = data.reading.values
-    yield Finding(
+    yield claims.equal(
         "norm of the first layer's block of the output's Hessian, by (2.13) over the neurons that the output reads",
-        predicted=direct,
-        measured=measured,
-        tolerance=Tolerance(relative=1e-12, why="rounding"),
+        direct,
+        measured,
+        0,
+        "rounding",
+        relative=1e-12,
         note="The derivative in (2.13) is the direct one, by a weight. Read as that along all paths, which the first "
         f"line of (2.14) suggests, a path would count once for every neuron on it, and the norm be {total:.3g}.",
     )
     moved, variance = data.series.values
-    yield Finding(
+    yield claims.equal(
         f"a Gaussian sum of blocks whose Gaussians move by R = {config.radius:g}: its change over R sqrt(nu)",
-        predicted=1.0,
-        measured=moved / (config.radius * np.sqrt(variance)),
-        tolerance=Tolerance(1e-10, why="the bound is attained by moving the neuron of largest curvature; rounding"),
+        1.0,
+        moved / (config.radius * np.sqrt(variance)),
+        1e-10,
+        "the bound is attained by moving the neuron of largest curvature; rounding",
     )
 
 

@@ -17,7 +17,7 @@ from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe, Problem, measure, train
 from secant.expansion import expand
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.nets.network import Params
 
@@ -102,48 +102,47 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     loss, smallest = data.loss.values, data.smallest.values
     # What the loss has left above rounding: outputs of order one, squared differences of them.
     alive = loss > 1e-20
-    yield Finding(
+    yield claims.zero(
         "squared gradient against r K r, every step: largest relative difference",
-        predicted=0.0,
-        measured=float(np.abs(2 * loss * data.along.values / data.square.values - 1)[alive].max()),
-        tolerance=Tolerance(1e-11, why="rounding of sums over all weights, relative to residuals that shrink"),
+        np.abs(2 * loss * data.along.values / data.square.values - 1)[alive].max(),
+        1e-11,
+        "rounding of sums over all weights, relative to residuals that shrink",
     )
-    yield Finding(
+    yield claims.at_least(
         "squared gradient over 2 lambda_min L, every step: smallest",
-        predicted=1.0,
-        measured=float((data.square.values / (2 * smallest * loss))[alive].min()),
-        relation="at least",
-        tolerance=Tolerance(1e-11, why="rounding"),
+        1.0,
+        (data.square.values / (2 * smallest * loss))[alive].min(),
+        "rounding",
+        slack=1e-11,
     )
-    yield Finding(
+    yield claims.at_most(
         "step size times the largest curvature of the loss on the way",
-        predicted=1.0,
-        measured=float(data.lr * data.sharpness.max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="what the guarantee asks for; looked at every ten steps"),
+        1.0,
+        data.lr * data.sharpness.max(),
+        "what the guarantee asks for; looked at every ten steps",
     )
     mu = float(smallest.min())
     factor = loss[1:] / loss[:-1]
-    yield Finding(
+    yield claims.at_most(
         "factor of the loss in a step, over the guaranteed 1 - eta mu: largest",
-        predicted=1.0,
-        measured=float(factor[alive[1:]].max() / (1 - float(data.lr) * mu)),
-        relation="at most",
-        tolerance=Tolerance(1e-11, why="rounding"),
+        1.0,
+        factor[alive[1:]].max() / (1 - float(data.lr) * mu),
+        "rounding",
+        slack=1e-11,
         note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
     )
-    yield Finding(
+    yield claims.equal(
         "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction",
-        predicted=float(data.rate),
-        measured=float(data.factor),
-        tolerance=Tolerance(1e-9, why="(1 - lambda_min/lambda_max)^2; rounding"),
+        data.rate,
+        data.factor,
+        1e-9,
+        "(1 - lambda_min/lambda_max)^2; rounding",
     )
-    yield Finding(
+    yield claims.at_least(
         "smallest eigenvalue of the kernel, least over first",
-        predicted=0.5,
-        measured=mu / float(smallest[0]),
-        relation="at least",
-        tolerance=Tolerance(0.0, why="so that half of the first eigenvalue can serve as mu for the whole run"),
+        0.5,
+        mu / float(smallest[0]),
+        "so that half of the first eigenvalue can serve as mu for the whole run",
     )
 
 

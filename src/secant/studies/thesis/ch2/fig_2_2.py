@@ -19,7 +19,7 @@ from secant import losses
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Finding, claims, option, scaled, study, undecided
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
 from secant.studies.thesis._width import (
@@ -206,72 +206,64 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for name, ends in (("of all widths", data.loss), ("in the fit", data.loss.sel(width=chosen))):
         above = ends > config.target
         short = ", ".join(str(int(width)) for width in ends.width[above.any(("scaling", "network"))])
-        yield Finding(
+        yield claims.equal(
             f"runs {name} whose loss falls below {config.target:g}: share",
-            predicted=1.0,
-            measured=float(1 - above.mean()),
-            tolerance=Tolerance(why="the loss is said to converge for all widths"),
+            1.0,
+            1 - above.mean(),
+            0,
+            "the loss is said to converge for all widths",
             note=f"of width {short} not every run does so in {config.steps} steps" if short else "",
         )
     wide = data.drift.sel(width=chosen)
     for scaling in SCALINGS:
         found = exponent(wide.sel(scaling=scaling))
         name = f"largest change of the kernel, {NAMES[scaling]} under the root: exponent in the width"
-        yield Finding(
-            f"{name} is at most that of the theorem",
-            predicted=-0.5,
-            measured=found,
-            relation="at most",
-            tolerance=logarithm(wide.width.values),
-        )
-        yield Finding(
+        yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=logarithm(wide.width.values))
+        yield claims.at_least(
             f"{name} is at least that of the tangent hierarchy",
-            predicted=-1.0,
-            measured=found,
-            relation="at least",
-            tolerance=next_order(wide.width.values, 0.5, 2.0),
+            -1.0,
+            found,
+            slack=next_order(wide.width.values, 0.5, 2.0),
             note="its velocity is of order 1/m (Huang and Yau, 2020)",
         )
         shown = f"{name}, as the figure has it"
         if wide.width[-1] >= 16 * wide.width[0]:
-            yield Finding(
+            yield claims.equal(
                 shown,
-                predicted=-0.5,
-                measured=found,
-                tolerance=logarithm(wide.width.values),
+                -0.5,
+                found,
+                logarithm(wide.width.values),
                 note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
                 "bound 1/sqrt(m).",
             )
         else:
             yield undecided(shown, -0.5, "needs widths a factor of 16 apart, to tell the bound from 1/m")
-    yield Finding(
+    yield claims.at_most(
         "change of an eigenvalue of the kernel, over the largest, less the change of the kernel: largest of all looks",
-        predicted=0.0,
-        measured=float(data.excess.max()),
-        relation="at most",
-        tolerance=Tolerance(1e-5, why="Weyl's inequality; rounding of float32"),
+        0.0,
+        data.excess.max(),
+        "Weyl's inequality; rounding of float32",
+        slack=1e-5,
     )
     narrow = data.dense_drift.sel(hidden=data.hidden < data.attrs["features"])
     name = "layers read the input as well: exponent in the hidden size, below the input dimension"
     if narrow.hidden.size >= 2:
-        yield Finding(
+        yield claims.at_least(
             name,
-            predicted=-0.25,
-            measured=exponent(narrow.rename(hidden="width")),
-            relation="at least",
-            tolerance=Tolerance(why="half way from no decay to the law, in the number that is not the width"),
+            -0.25,
+            exponent(narrow.rename(hidden="width")),
+            "half way from no decay to the law, in the number that is not the width",
             note="the width of Definition 2.2.7 hardly changes here",
         )
     else:
         yield undecided(name, -0.25, "fewer than two hidden sizes are below the input dimension", "at least")
     edges, hidden = data.attrs["features"], int(data.hidden[0])
     neurons = config.runs * (hidden + 1)  # of the second layer, and the output
-    yield Finding(
+    yield claims.at_least(
         "layers read the input as well: smallest in-degree, narrowest network",
-        predicted=float(stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate)),
-        measured=float(data.dense_degree.isel(hidden=0).min()),
-        relation="at least",
-        tolerance=Tolerance(why="the edges left from the inputs alone: what no neuron of so many has fewer of"),
+        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate),
+        data.dense_degree.isel(hidden=0).min(),
+        "the edges left from the inputs alone: what no neuron of so many has fewer of",
         note=f"with {hidden} neurons a layer",
     )
 

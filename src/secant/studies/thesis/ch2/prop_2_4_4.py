@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Erratum, Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory import relu_gradients as rg
 
@@ -114,55 +114,49 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     for depth in DEPTHS:
         norms = data.wide.sel(depth=depth)
         name, square = f"width {config.width}, L = {depth}", float(rg.mean_square_gradient(depth))
-        yield Finding(
-            f"{name}: mean norm of the gradient is at least the bound",
-            predicted=2 ** (-depth / 2),
-            measured=estimate(norms),
-            relation="at least",
-            tolerance=Tolerance(why="the claim"),
+        yield claims.at_least(
+            f"{name}: mean norm of the gradient is at least the bound", 2 ** (-depth / 2), estimate(norms), "the claim"
         )
         # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
         spread = np.expm1(5 * depth / config.width)
-        yield Finding(
+        yield claims.equal(
             f"{name}: mean norm of the gradient against infinite width",
-            predicted=np.sqrt(square),
-            measured=estimate(norms),
-            tolerance=Tolerance(
-                relative=spread / 8, why="an eighth of the variance of the squared norm, about 5 L / m"
-            ),
+            np.sqrt(square),
+            estimate(norms),
+            0,
+            "an eighth of the variance of the squared norm, about 5 L / m",
+            relative=spread / 8,
         )
-        yield Finding(
-            f"{name}: mean square of the gradient",
-            predicted=square,
-            measured=estimate(norms**2),
-            tolerance=Tolerance(why="exact at every width"),
+        yield claims.equal(
+            f"{name}: mean square of the gradient", square, estimate(norms**2), 0, "exact at every width"
         )
     narrow = data.narrow_mean
     for depth in DEPTHS[:3]:
-        yield Finding(
+        yield claims.equal(
             f"one neuron a layer, L = {depth}: mean square of the gradient",
-            predicted=float(rg.mean_square_gradient(depth)),
-            measured=Estimate(float(narrow.sel(depth=depth, moment="square")), _chain_error(depth, config.chains)),
-            tolerance=Tolerance(why="exact; the sampling error comes from the exact fourth moment"),
+            rg.mean_square_gradient(depth),
+            Estimate(float(narrow.sel(depth=depth, moment="square")), _chain_error(depth, config.chains)),
+            0,
+            "exact; the sampling error comes from the exact fourth moment",
         )
     fourth, eighth = float(rg.chain_fourth_moment(2)), 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
-    yield Finding(
+    yield claims.equal(
         "one neuron a layer, L = 2: mean fourth power of the gradient",
-        predicted=fourth,
-        measured=Estimate(
-            float(narrow.sel(depth=2, moment="fourth")), float(np.sqrt((eighth - fourth**2) / config.chains))
-        ),
-        tolerance=Tolerance(why="exact; the sampling error comes from the exact eighth moment"),
+        fourth,
+        Estimate(float(narrow.sel(depth=2, moment="fourth")), float(np.sqrt((eighth - fourth**2) / config.chains))),
+        0,
+        "exact; the sampling error comes from the exact eighth moment",
     )
     depth = 4
     last, square = float(rg.chain_last_gradient(depth)), 2.0 ** (1 - depth)
-    yield Finding(
+    yield claims.equal(
         f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient",
-        predicted=last,
-        measured=Estimate(
+        last,
+        Estimate(
             float(narrow.sel(depth=depth, moment="last layer")), float(np.sqrt((square - last**2) / config.chains))
         ),
-        tolerance=Tolerance(why="exact; the sampling error comes from the exact mean square"),
+        0,
+        "exact; the sampling error comes from the exact mean square",
         note="The last display of appendix A.7 bounds it from below by 2^(-L/2), by the root that is taken there.",
     )
     yield Erratum(

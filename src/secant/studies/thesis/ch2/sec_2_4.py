@@ -14,7 +14,7 @@ import xarray as xr
 from secant import losses
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, study
 from secant.nets.network import Params
 from secant.studies.thesis._width import (
     COPIES,
@@ -143,54 +143,49 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     alive = data.loss > 1e-20  # above what rounding of outputs of order one leaves
-    yield Finding(
+    yield claims.at_least(
         "squared gradient over 2 lambda_min L, all runs and steps: smallest",
-        predicted=1.0,
-        measured=float((data.square / (2 * data.smallest * data.loss)).where(alive).min()),
-        relation="at least",
-        tolerance=Tolerance(1e-9, why="rounding, relative to residuals that shrink"),
+        1.0,
+        (data.square / (2 * data.smallest * data.loss)).where(alive).min(),
+        "rounding, relative to residuals that shrink",
+        slack=1e-9,
     )
     mu = data.smallest.min("step")
     bound = 2 * np.sqrt(2 * data.loss.isel(step=0) / mu)
-    yield Finding(
+    yield claims.at_most(
         "length of the way over 2 sqrt(2 L(0) / mu): largest",
-        predicted=1.0,
-        measured=float((data.length.isel(step=-1) / bound).sel(kind="fcn").max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="proved for step sizes of at most one over the curvature"),
+        1.0,
+        (data.length.isel(step=-1) / bound).sel(kind="fcn").max(),
+        "proved for step sizes of at most one over the curvature",
         note="linear outputs; with the others the kernel grows on the way, and the step is too long for the proof",
     )
     plain = data.sel(kind="fcn")
-    yield Finding(
+    yield claims.equal(
         "factor of the loss late in the run over (1 - eta lambda_min)^2: largest",
-        predicted=1.0,
-        measured=float((_late(plain) / _predicted(plain)).max()),
-        tolerance=Tolerance(
-            0.01, why="no run is slower, but for a kernel that still moves by a thousandth; one attains it"
-        ),
+        1.0,
+        (_late(plain) / _predicted(plain)).max(),
+        0.01,
+        "no run is slower, but for a kernel that still moves by a thousandth; one attains it",
     )
     change = np.abs(data.smallest - data.smallest.isel(step=0)).max("step")
     spread = np.sqrt(data.largest).max("step") + np.sqrt(data.largest.isel(step=0))
     guard = np.sqrt(config.samples) * data.norm.max("end") * data.length.isel(step=-1) * spread
-    yield Finding(
+    yield claims.at_most(
         "change of lambda_min over its bound by the norm of the Hessian: largest",
-        predicted=1.0,
-        measured=float((change / guard).sel(kind="fcn").max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="the bound; the norm is looked at for one output at both ends of the way"),
+        1.0,
+        (change / guard).sel(kind="fcn").max(),
+        "the bound; the norm is looked at for one output at both ends of the way",
     )
-    yield Finding(
+    yield claims.at_most(
         "change of lambda_min: exponent in the width",
-        predicted=-0.5,
-        measured=exponent(change.sel(kind="fcn")),
-        relation="at most",
-        tolerance=logarithm(config.widths),
+        -0.5,
+        exponent(change.sel(kind="fcn")),
+        slack=logarithm(config.widths),
     )
-    yield Finding(
+    yield claims.zero(
         "nonlinear output: exponent of the norm of the Hessian in the width",
-        predicted=0.0,
-        measured=exponent(data.norm.sel(kind="output").max("end")),
-        tolerance=next_order(config.widths, 0.5, 2.0),
+        exponent(data.norm.sel(kind="output").max("end")),
+        next_order(config.widths, 0.5, 2.0),
     )
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, scaled, study
+from secant.lab import Finding, Tolerance, claims, scaled, study
 from secant.linalg.norm import Norm
 from secant.nets.network import Params
 from secant.studies.thesis._width import (
@@ -119,27 +119,24 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for kind, facts in KINDS.items():
         found = exponent(data.norm.sel(kind=kind))
         if facts.claim == "stays":
-            yield Finding(
+            yield claims.at_least(
                 f"{facts.name}: exponent of the Hessian's norm in the width, nearer to 0 than to -1/2",
-                predicted=-0.25,
-                measured=found,
-                relation="at least",
-                tolerance=Tolerance(why="half way from no decay to 1/sqrt(m)"),
+                -0.25,
+                found,
+                "half way from no decay to 1/sqrt(m)",
             )
         else:
-            yield Finding(
+            yield claims.at_most(
                 f"{facts.name}: exponent of the Hessian's norm in the width",
-                predicted=-0.5,
-                measured=found,
-                relation="at most",
-                tolerance=logarithm(config.widths) if facts.graph is None else _random_graph(config),
+                -0.5,
+                found,
+                slack=logarithm(config.widths) if facts.graph is None else _random_graph(config),
             )
-    yield Finding(
+    yield claims.at_least(
         "the rate is attained: exponent of the fully connected network",
-        predicted=-0.5,
-        measured=exponent(data.norm.sel(kind="fcn")),
-        relation="at least",
-        tolerance=next_order(config.widths, 0.5),
+        -0.5,
+        exponent(data.norm.sel(kind="fcn")),
+        slack=next_order(config.widths, 0.5),
     )
     yield resolved(data)
 

@@ -14,7 +14,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant.curvature import second_derivative
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -178,48 +178,44 @@ def _block_norms(net: Network) -> Look:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
-    yield Finding(
+    yield claims.zero(
         "first layer: norm of the Hessian of a pre-activation: largest",
-        predicted=0.0,
-        measured=float(data.norm.sel(layer=1).max()),
-        tolerance=Tolerance(0.0, why="linear in the weights, so zero to the last bit"),
+        data.norm.sel(layer=1).max(),
+        0,
+        "linear in the weights, so zero to the last bit",
     )
     for layer in range(2, DEPTH + 1):
-        yield Finding(
+        yield claims.at_most(
             f"layer {layer}: exponent of the norm in the width, largest of some neurons",
-            predicted=-0.5,
-            measured=exponent(data.norm.sel(layer=layer).max("neuron")),
-            relation="at most",
-            tolerance=logarithm(config.widths),
+            -0.5,
+            exponent(data.norm.sel(layer=layer).max("neuron")),
+            slack=logarithm(config.widths),
         )
-    yield Finding(
+    yield claims.zero(
         "block of the last layer with itself: largest norm",
-        predicted=0.0,
-        measured=float(data.block.sel(pair=f"{DEPTH},{DEPTH}").max()),
-        tolerance=Tolerance(0.0, why="the output is linear in the weights it reads with"),
+        data.block.sel(pair=f"{DEPTH},{DEPTH}").max(),
+        0,
+        "the output is linear in the weights it reads with",
     )
     for layer in range(1, DEPTH):
         ratio = data.block.sel(pair=f"{layer},{DEPTH}") / data.slope.sel(lower=layer)
-        yield Finding(
+        yield claims.zero(
             f"block of layer {layer} with the last over the slope of what the output reads: largest distance from 1",
-            predicted=0.0,
-            measured=float(np.abs(ratio - 1).max()),
-            tolerance=Tolerance(
-                0.02, why="an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order"
-            ),
+            np.abs(ratio - 1).max(),
+            0.02,
+            "an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order",
         )
-    yield Finding(
+    yield claims.zero(
         "product of these blocks with a vector against that of the slopes: largest relative difference",
-        predicted=0.0,
-        measured=float(data.gap.max()),
-        tolerance=Tolerance(1e-12, why="the blocks are the transposed slopes over the root of m; rounding"),
+        data.gap.max(),
+        1e-12,
+        "the blocks are the transposed slopes over the root of m; rounding",
     )
-    yield Finding(
+    yield claims.at_most(
         "norm over the sum of the norms of its blocks: largest",
-        predicted=1.0,
-        measured=float((data.norm.sel(layer=DEPTH).max("neuron") / _sum_of_blocks(data)).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="the triangle inequality"),
+        1.0,
+        (data.norm.sel(layer=DEPTH).max("neuron") / _sum_of_blocks(data)).max(),
+        "the triangle inequality",
     )
 
 

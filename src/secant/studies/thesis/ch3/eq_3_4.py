@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant import nets
 from secant.dynamics import Probe, gradient_descent, simulate
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, study
 from secant.losses import half_sum
 from secant.studies.thesis._width import (
     WidthConfig,
@@ -226,11 +226,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         for pair, power in zip(PAIRS, exponents, strict=True):
             if power is None:
                 continue
-            yield Finding(
+            yield claims.equal(
                 f"{activation}, {where}: exponent of {pair} in the width",
-                predicted=power,
-                measured=exponent(_grouped(data["apart"].sel(activation=activation, way=way, pair=pair))),
-                tolerance=next_order(config.widths, 0.25),
+                power,
+                exponent(_grouped(data["apart"].sel(activation=activation, way=way, pair=pair))),
+                next_order(config.widths, 0.25),
             )
     largest = max(
         (exponent(_grouped(data["apart"].sel(activation=a, way=w, pair=p))), f"{a}, {w}, {p}")
@@ -238,27 +238,26 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         for w in WAYS
         for p in PAIRS
     )
-    yield Finding(
+    yield claims.equal(
         "largest exponent of all: the rate of (3.4), which is attained",
-        predicted=-0.5,
-        measured=largest[0],
-        tolerance=next_order(config.widths, 0.25),
+        -0.5,
+        largest[0],
+        next_order(config.widths, 0.25),
         note=largest[1],
     )
     for activation in ACTIVATIONS:
-        yield Finding(
+        yield claims.zero(
             f"{activation}: exponent of the distance from the start in the width",
-            predicted=0.0,
-            measured=exponent(data.distance.sel(activation=activation)),
-            tolerance=next_order(config.widths, 0.5),
+            exponent(data.distance.sel(activation=activation)),
+            next_order(config.widths, 0.5),
             note="a ball of fixed radius; outputs that move by one need a move of order one",
         )
-    yield Finding(
+    yield claims.at_most(
         "largest rise of the loss in five steps",
-        predicted=0.0,
-        measured=float(data.rise.max()),
-        relation="at most",
-        tolerance=Tolerance(1e-28, why="half of the critical step size is below it; squares of rounding errors"),
+        0.0,
+        data.rise.max(),
+        "half of the critical step size is below it; squares of rounding errors",
+        slack=1e-28,
     )
 
 

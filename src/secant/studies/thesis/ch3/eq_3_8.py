@@ -16,7 +16,7 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe, Problem, measure, train
 from secant.expansion import expand
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.linalg.norm import spectral_norm
 from secant.nets.network import Params
 from secant.theory.linear_descent import critical_step, loss_growth, residual_after
@@ -122,39 +122,32 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     size = np.sqrt((data.predicted**2).sum("sample"))
     gap = np.sqrt(((data.residual - data.predicted) ** 2).sum("sample")) / np.maximum(size, size[:, 0])
     rounding = 10 * config.steps * np.finfo(float).eps * np.sqrt(config.width * config.dim)
-    yield Finding(
+    yield claims.zero(
         "residual against (I - eta K)^t r(0), every step and step size: largest difference over |r(t)| or |r(0)|",
-        predicted=0.0,
-        measured=float(gap.max()),
-        tolerance=Tolerance(
-            rounding, why="rounding of outputs as large as these: ten units a step, times the root of the terms"
-        ),
+        gap.max(),
+        rounding,
+        "rounding of outputs as large as these: ten units a step, times the root of the terms",
     )
-    yield Finding(
+    yield claims.zero(
         "tangent kernel after training: largest relative change",
-        predicted=0.0,
-        measured=float(data.kernel_change),
-        tolerance=Tolerance(rounding / config.steps, why="rounding of one evaluation"),
+        data.kernel_change,
+        rounding / config.steps,
+        "rounding of one evaluation",
     )
-    yield Finding(
+    yield claims.equal(
         "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)",
-        predicted=1.0,
-        measured=float(data.critical_hessian / data.critical),
-        tolerance=Tolerance(
-            1e-10, why="the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding"
-        ),
+        1.0,
+        data.critical_hessian / data.critical,
+        1e-10,
+        "the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding",
     )
     below, above = data.ratio.values < 1, data.ratio.values > 1
     change = (data.loss.values[:, 1:] / data.loss.values[:, :-1])[:, : config.steps]
     alive = data.loss.values[:, :-1] > 1e-20 * data.loss.values[:, :1]
     name = "below: largest factor of the loss in one step"
     if below.any():
-        yield Finding(
-            name,
-            predicted=1.0,
-            measured=float(change[below][alive[below]].max()),
-            relation="at most",
-            tolerance=Tolerance(1e-12, why="every direction shrinks; rounding"),
+        yield claims.at_most(
+            name, 1.0, change[below][alive[below]].max(), "every direction shrinks; rounding", slack=1e-12
         )
     else:
         yield undecided(name, 1.0, "all step sizes are critical or above", "at most")
@@ -163,13 +156,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     # The first direction has outgrown its share of the first loss, by the theory.
     in_time = above & ((data.predicted[:, -1] ** 2).sum("sample") > (data.predicted[:, 0] ** 2).sum("sample")).values
     if in_time.any() and in_time[above].all():
-        yield Finding(
-            name,
-            predicted=1.0,
-            measured=float(ends[above].min()),
-            relation="at least",
-            tolerance=Tolerance(why="the loss grows"),
-        )
+        yield claims.at_least(name, 1.0, ends[above].min(), "the loss grows")
     else:
         why = "in so few steps the first direction does not outgrow the others" if above.any() else "none is above"
         yield undecided(name, 1.0, why, "at least")
@@ -177,13 +164,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     falls = ends < 1
     if falls.any() and not falls.all():
         low, high = data.ratio.values[falls].max(), data.ratio.values[~falls].min()
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=1.0,
-            measured=(low + high) / 2,
-            tolerance=Tolerance(
-                abs(high - low) / 2, why="half the distance between neighbouring step sizes of the sweep"
-            ),
+            1.0,
+            (low + high) / 2,
+            abs(high - low) / 2,
+            "half the distance between neighbouring step sizes of the sweep",
         )
     else:
         yield undecided(name, 1.0, "the loss falls from all step sizes, or from none")

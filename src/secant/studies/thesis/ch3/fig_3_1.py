@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import KINDS, Kind, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -137,25 +137,22 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         ("network", 1.0, blur),
         ("pair", 1.0, blur),
     ):
-        yield Finding(
+        yield claims.equal(
             f"{NAMES[panel]}: smallest step over the critical one that is not monotone",
             predicted,
-            float(data.ratio.where(regime[panel] != cs.MONOTONE).min()),
+            data.ratio.where(regime[panel] != cs.MONOTONE).min(),
             near,
         )
     for panel, predicted in (("linear", 1.0), ("quadratic", float(data.border))):
         known = (regime[panel] == cs.MONOTONE) | (regime[panel] == cs.CATAPULT)
-        yield Finding(
+        yield claims.equal(
             f"{NAMES[panel]}: largest convergent step over the critical one",
             predicted,
-            float(data.ratio.where(known).max()),
+            data.ratio.where(known).max(),
             grid,
         )
-    yield Finding(
-        "linear: step sizes with a catapult",
-        0.0,
-        float((regime["linear"] == cs.CATAPULT).sum()),
-        Tolerance(0.0, why="a linear model cannot"),
+    yield claims.zero(
+        "linear: step sizes with a catapult", (regime["linear"] == cs.CATAPULT).sum(), 0, "a linear model cannot"
     )
     middle = (data.ratio >= 1 + margin) & (data.ratio <= 1.5)
     for panel in ("network", "pair"):
@@ -163,25 +160,27 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         if not bool(middle.any()):
             yield undecided(name, 1.0, "no step size lies between 1 and 1.5, log m / sqrt m from the edge")
             continue
-        yield Finding(
+        yield claims.equal(
             name,
             1.0,
-            float(((regime[panel] == cs.CATAPULT) & middle).sum() / middle.sum()),
-            Tolerance(0.0, why="the first half of the quadratic model's range, log m / sqrt m from the edge"),
+            ((regime[panel] == cs.CATAPULT) & middle).sum() / middle.sum(),
+            0,
+            "the first half of the quadratic model's range, log m / sqrt m from the edge",
         )
     order = [int(code) for code in regime["pair"].values if code != UNKNOWN]
-    yield Finding(
+    yield claims.equal(
         "network on two opposed samples: number of regimes, in the figure's order",
         3.0,
         float(len(set(order))) if order == sorted(order) else 0.0,
-        Tolerance(0.0, why="monotone, catapult, divergent"),
+        0,
+        "monotone, catapult, divergent",
         note="" if order == sorted(order) else "they come in another order",
     )
-    yield Finding(
+    yield claims.zero(
         "network: step sizes at which it diverges",
-        0.0,
-        float((regime["network"] == cs.DIVERGENT).sum()),
-        Tolerance(0.0, why="on one sample a large step switches neurons off; with none left the output stays 0"),
+        (regime["network"] == cs.DIVERGENT).sum(),
+        0,
+        "on one sample a large step switches neurons off; with none left the output stays 0",
         note="the figure shows divergence for networks too: that takes two samples",
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import Kind, descent, distance, model, one_sample
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -135,13 +135,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
                 yield undecided(name, power, "one width has no exponent")
                 continue
             law = fit_power_law(data.width, far.sel(model=kind, regime=regime).transpose("width", "seed"))
-            yield Finding(
+            yield claims.equal(
                 name,
-                predicted=power,
-                measured=Estimate(law.exponent, law.error, law.freedom),
-                tolerance=Tolerance(
-                    1 / np.sqrt(min(config.widths)), why="the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first"
-                ),
+                power,
+                Estimate(law.exponent, law.error, law.freedom),
+                1 / np.sqrt(min(config.widths)),
+                "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first",
             )
     wide = data.isel(width=-1)
     yield from _distances(wide, config)
@@ -163,13 +162,12 @@ def _distances(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
         if not bool((end.loss.sel(model=kind) < 1e-6 * config.gap**2).all()):
             yield undecided(name, centre, f"some runs have not come to rest within {config.steps} steps")
             continue
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=centre,
-            measured=estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
-            tolerance=Tolerance(
-                half + 1 / np.sqrt(width), why="its range over the phases at which a peak is met, and 1/sqrt(m)"
-            ),
+            centre,
+            estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
+            half + 1 / np.sqrt(width),
+            "its range over the phases at which a peak is met, and 1/sqrt(m)",
         )
 
 
@@ -183,14 +181,12 @@ def _kernels(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
     change = (wide.curvature - v).sel(regime="below")
     drift = np.asarray(cs.lazy_drift(a**2, v, a * bend))
     delta = min(v, 2 - v)
-    yield Finding(
+    yield claims.equal(
         "quadratic: change of eta lambda below the critical step over its leading term, largest width",
-        predicted=1.0,
-        measured=float((change.sel(model="quadratic") / drift).mean()),
-        tolerance=Tolerance(
-            float(cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * np.abs(bend))[0].max()) / delta,
-            why="relative; the next order is the bound on the drift over delta",
-        ),
+        1.0,
+        (change.sel(model="quadratic") / drift).mean(),
+        float(cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * np.abs(bend))[0].max()) / delta,
+        "relative; the next order is the bound on the drift over delta",
         note=f"{float(np.abs(change.sel(model='quadratic')).max()):.2g} of {v:g}",
     )
     # The residual alternates above 1 and keeps its sign below: its partial sums reach a, or a / v, but not further.
@@ -199,11 +195,12 @@ def _kernels(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
     lost = -share * lr.values + drift
     flips = float(width * share.sum())
     name = "network: change of eta lambda below the critical step over its leading term, largest width"
-    yield Finding(
+    yield claims.equal(
         name,
-        predicted=1.0,
-        measured=Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
-        tolerance=Tolerance(2 * float(reach.max()), why="the next order in the share of the neurons that switch off"),
+        1.0,
+        Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
+        2 * float(reach.max()),
+        "the next order in the share of the neurons that switch off",
         note=f"about {flips:.0f} neurons switch off in {config.seeds} networks, a random number",
     )
 

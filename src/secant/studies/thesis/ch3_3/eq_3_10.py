@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.expansion import expand
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, study
 from secant.theory.power_law import fit_power_law
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
 
@@ -177,24 +177,19 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     value = data.value.sel(form="autodiff")
     for form, name in (("bilinear", "gated bilinear model"), ("printed", "equation (3.10) term by term")):
         gap = float(np.abs(data.value.sel(form=form) - value).max() / np.abs(value).max())
-        yield Finding(
-            f"{name} against autodiff: largest difference of the values, relative",
-            predicted=0.0,
-            measured=gap,
-            tolerance=Tolerance(rounding, why=why),
-        )
-        yield Finding(
+        yield claims.zero(f"{name} against autodiff: largest difference of the values, relative", gap, rounding, why)
+        yield claims.zero(
             f"{name} against autodiff: largest difference of the gradients, relative",
-            predicted=0.0,
-            measured=float(data.slope_gap.sel(form=form) / data.slope_size),
-            tolerance=Tolerance(rounding, why=why),
+            data.slope_gap.sel(form=form) / data.slope_size,
+            rounding,
+            why,
         )
     same = data.flips == 0
-    yield Finding(
+    yield claims.zero(
         "network against its quadratic model while no gate has flipped: largest difference",
-        predicted=0.0,
-        measured=float(np.abs(data.network - data.quadratic).where(same).max()),
-        tolerance=Tolerance(rounding, why=why),
+        np.abs(data.network - data.quadratic).where(same).max(),
+        rounding,
+        why,
         note=f"{int(same.sum())} of {same.size} points of the walk",
     )
     bend, lever = 10 * config.longest**2, np.log(config.longest / config.shortest)
@@ -202,15 +197,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         for order, name in ((1, "linear"), (2, "quadratic")):
             law = fit_power_law(data.size, data.remainder.sel(activation=activation, order=order))
             rough = 8 * np.finfo(float).eps * config.smooth_width / config.shortest ** (order + 1)
-            yield Finding(
+            yield claims.equal(
                 f"{activation}: exponent of the {name} model's remainder in the distance",
-                predicted=order + 1.0,
-                measured=law.exponent,
-                tolerance=Tolerance(
-                    bend + rough / lever,
-                    why="over both signs of a direction the next term is s^2 relative, times ten; rounding of outputs "
-                    "at the smallest distance",
-                ),
+                order + 1.0,
+                law.exponent,
+                bend + rough / lever,
+                "over both signs of a direction the next term is s^2 relative, times ten; rounding of outputs "
+                "at the smallest distance",
             )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study
 from secant.studies.thesis._models import descent, model, tangent_kernel
 from secant.theory.quadratic_model import (
     TwoLayer,
@@ -137,14 +137,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     r, K = data.residual.values, data.kernel.values
     rounding = Tolerance(1e-11, why="rounding, relative to the size of the quantity")
     error = np.abs(r[1:] - data.residual_next.values[:-1]).max() / np.abs(r).max()
-    yield Finding("residual: (3.15) against gradient descent", 0.0, error, rounding)
+    yield claims.zero("residual: (3.15) against gradient descent", error, rounding)
     error = np.abs(K[1:] - data.kernel_next.values[:-1]).max() / np.abs(K).max()
-    yield Finding("kernel: corrected (3.16) against gradient descent", 0.0, error, rounding)
-    yield Finding(
-        "(3.15) and corrected (3.16) of a random quadratic model, against a step of it",
-        0.0,
-        float(data.random_gap),
-        rounding,
+    yield claims.zero("kernel: corrected (3.16) against gradient descent", error, rounding)
+    yield claims.zero(
+        "(3.15) and corrected (3.16) of a random quadratic model, against a step of it", data.random_gap, rounding
     )
     loss = (r**2).sum(1) / 2
     peak = int(np.argmax(loss[:-1]))

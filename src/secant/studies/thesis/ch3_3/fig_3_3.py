@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import Kind, descent, model
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
@@ -152,11 +152,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     v = 2 * data.lr / data.threshold * ratio  # eta lambda at the end, for the half sum
     settled = data.outcome.sel(model="quadratic") != Outcome.DIVERGED
     gap = np.abs(v.sel(model="quadratic") - data.exact).isel(lr=[0, 1, 2])
-    yield Finding(
+    yield claims.zero(
         "quadratic: final eigenvalues times the step size against the exact map of each direction, largest difference",
-        predicted=0.0,
-        measured=float(gap.max()),
-        tolerance=Tolerance(1e-6, why="rounding, which a catapult amplifies; near the border it is chaotic"),
+        gap.max(),
+        1e-6,
+        "rounding, which a catapult amplifies; near the border it is chaotic",
     )
     # The drift that theorem B.3.1 allows at its own distance from the edge, as a share of eta lambda.
     m, margin = config.width, float(np.log(config.width) / np.sqrt(config.width))
@@ -168,41 +168,39 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         size = np.abs(data.along.sel(model=kind))
         moves = np.sqrt(data.square) * size.max("step") / size.isel(step=0)
         moved = (kind == "network") * moves.max("direction") / np.sqrt(2 * np.pi)
-        yield Finding(
+        yield claims.equal(
             f"{kind}, sub-critical: final over initial eigenvalue, furthest from one",
-            predicted=1.0,
-            measured=float(own[0, int(np.argmax(np.abs(own[0].values - 1)))]),
-            tolerance=Tolerance(float(lazy[0].max() + moved[0]), why=NEARLY[kind]),
+            1.0,
+            own[0, int(np.argmax(np.abs(own[0].values - 1)))],
+            lazy[0].max() + moved[0],
+            NEARLY[kind],
         )
-        yield Finding(
+        yield claims.equal(
             f"{kind}, between the thresholds: second eigenvalue, final over initial",
-            predicted=1.0,
-            measured=float(own[1, 1]),
-            tolerance=Tolerance(float(lazy[1, 1] + moved[1]), why=NEARLY[kind]),
+            1.0,
+            own[1, 1],
+            lazy[1, 1] + moved[1],
+            NEARLY[kind],
         )
         end = v.sel(model=kind)
         for name, value in (
             (f"{kind}, between the thresholds: first eigenvalue at the end, times the step size", end[1, 0]),
             (f"{kind}, past both: larger eigenvalue at the end, times the step size", end[2].max()),
         ):
-            yield Finding(
-                name,
-                predicted=2.0,
-                measured=float(value),
-                relation="at most",
-                tolerance=Tolerance(0.0, why="a catapult ends below the edge; it began above"),
-            )
-    yield Finding(
+            yield claims.at_most(name, 2.0, value, "a catapult ends below the edge; it began above")
+    yield claims.equal(
         "quadratic: runs 2 per cent below and past the exact border that end as they should",
-        predicted=2.0,
-        measured=float(settled[3]) + float(~settled[4]),
-        tolerance=Tolerance(0.0, why="the border is exact"),
+        2.0,
+        float(settled[3]) + float(~settled[4]),
+        0,
+        "the border is exact",
     )
-    yield Finding(
+    yield claims.equal(
         "the printed first threshold is a draw of n / lambda_1: the mean of all draws",
-        predicted=PRINTED[0],
-        measured=Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1),
-        tolerance=Tolerance(0.0, why="the spread of single draws"),
+        PRINTED[0],
+        Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1),
+        0,
+        "the spread of single draws",
     )
     yield from _first(data)
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, study, undecided
 from secant.studies.thesis._models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -106,20 +106,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         yield undecided(drift, 1.0, why, "at most")
     else:
         covered = f"the conditions hold at {int(data.applies.sum())} of {data.applies.size} widths and step sizes"
-        yield Finding(
-            growth,
-            predicted=1.0,
-            measured=float((data.growth / data.growth_floor).where(rising).min()),
-            relation="at least",
-            tolerance=Tolerance(0.0, why="a proven bound"),
-            note=covered,
+        yield claims.at_least(
+            growth, 1.0, (data.growth / data.growth_floor).where(rising).min(), "a proven bound", note=covered
         )
-        yield Finding(
+        yield claims.at_most(
             drift,
-            predicted=1.0,
-            measured=float((np.abs(data.curvature - 2 - data.excess) / data.drift_ceiling).where(rising).max()),
-            relation="at most",
-            tolerance=Tolerance(0.0, why="a proven bound"),
+            1.0,
+            (np.abs(data.curvature - 2 - data.excess) / data.drift_ceiling).where(rising).max(),
+            "a proven bound",
             note=covered,
         )
     law = fit_power_law(data.small_width, data.w0.transpose("small_width", "network"))

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 
@@ -85,31 +85,28 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     if falling.any() or config.steps < needed:
         yield undecided(name, 0.0, f"{config.steps} steps are too few: {int(falling.sum())} runs are still falling")
     else:
-        yield Finding(
+        yield claims.zero(
             name,
-            predicted=0.0,
-            measured=float((below[..., 0] & ~end).sum()),
-            tolerance=Tolerance(
-                0.0, why="every start below the separatrix converges; at v = 3 the threshold is 16 C^2"
-            ),
+            (below[..., 0] & ~end).sum(),
+            0,
+            "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
             note=f"of {int(below[..., 0].sum())} runs",
         )
     threshold = np.asarray(cs.decrease_threshold(v.values, data.width.values.reshape(-1, 1, 1, 1), config.pull))
     must_fall = (u.values > threshold) & (v.values < 4) & below
     rises = np.diff(v.values, axis=-1) > 1e-14
-    yield Finding(
+    yield claims.zero(
         "steps with u above the threshold on which the curvature rose",
-        predicted=0.0,
-        measured=float((rises & must_fall[..., :-1]).sum()),
-        tolerance=Tolerance(0.0, why="a proven implication"),
+        (rises & must_fall[..., :-1]).sum(),
+        0,
+        "a proven implication",
     )
     after = np.maximum.accumulate(v.values <= 3, axis=-1)[..., :-1] & below[..., :-1]
-    yield Finding(
+    yield claims.at_most(
         "m u where the curvature first rises after it fell below 3",
-        predicted=ceiling,
-        measured=float(np.where(rises & after, scaled_u[..., :-1], 0).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="the threshold at v = 3 is 16 C^2, whatever the width"),
+        ceiling,
+        np.where(rises & after, scaled_u[..., :-1], 0).max(),
+        "the threshold at v = 3 is 16 C^2, whatever the width",
     )
     # the true threshold at C = 1, m = 100, v = 2, read off the map
     falls = data.square.values[np.flatnonzero(data.change.values >= 0)[-1]]

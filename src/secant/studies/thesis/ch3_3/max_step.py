@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import starting_points
 from secant.theory import catapult as ct
 
@@ -151,89 +151,72 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     error = np.abs(data.bisected / data.exact - 1)
-    yield Finding(
+    yield claims.zero(
         "maximal step by bisection against the formula: largest relative difference",
-        predicted=0.0,
-        measured=float(error.max()),
-        tolerance=Tolerance(
-            2.0 ** -(config.halvings - 1), why="width of the last bracket; runs this close still end in time"
-        ),
+        error.max(),
+        2.0 ** -(config.halvings - 1),
+        "width of the last bracket; runs this close still end in time",
     )
     naive = float(np.abs(data.exact * data.curvature / 4 - 1).max())
     name = "the correction to 4 / lambda_0 that is resolved: largest"
     if not naive:
         yield undecided(name, 0.0, "a label of zero has no correction", "at least")
     else:
-        yield Finding(
-            name,
-            predicted=100 * 2.0 ** -(config.halvings - 1),
-            measured=naive,
-            relation="at least",
-            tolerance=Tolerance(0.0, why="a hundred brackets"),
-        )
-    yield Finding(
-        "largest u in any run below the border",
-        predicted=4.0,
-        measured=float(data.peak.max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="q < 0 confines |a| < 2"),
-    )
+        yield claims.at_least(name, 100 * 2.0 ** -(config.halvings - 1), naive, "a hundred brackets")
+    yield claims.at_most("largest u in any run below the border", 4.0, data.peak.max(), "q < 0 confines |a| < 2")
     done = data.residual < REST
     gap = np.abs((4 - data.final) / (4 - data.ratio) - np.exp(data.log_product)).where(done)
-    yield Finding(
+    yield claims.zero(
         "product rule for the final curvature: largest relative deviation",
-        predicted=0.0,
-        measured=float((gap / np.exp(data.log_product)).max()),
-        tolerance=Tolerance(
-            1e-10, why="a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border"
-        ),
+        (gap / np.exp(data.log_product)).max(),
+        1e-10,
+        "a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border",
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
-    yield Finding(
+    yield claims.zero(
         f"step sizes below the border not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2",
-        predicted=0.0,
-        measured=float((~done & (data.final > slow) & (data.final < 2 - slow)).sum()),
-        tolerance=Tolerance(0.0, why="the multiplier 1 - eta lambda: near 0 and 2 the approach is slow"),
+        (~done & (data.final > slow) & (data.final < 2 - slow)).sum(),
+        0,
+        "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
         note=f"{int((~done).sum())} of {done.size} are not at rest",
     )
-    yield Finding(
+    yield claims.zero(
         "runs below the border that diverged, any label",
-        predicted=0.0,
-        measured=float(((data.ended == Outcome.DIVERGED) & data.confined).sum()),
-        tolerance=Tolerance(0.0, why="q < 0 confines the model for every |b| < 2"),
+        ((data.ended == Outcome.DIVERGED) & data.confined).sum(),
+        0,
+        "q < 0 confines the model for every |b| < 2",
     )
     small, large = data.sel(label=data.label < 1), data.sel(label=data.label > 1)
     under_way = small.confined & (small.ended != Outcome.CONVERGED)
     # The curvature alternates by 4ab around where it goes.
     reach = slow + 4 * small.rest_residual * small.label
     away = (small.rest_curvature > reach) & (np.abs(small.rest_curvature - 2) > reach)
-    yield Finding(
+    yield claims.zero(
         f"|b| < 1: runs below the border not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2",
-        predicted=0.0,
-        measured=float((under_way & away).sum()),
-        tolerance=Tolerance(0.0, why="the multiplier 1 - eta lambda: near 0 and 2 the approach is slow"),
+        (under_way & away).sum(),
+        0,
+        "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
         note=f"{int(under_way.sum())} of {int(small.confined.sum())} are not at rest",
     )
-    yield Finding(
+    yield claims.zero(
         "share of runs below the border that come to rest, |b| > 1",
-        predicted=0.0,
-        measured=float((large.ended == Outcome.CONVERGED).sum() / large.confined.sum()),
-        tolerance=Tolerance(0.0, why="no minimum is stable"),
+        (large.ended == Outcome.CONVERGED).sum() / large.confined.sum(),
+        0,
+        "no minimum is stable",
     )
-    yield Finding(
+    yield claims.zero(
         "orbit on the border against 2 cos(3^t theta), twelve steps",
-        predicted=0.0,
-        measured=float(np.abs(data.orbit - data.orbit_map).max()),
-        tolerance=Tolerance(
-            6.0**12 * 2**-52, why="rounding grows by 3 along the border and by up to 6 across it each step"
-        ),
+        np.abs(data.orbit - data.orbit_map).max(),
+        6.0**12 * 2**-52,
+        "rounding grows by 3 along the border and by up to 6 across it each step",
     )
-    yield Finding(
+    yield claims.equal(
         "mean rate of escape from the border",
-        predicted=ct.transverse_exponent(),
-        measured=Estimate(float(data.escape), float(data.escape_error), ORBITS - 1),
-        tolerance=Tolerance(1e-3, why="eight steps from 1e-9 lead to 4e-4 from the border, where the rate is another"),
+        ct.transverse_exponent(),
+        Estimate(float(data.escape), float(data.escape_error), ORBITS - 1),
+        1e-3,
+        "eight steps from 1e-9 lead to 4e-4 from the border, where the rate is another",
     )
 
 

@@ -16,7 +16,7 @@ from secant import losses, nets
 from secant.border import estimate_max_lr, find_max_lr
 from secant.dynamics import Problem
 from secant.expansion import expand
-from secant.lab import Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, fits_memory, option, scaled, study, undecided
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,39 +115,30 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield undecided(name, 0.0, "one sample is not among `samples`")
     else:
         one = off.sel(model="quadratic", samples=1)
-        yield Finding(
+        yield claims.zero(
             name,
-            predicted=0.0,
-            measured=float(one.max()),
-            tolerance=Tolerance(
-                0.005 + float(bracket.sel(model="quadratic", samples=1).max()),
-                why="half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
-            ),
+            one.max(),
+            0.005 + float(bracket.sel(model="quadratic", samples=1).max()),
+            "half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
         )
     name = "several samples, quadratic models: median relative error"
     many = off.sel(model="quadratic", samples=[n for n in config.samples if n > 1])
     if not many.size:
         yield undecided(name, 0.1, "there is only one sample", "at most")
     else:
-        yield Finding(
-            name,
-            predicted=0.1,
-            measured=float(many.median()),
-            tolerance=Tolerance(0.0, why="the claim: good to a tenth"),
-            relation="at most",
-            note=f"largest {float(many.max()):.2f}",
+        yield claims.at_most(
+            name, 0.1, many.median(), "the claim: good to a tenth", note=f"largest {float(many.max()):.2f}"
         )
     name = "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda"
     smooth = {"model": "quadratic", "activation": _smooth(config)}
     if not smooth["activation"]:
         yield undecided(name, 1.0, "all activations are gates", "at most")
     else:
-        yield Finding(
+        yield claims.at_most(
             name,
-            predicted=1.0,
-            measured=float(off.sel(smooth).median() / four.sel(smooth).median()),
-            tolerance=Tolerance(0.0, why="the claim: the spread of the spectrum matters"),
-            relation="at most",
+            1.0,
+            off.sel(smooth).median() / four.sel(smooth).median(),
+            "the claim: the spread of the spectrum matters",
         )
     name = "networks: median relative error"
     found = data.found.sel(model="network")
@@ -155,12 +146,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if not bool(np.isfinite(found).any()):
         yield undecided(name, 0.25, "no network diverged: their neurons died", "at most")
     else:
-        yield Finding(
+        yield claims.at_most(
             name,
-            predicted=0.25,
-            measured=float(networks.median()),
-            tolerance=Tolerance(0.0, why="the claim: good to a quarter; higher derivatives are left out"),
-            relation="at most",
+            0.25,
+            networks.median(),
+            "the claim: good to a quarter; higher derivatives are left out",
             note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
             f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
         )

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, study, undecided
 from secant.studies.thesis._models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
@@ -89,11 +89,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     alive = (np.abs(data.output) < 1e4) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name, label in (("output", "output g"), ("curvature", "curvature")):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
-        yield Finding(
+        yield claims.zero(
             f"{label}: reduced map against gradient descent on the weights",
-            predicted=0.0,
-            measured=float(error.where(alive).max()),
-            tolerance=Tolerance(1e-9, why="rounding, amplified by the growth of the loss during the catapult"),
+            error.where(alive).max(),
+            1e-9,
+            "rounding, amplified by the growth of the loss during the catapult",
         )
     lr = data.lr.values[:, None]
     state = ct.rescale(data.output.values, data.curvature.values, lr, config.width, config.target)
@@ -102,19 +102,19 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     keep = alive.values[:, 1:] & alive.values[:, :-1]
     q = np.asarray(ct.separatrix(a, v, b))
     step = q[:, 1:] - np.asarray(ct.separatrix_factor(a, b))[:, :-1] * q[:, :-1]
-    yield Finding(
+    yield claims.zero(
         "separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w",
-        predicted=0.0,
-        measured=float(np.abs(step / (1 + np.abs(q[:, 1:])))[keep].max()),
-        tolerance=Tolerance(1e-10, why="rounding of the recorded weights"),
+        np.abs(step / (1 + np.abs(q[:, 1:])))[keep].max(),
+        1e-10,
+        "rounding of the recorded weights",
     )
     D = data.imbalance.values
     step = D[:, 1:] - (1 - a[:, :-1] ** 2) * D[:, :-1]
-    yield Finding(
+    yield claims.zero(
         "imbalance of the two layers is multiplied by 1 - u",
-        predicted=0.0,
-        measured=float(np.abs(step / (1 + np.abs(D[:, 1:])))[keep].max()),
-        tolerance=Tolerance(1e-10, why="rounding of the recorded weights"),
+        np.abs(step / (1 + np.abs(D[:, 1:])))[keep].max(),
+        1e-10,
+        "rounding of the recorded weights",
     )
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
     margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.ratios)

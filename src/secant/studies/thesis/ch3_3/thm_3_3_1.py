@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Estimate, Finding, Tolerance, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
 from secant.studies.thesis._models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -129,11 +129,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     else:
         yield from _heights(data, inside, low, high)
         yield from _rest(data, inside, config)
-    yield Finding(
+    yield claims.equal(
         "loss at the start from the rescaled square, u m / (2 eta^2), over half the squared residual: furthest from 1",
-        predicted=1.0,
-        measured=_furthest(data["first"] / ((data.output - config.target) ** 2 / 2)),
-        tolerance=Tolerance(1e-9, why="an identity: rounding, of the difference of an output and its label"),
+        1.0,
+        _furthest(data["first"] / ((data.output - config.target) ** 2 / 2)),
+        1e-9,
+        "an identity: rounding, of the difference of an output and its label",
     )
     yield from _exponents(data, config)
     yield from _series()
@@ -163,22 +164,15 @@ def _heights(data: xr.Dataset, inside: xr.DataArray, low: xr.DataArray, high: xr
     near = Tolerance(
         float(blur.where(range_).max()), why="what the start adds at finite width, u(0) and b sqrt(u)/delta"
     )
-    yield Finding(
+    yield claims.at_least(
         lowest,
-        predicted=1.0,
-        measured=float((wide.peak_square / low).where(range_).min()),
-        relation="at least",
-        tolerance=near,
+        1.0,
+        (wide.peak_square / low).where(range_).min(),
+        slack=near,
         note=f"so u is at least {float((low / data.excess**2).min()):.2f} delta^2 there: no logarithm of the width is "
         "needed in the theorem's lower bound",
     )
-    yield Finding(
-        highest,
-        predicted=1.0,
-        measured=float((wide.peak_square / high).where(range_).max()),
-        relation="at most",
-        tolerance=near,
-    )
+    yield claims.at_most(highest, 1.0, (wide.peak_square / high).where(range_).max(), slack=near)
 
 
 def _rest(data: xr.Dataset, inside: xr.DataArray, config: Config) -> Iterator[Finding]:
@@ -189,19 +183,9 @@ def _rest(data: xr.Dataset, inside: xr.DataArray, config: Config) -> Iterator[Fi
         yield undecided(curvature, 2.0, why, "at most")
         yield undecided(loss, 1.0, why, "at most")
         return
-    yield Finding(
-        curvature,
-        predicted=2.0,
-        measured=float(data.final.where(inside).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="a stable minimum has eta lambda below 2"),
-    )
-    yield Finding(
-        loss,
-        predicted=1.0,
-        measured=float(data.final_loss.where(inside).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="the claim is O(1); afterwards the loss contracts exponentially"),
+    yield claims.at_most(curvature, 2.0, data.final.where(inside).max(), "a stable minimum has eta lambda below 2")
+    yield claims.at_most(
+        loss, 1.0, data.final_loss.where(inside).max(), "the claim is O(1); afterwards the loss contracts exponentially"
     )
 
 
@@ -221,21 +205,16 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     finite = Tolerance(
         1 / np.sqrt(min(config.widths)), why="the start is of order 1/sqrt m; phases are spread evenly over networks"
     )
-    yield Finding(
-        f"{names[0]}, delta = {one:g}",
-        predicted=1.0,
-        measured=Estimate(law.exponent, law.error, law.freedom),
-        tolerance=finite,
-    )
+    yield claims.equal(f"{names[0]}, delta = {one:g}", 1.0, Estimate(law.exponent, law.error, law.freedom), finite)
     # A network that starts close to its target waits longer, whatever its width.
     times = (at_one.time + np.log(at_one.start) / np.log1p(one)).transpose("seed", "width").values
     decades = np.log10(config.widths) - np.mean(np.log10(config.widths))
     # Networks of different widths are independent draws: every row is a repeat of the whole fit.
-    yield Finding(
+    yield claims.equal(
         f"{names[1]}, delta = {one:g}",
-        predicted=rate,
-        measured=estimate(times @ decades / (decades**2).sum()),
-        tolerance=finite,
+        rate,
+        estimate(times @ decades / (decades**2).sum()),
+        finite,
         note="at equal rescaled residuals",
     )
 
@@ -253,13 +232,12 @@ def _series() -> Iterator[Finding]:
         ("(2 - delta - eta lambda) / delta^2 of the end", end, 1 - float(cs.small_excess_curvature(1.0))),
     ):
         once = 2 * table[1:] - table[:-1]
-        yield Finding(
+        yield claims.equal(
             f"{name} as delta goes to 0, infinite width",
-            predicted=series,
-            measured=float((4 * once[1] - once[0]) / 3),
-            tolerance=Tolerance(
-                largest**3, why="extrapolated from delta = 0.1 and two halvings, the third order is left"
-            ),
+            series,
+            (4 * once[1] - once[0]) / 3,
+            largest**3,
+            "extrapolated from delta = 0.1 and two halvings, the third order is left",
         )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
 from secant.theory import catapult as ct
 
 if TYPE_CHECKING:
@@ -120,40 +120,39 @@ def _search(config: Config, period: int) -> np.ndarray:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     b = config.b
-    yield Finding(
+    yield claims.zero(
         "growth along the line of minima is |1 - v|: largest deviation",
-        predicted=0.0,
-        measured=float(np.abs(data.line_growth - np.abs(1 - data.line)).max()),
-        tolerance=Tolerance(1e-9, why="the perturbation is 1e-7, its square is dropped"),
+        np.abs(data.line_growth - np.abs(1 - data.line)).max(),
+        1e-9,
+        "the perturbation is 1e-7, its square is dropped",
     )
     a, v = np.meshgrid(data.a.values, data.v.values, indexing="ij")
     known = (v > 2 * np.abs(a + b) + 1e-9) & (np.abs(a) > REST)
     resting = known & (data.outcome.values == Outcome.CONVERGED)
-    yield Finding(
+    yield claims.at_most(
         "largest curvature at which gradient descent came to rest",
-        predicted=2.0,
-        measured=float(data.final.where(resting).max()),
-        relation="at most",
-        tolerance=Tolerance(0.0, why="multiplier 1 - v"),
+        2.0,
+        data.final.where(resting).max(),
+        "multiplier 1 - v",
         note=f"{int(resting.sum())} starts",
     )
     side = np.where(np.asarray(ct.separatrix(a, v, b)) < 0, Outcome.CONVERGED, Outcome.DIVERGED)
     ended = data.outcome.values != Outcome.UNFINISHED
-    yield Finding(
+    yield claims.zero(
         "feasible starts that ended on the wrong side of the separatrix",
-        predicted=0.0,
-        measured=float((known & ended & (data.outcome.values != side)).sum()),
-        tolerance=Tolerance(0.0, why="the sign of q is conserved"),
+        (known & ended & (data.outcome.values != side)).sum(),
+        0,
+        "the sign of q is conserved",
         note=f"of {int((known & ended).sum())}",
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
     under_way = known & ~ended & (data.final.values > slow) & (data.final.values < 2 - slow)
-    yield Finding(
+    yield claims.zero(
         f"feasible starts still under way, though more than {slow:.2f} from 0 and 2, where the approach is slow",
-        predicted=0.0,
-        measured=float(under_way.sum()),
-        tolerance=Tolerance(0.0, why="multiplier 1 - v"),
+        under_way.sum(),
+        0,
+        "multiplier 1 - v",
         note=f"{int((known & ~ended).sum())} of {int(known.sum())} are under way",
     )
     points = ct.equilibria(b)
@@ -165,23 +164,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     ):
         known_points = np.array([(p.a, p.v) for p in points if p.period == period])
         near = "fixed points away from the minima" if period == 1 else "points of period two"
-        yield Finding(
-            f"number of {near}",
-            predicted=float(len(known_points)),
-            measured=float(len(found)),
-            tolerance=Tolerance(0.0, why=why),
-        )
-        yield Finding(
+        yield claims.equal(f"number of {near}", len(known_points), len(found), 0, why)
+        yield claims.zero(
             f"{near}: largest distance from their formulas",
-            predicted=0.0,
-            measured=float(np.abs(found[:, None] - known_points).max(axis=2).min(axis=1).max(initial=0.0)),
-            tolerance=Tolerance(1e-7, why="Newton's method, rounded to eight digits"),
+            np.abs(found[:, None] - known_points).max(axis=2).min(axis=1).max(initial=0.0),
+            1e-7,
+            "Newton's method, rounded to eight digits",
         )
-    yield Finding(
+    yield claims.zero(
         "points of period two: largest distance from the separatrix",
-        predicted=0.0,
-        measured=float(np.abs(q[genuine]).max(initial=0.0)),
-        tolerance=Tolerance(1e-7, why="Newton's method, rounded to eight digits"),
+        np.abs(q[genuine]).max(initial=0.0),
+        1e-7,
+        "Newton's method, rounded to eight digits",
     )
     largest = 0.0
     for p in points:
@@ -191,12 +185,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             state = ct.step(state[0], state[1], b)
         eigenvalues = np.sort(np.linalg.eigvals(derivative).real)
         largest = max(largest, float(np.abs(eigenvalues - np.sort(p.multipliers)).max()))
-    yield Finding(
-        "multipliers of all equilibria: largest deviation from their formulas",
-        predicted=0.0,
-        measured=largest,
-        tolerance=Tolerance(1e-9, why="rounding"),
-    )
+    yield claims.zero("multipliers of all equilibria: largest deviation from their formulas", largest, 1e-9, "rounding")
     near = data.fixed.values[np.argmin(np.abs(data.fixed.values[:, 1]))]
     measured = np.abs(np.linalg.eigvals(np.asarray(ct.jacobian(near[0], near[1], b)))).max()
     yield Erratum(

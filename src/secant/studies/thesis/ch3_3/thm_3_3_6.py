@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
@@ -138,7 +138,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     top = data.v0.max("direction")
     inside = top <= 4 - margin
     past, below = inside & (data.v0 >= 2 + margin), inside & (data.v0 <= 2 - margin)
-    claims = (
+    statements = (
         ("share of the directions past their threshold that catapult", rises, past, 1.0),
         ("share of the directions below their threshold that catapult", rises, below, 0.0),
         ("share of the runs with eta lambda_1 below 4 that diverge", data.outcome == Outcome.DIVERGED, inside, 0.0),
@@ -149,15 +149,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             1.0,
         ),
     )
-    for name, seen, among, predicted in claims:
+    for name, seen, among, predicted in statements:
         if not bool(among.any()):
             yield undecided(name, predicted, "no step size lies there, log m / sqrt m from the borders")
             continue
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=predicted,
-            measured=float((seen & among).sum() / among.sum()),
-            tolerance=Tolerance(0.0, why="the claim, log m / sqrt m away from the borders"),
+            predicted,
+            (seen & among).sum() / among.sum(),
+            0,
+            "the claim, log m / sqrt m away from the borders",
             note=f"of {int(among.sum())}",
         )
     yield from _sizes(data.isel(width=-1), past.isel(width=-1), below.isel(width=-1))
@@ -167,12 +168,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     if not bool(converged.any()):
         yield undecided(name, 2.0, f"no run converges within {config.steps} steps", "at most")
     else:
-        yield Finding(
+        yield claims.at_most(
             name,
-            predicted=2.0,
-            measured=float(data.final.where(converged).max()),
-            relation="at most",
-            tolerance=Tolerance(0.0, why="stability of the minimum"),
+            2.0,
+            data.final.where(converged).max(),
+            "stability of the minimum",
             note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
         )
 
@@ -196,8 +196,8 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Iterato
         # To first order the start adds its own square to the peak, and w, which alternates, b sqrt(u) to the excess.
         blur = float((u0 / highest + bend * np.sqrt(highest) / (v0 - 2)).max())
         near = Tolerance(blur, why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
-        yield Finding(low, 1.0, float((u / lowest).min()), near, relation="at least")
-        yield Finding(high, 1.0, float((u / highest).max()), near, relation="at most")
+        yield claims.at_least(low, 1.0, (u / lowest).min(), slack=near)
+        yield claims.at_most(high, 1.0, (u / highest).max(), slack=near)
     kept = below & (wide.outcome == Outcome.CONVERGED)
     if not bool(kept.any()):
         yield undecided(still, 0.0, "no direction stays below its threshold in a run that converges")
@@ -209,11 +209,11 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Iterato
     m, delta = float(wide.width), np.minimum(v0, 2 - v0)
     ceiling, _ = cs.lazy_bounds(delta.values, m, (u0 * m).values, (wide.bend * np.sqrt(m)).values)
     next_order = (xr.zeros_like(v0).copy(data=np.asarray(ceiling)) / delta).where(kept)
-    yield Finding(
+    yield claims.zero(
         still,
-        predicted=0.0,
-        measured=float((np.abs(wide.final - v0 - drift) / size).where(kept).max()),
-        tolerance=Tolerance(float(next_order.max()), why="relative; the next order is the drift's bound over delta"),
+        (np.abs(wide.final - v0 - drift) / size).where(kept).max(),
+        next_order.max(),
+        "relative; the next order is the drift's bound over delta",
     )
 
 

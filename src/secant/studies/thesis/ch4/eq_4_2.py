@@ -17,7 +17,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Problem, Stop, measure, train
 from secant.expansion import expand
-from secant.lab import Erratum, Finding, Tolerance, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
 from secant.nets.network import Params
 
 if TYPE_CHECKING:
@@ -147,28 +147,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             (f"L against L_<=s + L_>s with s = {config.top * k}", one.loss - one.top - one.rest),
             ("L against the sum over all directions", one.loss - one["all"]),
         ):
-            yield Finding(
-                f"{name}: {label}, largest relative difference",
-                predicted=0.0,
-                measured=float((np.abs(gap) / one.loss).max()),
-                tolerance=Tolerance(1e-12, why=why),
+            yield claims.zero(
+                f"{name}: {label}, largest relative difference", (np.abs(gap) / one.loss).max(), 1e-12, why
             )
         rise = float((one.loss.values / np.minimum.accumulate(one.loss.values)).max())
         falls = f"{name}: kernel at the end over the border n / eta"
-        yield Finding(
+        yield claims.at_least(
             f"{name}: a catapult, largest loss over the smallest before it",
-            predicted=RISE,
-            measured=rise,
-            relation="at least",
-            tolerance=Tolerance(why="below the critical step size the loss never rises"),
+            RISE,
+            rise,
+            "below the critical step size the loss never rises",
         )
         if one.sizes["step"] > config.steps:
-            yield Finding(
-                falls,
-                predicted=1.0,
-                measured=float(one.kernel[-1] * one.lr / config.samples),
-                relation="at most",
-                tolerance=Tolerance(why="only below the border can the loss fall"),
+            yield claims.at_most(
+                falls, 1.0, one.kernel[-1] * one.lr / config.samples, "only below the border can the loss fall"
             )
         else:
             yield undecided(falls, 1.0, f"the loss diverges in {one.sizes['step'] - 1} steps", "at most")

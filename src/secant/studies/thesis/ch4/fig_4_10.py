@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, estimate, option, scaled, study, undecided
 from secant.studies.thesis._batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.studies.thesis._batch_sizes import Setting, batch_sizes, check_batches, check_memory, ended_well
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
@@ -88,19 +88,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for name, sign, what in measures("loss"):
         gain = gains(trained[name], sign, few, many)
         large, small = (gain.sel(share=share).values for share in (config.large, config.small))
-        yield Finding(
+        yield claims.at_least(
             f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step",
-            predicted=0.0,
-            measured=estimate(large),
-            relation="at least",
-            tolerance=Tolerance(why="smaller batches, better features"),
+            0.0,
+            estimate(large),
+            "smaller batches, better features",
         )
-        yield Finding(
+        yield claims.at_most(
             f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size",
-            predicted=LITTLE,
-            measured=ratio(small, large),
-            relation="at most",
-            tolerance=Tolerance(why="'little effect', for which the thesis has no number: a quarter at most"),
+            LITTLE,
+            ratio(small, large),
+            "'little effect', for which the thesis has no number: a quarter at most",
             note=f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}",
         )
     yield _on_the_way(data, config)
@@ -134,12 +132,8 @@ def _on_the_way(data: xr.Dataset, config: Config) -> Finding:
             apart.append(np.abs(np.subtract(*lines)).max() / lines[0][0])
     if not apart:
         return undecided(name, WIDTH_OF_A_LINE, "the two batch sizes have no look in common but the first", "at most")
-    return Finding(
-        name,
-        predicted=WIDTH_OF_A_LINE,
-        measured=estimate(apart),
-        relation="at most",
-        tolerance=Tolerance(why="the curves coincide: to a twentieth, about the width of a line"),
+    return claims.at_most(
+        name, WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line"
     )
 
 

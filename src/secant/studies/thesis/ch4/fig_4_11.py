@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import optimisers
-from secant.lab import Finding, Tolerance, estimate, option, scaled, significant, study
+from secant.lab import Finding, claims, estimate, option, scaled, significant, study
 from secant.studies.thesis._batch_claims import goal_finding
 from secant.studies.thesis._batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
 from secant.studies.thesis._feature_tasks import TITLES, Sizes, feature_task
@@ -137,12 +137,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         note=f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
     )
     low, high = _fisher(means)
-    yield Finding(
+    yield claims.at_most(
         f"{TITLES[config.panel]}: Pearson correlation of test loss and alignment, mean over seeds",
-        predicted=-float(np.sqrt(0.5)),
-        measured=estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
-        relation="at most",
-        tolerance=Tolerance(why="strong: alignment explains at least half of the variance"),
+        -float(np.sqrt(0.5)),
+        estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
+        "strong: alignment explains at least half of the variance",
         note=f"of the {len(config.rules)} means over seeds {_pearson(means):.3f}, "
         f"and with 95 percent in [{low:.2f}, {high:.2f}]",
     )

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, study, undecided
 from secant.studies.thesis._catapult_panels import DENSE, PANELS, Networks, Panel, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
 
@@ -96,18 +96,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for name in config.panels:
         panel, runs = PANELS[name], data.sel(panel=name)
         rows = [_judged(ended(runs.isel(run=i))) for i in range(runs.sizes["run"])]
-        yield Finding(
-            f"{panel.title}: runs that diverge",
-            predicted=0.0,
-            measured=float((runs.outcome == Outcome.DIVERGED).sum()),
-            tolerance=Tolerance(why="a catapult comes back"),
+        yield claims.zero(
+            f"{panel.title}: runs that diverge", (runs.outcome == Outcome.DIVERGED).sum(), 0, "a catapult comes back"
         )
-        yield Finding(
+        yield claims.at_least(
             f"{panel.title}: largest loss over the smallest before, the least of all draws",
-            predicted=2.0,
-            measured=min(row["height"] for row in rows),
-            relation="at least",
-            tolerance=Tolerance(why="a catapult: the loss at least doubles"),
+            2.0,
+            min(row["height"] for row in rows),
+            "a catapult: the loss at least doubles",
         )
         yield from _of_spike(panel.title, config.within(panel), [row for row in rows if row["height"] > 1])
         if panel.critical is not None:
@@ -142,11 +138,13 @@ def _against_the_print(name: str, criticals: np.ndarray, config: Config) -> Find
         return undecided(claim, printed, "the thesis has other data or a network of another size")
     spread = float(criticals.std(ddof=1) * np.sqrt(1 + 1 / count))
     unsaid = "depth and width of this network are not said" if panel.target else "how pixels are scaled is not said"
-    return Finding(
+    return claims.equal(
         claim,
-        predicted=printed,
-        measured=Estimate(float(criticals.mean()), spread, count - 1),
-        tolerance=Tolerance(relative=0.02, why="the rounding of the printed number"),
+        printed,
+        Estimate(float(criticals.mean()), spread, count - 1),
+        0,
+        "the rounding of the printed number",
+        relative=0.02,
         note=f"from {criticals.min():.3g} to {criticals.max():.3g} over {count} draws. The error is that of one draw,"
         f" for the thesis has one; {unsaid}",
     )

@@ -12,7 +12,7 @@ import xarray as xr
 
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.lab import Finding, claims, estimate, option, scaled, study, undecided
 from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import CEILING, Looks, descend, until_its_end
 from secant.studies.thesis._significance import proportion
@@ -162,21 +162,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for name in config.panels:
         panel, one = PANELS[name], data.sel(panel=name)
         title = panel.title
-        yield Finding(
+        yield claims.zero(
             f"{title}: draws that diverge when raised",
-            predicted=0.0,
-            measured=float((one.outcome == Outcome.DIVERGED).sum()),
-            tolerance=Tolerance(why="each catapult comes back"),
+            (one.outcome == Outcome.DIVERGED).sum(),
+            0,
+            "each catapult comes back",
         )
         yield from _judge_raises(name, one, config)
         for place, size in enumerate((RAISES[name][-1][1], AT_ONCE[name])):
             ratio = size / float(panel.critical or np.nan)
-            yield Finding(
+            yield claims.at_least(
                 f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps",
-                predicted=0.5,
-                measured=proportion(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
-                relation="at least",
-                tolerance=Tolerance(why="figure C.7: it diverges, in most draws at least"),
+                0.5,
+                proportion(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
+                "figure C.7: it diverges, in most draws at least",
                 note="the last step size of figure 4.4" if place == 0 else "the step size that figure C.7 prints",
             )
         yield from _judge_automatic(title, one, config)
@@ -199,28 +198,28 @@ def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Iterator[Findin
         if not above.size:
             yield undecided(claim, 1.0, "in no draw the step is above the critical one then")
             continue
-        yield Finding(
+        yield claims.equal(
             claim,
-            predicted=1.0,
-            measured=estimate(counted.height.dropna("draw") > RISE),
-            tolerance=Tolerance(why="every raise above the critical step triggers a catapult"),
+            1.0,
+            estimate(counted.height.dropna("draw") > RISE),
+            0,
+            "every raise above the critical step triggers a catapult",
             note=f"{above.size} of {len(runs)} draws are above the critical step then, {float(above.mean()):.2f} of it"
             f" on average; the loss rises to {float(np.exp(np.log(counted.height).mean())):.3g} times, geometric mean",
         )
     every = xr.concat(found, "raise", join="outer").mean("raise")
-    yield Finding(
+    yield claims.at_least(
         f"{title}: rise within {config.top} directions over all of it, mean over raises and draws",
-        predicted=1.0,
-        measured=estimate(every.share),
-        relation="at least",
-        tolerance=Tolerance(0.1, why="the rest may add a tenth of the spike, as in figure 4.3"),
+        1.0,
+        estimate(every.share),
+        "the rest may add a tenth of the spike, as in figure 4.3",
+        slack=0.1,
     )
-    yield Finding(
+    yield claims.at_most(
         f"{title}: ln of the norm of the kernel after a raise over before, mean over raises and draws",
-        predicted=0.0,
-        measured=estimate(every.kernel),
-        relation="at most",
-        tolerance=Tolerance(why="each catapult lowers it"),
+        0.0,
+        estimate(every.kernel),
+        "each catapult lowers it",
         note="between catapults it grows again",
     )
 
@@ -248,11 +247,8 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
 
 def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Finding]:
     count, sizes = one.auto_count.dropna("step").values, one.auto_lr.dropna("step").values
-    yield Finding(
-        f"{title}: catapults of the automatic run",
-        predicted=float(config.catapults),
-        measured=float(count[-1]),
-        tolerance=Tolerance(why="so many are asked for"),
+    yield claims.equal(
+        f"{title}: catapults of the automatic run", config.catapults, count[-1], 0, "so many are asked for"
     )
     done, loss = np.flatnonzero(count >= config.catapults), one.auto_loss.dropna("step").values
     after = loss[int(done[0]) :] if len(done) else loss[:0]
@@ -260,24 +256,23 @@ def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Fi
     if len(after) < 2:
         yield undecided(name, 1.0, "the run ends before", "at most")
     else:
-        yield Finding(
+        yield claims.at_most(
             name,
-            predicted=1.0,
-            measured=float((after[1:] / after[:-1]).max()),
-            relation="at most",
-            tolerance=Tolerance(1e-5, why="with half the critical step it only falls, to the rounding of float32"),
+            1.0,
+            (after[1:] / after[:-1]).max(),
+            "with half the critical step it only falls, to the rounding of float32",
+            slack=1e-5,
         )
     thrown = sizes[np.flatnonzero(np.diff(one.auto_begun.dropna("step").values, prepend=0))]
     name = f"{title}: step size of one of its catapults over that of the one before, the least"
     if len(thrown) < 2:
         yield undecided(name, 1.0, "there are not two of them", "at least")
     else:
-        yield Finding(
+        yield claims.at_least(
             name,
-            predicted=1.0,
-            measured=float(np.min(thrown[1:] / thrown[:-1])),
-            relation="at least",
-            tolerance=Tolerance(why="each lowers the norm of the kernel and so raises the critical step"),
+            1.0,
+            np.min(thrown[1:] / thrown[:-1]),
+            "each lowers the norm of the kernel and so raises the critical step",
         )
 
 

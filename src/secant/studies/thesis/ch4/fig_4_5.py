@@ -15,7 +15,7 @@ from scipy import special, stats
 from secant.data import sphere
 from secant.dynamics import Batches, Map, Probe, gradient_descent, simulate
 from secant.dynamics.batches import BatchState, on_batches
-from secant.lab import RISK, Finding, Tolerance, estimate, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import RISK, Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
 from secant.studies.thesis._significance import proportion
 
 if TYPE_CHECKING:
@@ -161,11 +161,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     most_of_all = float(special.ndtri(1 - RISK / (2 * count)) / np.sqrt(config.width))
     name = "2/|x|^2 over critical steps of single samples: largest difference from 1"
     if most_of_all < 0.5:
-        yield Finding(
+        yield claims.zero(
             name,
-            predicted=0.0,
-            measured=float(np.abs(2 / (data.start * lengths**2) - 1).max()),
-            tolerance=Tolerance(most_of_all, why=f"a mean of m coin flips, the most of {count}"),
+            np.abs(2 / (data.start * lengths**2) - 1).max(),
+            most_of_all,
+            f"a mean of m coin flips, the most of {count}",
         )
     else:
         yield undecided(name, 0.0, f"{config.width} coin flips do not tell a critical step from its half")
@@ -193,12 +193,7 @@ def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: f
     close = "the step size is so close to a critical one that random numbers of active neurons decide"
     name = "steps above the critical one of their sample that are not visits to the longer one, and the reverse"
     if apart:
-        yield Finding(
-            name,
-            predicted=0.0,
-            measured=float((early & (over != visits)).sum()),
-            tolerance=Tolerance(why="the step size lies between the two critical ones"),
-        )
+        yield claims.zero(name, (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones")
     else:
         yield undecided(name, 0.0, close)
     for name, given, then in (
@@ -208,11 +203,12 @@ def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: f
         if not apart or not (early & given).any():
             yield undecided(name, 1.0, "gates turn at the first visit" if apart else close)
             continue
-        yield Finding(
+        yield claims.equal(
             name,
-            predicted=1.0,
-            measured=float((early & given & then).sum() / (early & given).sum()),
-            tolerance=Tolerance(why="|1 - 2 eta / eta_crit| exceeds 1 on one side of it only"),
+            1.0,
+            (early & given & then).sum() / (early & given).sum(),
+            0,
+            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only",
         )
 
 
@@ -226,11 +222,12 @@ def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Findin
     before, after, critical = (data[key].values[at] for key in ("before", "after", "critical"))
     moved = 2 * config.lr * np.sqrt(before) * config.length / np.sqrt(config.width)
     factor = np.abs(1 - 2 * config.lr / critical * (1 - moved / np.sqrt(8 * np.pi)))
-    return Finding(
+    return claims.equal(
         name,
-        predicted=1.0,
-        measured=estimate(np.sqrt(after / before) / factor),
-        tolerance=Tolerance(float(np.mean(moved**2)), why="the next order in how far pre-activations move"),
+        1.0,
+        estimate(np.sqrt(after / before) / factor),
+        np.mean(moved**2),
+        "the next order in how far pre-activations move",
         note=f"they move by {float(moved.mean()):.2g} of their deviation on average",
     )
 
@@ -238,25 +235,24 @@ def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Findin
 def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Iterator[Finding]:
     """The loss of all samples, which also rises elsewhere."""
     here, elsewhere = rise[early & visits], rise[early & ~visits]
-    claims = "larger changes of the loss at visits than at other steps", "share of visits at which the loss rises"
+    statements = "larger changes of the loss at visits than at other steps", "share of visits at which the loss rises"
     if not (len(here) and len(elsewhere)):
-        for name, predicted in zip(claims, (0.0, MOST), strict=True):
+        for name, predicted in zip(statements, (0.0, MOST), strict=True):
             yield undecided(name, predicted, "gates turn at the first visit", "at least")
         return
     total = np.clip(rise[early], 0, None).sum()
     yield significant(
-        claims[0],
+        statements[0],
         float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue),
         "of ranks",
         note=f"{len(here)} visits and {int((rise[early] > 0).sum()):,} rises of any size in {int(early.sum()):,} steps;"
         f" visits make up {np.clip(here, 0, None).sum() / total:.0%} of the sum of all rises",
     )
-    yield Finding(
-        claims[1],
-        predicted=MOST,
-        measured=proportion(here > 0),
-        relation="at least",
-        tolerance=Tolerance(why="a spike at every visit, but for starts that fit the longer sample by chance"),
+    yield claims.at_least(
+        statements[1],
+        MOST,
+        proportion(here > 0),
+        "a spike at every visit, but for starts that fit the longer sample by chance",
     )
 
 

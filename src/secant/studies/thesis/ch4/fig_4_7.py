@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.dynamics import schedules
 from secant.dynamics.catapults import spikes
-from secant.lab import Finding, Tolerance, estimate, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, study, undecided
 from secant.studies.thesis._catapult_panels import DENSE, PANELS, Networks, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
 
@@ -134,12 +134,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         title = PANELS[name].title
         runs = [ended(data.sel(panel=name), draw) for draw in range(config.draws)]
         seen = spikes_of(*runs)
-        yield Finding(
+        yield claims.at_least(
             f"{title}: spikes that come back, each above {SPIKE:g} times where it began",
-            predicted=1.0,
-            measured=float(len(seen.begins)),
-            relation="at least",
-            tolerance=Tolerance(why="otherwise there is nothing to judge"),
+            1.0,
+            len(seen.begins),
+            "otherwise there is nothing to judge",
         )
         yield from _of_spikes(title, seen)
         rises = {key: [np.clip(np.diff(one[key].values), 0, None).sum() for one in runs] for key in ("loss", "beyond")}
@@ -147,13 +146,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         if not sum(rises["loss"]) > 0:
             yield undecided(name, NEARLY, "the loss never rises", "at most")
             continue
-        yield Finding(
-            name,
-            predicted=NEARLY,
-            measured=float(sum(rises["beyond"]) / sum(rises["loss"])),
-            relation="at most",
-            tolerance=Tolerance(why="'nearly monotone': a tenth"),
-        )
+        yield claims.at_most(name, NEARLY, sum(rises["beyond"]) / sum(rises["loss"]), "'nearly monotone': a tenth")
 
 
 def _of_spikes(title: str, seen: Seen) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, estimate, significant, study, undecided
+from secant.lab import Finding, Tolerance, claims, estimate, significant, study, undecided
 from secant.studies.thesis._courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
 from secant.studies.thesis._feature_tasks import SHALLOW, TITLES, behind_the_truth, truth_finding
 from secant.studies.thesis._raises import (
@@ -90,12 +90,11 @@ def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Iterator[Fi
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
         gain = sign * (end[name].isel(raises=0) - end[name].where(catapults(data) > 0).mean("raises"))
-        yield Finding(
+        yield claims.at_least(
             f"{title}: {label} with catapults against none, mean gain",
-            predicted=0.0,
-            measured=estimate(gain),
-            relation="at least",
-            tolerance=Tolerance(why="catapults help"),
+            0.0,
+            estimate(gain),
+            "catapults help",
             note=f"{int(gain.notnull().sum())} draws with both",
         )
     width = config.shallow if panel in SHALLOW else config.deep
@@ -129,7 +128,7 @@ def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset, sizes: list[flo
             yield undecided(name, 0.0, "no raise is followed by a catapult in a run that is trained", "at least")
             continue
         growth = np.log(values).where(thrown).mean("raises")
-        yield Finding(name, 0.0, estimate(growth), tolerance, "at least", note=note)
+        yield claims.at_least(name, 0.0, estimate(growth), slack=tolerance, note=note)
 
 
 def _listed(values: xr.DataArray) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, study
 from secant.studies.thesis._batch_claims import draw_sizes, order_findings
 from secant.studies.thesis._batch_sizes import (
     Setting,
@@ -126,12 +126,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     yield from truth_finding(config.panel, data, data.test.where(ended_well(data)))
     if config.lr is None:
         rungs = [f"{int(count)} with {config.share / 2**i:g}" for i, count in enumerate(data.trained.values)]
-        yield Finding(
+        yield claims.at_least(
             f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step",
-            predicted=0.5,
-            measured=proportion(np.arange(config.seeds) < int(data.trained[0])),
-            relation="at least",
-            tolerance=Tolerance(why="the thesis trains with half the critical step, whatever the batch size: most do"),
+            0.5,
+            proportion(np.arange(config.seeds) < int(data.trained[0])),
+            "the thesis trains with half the critical step, whatever the batch size: most do",
             note=f"of {config.seeds} draws are trained: {', '.join(rungs)} of the critical step or more",
         )
     yield from order_findings(data, _score(data))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Finding, Tolerance, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, option, scaled, study, undecided
 from secant.studies.thesis._batch_claims import draw_sizes, order_findings
 from secant.studies.thesis._batch_sizes import Setting, batch_sizes, check_batches, check_memory
 from secant.studies.thesis._feature_tasks import Sizes, feature_task
@@ -98,13 +98,12 @@ def _against_the_table(data: xr.Dataset, config: Config) -> Iterator[Finding]:
                 continue
             values = data[name].sel(batch=size)
             spread = float(values.std(ddof=1))
-            yield Finding(
+            yield claims.equal(
                 claim,
-                predicted=printed,
-                measured=Estimate(
-                    float(values.mean()), spread * float(np.sqrt(1 / RUNS + 1 / values.size)), values.size - 1
-                ),
-                tolerance=Tolerance(0.005, why="the table's rounding"),
+                printed,
+                Estimate(float(values.mean()), spread * float(np.sqrt(1 / RUNS + 1 / values.size)), values.size - 1),
+                0.005,
+                "the table's rounding",
                 note=f"the error is that of the difference of our {values.size} runs and its {RUNS}, with our spread",
             )
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.dynamics.catapults import match_rates, rises, spikes
-from secant.lab import Estimate, Finding, Tolerance, option, scaled, significant, study, undecided
+from secant.lab import Estimate, Finding, claims, option, scaled, significant, study, undecided
 from secant.studies.thesis._catapult_panels import PANELS, Networks, check_panels, network, start_of
 from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
 from secant.studies.thesis._significance import goes_with, proportion
@@ -200,11 +200,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         if not ratios.size:
             yield undecided(claim, 1.0, "no look at the Hessian is finite")
             continue
-        yield Finding(
+        yield claims.equal(
             claim,
-            predicted=1.0,
-            measured=float(np.median(ratios)),
-            tolerance=Tolerance(_gap(name, config), why="the distance of appendix C.1, log m / sqrt m with m neurons"),
+            1.0,
+            np.median(ratios),
+            _gap(name, config),
+            "the distance of appendix C.1, log m / sqrt m with m neurons",
             note=f"from {float(ratios.min()):.3g} to {float(ratios.max()):.3g} over {ratios.size}",
         )
 
@@ -233,13 +234,7 @@ def _monotone(case: str, one: xr.Dataset, config: Config) -> Finding:
     if bool((one.over > 0).any()):
         return undecided(name, 0.0, "some steps are above the critical one of their batch")
     noise = f"in the median by {100 * float(one.missed.mean()):.2g} percent: a batch is not all samples"
-    return Finding(
-        name,
-        predicted=0.0,
-        measured=float(one.rises.mean()),
-        tolerance=Tolerance(why="'monotone': at no step"),
-        note=noise if one.rises.any() else "",
-    )
+    return claims.zero(name, one.rises.mean(), 0, "'monotone': at no step", note=noise if one.rises.any() else "")
 
 
 def _descent(case: str, runs: list[Counted]) -> Finding:
@@ -248,12 +243,11 @@ def _descent(case: str, runs: list[Counted]) -> Finding:
     below = np.concatenate([one.itself[~one.over] for one in runs])
     rose = int(sum(one.itself.sum() for one in runs))
     missed = int(below.sum())
-    return Finding(
+    return claims.at_most(
         name,
-        predicted=MISSED,
-        measured=proportion(below),
-        relation="at most",
-        tolerance=Tolerance(why="the descent lemma, to second order in the step; the thesis's rates miss 5 percent"),
+        MISSED,
+        proportion(below),
+        "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
         note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps above it",
     )
 
@@ -273,11 +267,12 @@ def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
     if values.size < 2:
         return undecided(name, printed, "the loss of fewer than two runs rises")
     spread = float(np.sqrt(deviation**2 / RUNS + float(values.std(ddof=1)) ** 2 / values.size))
-    return Finding(
+    return claims.equal(
         name,
-        predicted=printed,
-        measured=Estimate(float(values.mean()), spread, values.size + RUNS - 2),
-        tolerance=Tolerance(0.005, why="the rounding of the table"),
+        printed,
+        Estimate(float(values.mean()), spread, values.size + RUNS - 2),
+        0.005,
+        "the rounding of the table",
         note=f"{100 * float(one.over.mean()):.0f} percent of all steps are above the critical one; of these the loss"
         f" rises at {100 * float(one.followed.mean()):.0f} percent; of the rises below it half are by less than"
         f" {100 * float(one.missed.mean()):.2g} percent. The error is that of a difference of means",

@@ -13,7 +13,7 @@ from scipy import stats
 
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, estimate, option, scaled, significant, study
+from secant.lab import Finding, claims, estimate, option, scaled, significant, study
 from secant.studies.thesis._batch_sizes import check_memory
 from secant.studies.thesis._controllers import (
     CONTROLLED,
@@ -156,11 +156,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
     others = [name for name in data.schedule.values.tolist() if name != CONTROLLED]
     lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
-    yield Finding(
+    yield claims.zero(
         f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given",
-        predicted=0.0,
-        measured=float(lost.sel(schedule=CONTROLLED)),
-        tolerance=Tolerance(0.0, why="below the critical step the loss of the batch falls, whatever the step given"),
+        lost.sel(schedule=CONTROLLED),
+        0,
+        "below the critical step the loss of the batch falls, whatever the step given",
         note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
     )
     best = {name: tuned(data.sel(schedule=name)) for name in data.schedule.values.tolist()}
@@ -178,13 +178,12 @@ def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
     rivals = {CONTROLLED: best[CONTROLLED], f"{most} catapults": data.thrown_score.sel(catapults=most)}
     for name, values in rivals.items():
         apart = np.asarray(np.log(values / best[champion]))
-        yield Finding(
+        yield claims.at_most(
             f"{task}, {name}: ln of the test {_unit(task)} over that of the best schedule, its step size chosen by"
             " validation",
-            predicted=0.0,
-            measured=estimate(apart),
-            relation="at most",
-            tolerance=Tolerance(why="as good as the best of them"),
+            0.0,
+            estimate(apart),
+            "as good as the best of them",
             note=f"{np.exp(apart.mean()):.3g} times it; best is {champion}; "
             + ", ".join(f"{other} {float(found.mean()):.3g}" for other, found in (best | rivals).items()),
         )
