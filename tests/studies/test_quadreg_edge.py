@@ -5,7 +5,8 @@ import pytest
 import xarray as xr
 
 from secant import lab
-from secant.studies.quadreg import _edge, _taylor, settling
+from secant.studies.quadreg import _edge, _taylor
+from secant.studies.quadreg.sec5 import settling
 
 
 def runs_with(*sizes):
