@@ -73,6 +73,7 @@ TOWER = (
     Room("theory"),
     Room("border", ("estimate_max_lr", "find_max_lr")),
     Room("lab", ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "sweep", "verify")),
+    Room("setups", entered=False),
     Room("studies", entered=False),
     Room("atlas"),
     Room("cli", entered=False),

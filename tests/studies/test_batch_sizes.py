@@ -9,10 +9,10 @@ import xarray as xr
 import secant as sc
 from secant import lab
 from secant.dynamics import Batches, Outcome
-from secant.studies.thesis import _batch_sizes as sizes
-from secant.studies.thesis._batch_claims import order_findings
-from secant.studies.thesis._feature_tasks import Sizes, feature_task
-from secant.studies.thesis._raises import catapults, raised
+from secant.setups.catapults.raises import catapults, raised
+from secant.setups.features import batch_sizes as sizes
+from secant.setups.features.batch_claims import order_findings
+from secant.setups.features.tasks import Sizes, feature_task
 
 
 def test_what_is_kept_is_from_the_look_with_the_smallest_validation_loss():

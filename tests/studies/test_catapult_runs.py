@@ -11,8 +11,8 @@ import secant as sc
 from secant import lab
 from secant.dynamics import Batches
 from secant.lab.config import configure
-from secant.studies.thesis import _catapult_panels as panels
-from secant.studies.thesis._catapult_runs import Looks, descend
+from secant.setups.catapults import panels
+from secant.setups.catapults.runs import Looks, descend
 from secant.studies.thesis.ch4.table_4_2 import rates
 
 CONFIG = configure(panels.Networks, "smoke", samples=12, width=16)

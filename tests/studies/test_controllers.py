@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import get
-from secant.studies.thesis._controllers import SCHEDULES, Setting, draw, network_for, runs, scheduled, tuned
+from secant.setups.catapults.controllers import SCHEDULES, Setting, draw, network_for, runs, scheduled, tuned
 
 
 def test_schedules_are_what_their_names_say():

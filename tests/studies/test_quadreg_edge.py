@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from secant import lab
-from secant.studies.quadreg import _edge, _taylor
+from secant.setups.edge import approach, expansions
 from secant.studies.quadreg.sec5 import settling
 
 
@@ -23,15 +23,15 @@ def test_peaks_are_found_in_an_oscillation_of_alternating_sign():
     def two_bumps(t):
         return 1e-3 + np.exp(-(((t - 50) / 5) ** 2)) + 0.3 * np.exp(-(((t - 120) / 5) ** 2))
 
-    found = _taylor.peaks(runs_with(two_bumps, lambda t: 0.99**t), "first")
+    found = expansions.peaks(runs_with(two_bumps, lambda t: 0.99**t), "first")
     np.testing.assert_allclose(found.step, [50, 120], atol=1)
     np.testing.assert_allclose(found.height, [1.0, 0.3], rtol=0.02)
-    assert _taylor.peaks(runs_with(two_bumps, lambda t: 0.99**t), "second").sizes["step"] == 0
+    assert expansions.peaks(runs_with(two_bumps, lambda t: 0.99**t), "second").sizes["step"] == 0
 
 
 def test_a_peak_before_the_expansion_does_not_count():
     early = runs_with(lambda t: 1e-3 + np.exp(-(((t - 5) / 2.0) ** 2)), lambda t: 1.0 + 0 * t)
-    assert _taylor.peaks(early, "first").sizes["step"] == 0
+    assert expansions.peaks(early, "first").sizes["step"] == 0
 
 
 @pytest.mark.parametrize("id", ["quadreg/fig-7", "quadreg/fig-14"])
@@ -62,10 +62,10 @@ def a_mode(y, overlap=1.0, second=None):
 
 def test_an_episode_ends_where_the_residual_is_small_again():
     y = 0.1 * np.sin(np.linspace(0, 4 * np.pi, 401))
-    found = _edge.episode(a_mode(y))
-    assert _edge.obstacle(a_mode(y)) == ""
+    found = approach.episode(a_mode(y))
+    assert approach.obstacle(a_mode(y)) == ""
     assert 100 < found.sizes["step"] < 205
-    assert _edge.slope_through_zero(found.first_order.values, found.dz.values) == pytest.approx(1.0, abs=0.1)
+    assert approach.slope_through_zero(found.first_order.values, found.dz.values) == pytest.approx(1.0, abs=0.1)
 
 
 SWINGS = 0.1 * np.sin(np.linspace(0, 6, 80))
@@ -74,9 +74,9 @@ SWINGS = 0.1 * np.sin(np.linspace(0, 6, 80))
 def test_a_mode_is_watched_while_it_is_alone_at_the_edge():
     y = 0.1 * np.sin(np.linspace(0, 4 * np.pi, 401))
     late = np.where(np.arange(401) < 300, 1.9, 2.1)
-    assert _edge.while_it_lasts(a_mode(y, second=late)).sizes["step"] == 300
-    assert _edge.obstacle(a_mode(y, second=late)) == ""
-    assert _edge.while_it_lasts(a_mode(y)).sizes["step"] == 401
+    assert approach.while_it_lasts(a_mode(y, second=late)).sizes["step"] == 300
+    assert approach.obstacle(a_mode(y, second=late)) == ""
+    assert approach.while_it_lasts(a_mode(y)).sizes["step"] == 401
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_mode_is_watched_while_it_is_alone_at_the_edge():
     ],
 )
 def test_without_an_episode_the_reason_is_given_and_nothing_is_measured(window, why):
-    assert why in _edge.obstacle(window)
-    steps = _edge.episode(window)
+    assert why in approach.obstacle(window)
+    steps = approach.episode(window)
     assert steps.sizes["step"] == 0
-    assert np.isnan(_edge.slope_through_zero(steps.first_order.values, steps.dz.values))
-    assert np.isnan(_edge.correlation(steps.first_order.values, steps.dz.values))
+    assert np.isnan(approach.slope_through_zero(steps.first_order.values, steps.dz.values))
+    assert np.isnan(approach.correlation(steps.first_order.values, steps.dz.values))
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from secant import nets
 from secant.lab import get
-from secant.studies.thesis._panels import patches, shrunk
-from secant.studies.thesis._remainders import Layers, draw_trial, gates, outputs, spanned, tangent_kernel
+from secant.setups.panels import patches, shrunk
+from secant.setups.two_layer.remainders import Layers, draw_trial, gates, outputs, spanned, tangent_kernel
 from secant.studies.thesis.app_b.fig_b_2 import is_large
 from secant.studies.thesis.app_b.fig_b_4b import _padded
 

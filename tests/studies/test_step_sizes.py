@@ -12,11 +12,11 @@ from secant import data, lab
 from secant.dynamics import Batches, gradient_descent
 from secant.expansion import expand
 from secant.lab.config import configure
+from secant.lab.significance import falling_trend
 from secant.losses import mean_mse
-from secant.studies.thesis import _generalisation as steps
-from secant.studies.thesis import _panels as panels
-from secant.studies.thesis._significance import falling_trend
-from secant.studies.thesis._step_claims import accuracy_findings, falls_beyond, gain_beyond, loss_findings
+from secant.setups import panels
+from secant.setups.step_sizes import generalisation as steps
+from secant.setups.step_sizes.statements import accuracy_findings, falls_beyond, gain_beyond, loss_findings
 from secant.theory import catapult_scaling as cs
 
 

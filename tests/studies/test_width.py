@@ -9,8 +9,7 @@ import pytest
 
 from secant import nets
 from secant.cli import entry
-from secant.studies.thesis import _width
-from secant.studies.thesis._width import KINDS, hessian_norm, refuse_oversized, stored_numbers
+from secant.setups.width import KINDS, hessian_norm, refuse_oversized, stored_numbers
 
 KEY = jax.random.key(0)
 

@@ -12,7 +12,7 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
-from secant.studies.quadreg._random import (
+from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
     heavy_tail,

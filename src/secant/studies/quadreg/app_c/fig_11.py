@@ -13,7 +13,7 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Finding, claims, estimate, option, scaled, study
-from secant.studies.quadreg._random import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
+from secant.setups.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 

@@ -12,7 +12,7 @@ import xarray as xr
 
 from secant.dynamics import flow
 from secant.lab import Finding, claims, estimate, option, scaled, study
-from secant.studies.quadreg._random import check_sizes, each_draw, scaled_start, standard_error, top, weakest
+from secant.setups.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory import quadratic_regression as qr
 
 if TYPE_CHECKING:

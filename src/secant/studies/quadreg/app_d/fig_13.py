@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, claims, reuse, study
-from secant.studies.quadreg._edge import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
+from secant.setups.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, claims, reuse, study
-from secant.studies.quadreg._taylor import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
+from secant.setups.edge.expansions import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 from secant.studies.quadreg.sec4.fig_7 import run as figure_7
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Finding, claims, option, scaled, study, undecided
-from secant.studies.quadreg._starts import check_starts
+from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, study
-from secant.studies.quadreg._random import check_sizes, each_draw, ratio_of_means, sizes, standard_error
+from secant.setups.regression.draws import check_sizes, each_draw, ratio_of_means, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 

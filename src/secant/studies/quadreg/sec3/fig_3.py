@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, estimate, option, scaled, study, undecided
-from secant.studies.quadreg._random import check_sizes, share, weakest
+from secant.setups.regression.draws import check_sizes, share, weakest
 from secant.theory import quadratic_regression as model
 from secant.theory import random_regression
 

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Finding, Tolerance, claims, option, scaled, study, undecided
-from secant.studies.quadreg._random import check_sizes, share, sizes
+from secant.setups.regression.draws import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
 

@@ -13,7 +13,7 @@ import xarray as xr
 from jax import Array, lax
 
 from secant.lab import Finding, claims, estimate, option, scaled, study, undecided
-from secant.studies.quadreg._random import (
+from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
     flow_ends,

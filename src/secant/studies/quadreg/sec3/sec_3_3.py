@@ -14,7 +14,7 @@ from scipy import special
 
 from secant.dynamics import Outcome, simulate
 from secant.lab import Finding, claims, estimate, option, scaled, significant, study, undecided
-from secant.studies.quadreg._random import check_sizes, each_draw, flow_ends, scaled_start, top
+from secant.setups.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory import quadratic_regression as qr
 from secant.theory.phase_plane import phase_plane
 

@@ -13,7 +13,7 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
-from secant.studies.quadreg._random import (
+from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
     heavy_tail,

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, claims, study, undecided
-from secant.studies.quadreg._edge import (
+from secant.setups.edge.approach import (
     SOURCE_SAMPLES,
     EdgeConfig,
     episode,

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, claims, study
-from secant.studies.quadreg._taylor import (
+from secant.setups.edge.expansions import (
     MODELS,
     TaylorConfig,
     first_above,

@@ -17,7 +17,7 @@ from secant import data, losses, nets
 from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
 from secant.dynamics.optimisers import Optimiser
 from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, study, undecided
-from secant.studies.quadreg._random import draw_tensors
+from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
 
 if TYPE_CHECKING:

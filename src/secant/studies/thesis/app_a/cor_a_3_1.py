@@ -17,7 +17,7 @@ from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
-from secant.studies.thesis._width import (
+from secant.setups.width import (
     COPIES,
     LANCZOS,
     WidthConfig,

@@ -11,8 +11,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Erratum, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
-from secant.studies.thesis._panels import patches, shrunk
-from secant.studies.thesis._remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
+from secant.setups.panels import patches, shrunk
+from secant.setups.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
 from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
-from secant.studies.thesis._significance import falling_trend
+from secant.lab.significance import falling_trend
 from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
 

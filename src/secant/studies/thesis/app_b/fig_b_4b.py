@@ -14,7 +14,7 @@ from scipy import stats
 
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
 from secant.lab import Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, significant, study, undecided
-from secant.studies.thesis._remainders import (
+from secant.setups.two_layer.remainders import (
     Layers,
     Trial,
     draw_trial,

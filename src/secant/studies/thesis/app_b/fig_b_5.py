@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, reuse, study
-from secant.studies.thesis._generalisation import PanelsConfig
-from secant.studies.thesis._panels import PANELS
-from secant.studies.thesis._step_claims import accuracy_findings, draw_panels
+from secant.setups.panels import PANELS
+from secant.setups.step_sizes.generalisation import PanelsConfig
+from secant.setups.step_sizes.statements import accuracy_findings, draw_panels
 from secant.studies.thesis.ch3.fig_3_4 import run as figure_3_4
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study
-from secant.studies.thesis._models import descent, model, tangent_kernel
+from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory.quadratic_model import TwoLayer, two_layer_init

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from secant import nets
 from secant.curvature import ntk
 from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
-from secant.studies.thesis._models import starting_points
+from secant.setups.two_layer.models import starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
 if TYPE_CHECKING:

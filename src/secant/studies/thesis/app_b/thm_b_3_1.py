@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
-from secant.studies.thesis._models import starting_points
+from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.power_law import fit_power_law

@@ -20,7 +20,7 @@ from secant.lab import Estimate, Finding, claims, option, scaled, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.nets.network import Params
-from secant.studies.thesis._width import drawn, next_order, refuse_oversized, stacked
+from secant.setups.width import drawn, next_order, refuse_oversized, stacked
 from secant.theory.power_law import PowerLaw, fit_power_law
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Finding, claims, estimate, option, reuse, scaled, study
-from secant.studies.thesis._courses import RaisesConfig, course_of, seeds_of, task_of
-from secant.studies.thesis._feature_tasks import TITLES, Draw, FeatureTask
-from secant.studies.thesis._raises import raised, trained
-from secant.studies.thesis._raises_drawn import draw_ends
+from secant.setups.catapults.courses import RaisesConfig, course_of, seeds_of, task_of
+from secant.setups.catapults.raises import raised, trained
+from secant.setups.catapults.raises_drawn import draw_ends
+from secant.setups.features.tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis.ch4.fig_4_8 import run as figure_4_8
 
 if TYPE_CHECKING:

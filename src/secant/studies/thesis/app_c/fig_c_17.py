@@ -10,9 +10,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, significant, study
-from secant.studies.thesis._batch_sizes import check_memory
-from secant.studies.thesis._feature_tasks import Sizes, feature_task
-from secant.studies.thesis._raises import (
+from secant.lab.significance import falling_trend
+from secant.setups.catapults.raises import (
     catapults,
     catapults_finding,
     check_schedule,
@@ -20,8 +19,9 @@ from secant.studies.thesis._raises import (
     trained,
     trained_finding,
 )
-from secant.studies.thesis._raises_drawn import draw_branches, draw_ends
-from secant.studies.thesis._significance import falling_trend
+from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
+from secant.setups.features.batch_sizes import check_memory
+from secant.setups.features.tasks import Sizes, feature_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

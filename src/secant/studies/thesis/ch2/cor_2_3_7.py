@@ -20,7 +20,7 @@ from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
 from secant.nets.network import Params
-from secant.studies.thesis._width import (
+from secant.setups.width import (
     COPIES,
     KINDS,
     LANCZOS,

@@ -22,7 +22,7 @@ from secant.dynamics import Probe, Stop, gradient_descent, simulate
 from secant.lab import Finding, claims, option, scaled, study, undecided
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
-from secant.studies.thesis._width import (
+from secant.setups.width import (
     drawn,
     edge_factors,
     exponent,

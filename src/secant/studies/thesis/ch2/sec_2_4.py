@@ -16,7 +16,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
 from secant.lab import Finding, claims, option, scaled, study
 from secant.nets.network import Params
-from secant.studies.thesis._width import (
+from secant.setups.width import (
     COPIES,
     KINDS,
     descend,

@@ -14,7 +14,7 @@ import xarray as xr
 from secant.lab import Finding, Tolerance, claims, scaled, study
 from secant.linalg.norm import Norm
 from secant.nets.network import Params
-from secant.studies.thesis._width import (
+from secant.setups.width import (
     COPIES,
     KINDS,
     Kind,

@@ -15,7 +15,7 @@ from secant import nets
 from secant.dynamics import Probe, gradient_descent, simulate
 from secant.lab import Finding, claims, option, scaled, study
 from secant.losses import half_sum
-from secant.studies.thesis._width import (
+from secant.setups.width import (
     WidthConfig,
     exponent,
     law,

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
-from secant.studies.thesis._models import KINDS, Kind, descent, model, one_sample, tangent_kernel
+from secant.setups.two_layer.models import KINDS, Kind, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import TwoLayer

@@ -14,7 +14,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, study, undecided
-from secant.studies.thesis._models import Kind, descent, distance, model, one_sample
+from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import WideLimit, wide_limit, wide_network_limit

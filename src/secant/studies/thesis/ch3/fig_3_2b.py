@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, study
-from secant.studies.thesis._generalisation import PanelConfig, sweep_steps
-from secant.studies.thesis._panels import PANELS
-from secant.studies.thesis._step_claims import draw_panels, loss_findings
+from secant.setups.panels import PANELS
+from secant.setups.step_sizes.generalisation import PanelConfig, sweep_steps
+from secant.setups.step_sizes.statements import draw_panels, loss_findings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import xarray as xr
 
 from secant.lab import Finding, study
-from secant.studies.thesis._generalisation import PanelsConfig, sweep_panels
-from secant.studies.thesis._panels import PANELS, known_panel
-from secant.studies.thesis._step_claims import draw_panels, loss_findings
+from secant.setups.panels import PANELS, known_panel
+from secant.setups.step_sizes.generalisation import PanelsConfig, sweep_panels
+from secant.setups.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Probe, simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study
-from secant.studies.thesis._models import descent, model, tangent_kernel
+from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory.quadratic_model import (
     TwoLayer,
     kernel_update,

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
-from secant.studies.thesis._models import Kind, descent, model
+from secant.setups.two_layer.models import Kind, descent, model
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import TwoLayer, two_layer_init

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, study, undecided
-from secant.studies.thesis._models import descent, one_sample
+from secant.setups.two_layer.models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
 

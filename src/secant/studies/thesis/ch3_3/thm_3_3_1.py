@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
-from secant.studies.thesis._models import starting_points
+from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import wide_limit

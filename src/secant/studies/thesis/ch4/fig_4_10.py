@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Finding, claims, estimate, option, scaled, study, undecided
-from secant.studies.thesis._batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
-from secant.studies.thesis._batch_sizes import Setting, batch_sizes, check_batches, check_memory, ended_well
-from secant.studies.thesis._feature_tasks import Sizes, feature_task
+from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
+from secant.setups.features.batch_sizes import Setting, batch_sizes, check_batches, check_memory, ended_well
+from secant.setups.features.tasks import Sizes, feature_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

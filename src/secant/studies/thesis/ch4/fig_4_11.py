@@ -13,10 +13,10 @@ from scipy import stats
 
 from secant.dynamics import optimisers
 from secant.lab import Finding, claims, estimate, option, scaled, significant, study
-from secant.studies.thesis._batch_claims import goal_finding
-from secant.studies.thesis._batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
-from secant.studies.thesis._feature_tasks import TITLES, Sizes, feature_task
-from secant.studies.thesis._significance import falling_trend
+from secant.lab.significance import falling_trend
+from secant.setups.features.batch_claims import goal_finding
+from secant.setups.features.batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
+from secant.setups.features.tasks import TITLES, Sizes, feature_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,8 +11,8 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, study, undecided
-from secant.studies.thesis._catapult_panels import DENSE, PANELS, Networks, Panel, check_panels, network, start_of
-from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
+from secant.setups.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, network, start_of
+from secant.setups.catapults.runs import Looks, descend, until_its_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

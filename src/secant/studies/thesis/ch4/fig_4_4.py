@@ -13,9 +13,9 @@ import xarray as xr
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
 from secant.lab import Finding, claims, estimate, option, scaled, study, undecided
-from secant.studies.thesis._catapult_panels import PANELS, Networks, Start, check_panels, network, start_of
-from secant.studies.thesis._catapult_runs import CEILING, Looks, descend, until_its_end
-from secant.studies.thesis._significance import proportion
+from secant.lab.significance import proportion
+from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, network, start_of
+from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

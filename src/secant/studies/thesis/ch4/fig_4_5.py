@@ -16,7 +16,7 @@ from secant.data import sphere
 from secant.dynamics import Batches, Map, Probe, gradient_descent, simulate
 from secant.dynamics.batches import BatchState, on_batches
 from secant.lab import RISK, Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
-from secant.studies.thesis._significance import proportion
+from secant.lab.significance import proportion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

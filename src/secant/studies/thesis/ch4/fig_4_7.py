@@ -12,8 +12,8 @@ import xarray as xr
 from secant.dynamics import schedules
 from secant.dynamics.catapults import spikes
 from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, study, undecided
-from secant.studies.thesis._catapult_panels import DENSE, PANELS, Networks, check_panels, network, start_of
-from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
+from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, network, start_of
+from secant.setups.catapults.runs import Looks, descend, until_its_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

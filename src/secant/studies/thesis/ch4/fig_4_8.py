@@ -9,9 +9,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, Tolerance, claims, estimate, significant, study, undecided
-from secant.studies.thesis._courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
-from secant.studies.thesis._feature_tasks import SHALLOW, TITLES, behind_the_truth, truth_finding
-from secant.studies.thesis._raises import (
+from secant.lab.significance import falling_trend
+from secant.setups.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
+from secant.setups.catapults.raises import (
     BLOCK,
     catapulted,
     catapults,
@@ -20,8 +20,8 @@ from secant.studies.thesis._raises import (
     trained,
     trained_finding,
 )
-from secant.studies.thesis._raises_drawn import draw_branches, draw_ends
-from secant.studies.thesis._significance import falling_trend
+from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
+from secant.setups.features.tasks import SHALLOW, TITLES, behind_the_truth, truth_finding
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

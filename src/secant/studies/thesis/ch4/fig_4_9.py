@@ -10,8 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, claims, option, scaled, study
-from secant.studies.thesis._batch_claims import draw_sizes, order_findings
-from secant.studies.thesis._batch_sizes import (
+from secant.lab.significance import proportion
+from secant.setups.features.batch_claims import draw_sizes, order_findings
+from secant.setups.features.batch_sizes import (
     Setting,
     batch_sizes,
     check_batches,
@@ -19,7 +20,7 @@ from secant.studies.thesis._batch_sizes import (
     ended_well,
     largest_that_trains,
 )
-from secant.studies.thesis._feature_tasks import (
+from secant.setups.features.tasks import (
     SHALLOW,
     TITLES,
     Sizes,
@@ -28,7 +29,6 @@ from secant.studies.thesis._feature_tasks import (
     feature_task,
     truth_finding,
 )
-from secant.studies.thesis._significance import proportion
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

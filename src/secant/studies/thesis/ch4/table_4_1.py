@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Finding, claims, option, scaled, study, undecided
-from secant.studies.thesis._batch_claims import draw_sizes, order_findings
-from secant.studies.thesis._batch_sizes import Setting, batch_sizes, check_batches, check_memory
-from secant.studies.thesis._feature_tasks import Sizes, feature_task
+from secant.setups.features.batch_claims import draw_sizes, order_findings
+from secant.setups.features.batch_sizes import Setting, batch_sizes, check_batches, check_memory
+from secant.setups.features.tasks import Sizes, feature_task
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,9 +12,9 @@ import xarray as xr
 from secant.dynamics import Outcome
 from secant.dynamics.catapults import match_rates, rises, spikes
 from secant.lab import Estimate, Finding, claims, option, scaled, significant, study, undecided
-from secant.studies.thesis._catapult_panels import PANELS, Networks, check_panels, network, start_of
-from secant.studies.thesis._catapult_runs import Looks, descend, until_its_end
-from secant.studies.thesis._significance import goes_with, proportion
+from secant.lab.significance import goes_with, proportion
+from secant.setups.catapults.panels import PANELS, Networks, check_panels, network, start_of
+from secant.setups.catapults.runs import Looks, descend, until_its_end
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

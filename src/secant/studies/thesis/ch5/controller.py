@@ -14,8 +14,8 @@ from scipy import stats
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
 from secant.lab import Finding, claims, estimate, option, scaled, significant, study
-from secant.studies.thesis._batch_sizes import check_memory
-from secant.studies.thesis._controllers import (
+from secant.lab.significance import falling_trend
+from secant.setups.catapults.controllers import (
     CONTROLLED,
     SCHEDULES,
     Setting,
@@ -28,7 +28,7 @@ from secant.studies.thesis._controllers import (
     thrown,
     tuned,
 )
-from secant.studies.thesis._significance import falling_trend
+from secant.setups.features.batch_sizes import check_memory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -24,6 +24,8 @@ SOURCE_SAMPLES = 5_000
 
 @dataclass(frozen=True)
 class EdgeConfig:
+    """Data, network, step size, and how long it is watched."""
+
     data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
     samples: int = scaled(smoke=100, laptop=500, paper=5_000, at_least=10, at_most=100_000, help="training samples")
     width: int = scaled(smoke=32, laptop=200, paper=200, at_least=2, at_most=10_000, help="of both hidden layers")

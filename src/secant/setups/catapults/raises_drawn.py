@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.studies.thesis._raises import CEILING, trained
+from secant.setups.catapults.raises import CEILING, trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

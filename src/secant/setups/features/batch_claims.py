@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Finding, claims, estimate, undecided
-from secant.studies.thesis._batch_sizes import ended_well
+from secant.setups.features.batch_sizes import ended_well
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from secant.curvature import kernel_critical_lr
 from secant.dynamics import Map, Outcome, Probe, Stop, gradient_descent, simulate
 from secant.features import agop_of, alignment
 from secant.lab import Finding, claims, estimate
-from secant.studies.thesis._feature_tasks import Draw, FeatureTask
+from secant.setups.features.tasks import Draw, FeatureTask
 
 CEILING = 1e8
 """The training loss beyond which a run has diverged: a catapult of these tasks peaks below a thousand."""

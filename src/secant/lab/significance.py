@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from secant.lab import Estimate
+from secant.lab.estimate import Estimate
 
 
 def proportion(cases: ArrayLike) -> Estimate:

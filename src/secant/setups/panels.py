@@ -59,6 +59,7 @@ def known_panel(panel: str, field: str = "panel") -> str:
 
 
 def network(panel: Panel, config: Any) -> Network:
+    """The network of a panel: fully connected, or convolutional on images."""
     if not panel.images:
         return nets.mlp([config.width] * (config.layers - 1), activation=config.activation)
     # On patches a convolution is a dense layer, also under vmap, where a convolution is slow.

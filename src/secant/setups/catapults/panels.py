@@ -15,7 +15,7 @@ from secant.curvature import kernel_critical_lr
 from secant.lab import fits_memory, option, scaled
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
-from secant.studies.thesis._panels import shrunk
+from secant.setups.panels import shrunk
 
 CLASSES = (7, 9)
 """The thesis's two classes of CIFAR-10, counted from 0: horses and trucks. It does not say from where it counts."""

@@ -19,7 +19,7 @@ from secant.lab import Study, fits_memory, option, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
-from secant.studies.thesis._panels import PANELS, Panel, draw, known_panel, network
+from secant.setups.panels import PANELS, Panel, draw, known_panel, network
 from secant.theory import catapult_scaling as cs
 
 MODELS = ("network", "quadratic", "linear")

@@ -16,7 +16,7 @@ from secant.dynamics import Batches, Map, Outcome, Probe, Stop, gradient_descent
 from secant.dynamics.batches import on_batches, params_of
 from secant.features import agop_of, alignment
 from secant.lab import fits_memory
-from secant.studies.thesis._feature_tasks import Draw, FeatureTask
+from secant.setups.features.tasks import Draw, FeatureTask
 
 Rule = Callable[[Callable[[Any], Any], Any], Map]
 """`(loss, step size) -> Map`."""

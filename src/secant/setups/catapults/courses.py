@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from secant.lab import option, scaled
-from secant.studies.thesis._batch_sizes import check_memory
-from secant.studies.thesis._feature_tasks import SHALLOW, FeatureTask, Sizes, feature_task
-from secant.studies.thesis._raises import Raises, check_schedule
+from secant.setups.catapults.raises import Raises, check_schedule
+from secant.setups.features.batch_sizes import check_memory
+from secant.setups.features.tasks import SHALLOW, FeatureTask, Sizes, feature_task
 
 
 class Course(NamedTuple):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from secant.lab import Finding, Tolerance
-from secant.studies.thesis._significance import goes_with, proportion
+from secant.lab.significance import goes_with, proportion
 
 
 def test_one_run_is_judged_by_fishers_exact_test():

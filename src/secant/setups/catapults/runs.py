@@ -15,7 +15,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
 from secant.dynamics.batches import BatchState
 from secant.linalg.norm import spectral_norm
-from secant.studies.thesis._catapult_panels import Start, curvature_of
+from secant.setups.catapults.panels import Start, curvature_of
 
 CEILING = 1e6
 """The loss beyond which a run has diverged."""

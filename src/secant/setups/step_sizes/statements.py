@@ -10,8 +10,8 @@ import xarray as xr
 from scipy import stats
 
 from secant.lab import Estimate, Finding, Tolerance, claims, estimate, significant, undecided
-from secant.studies.thesis._generalisation import MODELS, comparable, settled
-from secant.studies.thesis._significance import falling_trend
+from secant.lab.significance import falling_trend
+from secant.setups.step_sizes.generalisation import MODELS, comparable, settled
 from secant.theory import catapult_scaling as cs
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def falls_beyond(values: xr.DataArray) -> tuple[float, float]:
 
     The range is not said in the thesis, and is not chosen by what it is tested on: it begins at the last step below,
     and for each seed it ends at the step beyond that is best on average over the *other* seeds. A step at which any
-    seed diverges is no candidate. See [`falling_trend`][secant.studies.thesis._significance.falling_trend].
+    seed diverges is no candidate. See [`falling_trend`][secant.lab.significance.falling_trend].
 
     Args:
         values: over `seed` and `ratio`; NaN where a run diverged.

@@ -21,6 +21,8 @@ MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cub
 
 @dataclass(frozen=True)
 class TaylorConfig:
+    """Data, network, step size, and where it is expanded."""
+
     data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
     classes: tuple[int, ...] = scaled(
         smoke=(3, 8),

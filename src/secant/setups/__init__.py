@@ -1,0 +1,1 @@
+"""What two or more studies share: tasks, panels, runs and architectures by width."""

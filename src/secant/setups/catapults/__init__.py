@@ -1,0 +1,1 @@
+"""Networks that catapult: by a large step, by batches, by raised steps and under control."""

@@ -1,0 +1,1 @@
+"""Networks at the edge of stability, and their Taylor polynomials there."""

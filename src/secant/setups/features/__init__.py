@@ -1,0 +1,1 @@
+"""Tasks with known features, and training on batches of many sizes."""

@@ -1,0 +1,1 @@
+"""Random quadratic regression and starts in its phase plane."""

@@ -1,0 +1,1 @@
+"""Best test loss and accuracy against the step size."""

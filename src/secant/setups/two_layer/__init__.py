@@ -1,0 +1,1 @@
+"""Two-layer networks beside their linear and quadratic models."""
