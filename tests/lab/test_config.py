@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from secant.lab import SCALES, option
+from secant.lab import SCALES, option, scaled
 from secant.lab.config import configure, content
 
 
@@ -12,6 +12,16 @@ def test_scales_change_only_what_they_should(demo):
     assert [demo.config(scale).steps for scale in SCALES] == [10, 20, 40]
     assert {demo.config(scale).rate for scale in SCALES} == {0.5}
     assert content(demo.config("smoke")) == {"rate": 0.5, "steps": 10, "starts": [1.0, 2.0]}
+
+
+def test_a_source_without_a_size_of_its_own_has_that_of_a_laptop():
+    @dataclasses.dataclass(frozen=True)
+    class Config:
+        steps: int = scaled(smoke=10, laptop=20, help="steps")
+        name: str | None = scaled(smoke="a", laptop="b", paper=None, help="a name, or none")
+
+    assert [configure(Config, scale).steps for scale in SCALES] == [10, 20, 20]
+    assert configure(Config, "paper").name is None
 
 
 def test_a_whole_number_is_the_same_as_its_float(demo):

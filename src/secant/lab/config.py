@@ -73,10 +73,13 @@ def option(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def scaled(*, smoke: Any, laptop: Any, paper: Any, **limits: Any) -> Any:
-    """A field whose default depends on the scale: seconds, minutes on two cores, or the source's own size."""
+def scaled(*, smoke: Any, laptop: Any, paper: Any = ..., **limits: Any) -> Any:
+    """A field whose default depends on the scale: seconds, minutes on two cores, or the source's own size.
+
+    Without a size of its own the scale `paper` has that of `laptop`.
+    """
     field = option(laptop, **limits)
-    field.metadata["scales"].update(smoke=smoke, laptop=laptop, paper=paper)
+    field.metadata["scales"].update(smoke=smoke, laptop=laptop, paper=laptop if paper is ... else paper)
     return field
 
 

@@ -71,12 +71,12 @@ DENSE = ("shallow", "fcn", "fcn-4")
 class Networks:
     """Data and sizes."""
 
-    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set of images, of ten classes")
+    data: str = scaled(smoke="digits", laptop="cifar10", help="a data set of images, of ten classes")
     pixels: Literal["length", "channel"] = option(
         "length", help="inputs of length sqrt(d), not centred, or channels standardised"
     )
-    samples: int = scaled(smoke=32, laptop=128, paper=128, at_least=4, at_most=5_000, help="training samples")
-    width: int = scaled(smoke=64, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
+    samples: int = scaled(smoke=32, laptop=128, at_least=4, at_most=5_000, help="training samples")
+    width: int = scaled(smoke=64, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
     channels: int = scaled(smoke=8, laptop=32, paper=512, at_least=2, help="channels a layer, convolutional")
     widen: int = scaled(smoke=1, laptop=1, paper=10, at_least=1, at_most=100, help="widening factor of the Wide ResNet")
     features: int = scaled(

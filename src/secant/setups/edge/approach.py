@@ -26,9 +26,9 @@ SOURCE_SAMPLES = 5_000
 class EdgeConfig:
     """Data, network, step size, and how long it is watched."""
 
-    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
+    data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
     samples: int = scaled(smoke=100, laptop=500, paper=5_000, at_least=10, at_most=100_000, help="training samples")
-    width: int = scaled(smoke=32, laptop=200, paper=200, at_least=2, at_most=10_000, help="of both hidden layers")
+    width: int = scaled(smoke=32, laptop=200, at_least=2, at_most=10_000, help="of both hidden layers")
     lr: float | None = scaled(
         smoke=None,
         laptop=0.0115,
@@ -44,7 +44,7 @@ class EdgeConfig:
         help="of gradient flow, at which a step size that is not given meets the edge",
     )
     look: int = scaled(
-        smoke=1, laptop=50, paper=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
+        smoke=1, laptop=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
     )
     approach: int = scaled(
         smoke=800, laptop=4_000, paper=10_000, at_least=1, at_most=1_000_000, help="steps to the edge at most"

@@ -23,29 +23,17 @@ MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cub
 class TaylorConfig:
     """Data, network, step size, and where it is expanded."""
 
-    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
+    data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
     classes: tuple[int, ...] = scaled(
-        smoke=(3, 8),
-        laptop=(0, 1),
-        paper=(0, 1),
-        at_least=0,
-        shortest=2,
-        longest=2,
-        distinct=True,
-        help="two classes, +1 and -1",
+        smoke=(3, 8), laptop=(0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"
     )
     redrawn: float = scaled(
-        smoke=1.0,
-        laptop=0.0,
-        paper=0.0,
-        at_least=0,
-        at_most=1,
-        help="share of labels drawn anew: sharpening lasts longer",
+        smoke=1.0, laptop=0.0, at_least=0, at_most=1, help="share of labels drawn anew: sharpening lasts longer"
     )
     samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, at_most=100_000, help="training samples")
     width: int = scaled(smoke=96, laptop=64, paper=256, at_least=2, at_most=10_000, help="of both hidden layers")
     share: float = scaled(
-        smoke=0.75, laptop=0.6, paper=0.6, at_least=0.01, below=1, help="step size, over 2/lambda_1 at the start"
+        smoke=0.75, laptop=0.6, at_least=0.01, below=1, help="step size, over 2/lambda_1 at the start"
     )
     steps: int = scaled(
         smoke=300, laptop=1_000, paper=3_000, at_least=50, at_most=1_000_000, help="steps of the network"

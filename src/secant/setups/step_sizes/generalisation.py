@@ -62,15 +62,15 @@ class Sizes:
     )
     together: int = scaled(smoke=7, laptop=3, paper=19, at_least=1, at_most=1_000, help="step sizes run at once")
     steps: int = scaled(smoke=500, laptop=2_500, paper=20_000, at_least=50, help="steps of gradient descent at most")
-    every: int = scaled(smoke=5, laptop=10, paper=10, at_least=1, help="steps between two looks at the losses")
+    every: int = scaled(smoke=5, laptop=10, at_least=1, help="steps between two looks at the losses")
     # Labels are signs, so a network that knows nothing has a loss of one.
     goal: float = scaled(
-        smoke=1e-2, laptop=1e-3, paper=1e-3, above=0, at_most=0.5, help="training loss of a run that has converged"
+        smoke=1e-2, laptop=1e-3, above=0, at_most=0.5, help="training loss of a run that has converged"
     )
     image_goal: float = scaled(
         smoke=1e-2, laptop=1e-2, paper=1e-3, above=0, at_most=0.5, help="the same, convolutional"
     )
-    seeds: int = scaled(smoke=10, laptop=5, paper=5, at_least=2, at_most=10_000, help="draws of data and weights")
+    seeds: int = scaled(smoke=10, laptop=5, at_least=2, at_most=10_000, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -87,7 +87,7 @@ class Sizes:
 class PanelConfig(Sizes):
     """One panel."""
 
-    panel: str = scaled(smoke="digits", laptop="mnist", paper="mnist", help=f"one of {', '.join(PANELS)}")
+    panel: str = scaled(smoke="digits", laptop="mnist", help=f"one of {', '.join(PANELS)}")
     layers: int = option(2, at_least=2, at_most=3, help="layers of weights")
     activation: str = option("relu", help="activation of the network")
 
@@ -106,7 +106,6 @@ class PanelsConfig(Sizes):
     panels: tuple[str, ...] = scaled(
         smoke=("digits",),
         laptop=("mnist", "cifar-2-sgd", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
-        paper=("mnist", "cifar-2-sgd", "spoken-digits", "fashion-mnist-cnn", "cifar-2-cnn"),
         distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Estimate, Finding, Tolerance, claims, estimate, significant, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, estimate, sheet, significant, undecided
 from secant.lab.significance import falling_trend
 from secant.setups.step_sizes.generalisation import MODELS, comparable, settled
 from secant.theory import catapult_scaling as cs
@@ -198,8 +198,7 @@ def draw_panels(data: xr.Dataset, figure: Figure, values: str, label: str, title
     count = len(titles)
     columns = min(count, 3) if count != 4 else 2
     rows = -(-count // columns)
-    figure.set_size_inches(max(6.5, 3.7 * columns), 3.3 * rows + 0.5)
-    panels = figure.subplots(rows, columns, squeeze=False)
+    panels = sheet.panels(figure, (max(6.5, 3.7 * columns), 3.3 * rows + 0.5), columns, rows, squeeze=False)
     for axes, (name, title) in zip(panels.flat, titles.items(), strict=False):
         draw_panel(data.sel(panel=name) if "panel" in data.dims else data, axes, values)
         axes.set_title(title, loc="left")
@@ -215,8 +214,6 @@ def draw_panels(data: xr.Dataset, figure: Figure, values: str, label: str, title
 
 def draw_panel(data: xr.Dataset, axes: Axes, values: str) -> None:
     """One panel; where some seeds diverge there is no mean, and the curve ends."""
-    import matplotlib.pyplot as plt
-
     names: dict[str, Any] = {"network": "network", "quadratic": "quadratic model", "linear": "linear model"}
     kept = settled(data[values], data)
     for i, kind in enumerate(MODELS):
@@ -227,4 +224,4 @@ def draw_panel(data: xr.Dataset, axes: Axes, values: str) -> None:
         largest = float(data.largest.sel(model=kind).min())
         if largest < float(data.ratio[-1]):
             axes.axvline(largest, color=f"C{i}", ls=":", lw=1.2)
-    axes.axvline(1, color=plt.rcParams["text.color"], ls="--", lw=1)
+    axes.axvline(1, color=sheet.ink(), ls="--", lw=1)

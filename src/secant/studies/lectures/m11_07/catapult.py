@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init
@@ -194,9 +194,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.colors import ListedColormap
 
-    figure.set_size_inches(11, 3.9)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(3, 4, 3))
-    ink = plt.rcParams["text.color"]
+    left, middle, right = sheet.panels(figure, (11, 3.9), 3, width_ratios=(3, 4, 3))
+    ink = sheet.ink()
     n = 30
     loss = (data.z - config.target) ** 2 / 2
     left.semilogy(data.step[:n], loss[:n], "o", ms=4, color="C0", label="loss")

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
 from secant.theory import linear_network, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Config:
         distinct=True,
         help="step sizes times the starting curvature",
     )
-    steps: int = scaled(smoke=60, laptop=60, paper=60, at_least=1, at_most=100_000, help="gradient-descent steps")
+    steps: int = scaled(smoke=60, laptop=60, at_least=1, at_most=100_000, help="gradient-descent steps")
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
 
@@ -153,11 +153,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (11, 4), 3)
     left.plot(data.eigenvalues, np.arange(data.sizes["mode"]) + 1, "o", ms=5, color="C0", label="measured")
     for value, count in ((-1, config.width), (0, config.width * (config.inputs - 1)), (1, config.width)):
         left.axvline(value * float(data.norm), ls="--", color=ink, lw=1.0)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic, single_eigenvalue
 
 if TYPE_CHECKING:
@@ -27,10 +27,15 @@ class Config:
     residual: float = option(0.5, at_least=0.01, at_most=10, help="residual at the start")
     until: float = option(6.0, at_least=0.1, at_most=100, help="last time")
     lrs: tuple[float, ...] = scaled(
-        smoke=(0.08, 0.04, 0.02), laptop=(0.16, 0.08, 0.04, 0.02, 0.01), paper=(0.16, 0.08, 0.04, 0.02, 0.01),
-        at_least=1e-4, at_most=0.5, shortest=2, longest=20, distinct=True,
+        smoke=(0.08, 0.04, 0.02),
+        laptop=(0.16, 0.08, 0.04, 0.02, 0.01),
+        at_least=1e-4,
+        at_most=0.5,
+        shortest=2,
+        longest=20,
+        distinct=True,
         help="step sizes of the comparison with descent",
-    )  # fmt: skip
+    )
 
     @property
     def rate(self) -> float:
@@ -125,11 +130,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 3.9)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (11, 3.9), 3)
     for i, E in enumerate(config.offsets):
         one = data.isel(E=i)
         left.semilogy(data.time, one.z, color=f"C{i}", lw=3, alpha=0.75, label=f"$E = {E:g}$")

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Finding, claims, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import quadratic_regression, tangent_hierarchy
 
 if TYPE_CHECKING:
@@ -188,11 +188,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 3.9)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (11, 3.9), 3)
     names = {
         "quadratic regression": "quadratic regression",
         "constant K3": r"hierarchy, constant $K_3$",

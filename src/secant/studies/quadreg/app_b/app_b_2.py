@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import nullclines, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -23,11 +23,9 @@ class Config:
     epsilons: tuple[float, ...] = option(
         (0.005, 0.05, 0.2), at_least=1e-4, at_most=0.5, longest=20, distinct=True, help="minus the second eigenvalue"
     )
-    points: int = scaled(
-        smoke=121, laptop=401, paper=401, at_least=11, at_most=100_000, help="points on each nullcline"
-    )
+    points: int = scaled(smoke=121, laptop=401, at_least=11, at_most=100_000, help="points on each nullcline")
     samples: int = scaled(
-        smoke=200, laptop=2_000, paper=2_000, at_least=10, at_most=1_000_000, help="random points for the polynomials"
+        smoke=200, laptop=2_000, at_least=10, at_most=1_000_000, help="random points for the polynomials"
     )
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
@@ -230,11 +228,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 4.2)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (12, 4.2), 3)
     left.plot(data.z, nullclines.skeleton_nullcline(data.z.values), "--", color=ink, lw=1.2, label=r"$2/(1-\tilde z)$")
     for i, eps in enumerate(config.epsilons):
         f_z, f_T = (data.nullcline.sel(of=of, eps=eps) for of in ("residual", "curvature"))

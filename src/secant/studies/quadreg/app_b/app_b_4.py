@@ -13,7 +13,7 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ class Config:
         distinct=True,
         help="minus the second eigenvalue",
     )
-    starts: int = scaled(
-        smoke=20, laptop=60, paper=60, at_least=3, at_most=1_000, help="random starts for each epsilon"
-    )
+    starts: int = scaled(smoke=20, laptop=60, at_least=3, at_most=1_000, help="random starts for each epsilon")
     B: float = option(0.5, at_least=0.3, below=1, help="the constant B of the proof")
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
@@ -234,11 +232,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(10.5, 4.2)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
     star = np.asarray(edge_limit.fixed_point(data.eps.values))
     for i, eps in enumerate(data.eps.values):
         time = (data.even.values + 2) * eps / 2

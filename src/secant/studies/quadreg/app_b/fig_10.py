@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
-from secant.lab import Finding, claims, option, scaled, study, undecided
+from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
 from secant.theory import edge_limit, skeleton, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Config:
     smallest: float = option(1e-3, at_least=5e-4, at_most=0.05, help="smallest epsilon")
     largest: float = option(1e-1, at_least=1e-3, at_most=0.2, help="largest epsilon")
     epsilons: int = scaled(smoke=5, laptop=13, paper=25, at_least=3, at_most=200, help="how many values of epsilon")
-    starts: int = scaled(smoke=60, laptop=300, paper=300, at_least=5, at_most=10_000, help="random starts for each")
+    starts: int = scaled(smoke=60, laptop=300, at_least=5, at_most=10_000, help="random starts for each")
     residual: float = option(0.3, at_least=0.2, at_most=0.6, help="starting residual of the flow")
     distance: float = option(0.02, above=0, at_most=0.1, help="starting distance to the nullcline of the flow")
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
@@ -139,11 +139,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (10, 4.2), 2)
     fine = np.geomspace(config.smallest, config.largest, 200)
     for axis, power in ((left, 1), (right, 2)):
         spread = -data.final - (data.eps / 2 if power == 2 else 0)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Config:
         (0.0, 0.5, -0.5), at_least=-2, at_most=2, longest=20, distinct=True, help="rescaled offsets, zero among them"
     )
     epsilon: float = option(0.005, at_least=1e-4, at_most=0.1, help="minus the second eigenvalue, contrasting model")
-    residuals: int = scaled(smoke=25, laptop=81, paper=81, at_least=5, help="grid points in the residual, -1 to 1")
-    curvatures: int = scaled(smoke=30, laptop=90, paper=90, at_least=5, help="grid points in the curvature, up to 4.5")
+    residuals: int = scaled(smoke=25, laptop=81, at_least=5, help="grid points in the residual, -1 to 1")
+    curvatures: int = scaled(smoke=30, laptop=90, at_least=5, help="grid points in the curvature, up to 4.5")
     steps: int = scaled(
         smoke=3_000, laptop=8_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
     )
@@ -181,9 +181,8 @@ def _mirror(data: xr.Dataset, config: Config) -> Finding:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
-    figure.set_size_inches(12, 4.4)
-    axes = figure.subplots(1, 3)
+    ink, faint = sheet.ink(), sheet.faint()
+    axes = sheet.panels(figure, (12, 4.4), 3)
     fine = np.linspace(-1, 1, 801)
     shown = (0, min(1, len(config.offsets) - 1))
     for axis, index in zip(axes, shown, strict=False):

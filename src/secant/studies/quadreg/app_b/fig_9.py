@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import two_eigenvalue
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ class Config:
     offsets: tuple[float, ...] = option(
         (0.0, 0.5), at_least=-10, at_most=10, longest=10, distinct=True, help="rescaled offsets"
     )
-    points: int = scaled(smoke=401, laptop=801, paper=801, at_least=11, help="points on each curve")
-    samples: int = scaled(smoke=2_000, laptop=20_000, paper=20_000, at_least=10, help="random parameters in the cones")
+    points: int = scaled(smoke=401, laptop=801, at_least=11, help="points on each curve")
+    samples: int = scaled(smoke=2_000, laptop=20_000, at_least=10, help="random parameters in the cones")
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     def check(self) -> None:
@@ -138,11 +138,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
-    figure.set_size_inches(4.2 * data.sizes["a"] + 1.2, 3.5 * data.sizes["E"])
-    axes = figure.subplots(data.sizes["E"], data.sizes["a"], squeeze=False, sharex=True)
+    ink, faint = sheet.ink(), sheet.faint()
+    axes = sheet.panels(
+        figure,
+        (4.2 * data.sizes["a"] + 1.2, 3.5 * data.sizes["E"]),
+        data.sizes["a"],
+        data.sizes["E"],
+        squeeze=False,
+        sharex=True,
+    )
     zz, TT = np.meshgrid(np.linspace(-1.35, 1.35, 13), np.linspace(0.2, 3.8, 11), indexing="ij")
     wide = np.linspace(-1.5, 1.5, 400)
     tall = np.linspace(0, 4, 300)

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, flow, simulate
-from secant.lab import Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 if TYPE_CHECKING:
@@ -152,9 +152,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
-    figure.set_size_inches(11.5, 4.4)
-    left, right = figure.subplots(1, 2)
+    ink, faint = sheet.ink(), sheet.faint()
+    left, right = sheet.panels(figure, (11.5, 4.4), 2)
     eps = config.epsilons[-1]
     star = float(edge_limit.fixed_point(eps))
     z, y = np.meshgrid(np.linspace(0.0, 0.34, 300), np.linspace(star + 1e-4, 0.06, 300))

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Finding, claims, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -171,11 +171,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 4.3)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (12, 4.3), 3)
     z = np.linspace(-0.3, 0.3, 200)
     left.plot(data.z, data["T"], "o", ms=5, color="C0", alpha=0.5, label="gradient descent")
     left.plot(

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
 from secant.theory import edge_limit, two_step
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Config:
         ascending=True,
         help="minus the second eigenvalue",
     )
-    residuals: int = scaled(smoke=9, laptop=25, paper=25, at_least=5, at_most=1_000, help="starting residuals")
+    residuals: int = scaled(smoke=9, laptop=25, at_least=5, at_most=1_000, help="starting residuals")
     reach: float = option(6.0, at_least=5, at_most=8, help="largest 4 z^2 / epsilon of the starts")
     orbits: tuple[float, ...] = option(
         (0.05, 0.08, 0.12, 0.16), at_least=0.02, at_most=0.2, distinct=True, help="starting residuals of the orbits"
@@ -204,18 +204,13 @@ def _decay(orbit: xr.Dataset, eps: float) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4.4)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (11, 4.4), 2)
     eps = float(data.eps[0])
     star = float(edge_limit.fixed_point(eps))
     z, y = np.meshgrid(np.linspace(0.0, 0.22, 60), np.linspace(-2 * eps, 12 * eps, 60))
     dz, dy = (np.asarray(d) for d in two_step.lowest_order_change(z, y, eps))
-    left.streamplot(
-        z, y / eps, dz, dy / eps, color=plt.rcParams["grid.color"], density=1.1, linewidth=0.8, arrowsize=0.8
-    )
+    left.streamplot(z, y / eps, dz, dy / eps, color=sheet.faint(), density=1.1, linewidth=0.8, arrowsize=0.8)
     for i in range(data.sizes["start"]):
         left.plot(data.z[i], data.y[i] / eps, "-", color=f"C{i}", lw=2)
         left.plot(data.z[i, 0], data.y[i, 0] / eps, "o", color=f"C{i}")

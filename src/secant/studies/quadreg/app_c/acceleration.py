@@ -11,7 +11,19 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import (
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+    undecided,
+)
 from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
@@ -214,11 +226,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4.2)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (11, 4.2), 2)
     x = np.arange(data.sizes["size"])
     limit = np.array(
         [

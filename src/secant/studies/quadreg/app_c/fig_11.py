@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Finding, claims, estimate, option, scaled, study
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config:
-    outputs: tuple[int, ...] = scaled(
-        smoke=(10, 20), laptop=(10, 30, 60), paper=(10, 30, 60), at_least=2, help="residuals D"
-    )
+    outputs: tuple[int, ...] = scaled(smoke=(10, 20), laptop=(10, 30, 60), at_least=2, help="residuals D")
     parameters: tuple[int, ...] = scaled(
-        smoke=(20, 40), laptop=(20, 60, 120), paper=(20, 60, 120), at_least=2, help="parameters P, as many entries"
+        smoke=(20, 40), laptop=(20, 60, 120), at_least=2, help="parameters P, as many entries"
     )
     seeds: int = scaled(smoke=400, laptop=400, paper=100, at_least=20, at_most=100_000, help="random draws a size")
     low: float = option(0.03, at_least=1e-3, at_most=1e3, help="smallest standard deviation of the residuals")
@@ -129,11 +127,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (10, 4.2), 2)
     right.axhline(1.0, ls="--", color=ink, lw=1.2)
     for i, size in enumerate(data.size.values):
         one = data.sel(size=size)

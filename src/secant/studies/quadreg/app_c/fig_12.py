@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Finding, claims, estimate, option, scaled, study
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory import quadratic_regression as qr
 
@@ -26,12 +26,11 @@ SMALL = 1e-2
 
 @dataclass(frozen=True)
 class Config:
-    outputs: int = scaled(smoke=10, laptop=30, paper=30, at_least=2, help="residuals D")
-    parameters: int = scaled(smoke=20, laptop=60, paper=60, at_least=2, help="parameters P")
+    outputs: int = scaled(smoke=10, laptop=30, at_least=2, help="residuals D")
+    parameters: int = scaled(smoke=20, laptop=60, at_least=2, help="parameters P")
     residuals: tuple[float, ...] = scaled(
         smoke=(0.01, 0.3, 1.0, 2.0, 4.0),
         laptop=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
-        paper=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
         at_least=1e-3,
         at_most=1e3,
         shortest=2,
@@ -175,9 +174,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 4.0)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (12, 4.0), 3)
     colours = plt.get_cmap("viridis")(np.linspace(0.05, 0.9, len(config.residuals)))
     first = data.isel(draw=0)
     for scale, colour in zip(config.residuals, colours, strict=True):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, reuse, study
+from secant.lab import Finding, claims, reuse, sheet, study
 from secant.setups.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 
@@ -89,13 +89,10 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     first, _ = without_drift(data)
     squares = first.z.values**2
-    figure.set_size_inches(9, 4)
-    left, right = figure.subplots(1, 2)
+    left, right = sheet.panels(figure, (9, 4), 2)
     slope = slope_through_zero(squares, first.rest.values)
     left.plot(squares, first.rest, ".", ms=4, color="C0", alpha=0.6)
     ends = np.array([0.0, squares.max(initial=0.0)])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, reuse, study
+from secant.lab import Finding, claims, reuse, sheet, study
 from secant.setups.edge.expansions import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 from secant.studies.quadreg.sec4.fig_7 import run as figure_7
 
@@ -119,12 +119,9 @@ def _listed(found: xr.Dataset) -> str:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     colours = {NETWORK: ink, FROM_START: "C1", QUADRATIC: "C0", CUBIC: "C2"}
-    figure.set_size_inches(11, 4)
-    left, middle, right = figure.subplots(1, 3)
+    left, middle, right = sheet.panels(figure, (11, 4), 3)
     for name in (NETWORK, FROM_START):
         one = one_model(data, name)
         left.semilogy(one.step, one.loss, color=colours[name], lw=1.2, label=name)

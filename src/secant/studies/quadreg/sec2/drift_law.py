@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Finding, claims, estimate, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, estimate, option, scaled, sheet, study, undecided
 from secant.theory import edge_limit, quartic, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -191,11 +191,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 4.2)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (12, 4.2), 3)
     left.plot(-data.law, -data.drift, "o", ms=3.5, color="C0", alpha=0.7)
     top = float(-data.law.min()) * 1.05
     left.plot([0, top], [0, top], "--", color=ink, lw=1.2)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -31,9 +31,7 @@ class Config:
         (-0.5, -0.6, -0.3), at_least=-2, at_most=2, help="rescaled residuals at the start"
     )
     curvatures: tuple[float, ...] = option((1.2, 1.0, 1.5), above=0, at_most=8, help="rescaled curvatures at the start")
-    steps: int = scaled(
-        smoke=800, laptop=2_000, paper=2_000, at_least=200, at_most=1_000_000, help="gradient-descent steps"
-    )
+    steps: int = scaled(smoke=800, laptop=2_000, at_least=200, at_most=1_000_000, help="gradient-descent steps")
 
     def check(self) -> None:
         """As many residuals as curvatures, and parameters for each pair."""
@@ -155,12 +153,10 @@ def _oscillation(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
     from matplotlib.colors import LogNorm
 
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
-    figure.set_size_inches(11, 4.2)
-    axes = figure.subplots(1, 3, width_ratios=(1, 1, 1))
+    ink, faint = sheet.ink(), sheet.faint()
+    axes = sheet.panels(figure, (11, 4.2), 3, width_ratios=(1, 1, 1))
     theta = data.theta.values
     x = np.linspace(np.nanmin(theta[..., 0]) - 0.1, np.nanmax(theta[..., 0]) + 0.15, 241)
     y = np.linspace(np.nanmin(theta[..., 1]) - 0.1, np.nanmax(theta[..., 1]) + 0.1, 241)

@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, option, scaled, study, undecided
+from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -33,9 +33,7 @@ class Config:
     curvatures: tuple[float, ...] = option(
         (0.25, 0.85, 0.05, 0.1), above=0, at_most=8, help="rescaled curvatures at the start"
     )
-    steps: int = scaled(
-        smoke=12_000, laptop=20_000, paper=20_000, at_least=1_000, at_most=10_000_000, help="gradient-descent steps"
-    )
+    steps: int = scaled(smoke=12_000, laptop=20_000, at_least=1_000, at_most=10_000_000, help="gradient-descent steps")
 
     def check(self) -> None:
         """As many residuals as curvatures, and parameters for each pair."""
@@ -190,12 +188,9 @@ def _near_the_fixed_point(data: xr.Dataset, config: Config, known: np.ndarray) -
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     eps = config.epsilon
-    figure.set_size_inches(12, 4.2)
-    left, middle, right = figure.subplots(1, 3)
+    left, middle, right = sheet.panels(figure, (12, 4.2), 3)
     for i, lr in enumerate(config.lrs):
         curve = data.curvature.isel(lr=i)
         left.loglog(data.step[::2] + 1, curve[::2], color=f"C{i}", lw=1.8)

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Config:
     parameters: int = option(6, at_least=2, at_most=12, help="number of parameters")
     lr: float = option(0.22, at_least=1e-3, at_most=10, help="step size")
     offset: float = option(0.8, at_least=-10, at_most=10, help="the offset E")
-    steps: int = scaled(smoke=40, laptop=40, paper=40, at_least=2, at_most=100_000, help="gradient-descent steps")
+    steps: int = scaled(smoke=40, laptop=40, at_least=2, at_most=100_000, help="gradient-descent steps")
     residual: float = option(0.4, at_least=0.01, at_most=3, help="starting residual of the equal-weight flow")
     weight: float = option(0.3, at_least=0.01, at_most=3, help="common starting weight of the equal-weight flow")
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
@@ -253,9 +253,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     left, middle, right = figure.subplots(1, 3)
     figure.set_size_inches(11, 3.8)
     T = data.flow_J.sum("mode")

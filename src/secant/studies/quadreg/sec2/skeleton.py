@@ -13,7 +13,7 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -288,11 +288,8 @@ def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 5)
-    left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (12, 5), 2, width_ratios=(1.35, 1))
     x = np.repeat(data.C.values, data.sizes["kept"])
     left.plot(x, (data.J.values**2).ravel(), ",", color="C0", alpha=0.5, rasterized=True)
     fine = np.linspace(2.0001, skeleton.CYCLE_FLIP, 100)

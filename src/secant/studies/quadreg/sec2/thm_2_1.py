@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import edge_limit, quartic, skeleton, two_eigenvalue
 
 if TYPE_CHECKING:
@@ -231,11 +231,8 @@ def _basin(data: xr.Dataset, config: Config) -> Finding:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
-    figure.set_size_inches(12, 4.4)
-    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1))
+    ink, faint = sheet.ink(), sheet.faint()
+    left, right = sheet.panels(figure, (12, 4.4), 2, width_ratios=(1.15, 1))
     low, high = (float(x) for x in skeleton.step_window(float(data.curvature), float(data.residual)))
     left.axvspan(low, high, color="C2", alpha=0.12, lw=0)
     left.text((low + high) / 2, 0.28, "window\n" + r"$2 < \eta(\lambda_0 - 2z_0) < 4$", ha="center", fontsize=10)

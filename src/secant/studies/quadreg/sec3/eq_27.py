@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, ratio_of_means, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -196,11 +196,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (10, 4.2), 2)
     data = data.isel(size=slice(0, -1))  # limits of large sizes
     aspect = data.D / data.P
     low, high = 0.7 * float(aspect.min()), 1.4 * float(aspect.max())

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, estimate, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, estimate, option, scaled, sheet, study, undecided
 from secant.setups.regression.draws import check_sizes, share, weakest
 from secant.theory import quadratic_regression as model
 from secant.theory import random_regression
@@ -26,8 +26,8 @@ EDGE = (0.45, 0.65)
 
 @dataclass(frozen=True)
 class Config:
-    outputs: int = scaled(smoke=20, laptop=60, paper=60, at_least=2, at_most=400, help="number of residuals")
-    parameters: int = scaled(smoke=40, laptop=120, paper=120, at_least=2, at_most=800, help="number of parameters")
+    outputs: int = scaled(smoke=20, laptop=60, at_least=2, at_most=400, help="number of residuals")
+    parameters: int = scaled(smoke=40, laptop=120, at_least=2, at_most=800, help="number of parameters")
     residuals: tuple[float, ...] = option(
         (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2),
         at_least=1e-3,
@@ -37,9 +37,7 @@ class Config:
     )
     jacobian: float = option(0.1, at_least=1e-3, at_most=0.3, help="square of the rescaled scale of the Jacobian")
     seeds: int = scaled(smoke=12, laptop=8, paper=10, at_least=2, at_most=1_000, help="random models")
-    steps: int = scaled(
-        smoke=400, laptop=1_000, paper=1_000, at_least=10, at_most=100_000, help="gradient-descent steps"
-    )
+    steps: int = scaled(smoke=400, laptop=1_000, at_least=10, at_most=100_000, help="gradient-descent steps")
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
 
     def check(self) -> None:
@@ -210,9 +208,8 @@ def _at_the_edge(loss: xr.DataArray, top: xr.DataArray, settled: xr.DataArray, c
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    ink = sheet.ink()
     shades = plt.get_cmap("viridis")(np.linspace(0, 0.9, len(config.residuals)))
     first = data.isel(draw=0)
     for i, (shade, size) in enumerate(zip(shades, config.residuals, strict=True)):

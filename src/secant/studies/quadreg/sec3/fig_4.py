@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, claims, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, option, scaled, sheet, study, undecided
 from secant.setups.regression.draws import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
@@ -34,10 +34,10 @@ FINE = (
 @dataclass(frozen=True)
 class Config:
     outputs: tuple[int, ...] = scaled(
-        smoke=(20,), laptop=(15, 20, 60), paper=(15, 20, 60), at_least=2, at_most=400, help="residuals of each model"
+        smoke=(20,), laptop=(15, 20, 60), at_least=2, at_most=400, help="residuals of each model"
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(40,), laptop=(60, 40, 120), paper=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
+        smoke=(40,), laptop=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
     )
     seeds: tuple[int, ...] = scaled(
         smoke=(8,), laptop=(16, 24, 3), paper=(100, 100, 100), at_least=1, at_most=10_000,
@@ -228,7 +228,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.patches import Patch
 
-    cells, ink = phase_plane.over_draws(data), plt.rcParams["text.color"]
+    cells, ink = phase_plane.over_draws(data), sheet.ink()
     count = data.sizes["size"]
     figure.set_size_inches(2.2 + 3.4 * count, 4.6)
     panels = figure.subplots(1, count, squeeze=False, sharey=True)[0]

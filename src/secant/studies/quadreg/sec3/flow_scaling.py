@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from jax import Array, lax
 
-from secant.lab import Finding, claims, estimate, option, scaled, study, undecided
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, study, undecided
 from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
@@ -48,7 +48,6 @@ class Config:
     ratios: tuple[float, ...] = scaled(
         smoke=(0.2, 0.5, 2.0, 16.0),
         laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        paper=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
         at_least=1e-3,
         at_most=1e3,
         ascending=True,
@@ -289,11 +288,8 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4.4)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (11, 4.4), 2)
     r = np.array(config.ratios)
     for i, size in enumerate(data.size.values):
         one = data.sel(size=size)

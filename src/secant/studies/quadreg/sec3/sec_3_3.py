@@ -13,7 +13,7 @@ from jax import Array
 from scipy import special
 
 from secant.dynamics import Outcome, simulate
-from secant.lab import Finding, claims, estimate, option, scaled, significant, study, undecided
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study, undecided
 from secant.setups.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory import quadratic_regression as qr
 from secant.theory.phase_plane import phase_plane
@@ -174,11 +174,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 4.0)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (12, 4.0), 3)
     x = np.arange(len(config.residuals))
     parts = ((Outcome.CONVERGED, "C0", "converged"), (Outcome.UNFINISHED, "C1", "still going"),
              (Outcome.DIVERGED, "C5", "diverged"))  # fmt: skip

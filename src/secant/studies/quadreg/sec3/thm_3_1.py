@@ -12,7 +12,19 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
+from secant.lab import (
+    Erratum,
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+)
 from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
@@ -349,11 +361,8 @@ def _errata(data: xr.Dataset, config: Config) -> Iterator[Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(12, 4.0)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (12, 4.0), 3)
     growth, error = data.growth.values, data.growth_error.values
     left.fill_between(data.time, growth - 2 * error, growth + 2 * error, color="C0", alpha=0.25, lw=0)
     left.plot(data.time, growth, color="C0", label=f"gradient flow, {config.runs} draws")

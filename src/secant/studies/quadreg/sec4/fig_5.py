@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, study, undecided
+from secant.lab import Finding, claims, sheet, study, undecided
 from secant.setups.edge.approach import (
     SOURCE_SAMPLES,
     EdgeConfig,
@@ -104,11 +104,8 @@ def _share(hits: np.ndarray, among: np.ndarray) -> float:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (11, 4), 3)
     left.plot(data.step, data.z, color="C0", lw=0.6)
     left.set(title="Residual along the top mode", xlabel="step", ylabel=r"$z_1$")
     even = data.isel(step=slice(0, None, 2))

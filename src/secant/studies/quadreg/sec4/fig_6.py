@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, reuse, study, undecided
+from secant.lab import Finding, Tolerance, claims, reuse, sheet, study, undecided
 from secant.setups.edge.approach import (
     SOURCE_SAMPLES,
     STRAIGHT,
@@ -139,11 +139,8 @@ def nonlinear_ratios(data: xr.Dataset, config: Config) -> dict[str, xr.DataArray
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4)
-    left, middle, right = figure.subplots(1, 3)
+    ink = sheet.ink()
+    left, middle, right = sheet.panels(figure, (11, 4), 3)
     for colour, (moment, direction) in zip(
         ("C0", "C1", ink), (("begin", "top mode"), ("end", "top mode"), ("begin", "random")), strict=True
     ):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, study
+from secant.lab import Finding, claims, sheet, study
 from secant.setups.edge.expansions import (
     MODELS,
     TaylorConfig,
@@ -135,13 +135,11 @@ def _first_peak(data: xr.Dataset, name: str) -> int:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
     from matplotlib.lines import Line2D
 
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     colours = {NETWORK: ink, FROM_START: "C1", QUADRATIC: "C0"}
-    figure.set_size_inches(11, 4.2)
-    left, middle, right = figure.subplots(1, 3)
+    left, middle, right = sheet.panels(figure, (11, 4.2), 3)
     near = int(data.begins.max())
     drawn = [name for name in (NETWORK, QUADRATIC) if name in data.model]
     until = None if obstacle(data) else _first_peak(data, NETWORK)

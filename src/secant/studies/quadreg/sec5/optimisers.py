@@ -16,7 +16,7 @@ from jax.flatten_util import ravel_pytree
 from secant import data, losses, nets
 from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
 from secant.dynamics.optimisers import Optimiser
-from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, sheet, study, undecided
 from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
 
@@ -266,11 +266,8 @@ def _on_models(final: xr.DataArray, beta: float) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4.4)
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (11, 4.4), 2, width_ratios=(3, 2))
     left.axhline(1.0, color=ink, ls="--", lw=1.2)
     over = ratio(data)
     for number, name in enumerate(data.optimiser.values):

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, claims, scaled, study, undecided
+from secant.lab import Finding, claims, scaled, sheet, study, undecided
 from secant.setups.regression.draws import check_sizes, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
@@ -45,7 +45,6 @@ class Config:
     residuals: tuple[float, ...] = scaled(
         smoke=COARSE,
         laptop=FINE,
-        paper=FINE,
         at_least=1e-3,
         at_most=10,
         longest=100,
@@ -55,7 +54,6 @@ class Config:
     jacobians: tuple[float, ...] = scaled(
         smoke=(0.05, 0.15, 0.2, 0.25, 0.3),
         laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
-        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
         at_least=1e-3,
         at_most=10,
         longest=100,
@@ -64,17 +62,11 @@ class Config:
     )
     seeds: int = scaled(smoke=6, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
     steps: int = scaled(
-        smoke=3_000,
-        laptop=10_000,
-        paper=10_000,
-        at_least=100,
-        at_most=10_000_000,
-        help="gradient-descent steps at most",
+        smoke=3_000, laptop=10_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
     )
     finer: int = scaled(
         smoke=3,
         laptop=8,
-        paper=8,
         at_least=2,
         at_most=100,
         help="how many times smaller the steps are that stand for gradient flow",
@@ -297,11 +289,8 @@ def _law(cells: Cells, rest: np.ndarray) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 4.4)
-    left, right = figure.subplots(1, 2)
+    ink = sheet.ink()
+    left, right = sheet.panels(figure, (11, 4.4), 2)
     cells = at_the_edge(data)
     constants, _ = fitted(cells, cells.law(), cells.held_out)
     law = np.exp(cells.law() @ constants)

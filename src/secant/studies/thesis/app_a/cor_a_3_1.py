@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import second_derivative
-from secant.lab import Finding, claims, estimate, option, scaled, study
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
 from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 class Config(WidthConfig):
     """Widths, networks, outputs and the input."""
 
-    seeds: int = scaled(smoke=24, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each width")
+    seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     outputs: int = option(3, at_least=2, at_most=1_000, help="outputs")
     rounds: int = option(
         6, at_least=1, at_most=1_000, help="alternations between the direction of outputs and that of weights"
@@ -128,10 +128,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(7.6, 4.4)
-    axes, ink = figure.subplots(), plt.rcParams["text.color"]
+    axes, ink = sheet.panels(figure, (7.6, 4.4)), sheet.ink()
     own, joint = data.own.max("output"), data.joint
     for label, values, mark in (("largest of the outputs", own, "o"), ("all outputs together", joint, "s")):
         found = law(values)

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
+from secant.lab import (
+    Erratum,
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+)
 from secant.theory.power_law import fit_power_law
 
 if TYPE_CHECKING:
@@ -258,11 +270,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 4.4)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (11, 4.4), 2)
+    ink = sheet.ink()
     floor = 0.3 / config.draws
     left.loglog(data.level, data.level, "--", color=ink, lw=1.2, label="allowed")
     for (lemma, name), mark in zip(LEMMAS.items(), "os^D", strict=True):

@@ -25,7 +25,7 @@ class Config(Sizes):
     width: int = scaled(smoke=64, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
     panel: str = scaled(smoke="digits", laptop="mnist", paper="spoken-digits", help=f"one of {', '.join(PANELS)}")
     activations: tuple[str, ...] = scaled(
-        smoke=("swish",), laptop=("swish", "tanh"), paper=("swish", "tanh"), distinct=True, help="smooth activations"
+        smoke=("swish",), laptop=("swish", "tanh"), distinct=True, help="smooth activations"
     )
 
     def check(self) -> None:

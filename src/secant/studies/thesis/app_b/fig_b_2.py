@@ -10,7 +10,19 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import (
+    Erratum,
+    Finding,
+    Tolerance,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+    undecided,
+)
 from secant.setups.panels import patches, shrunk
 from secant.setups.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -53,14 +65,14 @@ class Config:
         distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )
-    samples: int = scaled(smoke=24, laptop=128, paper=128, at_least=4, help="training samples")
-    width: int = scaled(smoke=2_048, laptop=2_048, paper=2_048, at_least=16, help="hidden neurons, fully connected")
-    channels: int = scaled(smoke=64, laptop=1_024, paper=1_024, at_least=4, help="channels, convolutional")
+    samples: int = scaled(smoke=24, laptop=128, at_least=4, help="training samples")
+    width: int = scaled(smoke=2_048, laptop=2_048, at_least=16, help="hidden neurons, fully connected")
+    channels: int = scaled(smoke=64, laptop=1_024, at_least=4, help="channels, convolutional")
     shrink: int = scaled(
         smoke=4, laptop=8, paper=1, at_least=1, at_most=8, help="pixels a side averaged into one, convolutional"
     )
     ratio: float = option(1.2, at_least=1.05, at_most=1.9, help="step size over the critical one")
-    seeds: int = scaled(smoke=8, laptop=6, paper=6, at_least=2, at_most=10_000, help="draws of data and weights")
+    seeds: int = scaled(smoke=8, laptop=6, at_least=2, at_most=10_000, help="draws of data and weights")
     steps: int = scaled(smoke=30, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
     seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
@@ -225,11 +237,9 @@ def _exceptions(data: xr.Dataset, bad: xr.DataArray, total: int) -> str:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     rows = [(panel, kind) for panel in config.panels for kind in KINDS]
     figure.set_size_inches(11, 2.9 * len(rows))
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     grid: Any = figure.subplots(len(rows), 3, squeeze=False)
     for (left, middle, right), (panel, kind) in zip(grid, rows, strict=True):
         one = data.sel(panel=panel, model=kind).isel(trial=0)

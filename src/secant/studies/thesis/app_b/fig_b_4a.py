@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
-from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, sheet, significant, study, undecided
 from secant.lab.significance import falling_trend
 from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
@@ -210,11 +210,8 @@ def _past(one: xr.Dataset) -> xr.DataArray:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(9.5, 6)
-    (a, b), (c, d) = figure.subplots(2, 2, sharex=True, sharey="row")
-    ink = plt.rcParams["text.color"]
+    (a, b), (c, d) = sheet.panels(figure, (9.5, 6), 2, 2, sharex=True, sharey="row")
+    ink = sheet.ink()
     one = data.isel(model=0, step=slice(0, min(60, data.sizes["step"])))
     for i, g in enumerate(data.gamma.values):
         part = one.sel(gamma=g, lr=config.lr)

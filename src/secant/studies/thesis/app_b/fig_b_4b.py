@@ -13,7 +13,19 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
-from secant.lab import Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import (
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    significant,
+    study,
+    undecided,
+)
 from secant.setups.two_layer.remainders import (
     Layers,
     Trial,
@@ -34,9 +46,9 @@ if TYPE_CHECKING:
 class Config:
     """Data, widths and step sizes."""
 
-    data: str = scaled(smoke="digits", laptop="cifar10", paper="cifar10", help="a data set that secant.data knows")
+    data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
     classes: tuple[int, int] = scaled(
-        smoke=(0, 1), laptop=(0, 2), paper=(0, 2), at_least=0, distinct=True, help="two classes, +1 and -1"
+        smoke=(0, 1), laptop=(0, 2), at_least=0, distinct=True, help="two classes, +1 and -1"
     )
     samples: int = option(20, at_least=4, at_most=10_000, help="training samples")
     widths: tuple[int, ...] = scaled(
@@ -47,7 +59,7 @@ class Config:
         ascending=True,
         help="hidden neurons",
     )
-    width: int = scaled(smoke=2_000, laptop=10_000, paper=10_000, help="default width, one of `widths`")
+    width: int = scaled(smoke=2_000, laptop=10_000, help="default width, one of `widths`")
     lrs: tuple[float, ...] = scaled(
         smoke=(1.8, 2.4, 2.8),
         laptop=(1.8, 2.2, 2.5, 2.8, 3.2),
@@ -214,11 +226,8 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10, 6.4)
-    (a, b), (c, d) = figure.subplots(2, 2, sharex=True, sharey="row")
-    ink = plt.rcParams["text.color"]
+    (a, b), (c, d) = sheet.panels(figure, (10, 6.4), 2, 2, sharex=True, sharey="row")
+    ink = sheet.ink()
     one = data.isel(trial=0, step=slice(0, 41))
     for i, width in enumerate(config.widths):
         part = one.sel(width=width, lr=config.lr)

@@ -23,12 +23,11 @@ class Config(Sizes):
     """Panels and the sweep."""
 
     width: int = scaled(smoke=32, laptop=128, paper=1_024, at_least=8, help="of both hidden layers")
-    samples: int = scaled(smoke=25, laptop=100, paper=100, at_least=4, help="training samples")
-    held_out: int = scaled(smoke=300, laptop=500, paper=500, at_least=20, help="test samples, or all if fewer")
+    samples: int = scaled(smoke=25, laptop=100, at_least=4, help="training samples")
+    held_out: int = scaled(smoke=300, laptop=500, at_least=20, help="test samples, or all if fewer")
     panels: tuple[str, ...] = scaled(
         smoke=("digits",),
         laptop=("cifar-2", "spoken-digits"),
-        paper=("cifar-2", "spoken-digits"),
         distinct=True,
         help=f"some of {', '.join(name for name, panel in PANELS.items() if not panel.images)}",
     )

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
@@ -192,10 +192,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     units = np.asarray(sm.directions(jnp.asarray(data.x.values)).units)
     along = data.residual.values @ units.T
     rest = (data.residual.values**2).sum(1) / 2 - (along**2).sum(1) / 2

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, gradient_descent, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import quadratic_model as qm
 from secant.theory.catapult_scaling import classify_run, regime
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Config:
     """Network and step sizes."""
 
-    width: int = scaled(smoke=200, laptop=1_000, paper=1_000, at_least=10, help="hidden neurons")
+    width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
     dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
     ratios: tuple[float, ...] = option(
         (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2),
@@ -162,10 +162,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     shown = [r for r in (1.5, 2.2, 3.0, 3.8, 4.2) if np.any(np.abs(data.ratio.values - r) < 1e-6)]
     for i, r in enumerate(shown):
         one = data.isel(lr=int(np.argmin(np.abs(data.ratio.values - r))))

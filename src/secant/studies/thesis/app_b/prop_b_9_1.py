@@ -13,7 +13,19 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import (
+    Estimate,
+    Finding,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    significant,
+    study,
+    undecided,
+)
 from secant.setups.two_layer.models import starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
@@ -137,16 +149,14 @@ def _spread(draws: xr.DataArray, width: int) -> Estimate:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     bins = np.linspace(0, 2.2, 111)
     for i, m in enumerate(data.width.values):
         left.hist(
             data.curvature.sel(width=m), bins, density=True, histtype="step", lw=1.5, color=f"C{i}", label=f"$m = {m}$"
         )
-    left.axvspan(0.5, 1.5, color=plt.rcParams["grid.color"], alpha=0.3, lw=0)
+    left.axvspan(0.5, 1.5, color=sheet.faint(), alpha=0.3, lw=0)
     left.set(title="Initial curvature", xlabel=r"$\lambda_0\,d/\|x\|^2$", ylabel="density", xlim=(0, 2.2))
     left.legend()
     right.loglog(data.width, data.curvature.std("network"), "o", color="C0", label="measured")

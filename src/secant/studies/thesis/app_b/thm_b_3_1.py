@@ -12,7 +12,19 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import (
+    Erratum,
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+    undecided,
+)
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -229,10 +241,8 @@ def _laws(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     for i, r in enumerate(data.ratio.values):
         loss = data.example.isel(width=-1).sel(ratio=r)[:60]
         left.semilogy(data.step[:60], loss + 1e-18, "o", ms=3, color=f"C{i}", label=rf"$\eta\lambda_0 = {r:g}$")

@@ -12,7 +12,19 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import (
+    Erratum,
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+    undecided,
+)
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory.power_law import fit_power_law
@@ -145,11 +157,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 3.8)
-    left, middle, right = figure.subplots(1, 3)
-    ink = plt.rcParams["text.color"]
+    left, middle, right = sheet.panels(figure, (11, 3.8), 3)
+    ink = sheet.ink()
     for i, m in enumerate(data.width.values):
         one = data.sel(width=m).isel(seed=0)
         n = int(np.argmax((np.abs(one.a.values) > 1e3) | ~np.isfinite(one.a.values))) or data.sizes["step"]

@@ -16,7 +16,7 @@ from secant import losses, nets
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Estimate, Finding, claims, option, scaled, study
+from secant.lab import Estimate, Finding, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.nets.network import Params
@@ -43,7 +43,7 @@ class Config:
     )  # fmt: skip
     depths: tuple[int, ...] = option((2, 3), at_least=2, at_most=20, distinct=True, help="layers of weights")
     networks: int = scaled(
-        smoke=128, laptop=96, paper=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind"
+        smoke=128, laptop=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind"
     )
     samples: int = option(16, at_least=2, at_most=2_000, help="training points of the rank-2 task")
     dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
@@ -167,11 +167,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10, 4.4)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (10, 4.4), 2)
+    ink = sheet.ink()
     depth = config.depths[-1]
     one = data.sel(depth=depth)
     for i, m in enumerate(data.width.values):

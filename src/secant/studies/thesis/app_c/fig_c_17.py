@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, significant, study
+from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, sheet, significant, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults.raises import (
     catapults,
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 class Config:
     """Network, data and step sizes."""
 
-    width: int = scaled(smoke=128, laptop=1_024, paper=1_024, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=48, laptop=128, paper=128, at_least=8, help="training samples")
-    tests: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=10, help="test samples")
-    dim: int = scaled(smoke=40, laptop=100, paper=100, at_least=2, help="features")
+    width: int = scaled(smoke=128, laptop=1_024, at_least=8, help="hidden neurons")
+    samples: int = scaled(smoke=48, laptop=128, at_least=8, help="training samples")
+    tests: int = scaled(smoke=200, laptop=2_000, at_least=10, help="test samples")
+    dim: int = scaled(smoke=40, laptop=100, at_least=2, help="features")
     lr: float = option(6.0, at_least=1e-3, at_most=1e3, help="step size at the start")
     at: tuple[int, ...] = option((30, 120, 180, 280), at_least=1, ascending=True, help="steps at which it is raised")
     to: tuple[float, ...] = option(
@@ -138,8 +138,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(11, 3.6)
-    loss, aligned, test = figure.subplots(1, 3)
+    loss, aligned, test = sheet.panels(figure, (11, 3.6), 3)
     draw_branches(loss, data, "loss")
     loss.set_title("Training loss, one draw", loc="left")
     for axes, name, title in ((aligned, "alignment", "Alignment with the truth"), (test, "test", "Test loss")):

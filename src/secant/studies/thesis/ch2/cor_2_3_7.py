@@ -15,7 +15,7 @@ from scipy.special import roots_jacobi
 from secant import nets
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
-from secant.lab import Finding, claims, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -61,7 +61,7 @@ WAYS = ("top", "random")
 class Config(WidthConfig):
     """Widths, networks, the ball and the run."""
 
-    seeds: int = scaled(smoke=24, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each width")
+    seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
     directions: int = option(
         16, at_least=2, at_most=10_000, help="random directions in which the remainder is measured"
@@ -227,11 +227,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 5.4)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (11, 5.4), 2)
+    ink = sheet.ink()
     norms = {
         "at the start": data.norm.sel(way="top").isel(place=0),
         "sphere, random point": data.norm.sel(way="random").isel(place=-1),

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Finding, claims, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
 from secant.nets.network import Params
 
@@ -281,12 +281,10 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
     from matplotlib.colors import LinearSegmentedColormap
 
-    figure.set_size_inches(10, 4.6)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (10, 4.6), 2)
+    ink = sheet.ink()
     size = np.abs(data.hessian.values)
     image = left.imshow(np.where(size > 0, np.log10(np.maximum(size, 1e-12)), np.nan), vmin=-6, vmax=0)
     ends = data.boundary.values

@@ -17,7 +17,7 @@ from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe, Problem, measure, train
 from secant.expansion import expand
-from secant.lab import Finding, claims, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets.network import Params
 
@@ -148,11 +148,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    ink, faint = sheet.ink(), sheet.faint()
     guarantee = data.loss[0] * (1 - data.lr * data.smallest.min()) ** data.step
     left.semilogy(data.step, data.loss, color="C0", label="gradient descent")
     left.semilogy(data.step, guarantee, "--", color=ink, lw=1.2, label=r"guaranteed, $(1 - \eta\mu)^t\,\mathcal{L}(0)$")

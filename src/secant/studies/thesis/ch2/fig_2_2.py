@@ -19,7 +19,7 @@ from secant import losses
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe, Stop, gradient_descent, simulate
-from secant.lab import Finding, claims, option, scaled, study, undecided
+from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
 from secant.nets import Network, dag, graphs
 from secant.nets.network import Params
 from secant.setups.width import (
@@ -58,16 +58,10 @@ class Config:
         smoke=(4, 16), laptop=(4, 16, 64, 256), paper=(4, 16, 64, 256, 1_024, 4_096), at_least=2, ascending=True,
         help="the same for the DenseNet whose layers all read the input",
     )  # fmt: skip
-    fit_from: int = scaled(
-        smoke=16,
-        laptop=32,
-        paper=32,
-        at_least=2,
-        help="smallest width in the fit of the exponent",
-    )
+    fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
     samples: int = option(10, at_least=2, at_most=500, help="training points")
     runs: int = scaled(
-        smoke=12, laptop=5, paper=5, at_least=2, at_most=1_000, help="independent runs a width: edges and weights"
+        smoke=12, laptop=5, at_least=2, at_most=1_000, help="independent runs a width: edges and weights"
     )
     rate: float = option(0.5, at_least=0.01, at_most=0.99, help="share of the edges that is dropped")
     target: float = option(1e-4, at_least=1e-10, at_most=1, help="loss at which a run ends")
@@ -270,11 +264,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(7.6, 4.6)
-    axes = figure.subplots()
-    ink = plt.rcParams["text.color"]
+    axes = sheet.panels(figure, (7.6, 4.6))
+    ink = sheet.ink()
     curves = {
         "edges left under the root": data.drift.sel(scaling="new"),
         "edges before under the root": data.drift.sel(scaling="original"),

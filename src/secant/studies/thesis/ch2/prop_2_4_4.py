@@ -12,7 +12,19 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study
+from secant.lab import (
+    Erratum,
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+)
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory import relu_gradients as rg
 
@@ -186,11 +198,8 @@ def _chain_error(depth: int, count: int) -> float:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    ink = sheet.ink()
     depths = np.array(DEPTHS)
     bound, limit = 2.0 ** (-depths / 2), np.sqrt(depths * 2.0 ** (1 - depths))
     narrow = data.narrow_mean.sel(moment="norm")

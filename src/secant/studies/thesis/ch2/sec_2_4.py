@@ -14,7 +14,7 @@ import xarray as xr
 from secant import losses
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
-from secant.lab import Finding, claims, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.nets.network import Params
 from secant.setups.width import (
     COPIES,
@@ -57,13 +57,11 @@ class Config:
         smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    seeds: int = scaled(
-        smoke=12, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each kind and width"
-    )
+    seeds: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
     samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
     dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
-    steps: int = scaled(smoke=300, laptop=400, paper=400, at_least=20, at_most=100_000, help="gradient-descent steps")
+    steps: int = scaled(smoke=300, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
     seed: int = option(0, at_least=0, help="random seed")
 
 
@@ -212,11 +210,8 @@ def _predicted(data: xr.Dataset) -> xr.DataArray:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(12, 4.8)
-    left, middle, right = figure.subplots(1, 3)
-    ink = plt.rcParams["text.color"]
+    left, middle, right = sheet.panels(figure, (12, 4.8), 3)
+    ink = sheet.ink()
     widest = data.isel(width=-1)
     for i, (kind, name) in enumerate(OUTPUTS.items()):
         loss = widest.loss.sel(kind=kind)

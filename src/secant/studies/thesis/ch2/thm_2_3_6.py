@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, scaled, study
+from secant.lab import Finding, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets.network import Params
 from secant.setups.width import (
@@ -43,9 +43,12 @@ class Config(WidthConfig):
     """Widths, networks and the input."""
 
     dim: int = scaled(
-        smoke=2, laptop=8, paper=8, at_least=2, at_most=10_000,
+        smoke=2,
+        laptop=8,
+        at_least=2,
+        at_most=10_000,
         help="input dimension; neurons of a random graph also read inputs, which do not bend",
-    )  # fmt: skip
+    )
 
 
 @study(
@@ -151,11 +154,8 @@ def _random_graph(config: Config) -> Tolerance:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(12, 4.8)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(1, 1, 0.9))
-    ink, faint = plt.rcParams["text.color"], plt.rcParams["grid.color"]
+    left, middle, right = sheet.panels(figure, (12, 4.8), 3, width_ratios=(1, 1, 0.9))
+    ink, faint = sheet.ink(), sheet.faint()
     panels = {"falls": left, "falls still": middle, "stays": middle}
     for i, (kind, facts) in enumerate(KINDS.items()):
         axes, color = panels[facts.claim], f"C{i}"

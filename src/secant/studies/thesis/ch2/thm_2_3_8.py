@@ -14,7 +14,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant.curvature import second_derivative
-from secant.lab import Finding, claims, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -51,9 +51,9 @@ class Config:
         smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    seeds: int = scaled(smoke=24, laptop=12, paper=12, at_least=2, at_most=10_000, help="random networks of each width")
+    seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
-    dim: int = scaled(smoke=4, laptop=8, paper=8, at_least=2, at_most=10_000, help="input dimension")
+    dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the input")
     seed: int = option(0, at_least=0, help="random seed")
 
@@ -227,11 +227,8 @@ def _sum_of_blocks(data: xr.Dataset) -> xr.DataArray:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 4.4)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (11, 4.4), 2)
+    ink = sheet.ink()
     for layer in range(2, DEPTH + 1):
         norms = data.norm.sel(layer=layer).max("neuron")
         found = law(norms)

@@ -13,7 +13,7 @@ import xarray as xr
 
 from secant import nets
 from secant.dynamics import Probe, gradient_descent, simulate
-from secant.lab import Finding, claims, option, scaled, study
+from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.losses import half_sum
 from secant.setups.width import (
     WidthConfig,
@@ -263,8 +263,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(11, 8.4)
-    panels = figure.subplots(2, 2, sharex=True)
+    panels = sheet.panels(figure, (11, 8.4), 2, 2, sharex=True)
     titles = {"training": "gradient descent, training inputs", "together": "all neurons move alike"}
     for row, activation in zip(panels, ACTIVATIONS, strict=True):
         for axes, (way, title) in zip(row, titles.items(), strict=True):

@@ -16,7 +16,7 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe, Problem, measure, train
 from secant.expansion import expand
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.linalg.norm import spectral_norm
 from secant.nets.network import Params
 from secant.theory.linear_descent import critical_step, loss_growth, residual_after
@@ -197,11 +197,8 @@ def _first_step(data: xr.Dataset, above: np.ndarray) -> Finding | Erratum:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    ink = sheet.ink()
     shown = data.isel(step=slice(0, 201))
     for i, ratio in enumerate(data.ratio.values):
         label = rf"$\eta = {ratio:g}\,\eta_{{\mathrm{{crit}}}}$"

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.setups.two_layer.models import KINDS, Kind, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -191,10 +191,8 @@ NAMES = {"linear": "linear", "quadratic": "quadratic", "network": "network", "pa
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     figure.set_size_inches(12, 3.6)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     titles = {"linear": "Linear model", "quadratic": "Quadratic model", "network": "ReLU network"}
     titles["pair"] = "ReLU network, two samples"
     shades = {cs.MONOTONE: "C2", cs.CATAPULT: "C1", cs.DIVERGENT: "C5", DEAD: "C7"}

@@ -13,7 +13,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, sheet, study, undecided
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -33,13 +33,12 @@ class Config:
     widths: tuple[int, ...] = scaled(
         smoke=(100, 1_000, 10_000),
         laptop=(100, 1_000, 10_000, 100_000),
-        paper=(100, 1_000, 10_000, 100_000),
         at_least=100,
         at_most=10**7,
         ascending=True,
         help="hidden neurons",
     )
-    dim: int = scaled(smoke=2, laptop=5, paper=5, at_least=1, help="input dimension")
+    dim: int = scaled(smoke=2, laptop=5, at_least=1, help="input dimension")
     gap: float = option(0.7, at_least=0.1, at_most=3, help="label minus initial output")
     below: float = option(1.5, at_least=0.1, at_most=1.9, help="sub-critical step size times the initial curvature")
     above: float = option(3.0, at_least=2.2, at_most=3.4, help="super-critical step size times the initial curvature")
@@ -207,11 +206,8 @@ def _kernels(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 3.8)
-    first, second, third = figure.subplots(1, 3)
-    ink = plt.rcParams["text.color"]
+    first, second, third = sheet.panels(figure, (11, 3.8), 3)
+    ink = sheet.ink()
     steps = np.arange(min(40, data.sizes["step"]))
     for i, m in enumerate(data.width.values):
         one = data.sel(width=m, model="quadratic").isel(seed=0)

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.expansion import expand
-from secant.lab import Finding, claims, fits_memory, option, scaled, study
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
 from secant.theory.power_law import fit_power_law
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
 
@@ -28,9 +28,7 @@ ACTIVATIONS = ("tanh", "swish")
 class Config:
     """Networks and distances."""
 
-    width: int = scaled(
-        smoke=200, laptop=2_000, paper=2_000, at_least=2, at_most=10**6, help="neurons of the ReLU network"
-    )
+    width: int = scaled(smoke=200, laptop=2_000, at_least=2, at_most=10**6, help="neurons of the ReLU network")
     smooth_width: int = scaled(
         smoke=48, laptop=256, paper=1_024, at_least=2, at_most=10**5, help="neurons a layer, smooth networks"
     )
@@ -209,11 +207,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10, 4.2)
-    left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    ink = sheet.ink()
     far = int(np.argmax(np.abs(data.network - data.linear).isel(distance=-1).values))
     walk = data.isel(sample=far)
     left.plot(walk.distance, walk.network, color="C0", label="ReLU network")

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory.quadratic_model import (
     TwoLayer,
@@ -162,10 +162,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     loss = (data.residual**2).sum("sample") / 2
     left.semilogy(data.step, loss, "o-", ms=3.5, color="C0", label="loss")
     left.semilogy(data.step, data.along**2 / 2, "s--", ms=3, lw=1, color="C1", label=r"along $p_1$")

@@ -12,7 +12,19 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import (
+    Erratum,
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+    undecided,
+)
 from secant.setups.two_layer.models import Kind, descent, model
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
@@ -32,7 +44,7 @@ PRINTED = (0.37, 0.39)
 class Config:
     """Data and network."""
 
-    width: int = scaled(smoke=1_000, laptop=5_000, paper=5_000, at_least=200, help="hidden neurons")
+    width: int = scaled(smoke=1_000, laptop=5_000, at_least=200, help="hidden neurons")
     samples: int = option(128, at_least=16, help="training points")
     steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
     draws: int = option(
@@ -236,10 +248,8 @@ def _first(data: xr.Dataset) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     figure.set_size_inches(11, 6.2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     rows = figure.subplots(2, 3, sharex=True, sharey="col")
     titles = {"quadratic": "Quadratic model", "network": "ReLU network"}
     last = min(60, data.sizes["step"] - 1)

@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, study, undecided
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -168,10 +168,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     excess = float(data.excess[min(2, data.sizes["excess"] - 1)])
     for i, m in enumerate(data.width.values):
         one = data.sel(width=m, excess=excess, sign=1)

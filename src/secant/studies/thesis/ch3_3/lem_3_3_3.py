@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 
@@ -29,9 +29,7 @@ class Config:
     excesses: tuple[float, ...] = option(
         (0.3, 1.0, 1.4, 1.8), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
-    starts: int = scaled(
-        smoke=12, laptop=48, paper=48, at_least=2, at_most=10**6, help="starting residuals of either sign"
-    )
+    starts: int = scaled(smoke=12, laptop=48, at_least=2, at_most=10**6, help="starting residuals of either sign")
     pull: float = option(
         1.0, above=0, at_most=4, help="the constant C, step size times label times input norm over sqrt(d)"
     )
@@ -125,10 +123,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     excess = float(data.excess[min(1, data.sizes["excess"] - 1)])
     for i, m in enumerate(data.width.values):
         one = data.sel(width=m, excess=excess).isel(start=config.starts // 2)

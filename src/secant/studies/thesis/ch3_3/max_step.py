@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Finding, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 
@@ -222,11 +222,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 4)
-    left, middle, right = figure.subplots(1, 3, width_ratios=(5, 3, 3))
-    ink = plt.rcParams["text.color"]
+    left, middle, right = sheet.panels(figure, (11, 4), 3, width_ratios=(5, 3, 3))
+    ink = sheet.ink()
     done = data.residual < REST
     left.plot(data.ratio, data.final.isel(start=0).where(done.isel(start=0)), ".", ms=2, color="C0", rasterized=True)
     d = np.linspace(0, 0.9, 50)

@@ -16,7 +16,7 @@ from secant import losses, nets
 from secant.border import estimate_max_lr, find_max_lr
 from secant.dynamics import Problem
 from secant.expansion import expand
-from secant.lab import Finding, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +48,7 @@ class Config:
     seeds: int = scaled(smoke=1, laptop=3, paper=10, at_least=1, help="random networks and subsets")
     degree: int = option(12, at_least=2, at_most=100, help="nodes of the estimate's quadrature")
     points: int = option(12, at_least=4, at_most=1_000, help="step sizes a round of the search")
-    rounds: int = scaled(smoke=2, laptop=3, paper=3, at_least=2, at_most=20, help="rounds of the search")
+    rounds: int = scaled(smoke=2, laptop=3, at_least=2, at_most=20, help="rounds of the search")
     steps: int = scaled(
         smoke=200, laptop=400, paper=1_000, at_least=100, at_most=10**6, help="gradient-descent steps of each run"
     )
@@ -162,11 +162,8 @@ def _smooth(config: Config) -> list[str]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(9, 4.4)
-    panels = figure.subplots(1, 2, sharex=True, sharey=True)
+    ink = sheet.ink()
+    panels = sheet.panels(figure, (9, 4.4), 2, sharex=True, sharey=True)
     low, high = 2.4, 4.9
     for axes, model in zip(panels, MODELS, strict=True):
         axes.plot([low, high], [low, high], "--", color=ink, lw=1.0)

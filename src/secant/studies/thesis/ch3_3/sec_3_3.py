@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, sheet, study, undecided
 from secant.setups.two_layer.models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
@@ -143,10 +143,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     for i, ratio in enumerate(data.ratio.values):
         one = data.isel(lr=i)
         one = one.sel(step=one.step <= min(float(one.stopped_at), 60))

@@ -12,7 +12,19 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Estimate, Finding, Tolerance, claims, estimate, fits_memory, option, scaled, study, undecided
+from secant.lab import (
+    Estimate,
+    Finding,
+    Tolerance,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    study,
+    undecided,
+)
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -33,7 +45,6 @@ class Config:
     widths: tuple[int, ...] = scaled(
         smoke=(1_000, 10_000, 100_000),
         laptop=(100, 1_000, 10_000, 100_000, 1_000_000),
-        paper=(100, 1_000, 10_000, 100_000, 1_000_000),
         at_least=100,
         at_most=10**8,
         ascending=True,
@@ -243,11 +254,8 @@ def _series() -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(11, 3.8)
-    first, second, third = figure.subplots(1, 3)
-    ink = plt.rcParams["text.color"]
+    first, second, third = sheet.panels(figure, (11, 3.8), 3)
+    ink = sheet.ink()
     one = float(data.excess[np.argmin(np.abs(data.excess.values - 1.0))])
     for i, m in enumerate(data.width.values):
         loss = data.example.sel(width=m, excess=one)

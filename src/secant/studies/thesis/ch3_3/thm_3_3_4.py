@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, study
+from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import catapult as ct
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ class Config:
     grid: int = scaled(
         smoke=121, laptop=401, paper=801, at_least=11, at_most=10_000, help="points per side of the basin picture"
     )
-    searches: int = scaled(
-        smoke=2_000, laptop=20_000, paper=20_000, at_least=1_000, at_most=10**7, help="Newton searches"
-    )
+    searches: int = scaled(smoke=2_000, laptop=20_000, at_least=1_000, at_most=10**7, help="Newton searches")
     steps: int = option(400, at_least=100, at_most=10**6, help="gradient-descent steps")
     seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
@@ -241,15 +239,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     import matplotlib.pyplot as plt
 
-    figure.set_size_inches(9.5, 4.6)
-    left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    ink, b = plt.rcParams["text.color"], config.b
+    left, right = sheet.panels(figure, (9.5, 4.6), 2, width_ratios=(3, 2))
+    ink, b = sheet.ink(), config.b
     final = data.final.where(data.outcome == 1).transpose("v", "a")
     image = left.pcolormesh(data.a, data.v, final, cmap="viridis", vmin=0, vmax=2, rasterized=True)
     figure.colorbar(image, ax=left, label=r"final $\eta\lambda$", pad=0.01)
     a = data.a.values
     left.plot(a, 4 + a * b, color="C5", lw=1.8, label=r"separatrix $v = 4 + ab$")
-    left.fill_between(a, 0, 2 * np.abs(a + b), color=plt.rcParams["grid.color"], lw=0)
+    left.fill_between(a, 0, 2 * np.abs(a + b), color=sheet.faint(), lw=0)
     left.plot(a, 2 * np.abs(a + b), color=ink, lw=1.2, ls="--", label=r"$v = 2|a + b|$")
     styles = {"zero output": "o", "corner": "s", "root two": "^", "golden": "D"}
     seen: set[str] = set()

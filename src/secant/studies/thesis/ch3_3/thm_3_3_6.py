@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
@@ -30,7 +30,6 @@ class Config:
     widths: tuple[int, ...] = scaled(
         smoke=(1_000, 10_000, 100_000),
         laptop=(1_000, 10_000, 100_000, 1_000_000),
-        paper=(1_000, 10_000, 100_000, 1_000_000),
         at_least=100,
         at_most=10**8,
         ascending=True,
@@ -241,10 +240,8 @@ def _edge(wide: xr.Dataset, rises: xr.DataArray, margin: float) -> Iterator[Find
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
     left, right = figure.subplots(1, 2)
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     wide = data.isel(width=-1)
     thresholds = 2 * float(wide.eigenvalue.max()) / wide.eigenvalue
     done = wide.outcome == 1
@@ -260,7 +257,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             axes.axvline(float(thresholds[i]), color=f"C{i}", ls="--", lw=1)
         axes.axvline(4, color=ink, ls=":", lw=1)
         axes.set_xlabel(r"$\eta\lambda_1(0)$")
-        axes.axvspan(4, 4.3, color=plt.rcParams["grid.color"], alpha=0.4, lw=0)
+        axes.axvspan(4, 4.3, color=sheet.faint(), alpha=0.4, lw=0)
     delta = np.clip(np.asarray(data.ratio.values) - 2, 0, None)
     lr = data.ratio.values / float(wide.eigenvalue.max())
     size = config.positive

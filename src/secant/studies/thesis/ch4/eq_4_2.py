@@ -17,7 +17,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Problem, Stop, measure, train
 from secant.expansion import expand
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, study, undecided
+from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.nets.network import Params
 
 if TYPE_CHECKING:
@@ -180,11 +180,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.set_size_inches(10.5, 4.2)
-    panels = figure.subplots(1, 3)
-    ink = plt.rcParams["text.color"]
+    panels = sheet.panels(figure, (10.5, 4.2), 3)
+    ink = sheet.ink()
     shown = data.isel(step=slice(0, min(80, data.sizes["step"])))
     for axes, k in zip(panels[:2], data.outputs.values, strict=True):
         one = shown.sel(outputs=k)

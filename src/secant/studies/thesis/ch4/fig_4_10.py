@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Finding, claims, estimate, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, claims, estimate, option, scaled, sheet, study, undecided
 from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.setups.features.batch_sizes import Setting, batch_sizes, check_batches, check_memory, ended_well
 from secant.setups.features.tasks import Sizes, feature_task
@@ -44,7 +44,7 @@ class Config:
     epochs: int = scaled(smoke=150, laptop=200, paper=300, at_least=1, help="passes over the data at most")
     steps: int = scaled(smoke=6_000, laptop=24_000, paper=120_000, at_least=20, help="or so many steps, if more")
     pause: int = scaled(smoke=5, laptop=10, paper=5, at_least=1, help="passes between two looks")
-    seeds: int = scaled(smoke=6, laptop=6, paper=6, at_least=2, help="draws of data and weights")
+    seeds: int = scaled(smoke=6, laptop=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -139,8 +139,7 @@ def _on_the_way(data: xr.Dataset, config: Config) -> Finding:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(12, 3.6)
-    panels = figure.subplots(1, 3)
+    panels = sheet.panels(figure, (12, 3.6), 3)
     for axes, (name, _, what) in zip(panels, measures("loss"), strict=False):
         for share, colour in ((config.large, "C0"), (config.small, "C1")):
             label = rf"$\eta = {share:g}\,\eta_{{\mathrm{{crit}}}}$"

@@ -12,7 +12,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import optimisers
-from secant.lab import Finding, claims, estimate, option, scaled, significant, study
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study
 from secant.lab.significance import falling_trend
 from secant.setups.features.batch_claims import goal_finding
 from secant.setups.features.batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
@@ -46,7 +46,7 @@ class Config:
 
     panel: Literal["rank-2", "rank-3", "rank-4"] = option("rank-2", help="the target")
     rules: tuple[str, ...] = option(tuple(RULES), shortest=4, distinct=True, help=f"some of {', '.join(RULES)}")
-    batch: int = scaled(smoke=20, laptop=100, paper=100, at_least=1, help="samples a step, of all but GD")
+    batch: int = scaled(smoke=20, laptop=100, at_least=1, help="samples a step, of all but GD")
     shallow: int = scaled(smoke=96, laptop=256, paper=1_024, at_least=8, help="width of the network of rank 2")
     deep: int = scaled(smoke=48, laptop=128, paper=256, at_least=8, help="of the hidden layers of the others")
     samples: int = scaled(smoke=200, laptop=600, paper=2_000, at_least=8, help="for training, at most 1,000 if deep")
@@ -57,7 +57,7 @@ class Config:
     )
     steps: int = scaled(smoke=1_500, laptop=8_000, paper=40_000, at_least=20, help="steps at most")
     pause: int = scaled(smoke=2, laptop=5, paper=2, at_least=1, help="passes between two looks")
-    seeds: int = scaled(smoke=4, laptop=6, paper=6, at_least=2, help="draws of data and weights")
+    seeds: int = scaled(smoke=4, laptop=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     @property
@@ -174,8 +174,7 @@ def _fisher(data: xr.Dataset) -> tuple[float, float]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(7.5, 4.4)
-    axes = figure.subplots()
+    axes = sheet.panels(figure, (7.5, 4.4))
     for i, name in enumerate(config.rules):
         one = data.sel(rule=name)
         mean = one.mean("seed")

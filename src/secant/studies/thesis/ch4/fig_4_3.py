@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, study, undecided
+from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
 from secant.setups.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
 
@@ -27,7 +27,7 @@ class Config(Networks):
         paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),
         distinct=True, help=f"some of {', '.join(PANELS)}",
     )  # fmt: skip
-    width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
+    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
     top: int = option(5, at_least=1, help="directions at the top of the kernel, times the outputs")
     ratio: float | None = option(
         None, at_least=1e-2, at_most=20, help="step size over the critical one; by default the printed one over its own"
@@ -180,12 +180,9 @@ def _judged(one: xr.Dataset) -> dict[str, float]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     count = len(config.panels)
-    figure.set_size_inches(max(5.0, 3.7 * count), 5.6)
-    grid = figure.subplots(2, count, sharex="col", squeeze=False)
+    grid = sheet.panels(figure, (max(5.0, 3.7 * count), 5.6), count, 2, sharex="col", squeeze=False)
     for top, bottom, name in zip(grid[0], grid[1], config.panels, strict=True):
         one, panel = ended(data.sel(panel=name).isel(run=0)), PANELS[name]
         s = config.within(panel)

@@ -12,7 +12,7 @@ import xarray as xr
 
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
-from secant.lab import Finding, claims, estimate, option, scaled, study, undecided
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, study, undecided
 from secant.lab.significance import proportion
 from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, network, start_of
 from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
@@ -40,11 +40,11 @@ class Config(Networks):
     panels: tuple[str, ...] = scaled(
         smoke=("fcn",), laptop=("fcn",), paper=("fcn", "cnn"), distinct=True, help=f"some of {', '.join(RAISES)}"
     )
-    width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
+    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
     top: int = option(10, at_least=1, help="directions at the top of the kernel")
     steps: int = scaled(smoke=90, laptop=100, paper=150, at_least=65, at_most=10**6, help="gradient-descent steps")
-    draws: int = scaled(smoke=4, laptop=4, paper=4, at_least=2, at_most=1_000, help="draws of data and weights")
-    direct: int = scaled(smoke=12, laptop=12, paper=12, at_least=2, at_most=1_000, help="draws of steps large at once")
+    draws: int = scaled(smoke=4, laptop=4, at_least=2, at_most=1_000, help="draws of data and weights")
+    direct: int = scaled(smoke=12, laptop=12, at_least=2, at_most=1_000, help="draws of steps large at once")
     catapults: int = option(3, at_least=2, at_most=100, help="of the automatic run, from the first draw")
     ratio: float = option(
         1.3, at_least=1.01, at_most=4, help="its step size over the critical one at the beginning of each"
@@ -278,11 +278,8 @@ def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Fi
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11, 2.0 + 2.9 * len(config.panels))
-    grid = figure.subplots(len(config.panels), 3, squeeze=False)
+    ink = sheet.ink()
+    grid = sheet.panels(figure, (11, 2.0 + 2.9 * len(config.panels)), 3, len(config.panels), squeeze=False)
     for row, name in zip(grid, config.panels, strict=True):
         one, title = data.sel(panel=name).isel(draw=0), PANELS[name].title
         loss, sizes, auto = row

@@ -15,7 +15,19 @@ from scipy import special, stats
 from secant.data import sphere
 from secant.dynamics import Batches, Map, Probe, gradient_descent, simulate
 from secant.dynamics.batches import BatchState, on_batches
-from secant.lab import RISK, Finding, claims, estimate, fits_memory, option, scaled, significant, study, undecided
+from secant.lab import (
+    RISK,
+    Finding,
+    claims,
+    estimate,
+    fits_memory,
+    option,
+    scaled,
+    sheet,
+    significant,
+    study,
+    undecided,
+)
 from secant.lab.significance import proportion
 
 if TYPE_CHECKING:
@@ -29,12 +41,12 @@ MOST = 0.9
 class Config:
     """Network, data and step size."""
 
-    width: int = scaled(smoke=1_000, laptop=10_000, paper=10_000, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=40, laptop=100, paper=100, at_least=3, help="training samples")
-    dim: int = scaled(smoke=40, laptop=100, paper=100, at_least=2, help="features")
+    width: int = scaled(smoke=1_000, laptop=10_000, at_least=8, help="hidden neurons")
+    samples: int = scaled(smoke=40, laptop=100, at_least=3, help="training samples")
+    dim: int = scaled(smoke=40, laptop=100, at_least=2, help="features")
     length: float = option(2.0, at_least=1.1, at_most=100, help="by how much one sample is longer, input and target")
     lr: float = option(0.9, above=0, below=2, help="step size, between the critical ones of that sample and of others")
-    epochs: int = scaled(smoke=3, laptop=6, paper=6, at_least=1, at_most=10_000, help="passes over the data")
+    epochs: int = scaled(smoke=3, laptop=6, at_least=1, at_most=10_000, help="passes over the data")
     draws: int = scaled(smoke=16, laptop=16, paper=100, at_least=2, help="draws of data, weights and order")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
@@ -258,8 +270,7 @@ def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Ite
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(10.5, 4)
-    left, right = figure.subplots(1, 2, width_ratios=(1.5, 1))
+    left, right = sheet.panels(figure, (10.5, 4), 2, width_ratios=(1.5, 1))
     one = data.isel(draw=0)
     visits = one.made.values[one.visited.values == 0]
     left.semilogy(one.step, one.loss, color="C0", lw=1.3, label="all samples")

@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.dynamics import schedules
 from secant.dynamics.catapults import spikes
-from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, study, undecided
+from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, sheet, study, undecided
 from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
 
@@ -35,7 +35,7 @@ class Config(Networks):
         distinct=True, help=f"some of {', '.join(PANELS)}",
     )  # fmt: skip
     samples: int = scaled(smoke=32, laptop=64, paper=128, at_least=4, at_most=5_000, help="training samples")
-    width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
+    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
     batch: int = scaled(smoke=8, laptop=16, paper=32, at_least=1, help="samples a step")
     ratio: float | None = option(
         None, at_least=1e-2, at_most=20, help="step size over the critical one; by default the printed one over its own"
@@ -46,7 +46,7 @@ class Config(Networks):
     period: int = scaled(smoke=30, laptop=40, paper=100, at_least=2, at_most=10**6, help="steps of a cycle")
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
     steps: int = scaled(smoke=60, laptop=60, paper=2_000, at_least=10, at_most=10**6, help="steps at most")
-    draws: int = scaled(smoke=4, laptop=1, paper=1, at_least=1, at_most=1_000, help="runs, each of data of its own")
+    draws: int = scaled(smoke=4, laptop=1, at_least=1, at_most=1_000, help="runs, each of data of its own")
 
     def check(self) -> None:
         """Panels that there are, batches of samples that there are, and a cycle that goes up."""
@@ -171,12 +171,9 @@ def _of_spikes(title: str, seen: Seen) -> Iterator[Finding]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
+    ink = sheet.ink()
     count = len(config.panels)
-    figure.set_size_inches(max(5.0, 3.1 * count), 5.6)
-    grid = figure.subplots(2, count, sharex="col", squeeze=False)
+    grid = sheet.panels(figure, (max(5.0, 3.1 * count), 5.6), count, 2, sharex="col", squeeze=False)
     for top, bottom, name in zip(grid[0], grid[1], config.panels, strict=True):
         one, panel = ended(data.sel(panel=name)), PANELS[name]
         top.semilogy(one.step, one.within, color="C0", lw=1.2, label=r"$\mathcal{L}_{\leq 1}$")

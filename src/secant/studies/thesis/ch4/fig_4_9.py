@@ -38,21 +38,21 @@ if TYPE_CHECKING:
 class Config:
     """Task, network and batch sizes."""
 
-    panel: str = scaled(smoke="rank-2", laptop="rank-3", paper="rank-3", help=f"one of {', '.join(TITLES)}")
+    panel: str = scaled(smoke="rank-2", laptop="rank-3", help=f"one of {', '.join(TITLES)}")
     batches: tuple[int, ...] = scaled(
         smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100, 2_000),
         at_least=1, shortest=2, ascending=True, help="batch sizes, rising",
     )  # fmt: skip
-    width: int = scaled(smoke=96, laptop=256, paper=256, at_least=8, help="of the hidden layers")
-    samples: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=8, help="training samples")
+    width: int = scaled(smoke=96, laptop=256, at_least=8, help="of the hidden layers")
+    samples: int = scaled(smoke=200, laptop=2_000, at_least=8, help="training samples")
     held_out: int = scaled(smoke=200, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=20, laptop=100, paper=100, at_least=10, help="features of synthetic inputs")
+    dim: int = scaled(smoke=20, laptop=100, at_least=10, help="features of synthetic inputs")
     label_noise: float = option(0.1, at_least=0, at_most=0.5, help="share of wrong labels of real data")
     share: float = option(0.5, at_least=1e-3, at_most=2, help="step size over the critical one of all samples, or")
     halvings: int = option(6, at_least=0, at_most=10, help="that halved so often at most, until small batches train")
     lr: float | None = option(None, at_least=1e-6, at_most=1e3, help="or the step size itself")
     parametrization: Literal["ntk", "pytorch"] = scaled(
-        smoke="pytorch", laptop="ntk", paper="ntk", help="of the weights; PyTorch's has biases too"
+        smoke="pytorch", laptop="ntk", help="of the weights; PyTorch's has biases too"
     )
     goal: float = scaled(
         smoke=0.1, laptop=1e-2, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"

@@ -32,14 +32,12 @@ class Config:
         smoke=(4, 200), laptop=(5, 10, 50, 2_000), paper=(5, 10, 50, 100, 2_000),
         at_least=1, shortest=2, ascending=True, help="batch sizes, rising",
     )  # fmt: skip
-    width: int = scaled(smoke=96, laptop=1_024, paper=1_024, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=200, laptop=2_000, paper=2_000, at_least=8, help="training samples")
-    held_out: int = scaled(smoke=200, laptop=5_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=20, laptop=100, paper=100, at_least=2, help="features")
+    width: int = scaled(smoke=96, laptop=1_024, at_least=8, help="hidden neurons")
+    samples: int = scaled(smoke=200, laptop=2_000, at_least=8, help="training samples")
+    held_out: int = scaled(smoke=200, laptop=5_000, at_least=10, help="for validation, and for testing")
+    dim: int = scaled(smoke=20, laptop=100, at_least=2, help="features")
     share: float = option(0.5, at_least=1e-3, at_most=2, help="step size over the critical one of all samples")
-    goal: float = scaled(
-        smoke=2e-2, laptop=1e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
-    )
+    goal: float = scaled(smoke=2e-2, laptop=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends")
     epochs: int = scaled(smoke=100, laptop=40, paper=60, at_least=1, help="passes over the data at most")
     steps: int = scaled(smoke=600, laptop=4_000, paper=6_000, at_least=20, help="or so many steps, if that is more")
     seeds: int = scaled(smoke=6, laptop=6, paper=9, at_least=2, help="draws of data and weights")

@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.dynamics.catapults import match_rates, rises, spikes
-from secant.lab import Estimate, Finding, claims, option, scaled, significant, study, undecided
+from secant.lab import Estimate, Finding, claims, option, scaled, sheet, significant, study, undecided
 from secant.lab.significance import goes_with, proportion
 from secant.setups.catapults.panels import PANELS, Networks, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
@@ -37,17 +37,16 @@ class Config(Networks):
     """Networks, data, batches and step sizes."""
 
     networks: tuple[str, ...] = scaled(
-        smoke=("shallow",), laptop=("shallow", "fcn", "cnn"), paper=("shallow", "fcn", "cnn"),
-        distinct=True, help=f"some of {', '.join(PRINTED)}",
-    )  # fmt: skip
-    samples: int = scaled(smoke=64, laptop=128, paper=128, at_least=4, at_most=5_000, help="training samples")
-    width: int = scaled(smoke=256, laptop=1_024, paper=1_024, at_least=4, help="neurons a layer, fully connected")
+        smoke=("shallow",), laptop=("shallow", "fcn", "cnn"), distinct=True, help=f"some of {', '.join(PRINTED)}"
+    )
+    samples: int = scaled(smoke=64, laptop=128, at_least=4, at_most=5_000, help="training samples")
+    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
     ratios: tuple[float, ...] = scaled(
         smoke=(1.5,), laptop=(1.0, 1.5), paper=(0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0),
         at_least=0.01, at_most=20, distinct=True,
         help="step sizes of the shallow network over the critical one, beside those of the thesis",
     )  # fmt: skip
-    batch: int = scaled(smoke=16, laptop=32, paper=32, at_least=1, help="samples a step")
+    batch: int = scaled(smoke=16, laptop=32, at_least=1, help="samples a step")
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
     steps: int = scaled(smoke=60, laptop=250, paper=20_000, at_least=10, at_most=10**6, help="steps at most, shallow")
     deep_steps: int = scaled(
@@ -296,11 +295,8 @@ def both_criticals(case: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink = plt.rcParams["text.color"]
-    figure.set_size_inches(11.5, 7.4)
-    (loss, scatter), (bars, _) = figure.subplots(2, 2, width_ratios=(1.7, 1))
+    ink = sheet.ink()
+    (loss, scatter), (bars, _) = sheet.panels(figure, (11.5, 7.4), 2, 2, width_ratios=(1.7, 1))
     figure.delaxes(_)
     bars.set_subplotspec(bars.get_gridspec()[1, :])
     found = rates(data)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
-from secant.lab import Finding, claims, estimate, option, scaled, significant, study
+from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults.controllers import (
     CONTROLLED,
@@ -43,9 +43,8 @@ class Config:
         distinct=True, help="synthetic targets, and data sets of ten classes",
     )  # fmt: skip
     schedules: tuple[str, ...] = scaled(
-        smoke=("constant", CONTROLLED), laptop=SCHEDULES, paper=SCHEDULES,
-        distinct=True, help=f"some of {', '.join(SCHEDULES)}",
-    )  # fmt: skip
+        smoke=("constant", CONTROLLED), laptop=SCHEDULES, distinct=True, help=f"some of {', '.join(SCHEDULES)}"
+    )
     ratios: tuple[float, ...] = scaled(
         smoke=(0.5, 8.0), laptop=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0), paper=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
         at_least=1e-2, at_most=100, shortest=2, ascending=True,
@@ -59,7 +58,7 @@ class Config:
     rest: int = scaled(smoke=10, laptop=25, paper=50, at_least=1, at_most=10**6, help="steps before each catapult")
     width: int = scaled(smoke=64, laptop=128, paper=512, at_least=8, help="neurons of each hidden layer")
     samples: int = scaled(smoke=80, laptop=1_000, paper=4_000, at_least=10, help="for training")
-    held_out: int = scaled(smoke=200, laptop=1_000, paper=1_000, at_least=10, help="for validation, and for testing")
+    held_out: int = scaled(smoke=200, laptop=1_000, at_least=10, help="for validation, and for testing")
     dim: int = scaled(smoke=10, laptop=50, paper=100, at_least=2, help="features of a synthetic target")
     batch: int = scaled(smoke=80, laptop=50, paper=100, at_least=1, help="samples a step, or all if there are fewer")
     steps: int = scaled(smoke=120, laptop=500, paper=4_000, at_least=10, at_most=10**6, help="of every run")
@@ -205,8 +204,9 @@ def _unit(task: str) -> str:
 
 @run.figure
 def draw_runs(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    figure.set_size_inches(9.5, 3.4 * len(config.tasks))
-    panels: Any = figure.subplots(len(config.tasks), 2, squeeze=False, width_ratios=(1.6, 1))
+    panels: Any = sheet.panels(
+        figure, (9.5, 3.4 * len(config.tasks)), 2, len(config.tasks), squeeze=False, width_ratios=(1.6, 1)
+    )
     for (left, right), task in zip(panels, config.tasks, strict=True):
         one = data.sel(task=task)
         for i, name in enumerate(data.schedule.values.tolist()):
