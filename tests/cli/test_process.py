@@ -225,12 +225,45 @@ def test_an_interrupt_while_it_starts_is_one_line(delay, command, tmp_path):
     assert child.stdout.readline() == "ready\n"
     time.sleep(delay)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=120)
+    try:
+        _, said = child.communicate(timeout=120)
+    finally:
+        child.kill()
     lines = [line for line in said.splitlines(keepends=True) if not line.startswith("secant: computing on")]
     if command == ("list",) and child.returncode == 0:
         assert not lines  # it was done before
     else:
         assert (child.returncode, lines) == (130, [INTERRUPTED])
+
+
+def test_an_interrupt_of_compiled_code_that_does_not_come_back_ends_the_process():
+    code = textwrap.dedent("""
+        import sys
+        import jax
+        from secant.cli import entry, main
+
+        def work(arguments):
+            loop = jax.jit(lambda x: jax.lax.fori_loop(0, 10**12, lambda i, x: 1 - x * x / 3, x))
+            endless = loop.lower(0.5).compile()
+            print("ready", flush=True)
+            endless(0.5).block_until_ready()
+
+        entry.main = work
+        sys.argv = ["secant", "run"]
+        sys.exit(main())
+    """)
+    environment = os.environ | {"JAX_ENABLE_X64": "1"}  # or so large a number is none
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    try:
+        _, said = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert (child.returncode, said) == (130, INTERRUPTED)
 
 
 def test_an_interrupt_that_nothing_can_raise_ends_the_process():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 
 from secant.cli import interrupts
@@ -17,7 +18,11 @@ def main(arguments: list[str] | None = None) -> int:
         with whole:
             with interrupts.leaving_at_once():  # the rest is not light: it takes a second to import
                 from secant.cli.entry import main as run
-            return run(arguments)
+            status = run(arguments)
     except KeyboardInterrupt:
         print(interrupts.MESSAGE, file=sys.stderr)
-        return interrupts.STATUS
+        status = interrupts.STATUS
+    if arguments is None and status == interrupts.STATUS:
+        interrupts.flush()
+        os._exit(status)  # a compiler may still be at work in its threads, and would crash in an orderly exit
+    return status

@@ -9,10 +9,15 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from types import FrameType
 from typing import Any, NoReturn
 
 STATUS = 130
 MESSAGE = "secant: interrupted; the same command goes on where it was."
+PATIENCE = 3.0
+"""Seconds that compiled code may take to come back to Python, which alone can raise an interrupt."""
+
+_noticed = threading.Event()
 
 
 @contextlib.contextmanager
@@ -22,20 +27,21 @@ def leaving_at_once() -> Iterator[None]:
     One that is raised in the middle of an import can get lost there, come out as another, or be told as a traceback
     of somebody else's code. Where interrupts are ignored or somebody else's business, they stay so.
     """
+    before = signal.getsignal(signal.SIGINT)
     mine = threading.current_thread() is threading.main_thread()
-    if not mine or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    if not mine or before not in (signal.default_int_handler, _raise):
         yield
         return
     signal.signal(signal.SIGINT, _leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.contextmanager
 def whole_process() -> Iterator[None]:
-    """A block that is all the process does: what is left of it afterwards, or cannot be raised, ends it at once."""
+    """A block that is all the process does: an interrupt that cannot be raised in it, or comes after it, ends it."""
     before = sys.unraisablehook
 
     def unraisable(what: Any) -> None:
@@ -45,14 +51,42 @@ def whole_process() -> Iterator[None]:
 
     sys.unraisablehook = unraisable
     atexit.register(_ignore)  # what is registered first is called last
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _raise)
+        _watch()
     try:
         yield
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        flush()
+        if signal.getsignal(signal.SIGINT) is _raise:
             signal.signal(signal.SIGINT, _leave)
+
+
+def flush() -> None:
+    """Everything that was printed, out."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+
+
+def _raise(number: int, frame: FrameType | None) -> None:
+    _noticed.set()
+    signal.default_int_handler(number, frame)
+
+
+def _watch() -> None:
+    """A thread that ends the process if compiled code is still in the way of an interrupt after `PATIENCE`."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+
+    def wait() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # where the main thread puts it off, so does this one
+        while number := os.read(reader, 1):
+            if number[0] == signal.SIGINT and not _noticed.wait(PATIENCE):
+                _leave()
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _ignore() -> None:

@@ -193,7 +193,13 @@ def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: 
 
 
 def leading_mode(
-    k: int = 2, *, every: int = 1, tol: float = 1e-4, max_products: int = 400, above: float = 0.0
+    k: int = 2,
+    *,
+    every: int = 1,
+    tol: float = 1e-4,
+    max_products: int = 400,
+    above: float = 0.0,
+    bend: bool = True,
 ) -> Measurement:
     r"""The mode of the tangent kernel that meets the edge of stability, for a squared loss.
 
@@ -211,6 +217,7 @@ def leading_mode(
         above: the largest mode is followed from the first look on at which its eigenvalue is above this, say shortly
             before the edge: on the way there another may have been the largest. Until then every look takes the
             largest anew, and its `_overlap` is 0.
+        bend: whether to measure `_bend`, which takes a second derivative.
     """
     return _measurement(
         leading_mode_probe,
@@ -219,6 +226,7 @@ def leading_mode(
         tol=tol,
         max_products=max_products,
         above=above,
+        bend=bend,
     )
 
 

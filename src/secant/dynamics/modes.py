@@ -27,7 +27,9 @@ DENSE_ROWS = 64
 """The largest kernel whose eigenvalues are all computed: up to here that takes less time than compiling a search."""
 
 
-def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_products: int, above: float) -> Probe:
+def leading_mode_probe(
+    problem: Problem, k: int, every: int, tol: float, max_products: int, above: float, bend: bool
+) -> Probe:
     """The probe of [`leading_mode`][secant.dynamics.measure.leading_mode]."""
     if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
         raise ValueError("leading_mode: `loss` of the problem must be one of the squared losses of secant.losses.")
@@ -52,8 +54,9 @@ def leading_mode_probe(problem: Problem, k: int, every: int, tol: float, max_pro
             "followed": scale * found.values[chosen],
             "along": along,
             "overlap": jnp.abs(overlaps[chosen]),
-            "bend": _bend(problem, params, vector.reshape(outputs.shape), along, jnp.sqrt(scale)),
         }
+        if bend:
+            record["bend"] = _bend(problem, params, vector.reshape(outputs.shape), along, jnp.sqrt(scale))
         usable = jnp.all(jnp.isfinite(found.vectors))
         begun = jnp.any(last) | (scale * found.values[0] > above)
         return record, (jnp.where(usable, found.vectors, warm), jnp.where(usable & begun, vector, last))

@@ -96,7 +96,7 @@ def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
 
 
 def _watched(problem: Problem, params: Any, lr: float, steps: int, label: str) -> xr.Dataset:
-    probes = {"loss": measure.loss(), "mode": measure.leading_mode(2, tol=1e-6)}
+    probes = {"loss": measure.loss(), "mode": measure.leading_mode(2, tol=1e-6, bend=False)}
     records = train(problem, params, lr=lr, steps=steps, probes=probes, reduce=False, label=label).dataset
     return xr.Dataset(
         {
