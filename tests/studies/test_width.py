@@ -9,6 +9,7 @@ import pytest
 
 from secant import nets
 from secant.cli import entry
+from secant.setups import width as by_width
 from secant.setups.width import KINDS, hessian_norm, refuse_oversized, stored_numbers
 
 KEY = jax.random.key(0)
@@ -31,12 +32,12 @@ def test_a_sweep_that_cannot_fit_is_refused_before_anything_is_made(monkeypatch)
         made.append(m)
         return KINDS["fcn"].make(m, 8, KEY)
 
-    monkeypatch.setattr(_width, "available_bytes", lambda: 2**30)
+    monkeypatch.setattr(by_width, "available_bytes", lambda: 2**30)
     refuse_oversized("study", make, 8, (64, 4_096))
     with pytest.raises(MemoryError, match=r"up to 100,000, where.*1.0 GiB are free. Widths up to 4,096 fit"):
         refuse_oversized("study", make, 8, (64, 100_000))
     assert max(made) < 64
-    monkeypatch.setattr(_width, "available_bytes", lambda: None)  # a system that does not say
+    monkeypatch.setattr(by_width, "available_bytes", lambda: None)  # a system that does not say
     refuse_oversized("study", make, 8, (100_000,))
 
 

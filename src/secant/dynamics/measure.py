@@ -193,13 +193,7 @@ def _kernel_top(problem: Problem, k: int, every: int, tol: float, max_products: 
 
 
 def leading_mode(
-    k: int = 2,
-    *,
-    every: int = 1,
-    tol: float = 1e-4,
-    max_products: int = 400,
-    above: float = 0.0,
-    bend: bool = True,
+    k: int = 2, *, every: int = 1, tol: float = 1e-4, max_products: int = 400, above: float = 0.0, bend: bool = True
 ) -> Measurement:
     r"""The mode of the tangent kernel that meets the edge of stability, for a squared loss.
 
@@ -214,9 +208,8 @@ def leading_mode(
         every: steps between two measurements.
         tol: estimated error relative to the largest eigenvalue.
         max_products: kernel products a measurement may cost at most.
-        above: the largest mode is followed from the first look on at which its eigenvalue is above this, say shortly
-            before the edge: on the way there another may have been the largest. Until then every look takes the
-            largest anew, and its `_overlap` is 0.
+        above: the largest mode is followed from the first look on at which its eigenvalue is above this: on the way
+            to the edge another may be the largest. Until then every look takes it anew, and `_overlap` is 0.
         bend: whether to measure `_bend`, which takes a second derivative.
     """
     return _measurement(
