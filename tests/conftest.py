@@ -3,11 +3,17 @@
 import os
 import random
 import shutil
+import signal
 
 import jax
 import pytest
 
 from secant.dynamics import runner
+
+# A shell starts what runs in its background with Ctrl-C ignored, and so would every process the tests start: those of
+# them that interrupt one would wait for nothing.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BROWSER_ARGUMENTS = [
     "--no-sandbox",
