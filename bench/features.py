@@ -36,8 +36,8 @@ def sgd_probes() -> Row:
 
     def ours() -> Any:
         found = run(watched).dataset
-        sc.dynamics.catapults.spikes(found.loss.values)
-        return sc.dynamics.catapults.match_rates(found.loss.values, lr, found.critical.values[:-1])
+        sc.measure.events.spikes(found.loss.values)
+        return sc.measure.events.match_rates(found.loss.values, lr, found.critical.values[:-1])
 
     mine, theirs = alternate(ours, lambda: jax.block_until_ready(run({}).state), 5)
     work = (

@@ -19,7 +19,7 @@ import secant as sc
 from bench import problems
 from bench.curvature import cifar_network
 from bench.kernels import with_weights
-from secant._device import jit as device_jit
+from secant.core.device import jit as device_jit
 
 SAMPLES, STEPS, PRODUCTS = 5_000, 2_000, 200
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import secant as sc
 from bench.row import Row, alternate, row
-from secant._device import jit
+from secant.core.device import jit
 from secant.expansion import Method, expand
 
 WIDTH, SAMPLES, FEATURES, STEPS = 5_000, 128, 784, 20

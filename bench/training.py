@@ -14,7 +14,7 @@ from bench import environments, problems
 from bench.curvature import ACCURACY, cifar_network
 from bench.kernels import with_weights
 from bench.row import Row, alternate, row, seconds
-from secant._device import jit
+from secant.core.device import jit
 
 
 def cifar_problem() -> tuple[problems.Problem, sc.Problem, Any]:

@@ -29,8 +29,8 @@ LIBRARY = [
         ("return 2 / (c * largest_eigenvalue(found))", "return 1 / (c * largest_eigenvalue(found))", "thesis/fig-4.4"),
     ),
     *_in(
-        "curvature/directions.py",
-        "curvature/test_directions.py",
+        "curvature/loss_split.py",
+        "curvature/test_loss_split.py",
         ("c / 2 * (vectors.T @ residual) ** 2", "c * (vectors.T @ residual) ** 2", "thesis/eq-4.2"),
         ("(1 - smallest / largest) ** 2", "(1 - smallest / largest)", "thesis/eq-2.16"),
         ("jnp.max(jnp.abs(difference)) /", "jnp.max(difference) /", "thesis/fig-2.2"),
@@ -86,12 +86,12 @@ LIBRARY = [
         ('"pytorch": Draw("uniform", 1 / root)', '"pytorch": Draw("uniform", 3 / root)', ""),
     ),
     *_in(
-        "nets/neurons.py",
+        "nets/graphs/network.py",
         "nets/test_dag.py",
         ("block.fans**-0.5", "block.fans**-1.0", "thesis/thm-2.3.6 thesis/eq-2.13"),
     ),
     *_in(
-        "nets/recursion.py",
+        "nets/graphs/recursion.py",
         "nets/test_dag.py",
         ("bend = first * ddz[i] + second * np.outer", "bend = first * ddz[i] - second * np.outer", "thesis/eq-2.13"),
     ),
@@ -106,13 +106,13 @@ LIBRARY = [
         ("return sums / math.prod(window)", "return sums", ""),
     ),
     *_in(
-        "dynamics/rules.py",
+        "optim/descent.py",
         "dynamics/test_runner.py",
         ("lambda p, g: p - lr * g, params", "lambda p, g: p - 2 * lr * g, params", "thesis/fig-3.3 thesis/eq-3.16"),
     ),
     *_in(
-        "dynamics/catapults.py",
-        "dynamics/test_catapults.py",
+        "measure/events.py",
+        "measure/test_events.py",
         ("return values[1:] > values[:-1]", "return values[1:] < values[:-1]", "thesis/table-4.2"),
         (
             "np.flatnonzero(values[step:] <= (1 + tolerance)",
@@ -121,15 +121,15 @@ LIBRARY = [
         ),
     ),
     *_in(
-        "dynamics/control.py",
-        "dynamics/test_control.py",
+        "optim/control.py",
+        "optim/test_control.py",
         ("jnp.arctan2(2 * b, a - c) / 2", "jnp.arctan2(b, a - c) / 2", "thesis/controller"),
         ("_over(2 * falls, bends)", "_over(falls, bends)", "thesis/controller"),
         ("jnp.minimum(lr, share * found.critical)", "jnp.maximum(lr, share * found.critical)", "thesis/controller"),
     ),
     *_in(
-        "dynamics/optimisers.py",
-        "dynamics/test_optimisers.py",
+        "optim/catalogue.py",
+        "optim/test_catalogue.py",
         ("(1 - size * shrink / 2) * stability_factor(b1)", "(1 + size * shrink / 2) * stability_factor(b1)", ""),
         (
             "mean, square = 1 - b1**average.count, 1 - b2**average.count",
@@ -138,18 +138,18 @@ LIBRARY = [
         ),
     ),
     *_in(
-        "dynamics/schedules.py",
-        "dynamics/test_schedules.py",
+        "optim/schedules.py",
+        "optim/test_schedules.py",
         ("(1 - jnp.abs(2 * phase - 1))", "jnp.abs(2 * phase - 1)", ""),
     ),
     *_in(
-        "dynamics/batches.py",
-        "dynamics/test_batches.py",
+        "optim/batches.py",
+        "optim/test_batches.py",
         ("epoch + 1)])", "epoch)])", ""),
     ),
     *_in(
-        "dynamics/modes.py",
-        "dynamics/test_modes.py",
+        "measure/one_mode.py",
+        "measure/test_one_mode.py",
         (
             "jnp.where(overlaps[chosen] < 0, -1.0, 1.0)",
             "jnp.where(overlaps[chosen] > 0, -1.0, 1.0)",
@@ -158,13 +158,13 @@ LIBRARY = [
         ("along = jnp.sqrt(scale) * jnp.vdot(", "along = scale * jnp.vdot(", "quadreg/fig-5 quadreg/fig-6"),
     ),
     *_in(
-        "dynamics/measure.py",
-        "dynamics/test_training.py",
+        "measure/kernel.py",
+        "optim/test_training.py",
         ("problem.loss.curvature(outputs) / 2 * (", "problem.loss.curvature(outputs) * (", ""),
     ),
     *_in(
-        "dynamics/measure.py",
-        "dynamics/test_optimisers.py",
+        "measure/spectrum.py",
+        "optim/test_catalogue.py",
         (
             "roots = jax.tree.map(lambda p: 1 / jnp.sqrt(p), divisor)",
             "roots = jax.tree.map(lambda p: 1 / p, divisor)",

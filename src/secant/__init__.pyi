@@ -1,7 +1,6 @@
 # What type checkers and editors see of the names that are imported when first used; a test holds it to rooms.py.
 
 from secant import atlas as atlas
-from secant import border as border
 from secant import curvature as curvature
 from secant import data as data
 from secant import dynamics as dynamics
@@ -11,12 +10,12 @@ from secant import lab as lab
 from secant import linalg as linalg
 from secant import look as look
 from secant import losses as losses
+from secant import measure as measure
 from secant import models as models
 from secant import nets as nets
+from secant import optim as optim
 from secant import theory as theory
 from secant._version import __version__ as __version__
-from secant.border import estimate_max_lr as estimate_max_lr
-from secant.border import find_max_lr as find_max_lr
 from secant.curvature import batch_critical_lr as batch_critical_lr
 from secant.curvature import critical_lr as critical_lr
 from secant.curvature import gauss_newton as gauss_newton
@@ -26,22 +25,13 @@ from secant.curvature import loss_split as loss_split
 from secant.curvature import ntk as ntk
 from secant.curvature import output_hessian as output_hessian
 from secant.curvature import second_derivative as second_derivative
-from secant.dynamics import Batches as Batches
 from secant.dynamics import Map as Map
 from secant.dynamics import Outcome as Outcome
 from secant.dynamics import Probe as Probe
-from secant.dynamics import Problem as Problem
 from secant.dynamics import Stop as Stop
 from secant.dynamics import Trajectory as Trajectory
-from secant.dynamics import control as control
 from secant.dynamics import flow as flow
-from secant.dynamics import gradient_descent as gradient_descent
-from secant.dynamics import gradient_field as gradient_field
-from secant.dynamics import measure as measure
-from secant.dynamics import optimisers as optimisers
-from secant.dynamics import schedules as schedules
 from secant.dynamics import simulate as simulate
-from secant.dynamics import train as train
 from secant.expansion import expand as expand
 from secant.features import agop as agop
 from secant.features import alignment as alignment
@@ -55,3 +45,13 @@ from secant.lab import sweep as sweep
 from secant.lab import verify as verify
 from secant.models import Model as Model
 from secant.models import model as model
+from secant.optim import Batches as Batches
+from secant.optim import Problem as Problem
+from secant.optim import control as control
+from secant.optim import estimate_max_lr as estimate_max_lr
+from secant.optim import find_max_lr as find_max_lr
+from secant.optim import gradient_descent as gradient_descent
+from secant.optim import gradient_field as gradient_field
+from secant.optim import optimisers as optimisers
+from secant.optim import schedules as schedules
+from secant.optim import train as train

@@ -21,8 +21,9 @@ import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
 from jaxtyping import Array
 
-from secant._device import jit
-from secant.curvature.checks import Function, Params
+from secant.core.device import jit
+from secant.core.types import Params
+from secant.curvature.checks import Function
 from secant.curvature.signals import network_of
 from secant.models.entrance import takes_models
 from secant.nets import activations

@@ -186,8 +186,10 @@ def test_what_computes_nothing_starts_no_device(command, tmp_path):
     subprocess.run(script, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_help_imports_nothing_heavy():
-    code = "import sys; from secant.cli import main; main(['--help']); assert 'jax' not in sys.modules"
+@pytest.mark.parametrize("command", ["--help", "list"])
+def test_help_and_the_list_import_nothing_heavy(command):
+    heavy = "{'jax', 'scipy'} & set(sys.modules)"
+    code = f"import sys; from secant.cli import main; main(['{command}']); assert not {heavy}"
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 

@@ -132,7 +132,7 @@ def public(module: ModuleType) -> list[str]:
 
 MODULES = [
     *(importlib.import_module(f"secant.{name}") for name in ENTERED if name != "theory"),
-    secant.dynamics.measure,
+    secant.measure,
     *(m for m in THEORY if not m.__name__.rpartition(".")[2].startswith("_")),
 ]
 

@@ -4,7 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secant.dynamics import Outcome, flow, gradient_descent, gradient_field, simulate
+from secant.dynamics import Outcome, flow, simulate
+from secant.optim import gradient_descent, gradient_field
 
 
 def test_linear_decay_has_its_closed_form():

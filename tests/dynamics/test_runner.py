@@ -15,11 +15,11 @@ from secant.dynamics import (
     Outcome,
     Probe,
     Stop,
-    gradient_descent,
     resumable,
     simulate,
 )
 from secant.dynamics import runner as runner_module
+from secant.optim import gradient_descent
 
 logistic = Map(init=lambda x: x, step=lambda x: 3.7 * x * (1 - x))
 

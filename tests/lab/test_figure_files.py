@@ -107,7 +107,7 @@ def test_a_drawing_that_was_interrupted_is_done_again(demo, store, record, tmp_p
 
     (record.directory / "figure.png").unlink()
     with monkeypatch.context() as patch:
-        patch.setattr("secant.lab.files.replace", interrupt)
+        patch.setattr("secant.lab.figure_files.replace", interrupt)
         with pytest.raises(KeyboardInterrupt):
             again(demo, store)
     assert figure_files.read(record) is None

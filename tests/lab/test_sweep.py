@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_the_old_file(demo, store, tmp_path):
         signal.signal(signal.SIGXFSZ, old_handler)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.glob("*sweep*")] == ["sweep.nc"]
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob(".partial*"))
 
 
 OVER = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}

@@ -37,7 +37,7 @@ class Backward:
     def __call__(self, params, x, sample=0):
         """Outputs, gradient of a sample's last output in the parameters, the same in the taps, inputs and scales."""
         if self.taps is None:
-            self.taps = nets.sites.zeros_like_outputs(lambda: self.net.apply(params, x))
+            self.taps = nets.taps.zeros_like_outputs(lambda: self.net.apply(params, x))
             self.shape = self.net.output_shape(x.shape)
         cotangents = np.zeros((self.shape[0], math.prod(self.shape[1:])))
         cotangents[sample, -1] = 1.0

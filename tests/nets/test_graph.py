@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from secant.nets import Graph, graphs
-from secant.nets.graphs import Block, Shared
+from secant.nets.graphs.builders import Block, Shared
 
 KEY = jax.random.key(0)
 

@@ -8,7 +8,8 @@ import xarray as xr
 
 import secant as sc
 from secant import lab
-from secant.dynamics import Batches, Outcome
+from secant.dynamics import Outcome
+from secant.optim import Batches
 from secant.setups.catapults.raises import catapults, raised
 from secant.setups.features import batch_sizes as sizes
 from secant.setups.features.batch_claims import order_findings

@@ -9,8 +9,8 @@ import pytest
 
 import secant as sc
 from secant import lab
-from secant.dynamics import Batches
 from secant.lab.config import configure
+from secant.optim import Batches
 from secant.setups.catapults import panels
 from secant.setups.catapults.runs import Looks, descend
 from secant.studies.thesis.ch4.table_4_2 import rates

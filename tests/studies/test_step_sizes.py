@@ -9,11 +9,11 @@ import pytest
 import xarray as xr
 
 from secant import data, lab
-from secant.dynamics import Batches, gradient_descent
 from secant.expansion import expand
 from secant.lab.config import configure
 from secant.lab.significance import falling_trend
 from secant.losses import mean_mse
+from secant.optim import Batches, gradient_descent
 from secant.setups import panels
 from secant.setups.step_sizes import generalisation as steps
 from secant.setups.step_sizes.statements import accuracy_findings, falls_beyond, gain_beyond, loss_findings

@@ -16,8 +16,8 @@ from secant._version import __version__
 from secant.atlas import numbers, reading, typeset
 from secant.atlas.entries import Entry, parts, totals
 from secant.atlas.listing import with_shared
-from secant.atlas.place import AtlasError, replacing
 from secant.atlas.runs import Shown, choose, outdated
+from secant.atlas.swap import AtlasError, replacing
 from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, figure_files, files, save_figures
 from secant.lab.execute import draw
 from secant.lab.record import sealed

@@ -18,7 +18,7 @@ from secant import lab
 from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
-from secant.dynamics import Bar, reporting
+from secant.core.progress import Bar, reporting
 from secant.lab import registry
 from secant.lab.config import Scale, allowed, content
 from secant.lab.execute import seeds_of

@@ -18,7 +18,7 @@ from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, RunScale, UsageError, parse_options, take_id
 from secant.cli.values import read_over
-from secant.dynamics import Bar
+from secant.core.progress import Bar
 from secant.lab.grid import grid, value_text
 from secant.lab.sweep_file import refuse_other
 

@@ -12,7 +12,7 @@ from rich.text import Text
 from secant import atlas, lab
 from secant.cli import present
 from secant.cli.options import parse
-from secant.dynamics import Bar, reporting
+from secant.core.progress import Bar, reporting
 from secant.lab.store import Store, home
 
 STOPS = {

@@ -1,7 +1,7 @@
 """Curvature without matrices: tangent kernels, Hessians, their spectra, and the step sizes they allow."""
 
 from secant.curvature.critical import CriticalStep, batch_critical_lr, critical_lr, kernel_critical_lr, stability_factor
-from secant.curvature.directions import Convergence, LossSplit, convergence, kernel_drift, loss_split
+from secant.curvature.loss_split import Convergence, LossSplit, convergence, kernel_drift, loss_split
 from secant.curvature.operators import gauss_newton, hessian, jacobian, output_hessian, second_derivative
 from secant.curvature.tangent_kernel import kernel_matrix, ntk, ntk_per_parameter
 

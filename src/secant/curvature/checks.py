@@ -10,15 +10,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from secant._device import jit
-from secant.curvature.kept import kept
+from secant.core.arguments import is_traced
+from secant.core.device import jit
+from secant.core.memo import kept
+from secant.core.types import Params
 from secant.losses import LOSSES, Loss
 from secant.losses import get as get_loss
 from secant.models.application import Function
 from secant.models.entrance import settle
-
-Params = Any
-"""Any pytree of real floating-point arrays."""
 
 
 def samples_in(caller: str, x: Any, name: str = "x") -> int:
@@ -124,11 +123,6 @@ def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
             f"{caller}: `loss` must be one of the squared losses of secant.losses ({squared}), got {found.name}."
         )
     return c
-
-
-def is_traced(*trees: Any) -> bool:
-    """Whether there are no numbers to look at yet: inside a function that is being compiled or differentiated."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(trees))
 
 
 def finite_results(caller: str, *results: Array) -> None:

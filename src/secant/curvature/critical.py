@@ -13,18 +13,18 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from secant._device import jit
+from secant.core.arguments import is_traced
+from secant.core.device import jit
+from secant.core.memo import kept
+from secant.core.types import Params
 from secant.curvature.checks import (
     Function,
-    Params,
     finite_results,
-    is_traced,
     matching_targets,
     outputs_of,
     refuse_mixing,
     squared_curvature,
 )
-from secant.curvature.kept import kept
 from secant.curvature.operators import Loss, gauss_newton, hessian
 from secant.curvature.ruler import draw_ruler
 from secant.curvature.signals import network_of
@@ -175,7 +175,7 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
     r"""A function `(params, x) -> step`: the critical one by the tangent kernel, $2/(c\,\lambda_{\max}(K))$.
 
     For the mean squared error of one output, $n/\lambda_{\max}(K)$. It can be traced, mapped and batched, for use in a
-    loop: as a probe of a run, or as `critical` of a [controller][secant.dynamics.control.below_critical]. Of many
+    loop: as a probe of a run, or as `critical` of a [controller][secant.optim.control.below_critical]. Of many
     samples the largest eigenvalue is found by a few products with the kernel, from below.
 
     Args:

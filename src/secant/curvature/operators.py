@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secant import losses
-from secant.curvature.checks import Function, Params, matching_targets, outputs_of, scalar_loss
-from secant.curvature.kept import kept
-from secant.curvature.leading import has_short_cut, search_in_span
+from secant.core.memo import kept
+from secant.core.types import Params
+from secant.curvature.checks import Function, matching_targets, outputs_of, scalar_loss
+from secant.curvature.in_span import has_short_cut, search_in_span
 from secant.linalg import Operator
 from secant.models.entrance import takes_models
 

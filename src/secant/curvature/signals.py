@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from secant.curvature.heads import below_the_head
+from secant.curvature.pooled_head import below_the_head
 from secant.nets.network import Network
-from secant.nets.sites import observe, zeros_like_outputs
+from secant.nets.taps import observe, zeros_like_outputs
 
 
 class Signals(NamedTuple):

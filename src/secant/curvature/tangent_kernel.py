@@ -13,11 +13,12 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from secant._device import jit
-from secant.curvature.checks import Function, Params, outputs_of, refuse_mixing, samples_in
-from secant.curvature.kept import kept
+from secant.core.device import jit
+from secant.core.memo import kept
+from secant.core.types import Params
+from secant.curvature.checks import Function, outputs_of, refuse_mixing, samples_in
+from secant.curvature.layerwise import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.curvature.signals import network_of
-from secant.curvature.structured import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.linalg import Operator
 from secant.models.entrance import takes_models
 

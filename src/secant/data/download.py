@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import tarfile
-import tempfile
 import wave
 import zipfile
 import zlib
@@ -18,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from secant.core.files import replacing
 from secant.data.errors import MissingDataError
 from secant.data.sources import Source
 
@@ -120,15 +120,8 @@ def _instead(source: Source) -> str:
 
 
 def _write(target: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes an `.npz` file whole or not at all."""
-    handle, partial = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".partial")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-        Path(partial).chmod(0o644)
-        Path(partial).replace(target)
-    finally:
-        Path(partial).unlink(missing_ok=True)
+    with replacing(target) as partial, partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ import itertools
 import json
 import os
 import re
-import tempfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
@@ -20,6 +19,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from secant.core.files import replacing
 
 
 class Checkpoint:
@@ -159,14 +160,5 @@ def _restore(array: np.ndarray, like: Any) -> Any:
 
 
 def _write_npz(path: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Writes beside the target and renames, so that the target is always whole."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path) as partial, partial.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)

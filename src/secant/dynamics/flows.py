@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from secant._device import jit
 from secant._version import __version__
+from secant.core.device import jit
 from secant.dynamics.axes import Axes, call_with, is_function
 from secant.dynamics.loop import stable_types
 from secant.dynamics.probes import Probe, as_probes, named_records

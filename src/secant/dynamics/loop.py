@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from secant._device import jit
+from secant.core.device import jit
 from secant.dynamics.axes import call_with
 from secant.dynamics.map import Map, State, everything
 from secant.dynamics.probes import Probe, named_records

@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from secant._version import __version__
+from secant.core import progress as reporters
 from secant.dynamics import checkpoint as checkpoints
-from secant.dynamics import progress as reporters
 from secant.dynamics.axes import Axes, is_function
 from secant.dynamics.loop import Carry, Loop, compiled
 from secant.dynamics.map import Map

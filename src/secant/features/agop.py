@@ -16,9 +16,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
-from secant._device import jit
-from secant.curvature.checks import Function, Params, finite_results, outputs_of, refuse_mixing
-from secant.curvature.kept import kept
+from secant.core.device import jit
+from secant.core.memo import kept
+from secant.core.types import Params
+from secant.curvature.checks import Function, finite_results, outputs_of, refuse_mixing
 from secant.models.entrance import takes_models
 
 BLOCK = 512

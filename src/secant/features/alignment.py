@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from secant.curvature.checks import is_traced
+from secant.core.arguments import is_traced
 
 
 def alignment(first: Any, second: Any) -> Float[Array, ""]:

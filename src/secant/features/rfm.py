@@ -19,7 +19,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from secant._device import available_bytes
+from secant.core.device import available_bytes
 
 MATRICES = 4
 """How many matrices of samples by samples are held at once."""

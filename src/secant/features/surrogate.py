@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from secant._device import jit
-from secant.curvature.checks import Params, outputs_of
+from secant.core.device import jit
+from secant.core.types import Params
+from secant.curvature.checks import outputs_of
 from secant.data import Split, Task
 from secant.features.agop import agop
 from secant.nets.network import Network

@@ -9,8 +9,6 @@ import typing
 from contextvars import ContextVar
 from typing import Any, Literal
 
-from secant._device import available_bytes
-
 Scale = Literal["smoke", "laptop", "paper"]
 SCALES: tuple[Scale, ...] = typing.get_args(Scale)
 
@@ -170,6 +168,8 @@ def fits_memory(needed: float, what: str) -> None:
     Raises:
         ValueError: says how much is needed, how much there is, and which fields to make smaller.
     """
+    from secant.core.device import available_bytes
+
     free = available_bytes() if _running.get() and needed > 2**30 else None
     if free is not None and needed > free:
         raise ValueError(

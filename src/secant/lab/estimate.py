@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 RISK = 1e-3
 """How often a true claim may fail its finding: once in a thousand seeds."""
@@ -66,4 +65,6 @@ def evidence(freedom: float, level: float = LEVEL) -> float:
 
 
 def _quantile(freedom: float, probability: float) -> float:
+    from scipy import special
+
     return special.ndtri(probability) if np.isinf(freedom) else special.stdtrit(freedom, probability)

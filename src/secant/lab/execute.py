@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secant.dynamics import CheckpointWriteError, resumable
 from secant.lab import figure_files, registry
 from secant.lab.engines import Engine, Here, Processes, in_order
 from secant.lab.finding import as_dict
@@ -141,6 +140,8 @@ def at_scale(record: Record, scale: str) -> Record:
 
 
 def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
+    from secant.dynamics import CheckpointWriteError, resumable
+
     def kept(other: Study, shared: Config) -> xr.Dataset:
         return run(other, config=shared, store=store, scale=scale, figure=False).data()
 

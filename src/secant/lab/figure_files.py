@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from secant.core.files import replace
 from secant.lab import files, record
 from secant.lab.figures import FIGURE_FILES, save_figures
 from secant.lab.record import Record
@@ -28,7 +29,7 @@ def save(study: Study, run: Record, config: Any) -> None:
     path.unlink(missing_ok=True)  # from here until the end no figure of this run is believed
     save_figures(study, run.data(), config, run.directory)
     digests = {name: files.digest(run.directory, name) for name in FIGURE_FILES}
-    files.replace(path, record.sealed({"run": run.facts["digest"], "files": digests}))
+    replace(path, record.sealed({"run": run.facts["digest"], "files": digests}))
 
 
 def read(run: Record) -> dict[str, bytes] | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secant.core.files import replacing
 from secant.lab import panels
 from secant.lab.study import Study
 from secant.look import theme
@@ -64,13 +63,5 @@ def _lighten(figure: Any) -> None:
 
 
 def _save(figure: Any, path: Path, **options: Any) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=path.suffix)
-    os.close(handle)
-    try:
-        metadata = {"Date": None} if path.suffix == ".svg" else {}
-        figure.savefig(name, metadata=metadata, **options)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    with replacing(path) as partial:
+        figure.savefig(partial, metadata={"Date": None} if path.suffix == ".svg" else {}, **options)

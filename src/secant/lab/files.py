@@ -8,7 +8,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -76,21 +75,6 @@ def digest(directory: Path, name: str) -> str:
 def digest_of(content: bytes) -> str:
     """The SHA-256 of some bytes."""
     return hashlib.sha256(content).hexdigest()
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all, in the place of whatever has its name."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
-    partial = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.chmod(0o644)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def copy(directory: Path, name: str, target: Path) -> str:

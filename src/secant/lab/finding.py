@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from scipy import special
 
 from secant.lab.estimate import LEVEL, RISK, Estimate, evidence, miss
 
@@ -143,6 +142,8 @@ def significant(claim: str, p: float, test: str, note: str = "") -> Finding:
         test: which test it is.
         note: what else there is to say.
     """
+    from scipy import special
+
     smallest = 1e-16
     return Finding(
         f"{claim}: evidence in standard errors",

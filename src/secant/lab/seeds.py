@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from scipy import special
-
 from secant.lab.estimate import LEVEL
 
 
@@ -34,6 +32,8 @@ class Wavering:
         fails, runs = self.verdicts["fails"], self.verdicts.total()
         if not fails:
             return False
+        from scipy import special
+
         return self.risk == 0 or bool(special.bdtrc(fails - 1, runs, self.risk) < LEVEL)
 
 

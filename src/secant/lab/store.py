@@ -8,13 +8,12 @@ import errno
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secant.core.files import flush, replacing_directory
 from secant.lab import config as configs
 from secant.lab import files as plain
 from secant.lab.code import code_version
@@ -243,36 +242,13 @@ def _versions() -> dict[str, str]:
     }
 
 
-def flush(path: Path) -> None:
-    """Waits until a file is on the disk."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-
-
 @contextlib.contextmanager
 def _prepared(target: Path) -> Iterator[Path]:
     """A hidden directory to write a run to, which becomes `target` when the block ends well."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".partial"))
-    try:
+    with replacing_directory(target) as partial:
         yield partial
         for path in partial.iterdir():
             flush(path)
-        partial.chmod(0o755)
-        _put_in_place(partial, target)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-
-
-def _put_in_place(partial: Path, target: Path) -> None:
-    """Renames `partial` to `target`; what stood there before is removed only once the new run stands."""
-    if not target.exists() and not target.is_symlink():
-        partial.rename(target)
-        return
-    old = Path(tempfile.mkdtemp(dir=target.parent, prefix=".", suffix=".old"))
-    target.rename(old / "run")
-    partial.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _flock(file: Any, waiting: Any) -> None:

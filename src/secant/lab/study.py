@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-import jax
-
 from secant.lab import config as configs
 from secant.lab.finding import Erratum, Finding
 
@@ -145,6 +143,8 @@ class Study:
 
         Left alone, a GPU multiplies float32 matrices with ten bits of mantissa.
         """
+        import jax
+
         with jax.enable_x64(self.precision == "float64"), jax.default_matmul_precision("float32"):
             yield
 

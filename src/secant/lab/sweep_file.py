@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secant.lab import files
+from secant.core.files import replace
 from secant.lab.store import StoreError, why_not
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def write(path: Path, data: xr.Dataset, *, force: bool) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
-        files.replace(path, bytes(data.to_netcdf(engine="h5netcdf")))
+        replace(path, bytes(data.to_netcdf(engine="h5netcdf")))
     except OSError as error:
         reason, advice = why_not(error)
         raise StoreError(

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secant.dynamics import Progress, Silent, reporting
-from secant.dynamics.progress import resolve
+from secant.core.progress import Progress, Silent, reporting, resolve
 from secant.lab import registry
 from secant.lab.engines import Engine, Here, WorkerDiedError
 from secant.lab.execute import at_scale, run

@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from secant._device import jit
+from secant.core.device import jit
 from secant.linalg.lanczos import block_lanczos
 from secant.linalg.ritz import Ritz, Which
 from secant.linalg.spaces import Space, Vector, is_flat, size_of, unravel_like, wide

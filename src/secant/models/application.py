@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from secant.nets.network import Params
+from secant.core.types import Params
 
 Function = Callable[[Params, Any], Array]
 """`f(params, x)`: a batch of inputs in, one row of outputs a sample."""

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from secant.core.types import Params
 from secant.models.application import Application, Function, only
 from secant.models.libraries import library_of, read
-from secant.nets.network import Network, Params, count_parameters
+from secant.nets.network import Network, count_parameters
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,10 +9,11 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import jax
 
+from secant.core.types import Params
 from secant.models.application import Application, Function
 from secant.models.bundle import Model, model
 from secant.models.libraries import is_state, library_of
-from secant.nets.network import Network, Params
+from secant.nets.network import Network
 
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result", covariant=True)

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secant.core.types import Params
 from secant.models.application import Application
-from secant.nets.network import Params
 
 EVALUATION = {
     "train": False,

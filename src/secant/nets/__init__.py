@@ -15,14 +15,14 @@ from secant.nets.architectures import (
     wide_resnet,
 )
 from secant.nets.combinators import concat, residual, serial
-from secant.nets.graph import Graph
+from secant.nets.graphs.graph import Graph
+from secant.nets.graphs.network import dag, edge_weights, with_edge_weights
+from secant.nets.graphs.recursion import pre_activation_hessian
 from secant.nets.images import average_pool, conv, global_average_pool, patches
 from secant.nets.layers import activation, dense, flatten, identity, layer_norm, scalar
 from secant.nets.network import Network, count_parameters
-from secant.nets.neurons import dag, edge_weights, with_edge_weights
 from secant.nets.parametrization import Draw, Parametrization
-from secant.nets.recursion import pre_activation_hessian
-from secant.nets.sites import Site, observe
+from secant.nets.taps import Site, observe
 from secant.nets.tokens import attention, positions
 
 __all__ = [

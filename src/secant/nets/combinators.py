@@ -7,8 +7,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
+from secant.core.types import Params
 from secant.nets.layers import identity
-from secant.nets.network import Network, Params, Shape, keys_of
+from secant.nets.network import Network, Shape, keys_of
 
 
 def _check(name: str, parts: tuple[Network, ...]) -> None:

@@ -10,9 +10,10 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, PRNGKeyArray
 
-from secant.nets import sites
+from secant.core.types import Params
+from secant.nets import taps
 from secant.nets.layers import at_least_one, fixed
-from secant.nets.network import FeatureMismatchError, Network, Params, Shape, keys_of
+from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
 
 
@@ -82,8 +83,8 @@ def conv(
         if x.shape[-1] != weight.shape[-2]:
             raise FeatureMismatchError("conv", x.shape[-1], weight.shape[-2])
         fan_in = math.prod(weight.shape[:-1])
-        z = sites.convolution(weight, x, rule.weight(fan_in, last=last).scale, strides=strides, padding=padding)
-        return sites.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
+        z = taps.convolution(weight, x, rule.weight(fan_in, last=last).scale, strides=strides, padding=padding)
+        return taps.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
 
     facts = {
         "layer": "conv",

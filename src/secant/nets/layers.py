@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from secant.nets import sites
+from secant.core.types import Params
+from secant.nets import taps
 from secant.nets.activations import Function, activate, named
-from secant.nets.network import FeatureMismatchError, Network, Params, Shape, keys_of
+from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
 
 
@@ -91,8 +92,8 @@ def dense(
         fan_in = weight.shape[0]
         if x.shape[-1] != fan_in:
             raise FeatureMismatchError("dense", x.shape[-1], fan_in)
-        z = sites.linear(weight, x, rule.weight(fan_in, last=last).scale)
-        return sites.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
+        z = taps.linear(weight, x, rule.weight(fan_in, last=last).scale)
+        return taps.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
 
     facts = {"layer": "dense", "features": features, "parametrization": rule, "bias": bias, "last": last}
     return Network(new, run, "dense", facts=facts)
@@ -125,7 +126,7 @@ def layer_norm(
         axes = -1 if over == "features" else tuple(range(1, x.ndim))
         centred = x - jnp.mean(x, axes, keepdims=True)
         z = centred * jax.lax.rsqrt(jnp.mean(centred**2, axes, keepdims=True) + epsilon)
-        for name, use in (("gain", sites.stretch), ("shift", sites.shift)):
+        for name, use in (("gain", taps.stretch), ("shift", taps.shift)):
             if name in params:
                 if params[name].shape != x.shape[-1:]:
                     raise FeatureMismatchError("layer_norm", x.shape[-1], len(params[name]))

@@ -11,10 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from secant.core.types import Params
 from secant.nets.activations import listening
-
-Params = Any
-"""Any pytree of arrays."""
 
 Shape = tuple[int, ...]
 """The shape of an array; that of one sample has no axis for samples."""

@@ -13,7 +13,8 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from secant.nets.network import Network, Params
+from secant.core.types import Params
+from secant.nets.network import Network
 
 
 @dataclass(frozen=True, eq=False)

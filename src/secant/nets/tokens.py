@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
-from secant.nets import sites
+from secant.core.types import Params
+from secant.nets import taps
 from secant.nets.layers import at_least_one, dense
-from secant.nets.network import FeatureMismatchError, Network, Params, Shape, keys_of
+from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
 
 ROLES = ("query", "key", "value", "output")
@@ -82,6 +83,6 @@ def positions(parametrization: str | Parametrization = "ntk") -> Network:
         table = params["table"]
         if table.shape != x.shape[1:]:
             raise FeatureMismatchError("positions", math.prod(x.shape[1:]), table.size)
-        return sites.shift(table, x, rule.bias(x.shape[-1]).scale)
+        return taps.shift(table, x, rule.bias(x.shape[-1]).scale)
 
     return Network(new, run, "positions", facts={"layer": "positions", "parametrization": rule})

@@ -13,14 +13,15 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant._device import available_bytes
+from secant.core.device import available_bytes
+from secant.core.types import Params
 from secant.curvature import kernel_matrix, output_hessian
-from secant.dynamics import Map, Probe, gradient_descent, simulate
+from secant.dynamics import Map, Probe, simulate
 from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, undecided
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
-from secant.nets.network import Params
+from secant.optim import gradient_descent
 from secant.theory.power_law import PowerLaw, fit_power_law
 
 if TYPE_CHECKING:

@@ -21,10 +21,10 @@ import xarray as xr
 from jax import Array, lax
 from jaxtyping import Float
 
-from secant._device import jit
-from secant.dynamics import Outcome, Progress
+from secant.core.device import jit
+from secant.core.progress import Progress, resolve
+from secant.dynamics import Outcome
 from secant.dynamics import checkpoint as checkpoints
-from secant.dynamics.progress import resolve
 from secant.theory.quadratic_regression import Regression, scales
 
 LANES = 8

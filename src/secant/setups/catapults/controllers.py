@@ -13,9 +13,10 @@ import xarray as xr
 
 from secant import data, losses, nets
 from secant.curvature import ntk
-from secant.dynamics import Batches, Map, Outcome, Probe, Stop, control, optimisers, simulate
-from secant.dynamics.batches import on_batches
+from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.nets.network import Network
+from secant.optim import Batches, control, optimisers
+from secant.optim.batches import on_batches
 
 SCHEDULES = ("constant", "warm-up", "cosine", "below critical")
 """With a given step size each."""

@@ -14,11 +14,12 @@ import numpy as np
 import xarray as xr
 
 from secant import losses
-from secant._device import jit
+from secant.core.device import jit
 from secant.curvature import kernel_critical_lr
-from secant.dynamics import Map, Outcome, Probe, Stop, gradient_descent, simulate
+from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.features import agop_of, alignment
 from secant.lab import Finding, claims, estimate
+from secant.optim import gradient_descent
 from secant.setups.features.tasks import Draw, FeatureTask
 
 CEILING = 1e8

@@ -12,9 +12,10 @@ import xarray as xr
 
 from secant.curvature import hessian, kernel_critical_lr
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
-from secant.dynamics.batches import BatchState
+from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.linalg.norm import spectral_norm
+from secant.optim import Batches
+from secant.optim.batches import BatchState
 from secant.setups.catapults.panels import Start, curvature_of
 
 CEILING = 1e6

@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import curvature, data, losses, nets
-from secant.dynamics import Problem, measure, train
+from secant import curvature, data, losses, measure, nets
 from secant.lab import fits_memory, option, scaled
+from secant.optim import Problem, train
 
 MODES = 3
 """Eigenvalues that are watched: with three, a crossing of the first two is seen."""

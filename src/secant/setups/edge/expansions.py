@@ -11,10 +11,10 @@ import numpy as np
 import xarray as xr
 from scipy.signal import find_peaks
 
-from secant import curvature, data, losses, nets
-from secant.dynamics import Problem, measure, train
+from secant import curvature, data, losses, measure, nets
 from secant.expansion import expand
 from secant.lab import fits_memory, option, scaled
+from secant.optim import Problem, train
 
 MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cubic near the edge")
 

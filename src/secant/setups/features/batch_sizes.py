@@ -10,12 +10,13 @@ import numpy as np
 import xarray as xr
 
 from secant import losses
-from secant._device import jit
+from secant.core.device import jit
 from secant.curvature import kernel_critical_lr
-from secant.dynamics import Batches, Map, Outcome, Probe, Stop, gradient_descent, simulate
-from secant.dynamics.batches import on_batches, params_of
+from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.features import agop_of, alignment
 from secant.lab import fits_memory
+from secant.optim import Batches, gradient_descent
+from secant.optim.batches import on_batches, params_of
 from secant.setups.features.tasks import Draw, FeatureTask
 
 Rule = Callable[[Callable[[Any], Any], Any], Map]

@@ -13,12 +13,13 @@ import xarray as xr
 
 from secant import nets
 from secant.curvature import kernel_matrix
-from secant.dynamics import Batches, Map, Outcome, Probe, Stop, simulate
+from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
 from secant.lab import Study, fits_memory, option, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
+from secant.optim import Batches
 from secant.setups.panels import PANELS, Panel, draw, known_panel, network
 from secant.theory import catapult_scaling as cs
 

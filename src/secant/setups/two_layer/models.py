@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from secant.dynamics import Map, gradient_descent
+from secant.dynamics import Map
+from secant.optim import gradient_descent
 from secant.theory.quadratic_model import (
     TwoLayer,
     gated_bilinear,

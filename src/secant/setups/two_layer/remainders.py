@@ -17,7 +17,8 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from secant import data as tasks
-from secant.dynamics import Probe, Stop, gradient_descent, simulate
+from secant.dynamics import Probe, Stop, simulate
+from secant.optim import gradient_descent
 
 KINDS = ("quadratic", "network")
 """A network with the gates of its start, and with its own."""

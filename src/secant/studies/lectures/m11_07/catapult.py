@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Outcome, Stop, gradient_descent, simulate
+from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.optim import gradient_descent
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init

@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import gradient_descent, simulate
+from secant.dynamics import simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.optim import gradient_descent
 from secant.theory import linear_network, two_eigenvalue
 
 if TYPE_CHECKING:

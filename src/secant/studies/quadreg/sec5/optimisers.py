@@ -13,10 +13,11 @@ import xarray as xr
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from secant import data, losses, nets
-from secant.dynamics import Map, Probe, Problem, measure, optimisers, simulate
-from secant.dynamics.optimisers import Optimiser
+from secant import data, losses, measure, nets
+from secant.dynamics import Map, Probe, simulate
 from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, sheet, study, undecided
+from secant.optim import Problem, optimisers
+from secant.optim.catalogue import Optimiser
 from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
 

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.types import Params
 from secant.curvature import second_derivative
 from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
 from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
-from secant.nets.network import Params
 from secant.setups.width import (
     COPIES,
     LANCZOS,

@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Outcome, Stop, gradient_descent, simulate
+from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, sheet, significant, study, undecided
 from secant.lab.significance import falling_trend
+from secant.optim import gradient_descent
 from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
 

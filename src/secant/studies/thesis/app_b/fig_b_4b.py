@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.dynamics import Probe, Stop, gradient_descent, simulate
+from secant.dynamics import Probe, Stop, simulate
 from secant.lab import (
     Estimate,
     Finding,
@@ -26,6 +26,7 @@ from secant.lab import (
     study,
     undecided,
 )
+from secant.optim import gradient_descent
 from secant.setups.two_layer.remainders import (
     Layers,
     Trial,

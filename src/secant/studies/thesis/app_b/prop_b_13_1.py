@@ -11,8 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Outcome, Stop, gradient_descent, simulate
+from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.optim import gradient_descent
 from secant.theory import quadratic_model as qm
 from secant.theory.catapult_scaling import classify_run, regime
 

@@ -13,13 +13,13 @@ import numpy as np
 import xarray as xr
 
 from secant import losses, nets
+from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.lab import Estimate, Finding, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
-from secant.nets.network import Params
 from secant.setups.width import drawn, next_order, refuse_oversized, stacked
 from secant.theory.power_law import PowerLaw, fit_power_law
 

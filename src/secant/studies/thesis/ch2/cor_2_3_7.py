@@ -13,13 +13,13 @@ import xarray as xr
 from scipy.special import roots_jacobi
 
 from secant import nets
+from secant.core.types import Params
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
 from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
-from secant.nets.network import Params
 from secant.setups.width import (
     COPIES,
     KINDS,

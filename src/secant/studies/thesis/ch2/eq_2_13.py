@@ -13,9 +13,9 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
+from secant.core.types import Params
 from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
-from secant.nets.network import Params
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,14 +12,15 @@ import numpy as np
 import xarray as xr
 from jax.flatten_util import ravel_pytree
 
-from secant import losses, nets
+from secant import losses, measure, nets
+from secant.core.types import Params
 from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
-from secant.dynamics import Probe, Problem, measure, train
+from secant.dynamics import Probe
 from secant.expansion import expand
 from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
-from secant.nets.network import Params
+from secant.optim import Problem, train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -16,12 +16,13 @@ from scipy import stats
 
 from secant import data as datasets
 from secant import losses
+from secant.core.types import Params
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.dynamics import Probe, Stop, gradient_descent, simulate
+from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
 from secant.nets import Network, dag, graphs
-from secant.nets.network import Params
+from secant.optim import gradient_descent
 from secant.setups.width import (
     drawn,
     edge_factors,

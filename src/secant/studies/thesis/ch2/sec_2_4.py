@@ -12,10 +12,10 @@ import numpy as np
 import xarray as xr
 
 from secant import losses
+from secant.core.types import Params
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
 from secant.lab import Finding, claims, option, scaled, sheet, study
-from secant.nets.network import Params
 from secant.setups.width import (
     COPIES,
     KINDS,

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.types import Params
 from secant.lab import Finding, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
-from secant.nets.network import Params
 from secant.setups.width import (
     COPIES,
     KINDS,

@@ -13,12 +13,12 @@ import numpy as np
 import xarray as xr
 from jax.flatten_util import ravel_pytree
 
+from secant.core.types import Params
 from secant.curvature import second_derivative
 from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
-from secant.nets.network import Params
 from secant.setups.width import (
     COPIES,
     LANCZOS,

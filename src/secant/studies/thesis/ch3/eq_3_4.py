@@ -12,9 +12,10 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.dynamics import Probe, gradient_descent, simulate
+from secant.dynamics import Probe, simulate
 from secant.lab import Finding, claims, option, scaled, sheet, study
 from secant.losses import half_sum
+from secant.optim import gradient_descent
 from secant.setups.width import (
     WidthConfig,
     exponent,

@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import losses, nets
+from secant import losses, measure, nets
+from secant.core.types import Params
 from secant.curvature import hessian, ntk
 from secant.data import regression
-from secant.dynamics import Probe, Problem, measure, train
+from secant.dynamics import Probe
 from secant.expansion import expand
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
 from secant.linalg.norm import spectral_norm
-from secant.nets.network import Params
+from secant.optim import Problem, train
 from secant.theory.linear_descent import critical_step, loss_growth, residual_after
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import xarray as xr
 
 from secant import data as tasks
 from secant import losses, nets
-from secant.border import estimate_max_lr, find_max_lr
-from secant.dynamics import Problem
 from secant.expansion import expand
 from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.optim import Problem
+from secant.optim.largest_step import estimate_max_lr, find_max_lr
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,14 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import losses, nets
+from secant import losses, measure, nets
+from secant.core.types import Params
 from secant.curvature import loss_split, ntk
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.dynamics import Probe, Problem, Stop, measure, train
+from secant.dynamics import Probe, Stop
 from secant.expansion import expand
 from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
-from secant.nets.network import Params
+from secant.optim import Problem, train
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.dynamics import optimisers
 from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study
 from secant.lab.significance import falling_trend
+from secant.optim import optimisers
 from secant.setups.features.batch_claims import goal_finding
 from secant.setups.features.batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
 from secant.setups.features.tasks import TITLES, Sizes, feature_task

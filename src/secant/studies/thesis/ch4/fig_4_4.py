@@ -11,9 +11,10 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import kernel_critical_lr
-from secant.dynamics import Outcome, Probe, Problem, Stop, control, train
+from secant.dynamics import Outcome, Probe, Stop
 from secant.lab import Finding, claims, estimate, option, scaled, sheet, study, undecided
 from secant.lab.significance import proportion
+from secant.optim import Problem, control, train
 from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, network, start_of
 from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
 

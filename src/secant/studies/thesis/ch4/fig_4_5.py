@@ -13,8 +13,7 @@ import xarray as xr
 from scipy import special, stats
 
 from secant.data import sphere
-from secant.dynamics import Batches, Map, Probe, gradient_descent, simulate
-from secant.dynamics.batches import BatchState, on_batches
+from secant.dynamics import Map, Probe, simulate
 from secant.lab import (
     RISK,
     Finding,
@@ -29,6 +28,8 @@ from secant.lab import (
     undecided,
 )
 from secant.lab.significance import proportion
+from secant.optim import Batches, gradient_descent
+from secant.optim.batches import BatchState, on_batches
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import schedules
-from secant.dynamics.catapults import spikes
 from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, sheet, study, undecided
+from secant.measure.events import spikes
+from secant.optim import schedules
 from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
 

@@ -10,9 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.dynamics.catapults import match_rates, rises, spikes
 from secant.lab import Estimate, Finding, claims, option, scaled, sheet, significant, study, undecided
 from secant.lab.significance import goes_with, proportion
+from secant.measure.events import match_rates, rises, spikes
 from secant.setups.catapults.panels import PANELS, Networks, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
 

@@ -1,0 +1,118 @@
+"""The loss, direction by direction of the tangent kernel, and what the kernel says about convergence."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from secant.core.types import Params
+from secant.curvature.checks import Function, finite_results, matching_targets, outputs_of, squared_curvature
+from secant.curvature.tangent_kernel import kernel_matrix
+from secant.losses import Loss
+from secant.models.entrance import takes_models
+
+
+class LossSplit(NamedTuple):
+    r"""A squared loss over the kernel's eigendirections, $L = \sum_i \frac c2 \langle f - y, u_i\rangle^2$.
+
+    Attributes:
+        eigenvalues: of the kernel, largest first.
+        directions: its eigenvectors $u_i$ as columns, in the same order.
+        parts: the loss along each; they add up to the loss.
+    """
+
+    eigenvalues: Float[Array, " m"]
+    directions: Float[Array, "m m"]
+    parts: Float[Array, " m"]
+
+    def within(self, s: int) -> Float[Array, ""]:
+        """The loss in the first `s` directions."""
+        return self.parts[:s].sum()
+
+    def beyond(self, s: int) -> Float[Array, ""]:
+        """The loss in all others."""
+        return self.parts[s:].sum()
+
+
+@takes_models
+def loss_split(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> LossSplit:
+    r"""Splits a squared loss over the eigendirections of the current tangent kernel.
+
+    Args:
+        f: any `f(params, x)` that treats each sample alone.
+        params: where.
+        x: inputs, one row a sample.
+        y: targets.
+        loss: a squared [`Loss`][secant.losses.Loss], or its name.
+    """
+    residual, c = _residual("loss_split", f, params, x, y, loss)
+    values, vectors = jnp.linalg.eigh(kernel_matrix(f, params, x))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    return LossSplit(values, vectors, c / 2 * (vectors.T @ residual) ** 2)
+
+
+class Convergence(NamedTuple):
+    r"""What the tangent kernel guarantees for gradient descent on a squared loss.
+
+    For $L = \frac c2 \|r\|^2$ the gradient obeys $\|\nabla L\|^2 = c^2\, r^\top K r \ge 2 c\,\lambda_{\min}(K)\, L$:
+    the Polyak-Lojasiewicz inequality with $\mu = c\,\lambda_{\min}(K)$.
+
+    Attributes:
+        smallest: $\lambda_{\min}(K)$.
+        largest: $\lambda_{\max}(K)$.
+        mu: $c\,\lambda_{\min}(K)$.
+        ratio: $\|\nabla L\|^2 / (2 L)$, which is at least `mu`; NaN at zero loss.
+        rate: factor by which the loss is sure to fall in a step of size $1/(c\,\lambda_{\max})$ of a fixed kernel.
+    """
+
+    smallest: Float[Array, ""]
+    largest: Float[Array, ""]
+    mu: Float[Array, ""]
+    ratio: Float[Array, ""]
+    rate: Float[Array, ""]
+
+
+@takes_models
+def convergence(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> Convergence:
+    """The Polyak-Lojasiewicz constant of a squared loss at these parameters, from the tangent kernel's spectrum.
+
+    Args:
+        f: any `f(params, x)` that treats each sample alone.
+        params: where.
+        x: inputs, one row a sample.
+        y: targets.
+        loss: a squared [`Loss`][secant.losses.Loss], or its name.
+    """
+    residual, c = _residual("convergence", f, params, x, y, loss)
+    kernel = kernel_matrix(f, params, x)
+    values = jnp.linalg.eigvalsh(kernel)
+    smallest, largest = jnp.maximum(values[0], 0.0), values[-1]
+    ratio = c * (residual @ kernel @ residual) / (residual @ residual)
+    return Convergence(smallest, largest, c * smallest, ratio, (1 - smallest / largest) ** 2)
+
+
+def kernel_drift(start: Float[Array, "m m"], now: Float[Array, "m m"]) -> Float[Array, ""]:
+    r"""How far a kernel has moved, $\|K_t - K_0\| / \|K_0\|$ in the spectral norm."""
+    shape = jnp.shape(start)
+    if shape != jnp.shape(now) or len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(
+            f"kernel_drift: `start` and `now` must be square matrices of one size, got {shape} and {jnp.shape(now)}."
+        )
+    difference = jnp.linalg.eigvalsh((now - start + (now - start).T) / 2)
+    return jnp.max(jnp.abs(difference)) / jnp.max(jnp.abs(jnp.linalg.eigvalsh(start)))
+
+
+def _residual(caller: str, f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> tuple[Array, float]:
+    outputs = outputs_of(caller, f, params, x)
+    matching_targets(caller, outputs, y)
+    if jnp.shape(y) != outputs.shape:
+        raise ValueError(
+            f"{caller}: `y` has shape {jnp.shape(y)} and the outputs have {outputs.shape}. They must agree."
+        )
+    values = f(params, x)
+    c = squared_curvature(caller, loss, values)
+    residual = (values - jnp.asarray(y)).reshape(-1)
+    finite_results(caller, residual)
+    return residual, c

@@ -1,0 +1,66 @@
+r"""Heads: what comes after the last convolution of most networks for images, and what it does to signals.
+
+An activation, the mean over positions, a dense layer:
+$f_\alpha = \frac{1}{P}\sum_{p, o} v_{\alpha o}\, \sigma(z_{po}) + b_\alpha$.
+Then the signal at $z$ is $v_{\alpha o} \cdot \sigma'(z_{po}) / P$: the same for all outputs but for a factor a channel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from secant.nets.network import Network
+from secant.nets.taps import observe
+
+
+class Alike(NamedTuple):
+    """Signals that differ between outputs by factors only.
+
+    Attributes:
+        weights: the parameters whose outputs are summed to $z$.
+        signal: of all outputs, at $z$, `(samples, *positions, channels)`.
+        factors: `(outputs, channels)`.
+    """
+
+    weights: list[Array]
+    signal: Array
+    factors: Float[Array, "k channels"]
+
+
+def below_the_head(net: Network, params: Any, x: Array) -> Alike | None:
+    """The signals below the head, for a network that has one and convolutions right below it; else None."""
+    layers = [part.facts.get("layer") for part in net.parts]
+    if net.facts.get("layer") != "serial" or layers[-3:] != ["activation", "global_average_pool", "dense"]:
+        return None
+    weights = _ends(net.parts[-4], params[-4]) if len(layers) > 3 else []
+    if not weights:
+        return None
+
+    def body() -> Array:
+        values = x
+        for part, own in zip(net.parts[:-3], params[:-3], strict=True):
+            values = part.run(own, values)
+        return values
+
+    # Observed, so that the compiler sees the same forward pass as that of all other signals.
+    z = observe(body)[0]
+    activation, pool, dense = net.parts[-3:]
+    features, pull = jax.vjp(lambda z: pool.run((), activation.run((), z)), z)
+    readout = jax.jacobian(lambda one: dense.run(params[-1], one[None])[0])(jnp.zeros_like(features[0]))
+    return Alike(weights, pull(jnp.ones_like(features))[0], readout.reshape(-1, features.shape[-1]))
+
+
+def _ends(net: Network, params: Any) -> list[Array]:
+    """The weights of convolutions whose outputs, summed, are this network's."""
+    layer = net.facts.get("layer")
+    if layer == "conv":
+        return [params["weight"]]
+    if layer == "serial":
+        return _ends(net.parts[-1], params[-1])
+    if layer == "residual":
+        return _ends(net.parts[0], params[0]) + _ends(net.parts[1], params[1])
+    return []

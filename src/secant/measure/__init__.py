@@ -1,0 +1,32 @@
+r"""What to measure along a training run. Each function here makes a measurement for [`train`][secant.optim.train].
+
+Eigenvalues are followed: each measurement starts from the eigenvectors of the last one and stops by a residual
+tolerance, so that after small steps a few products are enough. It records the values, and beside them `_residual`,
+the distance within which there is sure to be an eigenvalue, `_error`, the estimated error, and `_products`, the cost.
+"""
+
+from secant.measure import events
+from secant.measure.batch import batch_critical_lr, batch_loss
+from secant.measure.course import distance, gradient_norm, loss
+from secant.measure.features import alignment
+from secant.measure.kernel import kernel_drift, kernel_top, loss_within
+from secant.measure.one_mode import leading_mode
+from secant.measure.spectrum import preconditioned_sharpness, sharpness
+from secant.optim.measurement import Measurement
+
+__all__ = [
+    "Measurement",
+    "alignment",
+    "batch_critical_lr",
+    "batch_loss",
+    "distance",
+    "events",
+    "gradient_norm",
+    "kernel_drift",
+    "kernel_top",
+    "leading_mode",
+    "loss",
+    "loss_within",
+    "preconditioned_sharpness",
+    "sharpness",
+]

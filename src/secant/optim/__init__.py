@@ -1,0 +1,26 @@
+"""Training: problems, batches, update rules, optimisers, schedules, control of the step size, and the largest step."""
+
+from secant.optim import catalogue as optimisers
+from secant.optim import control, schedules
+from secant.optim.batches import Batches
+from secant.optim.descent import gradient_descent, gradient_field
+from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, find_max_lr
+from secant.optim.measurement import Measurement
+from secant.optim.problem import Problem
+from secant.optim.training import train
+
+__all__ = [
+    "Batches",
+    "Border",
+    "BorderEstimate",
+    "Measurement",
+    "Problem",
+    "control",
+    "estimate_max_lr",
+    "find_max_lr",
+    "gradient_descent",
+    "gradient_field",
+    "optimisers",
+    "schedules",
+    "train",
+]

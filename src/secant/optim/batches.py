@@ -1,0 +1,185 @@
+"""Batches: which samples a step of stochastic gradient descent sees."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Int, UInt32
+
+from secant.core.arguments import is_traced
+from secant.core.types import Params
+from secant.dynamics.map import Map, State
+
+ROUNDS = 24
+"""With half as many, permutations of five and six are not equally likely."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    r"""Random batches of a fixed size.
+
+    Without replacement every sample is seen exactly once in each run of $n$ draws: an epoch. Where the size does not
+    divide $n$, the batch that ends an epoch is filled up from the next one. The batch of a step is a function of seed
+    and step alone: nothing is stored, any step can be looked at, and it costs as much as the batch is large.
+
+    Attributes:
+        size: samples a step.
+        seed: of the draws; may be an axis of a run, `lambda draw: Batches(32, seed=draw)`.
+        replace: whether samples are drawn independently, with replacement.
+
+    Example:
+        ```python
+        import secant as sc
+
+        batches = sc.Batches(4)
+        epoch = [int(i) for step in range(3) for i in batches.indices(12, step)]
+        print(sorted(epoch) == list(range(12)))
+        ```
+        ```text
+        True
+        ```
+    """
+
+    size: int
+    seed: Any = 0
+    replace: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
+            raise ValueError(f"Batches: `size` must be a whole number of at least 1, got {self.size!r}.")
+        if not is_traced(self.seed) and (
+            isinstance(self.seed, bool) or not hasattr(self.seed, "__index__") or self.seed < 0
+        ):
+            raise ValueError(f"Batches: `seed` must be a whole number of at least 0, got {self.seed!r}.")
+
+    def check(self, caller: str, samples: int) -> None:
+        """Refuses data with fewer samples than a batch has."""
+        if self.size > samples:
+            raise ValueError(
+                f"{caller}: a batch of {self.size} is larger than the data, {samples} samples. Take at most {samples}."
+            )
+
+    def indices(self, samples: int, step: Any) -> Int[Array, " size"]:
+        """Which of the samples the batch of this step holds.
+
+        Args:
+            samples: how many there are, $n$.
+            step: counted from 0.
+        """
+        self.check("Batches.indices", samples)
+        key = jax.random.key(self.seed)
+        if self.replace:
+            return jax.random.randint(jax.random.fold_in(key, step), (self.size,), 0, samples)
+        # The first position is (step * size) mod n, without the product, which would overflow in a long run.
+        step = jnp.asarray(step, jnp.uint32)
+        per = math.lcm(self.size, samples) // self.size  # after so many steps, a batch begins an epoch again
+        first = (step % per) * jnp.uint32(self.size)
+        epoch = (step // per) * jnp.uint32(per * self.size // samples) + first // samples
+        positions = (first % samples) + jnp.arange(self.size, dtype=jnp.uint32)
+        # A batch is not larger than an epoch, so that it touches two epochs at most.
+        words = jnp.stack([_words(key, epoch), _words(key, epoch + 1)])
+        which = (positions >= samples).astype(jnp.int32)
+        return shuffled(words[which], positions % samples, samples).astype(jnp.int32)
+
+
+class BatchState(NamedTuple):
+    """The state of a run on batches.
+
+    Attributes:
+        inner: state of the update rule.
+        step: how many steps have been made.
+    """
+
+    inner: State
+    step: Int[Array, ""]
+
+
+def params_of(state: BatchState) -> Params:
+    """The parameters in the state of a run on batches: those of an optimiser, or the rule's whole state."""
+    return getattr(state.inner, "params", state.inner)
+
+
+def on_batches(
+    loss: Callable[[Params, Any, Any], Any], x: Any, y: Any, batches: Batches, rule: Callable[..., Map]
+) -> Map:
+    """An update rule on one batch a step.
+
+    Args:
+        loss: `(params, inputs, targets) -> number`.
+        x: inputs, one row a sample.
+        y: targets, one row a sample.
+        batches: which samples a step sees.
+        rule: `loss -> Map`, made anew for the loss of every batch; what it remembers stays in its state.
+
+    Returns:
+        A Map whose state is a `BatchState`, and which shows what that of the rule shows.
+    """
+    samples = len(jax.tree.leaves(x)[0])
+    batches.check("on_batches", samples)
+
+    def of_rows(index: Any) -> Map:
+        inputs, targets = (jax.tree.map(lambda leaf: leaf[index], part) for part in (x, y))
+        return rule(lambda params: loss(params, inputs, targets))
+
+    def of_batch(step: Any) -> Map:
+        return of_rows(batches.indices(samples, step))
+
+    def init(start: Any) -> BatchState:
+        if isinstance(start, BatchState):  # goes on where another run stopped
+            return start
+        return BatchState(of_batch(0).init(start), jnp.zeros((), jnp.uint32))
+
+    def step(state: BatchState) -> BatchState:
+        return BatchState(of_batch(state.step).step(state.inner), state.step + jnp.uint32(1))
+
+    # What a rule shows does not depend on the batch: the first rows will do.
+    return Map(init, step, shown=lambda state: of_rows(slice(batches.size)).shown(state.inner))
+
+
+def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int) -> UInt32[Array, " k"]:
+    r"""Values of a random permutation of $0, \dots, n - 1$ at some positions, each without the others.
+
+    A Feistel network: positions lie on a grid of at least $n$ points, and each round shifts one coordinate by a hash of
+    the other, which can be undone, so that the whole is a permutation of the grid. Values outside are put in again
+    until they fall inside (Black and Rogaway, 2002), which leaves a permutation.
+
+    Args:
+        words: random words, one row a position; equal rows belong to one permutation.
+        positions: where to evaluate it.
+        n: how many there are to permute.
+    """
+    rows = math.isqrt(n - 1) + 1
+    columns = -(-n // rows)
+
+    def once(value: Array) -> Array:
+        def two_rounds(i: Any, place: tuple[Array, Array]) -> tuple[Array, Array]:
+            row, column = place
+            row = (row + _hash(column ^ words[:, 2 * i]) % rows) % rows
+            return row, (column + _hash(row ^ words[:, 2 * i + 1]) % columns) % columns
+
+        # A loop: written out, the rounds take the compiler longer than everything else in a run.
+        row, column = lax.fori_loop(0, ROUNDS // 2, two_rounds, (value // columns, value % columns))
+        return row * columns + column
+
+    # Shifts along an odd length are even permutations: half of the time two values are swapped.
+    first = jnp.where((positions < 2) & (words[:, -1] >> 31 == 1), 1 - positions, positions) if n > 1 else positions
+    return lax.while_loop(
+        lambda value: jnp.any(value >= n), lambda value: jnp.where(value >= n, once(value), value), once(first)
+    )
+
+
+def _words(key: Array, epoch: Any) -> Array:
+    return jax.random.bits(jax.random.fold_in(key, epoch), (ROUNDS + 1,), jnp.uint32)
+
+
+def _hash(value: Array) -> Array:
+    """The finaliser of MurmurHash3: every bit of the value changes every bit of the hash half of the time."""
+    value = (value ^ (value >> 16)) * jnp.uint32(0x85EBCA6B)
+    value = (value ^ (value >> 13)) * jnp.uint32(0xC2B2AE35)
+    return value ^ (value >> 16)

@@ -1,0 +1,375 @@
+r"""Step sizes that know the critical one: transformations of optax, to be put behind an optimiser of step size 1.
+
+The step of a quadratic with Hessian $H$ shrinks every mode while it is below $\eta_{\mathrm{crit}} =
+s/\lambda_{\max}(H)$, $s = 2$ for gradient descent. Both controllers measure $\lambda_{\max}$ of the loss of each step
+as they go, by products with the Hessian, and set the step size by it: `below_critical` stays under it, and `catapults`
+exceeds it on purpose, so many times, and then settles.
+
+As the line searches of optax do, they need to see the loss: `update(..., value_fn=loss)`, where `loss(params)` is that
+of the current batch. [`train`][secant.optim.train] hands it over by itself.
+
+They come last in a chain: what they scale must be the update, not the gradient. One that is given the gradient, or
+another direction that climbs in every coordinate, says so at its first step. Where the loss, the critical step or the
+update is not finite, or the critical step not above 0, they take no step: the parameters stay as they are, and a
+catapult under way is given up.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jaxtyping import Array, Bool, Float, Int
+
+from secant.core.arguments import positive, whole
+from secant.core.arguments import share as between
+from secant.core.types import Params
+from secant.optim.placement import MisplacedError, refuse_uphill, slope
+
+if TYPE_CHECKING:
+    import optax
+
+FIRST = 10
+"""Refinements of the first look, which begins with a random direction; others begin where the last ended."""
+
+ANEW = 10.0
+"""Where a catapult has raised the loss so many times, a look is as thorough as the first."""
+
+KEPT = 0.9
+"""How much of the averages along the update is kept from one look to the next."""
+
+ALONG = ("top", "update")
+
+
+class Meter(NamedTuple):
+    """What is known about the curvature.
+
+    Attributes:
+        vector: direction in which it is thought to be largest, of length 1.
+        falls: running average of the slope along the update, downwards.
+        bends: running average of the curvature along it.
+        critical: the critical step size at the last look.
+    """
+
+    vector: Params
+    falls: Float[Array, ""]
+    bends: Float[Array, ""]
+    critical: Float[Array, ""]
+
+
+class ControlState(NamedTuple):
+    """The state of a controller.
+
+    Attributes:
+        meter: what is known about the curvature.
+        size: the step size of the last step that was taken.
+        step: how many steps have been asked for.
+        skipped: how many of them were not taken, because something was not finite or pointed uphill.
+        astray: whether the first update pointed uphill, so that none is taken.
+        over: whether a catapult is under way.
+        age: steps since it, or the rest before the next one, began.
+        before: the loss at which it began.
+        first: the loss of the first step.
+        begun: how many have begun.
+        done: how many have ended below the critical step, with the loss back to where it began.
+    """
+
+    meter: Meter
+    size: Float[Array, ""]
+    step: Int[Array, ""]
+    skipped: Int[Array, ""]
+    astray: Bool[Array, ""]
+    over: Bool[Array, ""]
+    age: Int[Array, ""]
+    before: Float[Array, ""]
+    first: Float[Array, ""]
+    begun: Int[Array, ""]
+    done: Int[Array, ""]
+
+
+def below_critical(
+    lr: float | None = None,
+    share: float = 0.9,
+    *,
+    along: str = "top",
+    factor: float = 2.0,
+    every: int = 1,
+    critical: Callable[[Params], Any] | None = None,
+) -> optax.GradientTransformationExtraArgs:
+    r"""A step size just under the critical one, $\min(\eta, \rho\,\eta_{\mathrm{crit}})$: a warm-up that sees.
+
+    Args:
+        lr: the step size $\eta$ that it should not exceed; by default there is no such limit.
+        share: $\rho$, between 0 and 1.
+        along: where to look. `"top"`: along the direction in which the loss curves most, which is what the theory of
+            gradient descent and momentum needs. `"update"`: along the update itself, where $u^\top g + \frac\eta2
+            u^\top Hu$ turns positive, averaged over some steps; this fits any optimiser, such as Adam.
+        factor: $s$ of `"top"`: 2 for gradient descent, $2 + 2\beta$ for momentum.
+        every: steps between two looks; a look costs as much as three or four steps, `"update"` as two.
+        critical: `params -> step size`, if you know better, such as by the tangent kernel.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        import optax
+        import secant as sc
+
+        rule = optax.chain(optax.sgd(1.0), sc.control.below_critical(lr=0.5))
+        stiff = lambda x: 50.0 * x[0] ** 2 + x[1] ** 2  # curvature 100: the critical step is 0.02
+        run = sc.simulate(sc.optimisers.from_optax(rule)(stiff), jnp.ones(2), steps=100, probes={"loss": stiff})
+        print(float(run.dataset.loss[-1]) < 0.1)
+        ```
+        ```text
+        True
+        ```
+    """
+    meter = _meter("below_critical", along, factor, every, critical)
+    top, kept = _limit("below_critical", lr), between("below_critical", "share", share)
+
+    def choose(state: ControlState, found: Meter, value: Array) -> ControlState:
+        return state._replace(meter=found, size=_below(state, found, top, kept))
+
+    return _controller("below_critical", meter, choose, every)
+
+
+def catapults(
+    count: int,
+    lr: float | None = None,
+    *,
+    over: float = 1.3,
+    share: float = 0.9,
+    rest: int = 10,
+    patience: int = 200,
+    height: float = 30.0,
+    along: str = "top",
+    factor: float = 2.0,
+    every: int = 1,
+    critical: Callable[[Params], Any] | None = None,
+) -> optax.GradientTransformationExtraArgs:
+    r"""Catapults on purpose: again and again the step is reset above the critical one, and held until all is calm.
+
+    A catapult begins with the step at `over` times the critical one. It ends when the curvature has fallen so far that
+    this step is below the critical one, and the loss is back to where it was; after a rest the next one begins. After
+    the last, and in between, the step is as `below_critical` has it.
+
+    Args:
+        count: how many catapults.
+        lr: a limit of the step size outside of catapults; by default there is none.
+        over: step size over the critical one in a catapult. Up to 2 a quadratic model comes back; the smaller, the
+            lower its peak.
+        share: step size over the critical one outside of catapults.
+        rest: steps before each catapult.
+        patience: steps after which a catapult that does not end is given up.
+        height: it is also given up where the loss exceeds so many times that of the first step.
+        along: as for `below_critical`.
+        factor: as for `below_critical`.
+        every: as for `below_critical`.
+        critical: as for `below_critical`.
+    """
+    meter = _meter("catapults", along, factor, every, critical)
+    top, kept = _limit("catapults", lr), between("catapults", "share", share)
+    if not (math.isfinite(over) and over > 1):
+        raise ValueError(f"catapults: `over` must be above 1, got {over!r}: below there is no catapult.")
+    if not height > 1:
+        raise ValueError(f"catapults: `height` must be above 1, got {height!r}: a catapult raises the loss.")
+    total, pause, limit = (
+        whole("catapults", *pair) for pair in (("count", count), ("rest", rest), ("patience", patience))
+    )
+
+    def choose(state: ControlState, found: Meter, value: Array) -> ControlState:
+        calm = (found.critical > state.size) & (value <= state.before)
+        ends = state.over & (calm | (state.age >= limit) | ~(value <= height * state.first))
+        begins = ~state.over & (state.age >= pause) & (state.begun < total) & jnp.isfinite(found.critical)
+        under_way = begins | (state.over & ~ends)
+        below = _below(state, found, top, kept)
+        return state._replace(
+            meter=found,
+            size=jnp.where(begins, over * found.critical, jnp.where(under_way, state.size, below)),
+            over=under_way,
+            age=jnp.where(begins | ends, 1, state.age + 1),
+            before=jnp.where(begins, value, state.before),
+            begun=state.begun + begins,
+            done=state.done + (ends & calm),
+        )
+
+    return _controller("catapults", meter, choose, every)
+
+
+def _below(state: ControlState, found: Meter, lr: Any, share: Any) -> Array:
+    """A share of the critical step; the last one where nothing curves upwards and nothing else limits it."""
+    size = jnp.minimum(lr, share * found.critical)
+    return jnp.where(jnp.isfinite(size), size, state.size).astype(state.size.dtype)
+
+
+def reading(state: Any) -> ControlState:
+    """The controller's own state within that of a whole optimiser, with its `size` and `meter.critical`."""
+    found = [
+        leaf
+        for leaf in jax.tree.leaves(state, is_leaf=lambda node: isinstance(node, ControlState))
+        if isinstance(leaf, ControlState)
+    ]
+    if len(found) != 1:
+        raise ValueError(f"control.reading: `state` must hold the state of one controller, it holds {len(found)}.")
+    return found[0]
+
+
+Look = Callable[[Callable[[Params], Any], Params, Params, Meter, Any], Meter]
+
+
+def _controller(
+    caller: str, look: Look, choose: Callable[[ControlState, Meter, Array], ControlState], every: int
+) -> optax.GradientTransformationExtraArgs:
+    import optax
+
+    def init(params: Params) -> ControlState:
+        leaves, structure = jax.tree.flatten(params)
+        if not leaves:
+            raise ValueError(f"{caller}: `params` has no arrays in it.")
+        keys = jax.random.split(jax.random.key(0), len(leaves))
+        drawn = [
+            jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf))
+            for key, leaf in zip(keys, leaves, strict=True)
+        ]
+        zero, count, no = jnp.zeros((), jnp.result_type(*leaves)), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+        meter = Meter(_unit(jax.tree.unflatten(structure, drawn)), zero, zero, zero)
+        return ControlState(meter, zero + 1, count, count, no, no, count + 1, zero, zero, count, count)
+
+    def update(
+        updates: Params,
+        state: ControlState,
+        params: Params | None = None,
+        *,
+        value_fn: Callable[[Params], Any] | None = None,
+        **others: Any,
+    ) -> tuple[Params, ControlState]:
+        if params is None or value_fn is None:
+            raise ValueError(
+                f"{caller}: it must see the loss. Call `update(gradient, state, params, value_fn=loss)`, where "
+                "`loss(params)` is the loss of this step's batch."
+            )
+        astray = refuse_uphill(caller, updates, params, value_fn, others.get("grad"), state.step == 0, state.astray)
+        if value_fn is slope:  # asked only whether it is in its place
+            return updates, state
+        given = others.get("value")
+        value = jnp.asarray(value_fn(params) if given is None else given).astype(state.before.dtype)
+        unknown = (state.step == 0) | ~jnp.isfinite(state.first)
+        state = state._replace(first=jnp.where(unknown, value, state.first), astray=astray)
+        # Where the loss has shot up, the direction in which it curves most is another one.
+        anew = (state.step == 0) | (state.over & (value > ANEW * state.before))
+        meter = lax.cond(
+            (state.step % every == 0) | anew,
+            lambda: look(value_fn, params, updates, state.meter, anew),
+            lambda: state.meter,
+        )
+        finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(updates)]
+        sound = functools.reduce(operator.and_, finite, jnp.isfinite(value) & (meter.critical > 0) & ~astray)
+        calm = state._replace(meter=meter, over=jnp.zeros_like(sound), age=jnp.where(state.over, 1, state.age))
+        after = jax.tree.map(functools.partial(jnp.where, sound), choose(state, meter, value), calm)
+        taken = jax.tree.map(lambda u: jnp.where(sound, after.size * u, 0).astype(u.dtype), updates)
+        return taken, after._replace(step=state.step + 1, skipped=state.skipped + ~sound)
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def check_order(transformation: optax.GradientTransformation) -> None:
+    """Refuses a chain in which a controller is given something that points uphill, by trying it on a slope.
+
+    Rules that only work on parameters of a certain form are not tried, nor those with settings that are being traced:
+    their controllers look at the first step themselves.
+    """
+    import optax
+
+    rule = optax.with_extra_args_support(transformation)
+    try:
+        with jax.ensure_compile_time_eval():
+            here = jnp.ones(())
+            made = jax.eval_shape(rule.init, here)
+            states = jax.tree.leaves(made, is_leaf=lambda node: isinstance(node, ControlState))
+            if any(isinstance(node, ControlState) for node in states):
+                rule.update(here, rule.init(here), here, value=here, grad=here, value_fn=slope)
+    except MisplacedError:
+        raise
+    except Exception:  # what it says of its own parameters is worth reading, what it says of these is not
+        return
+
+
+def _meter(caller: str, along: str, factor: float, every: int, critical: Callable[[Params], Any] | None) -> Look:
+    if along not in ALONG:
+        raise ValueError(f"{caller}: `along` must be one of {', '.join(ALONG)}, got {along!r}.")
+    positive(caller, "factor", factor)
+    whole(caller, "every", every)
+    if critical is not None:
+        return lambda loss, params, updates, last, anew: last._replace(
+            critical=jnp.asarray(critical(params), last.critical.dtype)
+        )
+    return _along_update if along == "update" else functools.partial(_along_top, factor)
+
+
+def _along_top(
+    factor: float, loss: Callable[[Params], Any], params: Params, updates: Params, last: Meter, anew: Any
+) -> Meter:
+    r"""The best direction in the plane of the last, $v$, and $Hv$, with its curvature, at most $\lambda_{\max}$."""
+    _, product = jax.linearize(jax.grad(loss), params)
+
+    def refine(_: Any, carried: tuple[Params, Array]) -> tuple[Params, Array]:
+        v = carried[0]
+        image = product(v)
+        a = _dot(v, image)
+        rest = jax.tree.map(lambda h, own: h - a * own, image, v)
+        b = jnp.sqrt(_dot(rest, rest))
+        other = jax.tree.map(lambda leaf: leaf / jnp.where(b > 0, b, 1), rest)
+        c = _dot(other, product(other))
+        angle = jnp.arctan2(2 * b, a - c) / 2  # of the first eigenvector of [[a, b], [b, c]]
+        turned = jax.tree.map(lambda x, y: jnp.cos(angle) * x + jnp.sin(angle) * y, v, other)
+        return _unit(turned), (a + c) / 2 + jnp.hypot((a - c) / 2, b)
+
+    begin = last.vector, jnp.zeros_like(last.critical)
+    vector, curvature = lax.fori_loop(0, jnp.where(anew, FIRST, 1), refine, begin)
+    usable = jnp.isfinite(curvature)  # after a loss that is not finite the old direction is as good as any
+    return last._replace(
+        vector=jax.tree.map(lambda new, old: jnp.where(usable, new, old), vector, last.vector),
+        critical=jnp.where(usable, _over(factor, curvature), last.critical),
+    )
+
+
+def _along_update(loss: Callable[[Params], Any], params: Params, updates: Params, last: Meter, anew: Any) -> Meter:
+    r"""Where $L(\theta + \eta u)$ is back at $L(\theta)$ to second order, $\eta = -2u^\top g/u^\top Hu$, on average."""
+    gradient, image = jax.jvp(jax.grad(loss), (params,), (updates,))
+    kept = jnp.where(last.bends == 0, 0.0, KEPT)  # the first look has no past
+    falls = kept * last.falls - (1 - kept) * _dot(gradient, updates)
+    bends = kept * last.bends + (1 - kept) * _dot(updates, image)
+    usable = jnp.isfinite(falls) & jnp.isfinite(bends)
+    # Uphill on average, there is no step that leads down: the last one stays.
+    critical = jnp.where(usable & (falls > 0), _over(2 * falls, bends), last.critical)
+    return last._replace(
+        falls=jnp.where(usable, falls, last.falls).astype(last.falls.dtype),
+        bends=jnp.where(usable, bends, last.bends).astype(last.bends.dtype),
+        critical=critical.astype(last.critical.dtype),
+    )
+
+
+def _over(above: Any, below: Array) -> Array:
+    """A quotient, infinite where nothing curves upwards."""
+    return jnp.where(below > 0, above / jnp.where(below > 0, below, 1), jnp.inf)
+
+
+def _dot(a: Params, b: Params) -> Array:
+    return functools.reduce(operator.add, jax.tree.leaves(jax.tree.map(jnp.vdot, a, b)))
+
+
+def _unit(v: Params) -> Params:
+    size = jnp.sqrt(_dot(v, v))
+    return jax.tree.map(lambda leaf: (leaf / jnp.where(size > 0, size, 1)).astype(leaf.dtype), v)
+
+
+def _limit(caller: str, lr: float | None) -> Any:
+    return math.inf if lr is None else positive(caller, "lr", lr)
+
+
+__all__ = ["ControlState", "Meter", "below_critical", "catapults", "reading"]
