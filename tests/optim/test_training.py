@@ -1,5 +1,7 @@
 """Training a problem: the same run with and without the reduction of inputs, measured rightly on the way."""
 
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -242,3 +244,84 @@ def test_conditions_of_stopping_see_the_parameters_whether_inputs_are_reduced_or
     ]
     np.testing.assert_array_equal(*ends)
     assert 0 < int(ends[0][1]) < int(ends[0][0])
+
+
+class Drawn(NamedTuple):
+    """What differs from run to run."""
+
+    x: Any
+    y: Any
+    params: Any
+    seed: Any
+
+
+@pytest.fixture(scope="module")
+def draws():
+    """Three draws of data and weights of one small network."""
+    with jax.enable_x64(True):
+        net, random = sc.nets.mlp([6], activation="tanh"), np.random.default_rng(0)
+        each = [
+            Drawn(x, random.normal(size=8), net.init(jax.random.key(seed), x.shape), np.uint32(seed))
+            for seed, x in enumerate(random.normal(size=(3, 8, 5)))
+        ]
+        return net, each, jax.tree.map(lambda *leaves: np.stack(leaves), *each)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_runs_over_draws_are_those_of_each_draw(draws, batched):
+    net, each, stacked = draws
+    batches = (lambda draw: sc.Batches(4, seed=draw.seed)) if batched else None
+    measured = {
+        "loss": sc.measure.loss(),
+        "sharpness": sc.measure.sharpness(every=2, tol=1e-9),
+        "distance": sc.measure.distance(),
+    }
+    if batched:
+        measured["own"] = sc.measure.batch_loss(batches)
+    together = sc.train(
+        lambda draw: sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean),
+        lambda draw: draw.params,
+        lr=0.3,
+        steps=6,
+        over={"draw": stacked},
+        batches=batches,
+        probes=measured,
+    )
+    for number, draw in enumerate(each):
+        own = sc.Batches(4, seed=int(draw.seed)) if batched else None
+        probes = measured | ({"own": sc.measure.batch_loss(own)} if batched else {})
+        problem = sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean)
+        alone = sc.train(problem, draw.params, lr=0.3, steps=6, batches=own, probes=probes, reduce=False)
+        for name in measured:
+            np.testing.assert_allclose(
+                together.dataset[name].isel(draw=number).values, alone.dataset[name].values, rtol=1e-7
+            )
+
+
+def test_a_problem_made_of_a_model_starts_where_its_own_model_stands(draws):
+    net, each, stacked = draws
+    made = sc.train(
+        lambda draw: sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean, draw.params),
+        lr=0.3,
+        steps=1,
+        over={"draw": stacked},
+        probes={"loss": sc.measure.loss()},
+    )
+    first = [sc.losses.half_mean(net.apply(draw.params, draw.x), draw.y) for draw in each]
+    np.testing.assert_allclose(made.dataset.loss.values[:, 0], first, rtol=1e-12)
+
+
+def test_what_makes_no_problem_is_named(draws):
+    net, _, stacked = draws
+    with pytest.raises(TypeError, match="`problem` must make a secant\\.Problem, got "):
+        sc.train(lambda draw: draw.x, lr=0.1, steps=1, over={"draw": stacked})
+    with pytest.raises(TypeError, match="takes 'draw', which no axis provides"):
+        sc.train(lambda draw: sc.Problem(net.apply, draw.x, draw.y, "mse"), lr=0.1, steps=1)
+    with pytest.raises(ValueError, match="`reduce=True` needs one problem and one start"):
+        sc.train(
+            lambda draw: sc.Problem(net.apply, draw.x, draw.y, "mse", draw.params),
+            lr=0.1,
+            steps=1,
+            over={"draw": stacked},
+            reduce=True,
+        )

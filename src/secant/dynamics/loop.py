@@ -82,7 +82,9 @@ class Loop:
             state = self._map(values).init(first)
             state = stable_types(lambda s: self._step(values, s), state)
             memory = {
-                name: probe.memory(self._seen(probe, values, state))
+                name: call_with(
+                    probe.memory, values, self._seen(probe, values, state), role=f"the memory of probe {name!r}"
+                )
                 for name, probe in self.probes.items()
                 if probe.memory
             }

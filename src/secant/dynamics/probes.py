@@ -24,7 +24,8 @@ class Probe:
         label: what a plot calls it (LaTeX between dollars).
         dims: names of the value's own dimensions, if it has any.
         memory: for a probe that builds on its last record (a warm start): `state -> memory`, its memory before the
-            first record. The function then takes `(state, memory)` and returns `(value, memory)`.
+            first record; it may take values of axes, too. The function then takes `(state, memory)` and returns
+            `(value, memory)`.
         whole: whether it is given the whole state, also of a Map that shows only a part.
     """
 
@@ -33,7 +34,7 @@ class Probe:
     units: str = ""
     label: str = ""
     dims: tuple[str, ...] = field(default=())
-    memory: Callable[[Any], Any] | None = None
+    memory: Callable[..., Any] | None = None
     whole: bool = False
 
     def __post_init__(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from secant.dynamics.axes import call_with
 from secant.dynamics.probes import Probe
 from secant.optim.problem import Problem
 
@@ -29,10 +31,36 @@ class Measurement:
         """The probe that measures this on a problem; its state is the parameters."""
         return _made(self, problem)
 
+    def on_each(self, problem: Callable[..., Problem], example: Problem) -> Probe:
+        """The probe that measures this on the problem that belongs to the values of the axes.
+
+        Args:
+            problem: `(**values) -> Problem`.
+            example: one of them, for what all of them have in common.
+        """
+        return _made_for_each(self, problem, example)
+
 
 @functools.lru_cache(maxsize=64)
 def _made(measurement: Measurement, problem: Problem) -> Probe:
     return measurement.make(problem, **dict(measurement.options))
+
+
+@functools.lru_cache(maxsize=64)
+def _made_for_each(measurement: Measurement, problem: Callable[..., Problem], example: Problem) -> Probe:
+    def at(values: dict[str, Any]) -> Probe:
+        return measurement.make(problem(**values), **dict(measurement.options))
+
+    def look(state: Any, *memory: Any, **values: Any) -> Any:
+        return call_with(at(values).function, values, state, *memory, role="a measurement")
+
+    def remember(state: Any, **values: Any) -> Any:
+        first = at(values).memory
+        assert first is not None
+        return call_with(first, values, state, role="a measurement")
+
+    found = measurement.on(example)
+    return dataclasses.replace(found, function=look, memory=None if found.memory is None else remember)
 
 
 def measurement(make: Callable[..., Probe], **options: Any) -> Measurement:

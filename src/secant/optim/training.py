@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from secant.core.arguments import is_traced, positive
 from secant.core.progress import Progress
 from secant.core.types import Params
-from secant.dynamics.axes import call_with
+from secant.dynamics.axes import call_with, is_function
 from secant.dynamics.map import Map
 from secant.dynamics.probes import Probe
 from secant.dynamics.runner import simulate
@@ -37,8 +38,8 @@ Rule = Callable[..., Map]
 
 
 def train(
-    problem: Problem,
-    params: Params | None = None,
+    problem: Problem | Callable[..., Problem],
+    params: Params | Callable[..., Params] | None = None,
     *,
     steps: int,
     lr: float | None = None,
@@ -59,8 +60,10 @@ def train(
     it is the same and costs less; the dataset's attribute `input_reduction` says so.
 
     Args:
-        problem: what to train.
-        params: where to start; by default at the parameters of the model that the problem was made of.
+        problem: what to train; or a function that makes it from the values of axes in `over`, so that every run has
+            data of its own: `lambda draw: sc.Problem(net.apply, draw.x, draw.y, "mse")`.
+        params: where to start, or a function of the values of axes; by default at the parameters of the model that
+            the problem was made of.
         steps: how many steps.
         lr: the step size, a finite number above 0, unless it is an axis in `over`.
         rule: another update rule: one of [`secant.optimisers`][secant.optim.optimisers], any transformation of
@@ -101,14 +104,10 @@ def train(
         run.dataset.attrs["input_reduction"], run.dataset.sharpness.sizes
         ```
     """
-    if not isinstance(problem, Problem):
-        raise TypeError(
-            f"train: `problem` must be a secant.Problem, got {type(problem).__name__}. "
-            "Pass `secant.Problem(model, x, y, loss)`."
-        )
-    params = problem.start("train", params)
-    problem.check("train", params)
     given, rule = over or {}, as_rule(rule)
+    example = _first(problem, given)
+    params = _start(problem, example, params)
+    example.check("train", _at_first(params, given, "train: `params`") if is_function(params) else params)
     if rule is None and lr is None and "lr" not in given:
         raise ValueError("train: `lr` is missing. Give a step size, an axis `lr` in `over`, or a `rule`.")
     if rule is not None and lr is not None:
@@ -123,17 +122,22 @@ def train(
             "`lambda loss, lr: secant.optimisers.adam(lr)(loss)`."
         )
     if isinstance(batches, Batches):
-        batches.check("train", len(jax.tree.leaves(problem.x)[0]))
+        batches.check("train", len(jax.tree.leaves(example.x)[0]))
     elif batches is not None and not callable(batches):
         raise TypeError(f"train: `batches` must be secant.Batches, or make them, got {type(batches).__name__}.")
-    reduction = _reduction(problem, rule, reduce)
-    inner, start = (problem, params) if reduction is None else (reduction[0], reduction[1].shrink(params))
+    each = None if isinstance(problem, Problem) else problem
+    reduction = None if each is not None or is_function(params) else _reduction(example, rule, reduce)
+    if reduce and reduction is None:
+        raise ValueError("train: `reduce=True` needs one problem and one start for all runs. Leave it out.")
+    inner, start = (example, params) if reduction is None else (reduction[0], reduction[1].shrink(params))
     change = None if reduction is None else reduction[1]
     trajectory = simulate(
-        _system(inner, lr, rule, batches, bool(given)),
+        _system(each or inner, lr, rule, batches, bool(given)),
         start,
         steps,
-        probes={name: _probe(name, probe, problem, inner, change, params) for name, probe in (probes or {}).items()},
+        probes={
+            name: _probe(name, probe, each, example, inner, change, params) for name, probe in (probes or {}).items()
+        },
         over=over,
         stop=_stop(stop, change, params),
         progress=progress,
@@ -142,6 +146,43 @@ def train(
     )
     record = dict(attributes or {}) | {"input_reduction": _describe(change)}
     return Trajectory(trajectory.dataset.assign_attrs(record), _lifted(trajectory.state, change, params, len(given)))
+
+
+def _first(problem: Any, given: Mapping[str, Any]) -> Problem:
+    """The problem, or that of the first values of the axes."""
+    found = problem if isinstance(problem, Problem) or not callable(problem) else _at_first(problem, given, _MAKER)
+    if not isinstance(found, Problem):
+        what = "make" if callable(problem) else "be"
+        raise TypeError(
+            f"train: `problem` must {what} a secant.Problem, got {type(found).__name__}. "
+            "Pass `secant.Problem(model, x, y, loss)`."
+        )
+    return found
+
+
+_MAKER = "train: `problem`"
+
+
+def _at_first(function: Callable[..., Any], given: Mapping[str, Any], role: str) -> Any:
+    """What a function makes of the first value of every axis."""
+    first = {name: jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], values) for name, values in given.items()}
+    return call_with(function, first, role=role)
+
+
+def _start(problem: Problem | Callable[..., Problem], example: Problem, params: Any) -> Any:
+    """Where to start: what is given, or what the problem brings, each its own where there are several."""
+    found = example.start("train", params)
+    if params is not None or isinstance(problem, Problem):
+        return found
+    return _own_start(problem)
+
+
+@functools.lru_cache(maxsize=32)
+def _own_start(problem: Callable[..., Problem]) -> Callable[..., Params]:
+    def start(**values: Any) -> Params:
+        return call_with(problem, values, role=_MAKER).params
+
+    return start
 
 
 def _check_step_sizes(values: Any) -> None:
@@ -170,7 +211,7 @@ def _reduction(problem: Problem, rule: Rule | None, reduce: bool | None) -> tupl
 
 @functools.lru_cache(maxsize=32)
 def _system(
-    problem: Problem,
+    problem: Problem | Callable[..., Problem],
     lr: float | None,
     rule: Rule | None,
     batches: Batches | Callable[..., Batches] | None,
@@ -182,10 +223,11 @@ def _system(
                 return call_with(rule, values, loss, role="train: `rule`") if batched else rule(loss)
             return gradient_descent(loss, values["lr"] if lr is None else lr)
 
+        at = problem if isinstance(problem, Problem) else call_with(problem, values, role=_MAKER)
         if batches is None:
-            return of_loss(problem.objective)
+            return of_loss(at.objective)
         drawn = batches if isinstance(batches, Batches) else call_with(batches, values, role="train: `batches`")
-        return on_batches(problem.objective_on, problem.x, problem.y, drawn, of_loss)
+        return on_batches(at.objective_on, at.x, at.y, drawn, of_loss)
 
     return descent if batched else descent()
 
@@ -196,11 +238,18 @@ def _takes(rule: Rule, name: str) -> bool:
 
 
 def _probe(
-    name: str, probe: Any, problem: Problem, inner: Problem, change: InputReduction | None, params: Params
+    name: str,
+    probe: Any,
+    each: Callable[..., Problem] | None,
+    problem: Problem,
+    inner: Problem,
+    change: InputReduction | None,
+    params: Params,
 ) -> Probe | Callable[..., Any]:
     """A measurement sees the problem that is run; a function of the parameters sees the parameters of the user."""
     if isinstance(probe, Measurement):
-        found = probe.on(problem if probe.inputs else inner)
+        own = problem if probe.inputs else inner
+        found = probe.on(own) if each is None else probe.on_each(_all_values(each), problem)
         found = dataclasses.replace(found, dims=tuple(f"{name}_{dim}" for dim in found.dims))
         if not probe.inputs:
             return found
@@ -213,6 +262,12 @@ def _probe(
         raise ValueError(f"train: a probe {what} sees reduced parameters. Pass `reduce=False`.")
 
     return Probe(_of_whole(whole.function, change, params), whole.every, whole.units, whole.label, whole.dims)
+
+
+@functools.lru_cache(maxsize=32)
+def _all_values(problem: Callable[..., Problem]) -> Callable[..., Problem]:
+    """The same maker, which may be given the values of all axes."""
+    return lambda **values: call_with(problem, values, role=_MAKER)
 
 
 def _stop(stop: Stop | None, change: InputReduction | None, params: Params) -> Stop | None:
