@@ -150,9 +150,10 @@ def train(
 
 def _first(problem: Any, given: Mapping[str, Any]) -> Problem:
     """The problem, or that of the first values of the axes."""
-    found = problem if isinstance(problem, Problem) or not callable(problem) else _at_first(problem, given, _MAKER)
+    made = is_function(problem)
+    found = _at_first(problem, given, _MAKER) if made else problem
     if not isinstance(found, Problem):
-        what = "make" if callable(problem) else "be"
+        what = "make" if made else "be"
         raise TypeError(
             f"train: `problem` must {what} a secant.Problem, got {type(found).__name__}. "
             "Pass `secant.Problem(model, x, y, loss)`."
