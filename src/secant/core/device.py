@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 
 
-@functools.lru_cache(maxsize=1)
-def compiler_options() -> dict[str, Any] | None:
+@functools.lru_cache(maxsize=2)
+def compiler_options(quick: bool = False) -> dict[str, Any] | None:
     """Options for `jax.jit` on the default device.
 
     On NVIDIA GPUs matrix products go to the vendor's library: for the tall, narrow products of training a network on
@@ -22,12 +22,22 @@ def compiler_options() -> dict[str, Any] | None:
 
     On ARM processors matrix products and convolutions go to Eigen: on a Neoverse N1 the library that the compiler
     prefers ran convolutions of 32 and more channels 1.6 to 2 times slower, and products 1.1 to 1.2 times.
+
+    Args:
+        quick: for what runs once, on few numbers: on a processor the compiler then hardly optimises. The first critical
+            step size of a small network took 12 seconds of compiling, and so takes 3.
     """
     if jax.default_backend() == "gpu":
         return {"xla_gpu_enable_triton_gemm": False}
+    wanted: list[dict[str, Any]] = []
     if jax.default_backend() == "cpu" and platform.machine() in ("aarch64", "arm64"):
-        return _known({"xla_cpu_experimental_ynn_fusion_type": ""})
-    return None
+        wanted.append({"xla_cpu_experimental_ynn_fusion_type": ""})
+    if jax.default_backend() == "cpu" and quick:
+        wanted += [{"xla_backend_optimization_level": 0}, {"xla_cpu_use_fusion_emitters": False}]
+    found: dict[str, Any] = {}
+    for options in wanted:
+        found |= _known(options) or {}
+    return found or None
 
 
 def _known(options: dict[str, Any]) -> dict[str, Any] | None:
@@ -39,9 +49,12 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
     return options
 
 
-def jit(function: Callable[..., Any], **options: Any) -> Any:
-    """`jax.jit` with the options of the device, which is asked for them at the first call and not before."""
-    return _Jitted(function, options)
+def jit(function: Callable[..., Any], *, quick: bool = False, **options: Any) -> Any:
+    """`jax.jit` with the options of the device, which is asked for them at the first call and not before.
+
+    `quick` is for what runs once on few numbers, and would keep the compiler far longer than itself.
+    """
+    return _Jitted(function, options, quick)
 
 
 def available_bytes() -> int | None:
@@ -59,14 +72,14 @@ def available_bytes() -> int | None:
 class _Jitted:
     """A compiled function that may also be called while another one is traced, whose options then hold for both."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], quick: bool = False) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.options = function, options
+        self.function, self.options, self.quick = function, options, quick
         self.within = jax.jit(function, **options)
 
     @functools.cached_property
     def alone(self) -> Any:
-        told = compiler_options()
+        told = compiler_options(self.quick)
         return self.within if told is None else jax.jit(self.function, compiler_options=told, **self.options)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

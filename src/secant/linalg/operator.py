@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 DENSE_ENTRIES = 2**27
 """The largest matrix that `dense` makes: 0.5 GiB of float32."""
 
+FEW_NUMBERS = 2**16
+"""Numbers of an operator and of a vector of its, up to which compiling takes longer than everything else."""
+
 
 class Eigenpairs(NamedTuple):
     r"""Eigenvalues and eigenvectors, best first, with what is known about their errors.
@@ -130,7 +133,7 @@ class Operator:
                 f"{self.name}.dense: a matrix of {rows:,} x {columns:,} has more than {DENSE_ENTRIES:,} entries. "
                 "Use mv, top, density, trace or to_scipy, which never build it."
             )
-        return _compiled(self.bind, "dense", domain=Space(self.domain))(self.data)
+        return _compiled(self.bind, "dense", domain=Space(self.domain), quick=self._is_small)(self.data)
 
     def top(
         self,
@@ -180,6 +183,7 @@ class Operator:
             # Memory for a longer basis is cheap where vectors are short, and saves products.
             capacity=0 if warm else min(128, 2**22 // p),
             domain=Space(self.domain),
+            quick=self._is_small,
         )
         limits = {"tol": tol, "min_products": 0 if warm else min(p, int(k) + 4), "max_products": max_products}
         ritz = solve(self.data, rows, key, limits)
@@ -210,6 +214,7 @@ class Operator:
             degree=min(int(degree), self.shape[0]),
             probes=int(probes),
             domain=Space(self.domain),
+            quick=self._is_small,
         )
         nodes, weights = run(self.data, key)
         self._finite("density", nodes)
@@ -240,7 +245,9 @@ class Operator:
         self._at_least_one(what, probes=probes)
         key = jax.random.key(0) if key is None else key
         exact = probes >= self.shape[1]
-        run = _compiled(self.bind, what, probes=int(probes), exact=exact, domain=Space(self.domain))
+        run = _compiled(
+            self.bind, what, probes=int(probes), exact=exact, domain=Space(self.domain), quick=self._is_small
+        )
         value, error = run(self.data, key)
         self._finite(what, value)
         return Estimate(float(value), float(error))
@@ -273,6 +280,12 @@ class Operator:
                 f"{self.name}.top: `start` must hold vectors of {self.shape[1]:,} entries, got shape {start.shape}."
             )
         return jnp.asarray(start, wide(self.dtype))
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether its products take no time beside what compiling them well would take."""
+        numbers = sum(np.size(leaf) for leaf in jax.tree.leaves(self.data))
+        return numbers + size_of(self.domain) <= FEW_NUMBERS
 
     def _needs_symmetry(self, method: str) -> None:
         if not self.symmetric:
@@ -316,7 +329,7 @@ def _eigenpairs(ritz: Ritz, lift: Callable[[Array], Vector] | None) -> Eigenpair
 @functools.lru_cache(maxsize=64)
 def _compiled(bind: Callable[[Any], Callable[[Vector], Vector]], what: str, **options: Any) -> Callable[..., Any]:
     """The compiled function of an operator for one purpose; operators with the same `bind` share it."""
-    domain = options.pop("domain", None)
+    domain, quick = options.pop("domain", None), options.pop("quick", False)
 
     def flat_product(data: Any) -> Callable[[Array], Array]:
         return _flattened(bind(data), domain.tree())
@@ -352,4 +365,4 @@ def _compiled(bind: Callable[[Any], Callable[[Vector], Vector]], what: str, **op
         "trace": trace,
         "frobenius": frobenius,
     }
-    return jit(purposes[what])
+    return jit(purposes[what], quick=quick)
