@@ -130,10 +130,14 @@ def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, config: Config) -> flo
     return float(measure(params, np.random.default_rng(0).normal(size=nets.count_parameters(params)), x, y))
 
 
-def _law(data: xr.Dataset, depth: int) -> PowerLaw:
+def _distances(data: xr.Dataset, depth: int) -> np.ndarray:
+    """Root mean square over each group of networks, `(width, group)`."""
     gap = (data.exact - data.estimate).sel(depth=depth).transpose("width", "network").values
-    groups = np.array_split(gap, GROUPS, axis=1)
-    return fit_power_law(data.width, np.stack([np.sqrt((g**2).mean(axis=1)) for g in groups], axis=1))
+    return np.stack([np.sqrt((group**2).mean(axis=1)) for group in np.array_split(gap, GROUPS, axis=1)], axis=1)
+
+
+def _law(data: xr.Dataset, depth: int) -> PowerLaw:
+    return fit_power_law(data.width, _distances(data, depth))
 
 
 @run.findings
@@ -185,9 +189,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.legend()
     widths = data.width.values.astype(float)
     for i, depth in enumerate(config.depths):
-        gap = np.sqrt(((data.exact - data.estimate).sel(depth=depth) ** 2).mean("network"))
-        error = gap / np.sqrt(2 * config.networks)
-        right.errorbar(widths, gap, 2 * error, fmt="o", color=f"C{i}", capsize=3, lw=1.2, label=f"{depth} layers")
+        logs = np.log(_distances(data, depth))
+        gap, error = np.exp(logs.mean(axis=1)), logs.std(axis=1, ddof=1) / np.sqrt(GROUPS)
+        bars = np.stack([gap - gap * np.exp(-2 * error), gap * np.exp(2 * error) - gap])
+        right.errorbar(widths, gap, bars, fmt="o", color=f"C{i}", capsize=3, lw=1.2, label=f"{depth} layers, and a fit")
         right.plot(widths, _law(data, depth)(widths), color=f"C{i}", lw=1)
     first = 1.6 * float(gap[0])
     right.plot(widths, first * (widths / widths[0]) ** -0.5, ":", color=ink, lw=1.6, label=r"$1/\sqrt{m}$, the bound")
@@ -200,7 +205,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.set_yticks(ticks, [f"{t:g}" for t in ticks])
     right.minorticks_off()
     right.set(
-        title="Their distance, root mean square",
+        title="Their distance, mean over groups",
         xlabel="width $m$",
         ylabel=r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$",
     )
