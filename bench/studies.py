@@ -11,6 +11,7 @@ import queue
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -49,30 +50,34 @@ print(json.dumps({
 """
 
 
-def costs(ids: list[str], environment: dict[str, str] | None = None) -> list[dict[str, Any]]:
-    """The cost of each study, dearest first, in as many processes as there are cores."""
+def on_cores(function: Callable[[str], Any], ids: list[str]) -> list[Any]:
+    """What a function gives for each, in as many threads as there are cores, each held to its own."""
     cores: queue.SimpleQueue[int] = queue.SimpleQueue()
     allowed = sorted(os.sched_getaffinity(0))
     for core in allowed:
         cores.put(core)
 
-    def one(id: str) -> dict[str, Any]:
+    def one(id: str) -> Any:
         core = cores.get()
         try:
-            done = subprocess.run(
-                [sys.executable, "-c", WORKER, id],
-                env={**os.environ, **(QUICK if environment is None else environment)},
-                preexec_fn=lambda: os.sched_setaffinity(0, {core}),
-                capture_output=True,
-                text=True,
-                check=True,
-            )
+            os.sched_setaffinity(0, {core})  # of this thread, and of the processes that it starts
+            return function(id)
         finally:
             cores.put(core)
-        return dict(json.loads(done.stdout.splitlines()[-1]))
 
     with ThreadPoolExecutor(len(allowed)) as pool:
-        return sorted(pool.map(one, ids), key=lambda cost: -cost["cpu"])
+        return list(pool.map(one, ids))
+
+
+def costs(ids: list[str], environment: dict[str, str] | None = None) -> list[dict[str, Any]]:
+    """The cost of each study, dearest first."""
+    told = {**os.environ, **(QUICK if environment is None else environment)}
+
+    def one(id: str) -> dict[str, Any]:
+        worker = [sys.executable, "-c", WORKER, id]
+        return dict(json.loads(subprocess.check_output(worker, env=told, text=True).splitlines()[-1]))
+
+    return sorted(on_cores(one, ids), key=lambda cost: -cost["cpu"])
 
 
 @row
