@@ -13,12 +13,16 @@ BIN    := $(VENV)/bin
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test lint types docs bench mutants clean
+.PHONY: demo test tests lint types docs bench mutants clean
 
 demo: $(VENV)/run.stamp
 	@SECANT_HOME=build/demo $(BIN)/secant tour
 
-test: lint types docs
+# Types and pages are checked beside the tests, each by one core.
+test: lint
+	@$(MAKE) --no-print-directory --jobs=3 tests types docs
+
+tests: $(VENV)/dev.stamp
 	$(QUICK) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
