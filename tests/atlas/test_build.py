@@ -11,6 +11,7 @@ import xarray as xr
 from secant import atlas, lab
 from secant.atlas import reading
 from secant.atlas.entries import Entry, Row
+from secant.atlas.listing import with_shared
 from secant.lab import Finding, Store, Tolerance
 from secant.lab.figures import FIGURE_FILES
 from secant.lab.finding import as_dict
@@ -78,7 +79,14 @@ def test_every_study_has_its_theory_and_its_code(id):
     entry = Entry(study=lab.get(id), shown=None, scale="laptop")
     assert entry.reading, f"{id} is on no page of docs/theory: name it where its result is explained"
     assert entry.listing.name.startswith("src/secant/studies/")
-    assert all((Path(entry.study.module).parent / one.file.name).is_file() for one in entry.listing.shared)
+    assert all(one.name.startswith("src/secant/setups/") for one in entry.listing.shared)
+
+
+def test_the_code_of_a_study_leads_to_what_it_shares_with_others():
+    entry = Entry(study=lab.get("quadreg/fig-5"), shown=None, scale="laptop")
+    (shared,) = entry.listing.shared
+    assert (shared.name, shared.page) == ("src/secant/setups/edge/approach.py", "code/setups/edge/approach.html")
+    assert shared in with_shared([entry.listing])
 
 
 def test_studies_of_one_section_know_each_other():

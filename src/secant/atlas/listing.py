@@ -40,9 +40,11 @@ class Listing:
 
     @property
     def shared(self) -> list[Listing]:
-        """The files beside it, shared by several studies, that it imports from."""
-        folder = self.page.split("/")[:2]
-        return [Listing(file, "/".join([*folder, f"{file.stem}.html"])) for file in _siblings(self.file)]
+        """The setups that it imports from: what several studies have in common."""
+        return [
+            Listing(file, f"code/{file.relative_to(_PACKAGE).with_suffix('.html').as_posix()}")
+            for file in _setups(self.file)
+        ]
 
 
 def listing(study: Study, directory: str) -> Listing | None:
@@ -63,6 +65,7 @@ def with_shared(listings: list[Listing]) -> list[Listing]:
     return list(found.values())
 
 
+@functools.lru_cache(maxsize=1024)
 def highlighted(code: str, language: str) -> Markup:
     """Code as HTML, coloured if the language is known."""
     try:
@@ -78,14 +81,16 @@ def _read(file: Path) -> str:
 
 
 @functools.cache
-def _siblings(file: Path) -> tuple[Path, ...]:
-    names = {name for name in _imported(ast.parse(_read(file))) if name.startswith("_")}
-    return tuple(path for name in sorted(names) if (path := file.parent / f"{name}.py").is_file() and path != file)
+def _setups(file: Path) -> tuple[Path, ...]:
+    """Files of `secant.setups` behind the imports of a file."""
+    places = (_PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in _imported(ast.parse(_read(file))))
+    found = {path for path in places if path.is_relative_to(_PACKAGE / "setups") and path.is_file() and path != file}
+    return tuple(sorted(found))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    """The last names of all modules that a file imports."""
+    """All that a file imports from, with dots: modules, and names of them, which may be modules too."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            yield (node.module or "").rpartition(".")[2]
-            yield from (alias.name for alias in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
