@@ -37,6 +37,7 @@ STATUS: dict[str, int] = {
 
 
 MINUTES = {
+    "secant run thesis/fig-4.4 --panels cnn",
     "secant run thesis/fig-4.8 --panels usps --seeds 4",
     "secant run thesis/fig-4.8 --panels fashion-mnist",
     "secant run thesis/fig-4.3 --panels cnn wide-resnet fcn-10",
