@@ -26,7 +26,7 @@ from secant.core.types import Params
 from secant.curvature.checks import Function
 from secant.curvature.signals import network_of
 from secant.models.entrance import takes_models
-from secant.nets import activations
+from secant.nets import activations, records
 from secant.nets.network import Network
 
 Method = Literal["auto", "general", "gated"]
@@ -34,8 +34,16 @@ Method = Literal["auto", "general", "gated"]
 # Each is a slope times its input, and the slope depends on the sign of the input alone.
 _GATED = (jax.nn.relu, jax.nn.leaky_relu, activations.leaky, activations.identity)
 
-_WEIGHTS = ("dense", "conv")
-_FIXED = ("activation", "average_pool", "flatten", "global_average_pool", "identity", "patches", "scalar")
+_WEIGHTS = (records.Dense, records.Conv)
+_FIXED = (
+    records.Activation,
+    records.AveragePool,
+    records.Flatten,
+    records.GlobalAveragePool,
+    records.Identity,
+    records.Patches,
+    records.Scalar,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,7 +243,7 @@ def _evaluate(f: Function, order: int, method: Literal["general", "gated"]) -> C
 
 def _layers(net: Network) -> list[Network]:
     """The layers of a chain, and of chains in it."""
-    if net.facts.get("layer") != "serial":
+    if not isinstance(net.layer, records.Serial):
         return [net]
     return [layer for part in net.parts for layer in _layers(part)]
 
@@ -246,12 +254,11 @@ def _obstacle(f: Function, order: int) -> str | None:
     if net is None:
         return "`f` is not the `apply` of a network of Secant's, whose gates could be frozen."
     for layer in _layers(net):
-        kind = layer.facts.get("layer")
-        if kind not in (*_WEIGHTS, *_FIXED):
+        if not isinstance(layer.layer, (*_WEIGHTS, *_FIXED)):
             return f"`f` has a layer `{layer.name}`, which no gate can replace."
-        if kind == "activation" and layer.facts["function"] not in _GATED:
-            return f"the activation {layer.facts['activation']!r} is not a slope times its input."
-    degree = sum(layer.facts["layer"] in _WEIGHTS for layer in _layers(net))
+        if isinstance(layer.layer, records.Activation) and layer.layer.function not in _GATED:
+            return f"the activation {layer.layer.activation!r} is not a slope times its input."
+    degree = sum(isinstance(layer.layer, _WEIGHTS) for layer in _layers(net))
     if order < degree:
         return f"behind its gates a network with {degree} layers of weights is of order {degree}, `order` is {order}."
     return None
@@ -265,7 +272,7 @@ def _gates(f: Function) -> Callable[[Params, Array], list[Array]]:
 
     def gates(params0: Params, x: Array) -> list[Array]:
         *inputs, _ = net.pre_activations(params0, x)
-        functions = [layer.facts["function"] for layer in _layers(net) if layer.facts["layer"] == "activation"]
+        functions = [part.layer.function for part in _layers(net) if isinstance(part.layer, records.Activation)]
         # The slope is JAX's own, also at the kink.
         return [jax.jvp(sigma, (z,), (jnp.ones_like(z),))[1] for sigma, z in zip(functions, inputs, strict=True)]
 
@@ -277,9 +284,9 @@ def _frozen(f: Function, params: Params, x: Array, gates: list[Array]) -> Array:
     remaining = iter(gates)
 
     def run(net: Network, params: Params, x: Array) -> Array:
-        if net.facts["layer"] == "activation":
+        if isinstance(net.layer, records.Activation):
             return next(remaining) * x
-        if net.facts["layer"] != "serial":
+        if not isinstance(net.layer, records.Serial):
             return net.run(params, x)
         for part, own in zip(net.parts, params, strict=True):
             x = run(part, own, x)

@@ -50,7 +50,7 @@ def test_any_function_will_do():
 
     layer = nets.activation(cube)
     np.testing.assert_allclose(layer.apply((), jnp.array([[2.0]])), 8)
-    assert layer.facts["activation"] == "cube"
+    assert layer.layer.activation == "cube"
     assert named(cube) == ("cube", cube)
 
 

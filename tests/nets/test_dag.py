@@ -106,7 +106,7 @@ def test_entries_without_an_edge_start_at_zero_and_never_matter():
         assert np.all((np.asarray(own["weight"]) != 0) == part.edges)
     moved = [{"weight": own["weight"] + 9.0 * ~b.edges} for own, b in zip(params, graph.blocks, strict=True)]
     np.testing.assert_array_equal(net.apply(tuple(moved), x), net.apply(params, x))
-    assert net.facts["edges"] == net.facts["parameters"] == nets.edge_weights(graph, params).size
+    assert graph.edges == graph.parameters == nets.edge_weights(graph, params).size
 
 
 def test_edge_weights_and_parameters_are_the_same_thing():

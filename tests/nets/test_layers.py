@@ -55,7 +55,7 @@ def test_single_and_double_precision_meet():
 
 
 def test_a_number_stands_for_a_square_window():
-    assert nets.conv(4, 3).facts["window"] == (3, 3)
+    assert nets.conv(4, 3).layer.window == (3, 3)
     assert nets.conv(4, 5).init(jax.random.key(0), (1, 8, 8, 2))["weight"].shape == (5, 5, 2, 4)
 
 

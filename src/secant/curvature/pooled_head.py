@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secant.nets.network import Network
+from secant.nets.records import Activation, Conv, Dense, GlobalAveragePool, Residual, Serial
 from secant.nets.taps import observe
 
 
@@ -33,10 +34,10 @@ class Alike(NamedTuple):
 
 def below_the_head(net: Network, params: Any, x: Array) -> Alike | None:
     """The signals below the head, for a network that has one and convolutions right below it; else None."""
-    layers = [part.facts.get("layer") for part in net.parts]
-    if net.facts.get("layer") != "serial" or layers[-3:] != ["activation", "global_average_pool", "dense"]:
+    head = [type(part.layer) for part in net.parts[-3:]]
+    if not isinstance(net.layer, Serial) or head != [Activation, GlobalAveragePool, Dense]:
         return None
-    weights = _ends(net.parts[-4], params[-4]) if len(layers) > 3 else []
+    weights = _ends(net.parts[-4], params[-4]) if len(net.parts) > 3 else []
     if not weights:
         return None
 
@@ -56,11 +57,12 @@ def below_the_head(net: Network, params: Any, x: Array) -> Alike | None:
 
 def _ends(net: Network, params: Any) -> list[Array]:
     """The weights of convolutions whose outputs, summed, are this network's."""
-    layer = net.facts.get("layer")
-    if layer == "conv":
-        return [params["weight"]]
-    if layer == "serial":
-        return _ends(net.parts[-1], params[-1])
-    if layer == "residual":
-        return _ends(net.parts[0], params[0]) + _ends(net.parts[1], params[1])
-    return []
+    match net.layer:
+        case Conv():
+            return [params["weight"]]
+        case Serial():
+            return _ends(net.parts[-1], params[-1])
+        case Residual():
+            return _ends(net.parts[0], params[0]) + _ends(net.parts[1], params[1])
+        case _:
+            return []

@@ -69,7 +69,7 @@ def mlp(
     for width in widths:
         layers += [dense(width, parametrization=parametrization, bias=bias), activation_layer(activation)]
     layers += _readout(outputs, parametrization, bias, output_activation)
-    return replace(serial(*layers, name=name, widths=tuple(widths), outputs=outputs), axes=1)
+    return replace(serial(*layers, name=name), axes=1)
 
 
 def deep_linear(widths: Sequence[int], outputs: int = 1, *, parametrization: Rule = "ntk") -> Network:
@@ -115,7 +115,7 @@ def cnn(
     for width in channels:
         layers += [conv(width, window, parametrization=parametrization, bias=bias), activation_layer(activation)]
     layers += [flatten() if pool is None else global_average_pool(), *_readout(outputs, parametrization, bias)]
-    return serial(*layers, name=name, channels=tuple(channels), outputs=outputs)
+    return serial(*layers, name=name)
 
 
 def densenet(
@@ -138,8 +138,7 @@ def densenet(
         layer = serial(dense(width, parametrization=parametrization, bias=bias), activation_layer(activation))
         layers.append(concat(identity(), layer) if concat_input or index > 0 else layer)
     layers += _readout(outputs, parametrization, bias)
-    facts = {"widths": tuple(widths), "outputs": outputs, "concat_input": concat_input}
-    return replace(serial(*layers, name="densenet", **facts), axes=1)
+    return replace(serial(*layers, name="densenet"), axes=1)
 
 
 def _block(channels: int, strides: int, project: bool, activation: str | Function, norm: Norm, **rule: Any) -> Network:
@@ -196,7 +195,7 @@ def resnet(
             before = width
     layers += [layer_norm(over="sample")] if norm == "layer" else []
     layers += [activation_layer(activation), global_average_pool(), *_readout(outputs, parametrization, bias)]
-    return serial(*layers, name=name, channels=tuple(channels), outputs=outputs, blocks=blocks)
+    return serial(*layers, name=name)
 
 
 def wide_resnet(depth: int = 10, widen: int = 10, outputs: int = 1, *, base: int = 16, **options: Any) -> Network:
@@ -232,7 +231,7 @@ def myrtle5(
     for factor, pool in ((1, None), (2, average_pool(2)), (4, average_pool(2)), (8, global_average_pool())):
         layers += [conv(factor * width, 3, parametrization=parametrization, bias=bias), activation_layer(activation)]
         layers += [] if pool is None else [pool]
-    return serial(*layers, *_readout(outputs, parametrization, bias), name="myrtle5", width=width, outputs=outputs)
+    return serial(*layers, *_readout(outputs, parametrization, bias), name="myrtle5")
 
 
 def vit(
@@ -274,7 +273,7 @@ def vit(
         think = [dense(2 * dim if hidden is None else hidden, **options), activation_layer(activation)]
         layers += [residual(serial(*mix)), residual(serial(layer_norm(), *think, dense(dim, **options)))]
     layers += [layer_norm(), global_average_pool(), *_readout(outputs, rule, bias)]
-    return serial(*layers, name=name, outputs=outputs, blocks=blocks, dim=dim, heads=heads, patch=patch)
+    return serial(*layers, name=name)
 
 
 def vit4(outputs: int = 1, **options: Any) -> Network:

@@ -10,6 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 from secant.core.types import Params
 from secant.nets.layers import identity
 from secant.nets.network import Network, Shape, keys_of
+from secant.nets.records import Concat, Residual, Serial
 
 
 def _check(name: str, parts: tuple[Network, ...]) -> None:
@@ -20,7 +21,7 @@ def _check(name: str, parts: tuple[Network, ...]) -> None:
             raise TypeError(f"{name}: every part must be a Network, part {index} is {part!r}.")
 
 
-def serial(*parts: Network, name: str = "serial", **facts: Any) -> Network:
+def serial(*parts: Network, name: str = "serial") -> Network:
     r"""One network after the other, $x \mapsto f_k(\cdots f_2(f_1(x)))$. `params` is a tuple with one entry a part.
 
     Example:
@@ -50,7 +51,7 @@ def serial(*parts: Network, name: str = "serial", **facts: Any) -> Network:
             x = part.run(own, x)
         return x
 
-    return Network(new, run, name, parts, {"layer": "serial"} | facts, parts[0].axes)
+    return Network(new, run, name, parts, Serial(), parts[0].axes)
 
 
 def residual(branch: Network, projection: Network | None = None, name: str = "residual") -> Network:
@@ -75,7 +76,7 @@ def residual(branch: Network, projection: Network | None = None, name: str = "re
     def run(params: Params, x: Array) -> Array:
         return parts[1].run(params[1], x) + branch.run(params[0], x)
 
-    return Network(new, run, name, parts, {"layer": "residual"}, branch.axes)
+    return Network(new, run, name, parts, Residual(), branch.axes)
 
 
 def concat(*branches: Network, name: str = "concat") -> Network:
@@ -92,4 +93,4 @@ def concat(*branches: Network, name: str = "concat") -> Network:
     def run(params: Params, x: Array) -> Array:
         return jnp.concatenate([b.run(own, x) for b, own in zip(branches, params, strict=True)], axis=-1)
 
-    return Network(new, run, name, branches, {"layer": "concat"}, branches[0].axes)
+    return Network(new, run, name, branches, Concat(), branches[0].axes)

@@ -15,6 +15,7 @@ from secant.nets import taps
 from secant.nets.layers import at_least_one, fixed
 from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
+from secant.nets.records import AveragePool, Conv, GlobalAveragePool, Patches
 
 
 def _spatial(name: str, window: int | tuple[int, ...]) -> tuple[int, ...]:
@@ -86,17 +87,8 @@ def conv(
         z = taps.convolution(weight, x, rule.weight(fan_in, last=last).scale, strides=strides, padding=padding)
         return taps.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
 
-    facts = {
-        "layer": "conv",
-        "channels": channels,
-        "window": window,
-        "strides": strides,
-        "padding": padding,
-        "parametrization": rule,
-        "bias": bias,
-        "last": last,
-    }
-    return Network(new, run, "conv", facts=facts, axes=len(window) + 1)
+    layer = Conv(channels, window, strides, padding, rule, bias, last)
+    return Network(new, run, "conv", layer=layer, axes=len(window) + 1)
 
 
 def average_pool(window: int | tuple[int, ...] = 2, *, strides: int | None = None) -> Network:
@@ -117,7 +109,7 @@ def average_pool(window: int | tuple[int, ...] = 2, *, strides: int | None = Non
         sums = lax.reduce_window(x, np.zeros((), x.dtype), lax.add, (1, *window, 1), (1, *steps, 1), "VALID")
         return sums / math.prod(window)
 
-    return fixed("average_pool", pool, out, len(window) + 1, window=window, strides=steps)
+    return fixed("average_pool", pool, out, AveragePool(window, steps), len(window) + 1)
 
 
 def global_average_pool() -> Network:
@@ -126,7 +118,7 @@ def global_average_pool() -> Network:
     def pool(x: Array) -> Array:
         return jnp.mean(x, axis=tuple(range(1, x.ndim - 1)))
 
-    return fixed("global_average_pool", pool, lambda shape: shape[-1:])
+    return fixed("global_average_pool", pool, lambda shape: shape[-1:], GlobalAveragePool())
 
 
 def patches(size: int = 4) -> Network:
@@ -144,4 +136,4 @@ def patches(size: int = 4) -> Network:
         rows = x.reshape(n, x.shape[1] // size, size, x.shape[2] // size, size, x.shape[3])
         return jnp.swapaxes(rows, 2, 3).reshape(n, *tokens)
 
-    return fixed("patches", cut, out, 3, size=size)
+    return fixed("patches", cut, out, Patches(size), 3)

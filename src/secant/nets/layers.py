@@ -14,15 +14,16 @@ from secant.nets import taps
 from secant.nets.activations import Function, activate, named
 from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
+from secant.nets.records import Activation, Dense, Flatten, Identity, Layer, LayerNorm, Scalar
 
 
-def fixed(name: str, function: Any, out: Any, axes: int | None = None, /, **facts: Any) -> Network:
+def fixed(name: str, function: Any, out: Any, layer: Layer, axes: int | None = None) -> Network:
     """A layer without parameters; `out` is the shape of one output, given that of one sample."""
     return Network(
         lambda key, shape, dtype: ((), out(shape)),
         lambda params, x: function(x),
         name,
-        facts={"layer": name} | facts,
+        layer=layer,
         axes=axes,
     )
 
@@ -36,18 +37,18 @@ def at_least_one(name: str, **options: int) -> None:
 
 def identity() -> Network:
     r"""$x \mapsto x$."""
-    return fixed("identity", lambda x: x, lambda shape: shape)
+    return fixed("identity", lambda x: x, lambda shape: shape, Identity())
 
 
 def activation(function: str | Function) -> Network:
     r"""$z \mapsto \sigma(z)$, entry by entry; by name (in [`ACTIVATIONS`][secant.nets.ACTIVATIONS]) or any function."""
     name, sigma = named(function)
-    return fixed("activation", lambda z: activate(sigma, z), lambda shape: shape, activation=name, function=sigma)
+    return fixed("activation", lambda z: activate(sigma, z), lambda shape: shape, Activation(name, sigma))
 
 
 def flatten() -> Network:
     """One vector a sample."""
-    return fixed("flatten", lambda x: x.reshape(len(x), -1), lambda shape: (math.prod(shape),))
+    return fixed("flatten", lambda x: x.reshape(len(x), -1), lambda shape: (math.prod(shape),), Flatten())
 
 
 def scalar() -> Network:
@@ -58,7 +59,7 @@ def scalar() -> Network:
             raise ValueError(f"scalar: takes one output a sample, shape (samples, 1), got (samples, {shape}).")
         return ()
 
-    return fixed("scalar", lambda x: x[..., 0], out)
+    return fixed("scalar", lambda x: x[..., 0], out, Scalar())
 
 
 def dense(
@@ -95,8 +96,7 @@ def dense(
         z = taps.linear(weight, x, rule.weight(fan_in, last=last).scale)
         return taps.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
 
-    facts = {"layer": "dense", "features": features, "parametrization": rule, "bias": bias, "last": last}
-    return Network(new, run, "dense", facts=facts)
+    return Network(new, run, "dense", layer=Dense(features, rule, bias, last))
 
 
 def layer_norm(
@@ -133,5 +133,4 @@ def layer_norm(
                 z = use(params[name], z)
         return z
 
-    facts = {"layer": "layer_norm", "over": over, "gain": gain, "shift": shift, "epsilon": epsilon}
-    return Network(new, run, "layer_norm", facts=facts)
+    return Network(new, run, "layer_norm", layer=LayerNorm(over, gain, shift, epsilon))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.core.types import Params
 from secant.nets.activations import listening
+from secant.nets.records import Layer
 
 Shape = tuple[int, ...]
 """The shape of an array; that of one sample has no axis for samples."""
@@ -39,7 +40,7 @@ class Network:
         run: `(params, x) -> outputs`.
         name: what it is called in errors and records.
         parts: for a chain of layers, the layers.
-        facts: what is known about it, for those who can use it (`{"layer": "dense", "features": 64, ...}`).
+        layer: what it is, for those who have a rule for it, such as `Dense(features=64, ...)`; None if unknown.
         axes: how many axes one sample must have (1 for vectors, 3 for images with channels last); None for any.
 
     Example:
@@ -61,7 +62,7 @@ class Network:
     run: Callable[[Params, Array], Array]
     name: str = "network"
     parts: tuple[Network, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    layer: Layer | None = None
     axes: int | None = None
 
     def init(self, key: PRNGKeyArray, shape: Shape, dtype: Any = None) -> Params:

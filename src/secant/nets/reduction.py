@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from secant.core.types import Params
 from secant.nets.network import Network
+from secant.nets.records import Dense, Serial
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +80,18 @@ def reduce_inputs(net: Network, x: Float[Array, "n d"]) -> InputReduction | None
     return InputReduction(r.T * scale_ratio(layer, *x.shape[::-1]), q.T, path)
 
 
-def scale_ratio(layer: Network, before: int, after: int) -> float:
+def scale_ratio(layer: Dense, before: int, after: int) -> float:
     """What inputs must be multiplied with so that a dense layer of fewer inputs acts as before."""
-    rule, last = layer.facts["parametrization"], layer.facts["last"]
+    rule, last = layer.parametrization, layer.last
     return rule.weight(before, last=last).scale / rule.weight(after, last=last).scale
 
 
-def first_dense(net: Network) -> tuple[Network, tuple[int, ...]] | None:
+def first_dense(net: Network) -> tuple[Dense, tuple[int, ...]] | None:
     """The dense layer that alone reads the inputs, and where its parameters stand; None where there is none."""
     path: tuple[int, ...] = ()
-    while net.facts.get("layer") == "serial":
+    while isinstance(net.layer, Serial):
         net, path = net.parts[0], (*path, 0)
-    return (net, path) if net.facts.get("layer") == "dense" else None
+    return (net.layer, path) if isinstance(net.layer, Dense) else None
 
 
 def is_reducible(net: Network, shape: tuple[int, ...]) -> bool:

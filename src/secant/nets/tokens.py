@@ -14,6 +14,7 @@ from secant.nets import taps
 from secant.nets.layers import at_least_one, dense
 from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
+from secant.nets.records import Attention, Positions
 
 ROLES = ("query", "key", "value", "output")
 
@@ -68,8 +69,7 @@ def attention(
         mixed = jnp.einsum("nhts,nshd->nthd", jax.nn.softmax(scores), value)
         return layer(x.shape[-1]).run(params["output"], mixed.reshape(n, tokens, -1))
 
-    facts = {"layer": "attention", "heads": heads, "features": features, "parametrization": rule, "bias": bias}
-    return Network(new, run, "attention", facts=facts, axes=2)
+    return Network(new, run, "attention", layer=Attention(heads, features, rule, bias), axes=2)
 
 
 def positions(parametrization: str | Parametrization = "ntk") -> Network:
@@ -85,4 +85,4 @@ def positions(parametrization: str | Parametrization = "ntk") -> Network:
             raise FeatureMismatchError("positions", math.prod(x.shape[1:]), table.size)
         return taps.shift(table, x, rule.bias(x.shape[-1]).scale)
 
-    return Network(new, run, "positions", facts={"layer": "positions", "parametrization": rule})
+    return Network(new, run, "positions", layer=Positions(rule))

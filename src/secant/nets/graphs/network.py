@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -17,6 +18,14 @@ from secant.nets.activations import Function, activate, named
 from secant.nets.graphs.graph import Block, Graph, Shared
 from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Draw
+from secant.nets.records import Layer
+
+
+@dataclass(frozen=True)
+class Dag(Layer):
+    """A network on a general graph."""
+
+    graph: Graph
 
 
 def dag(
@@ -84,8 +93,14 @@ def dag(
         outputs = _take(values, graph.outputs)
         return outputs[:, 0] if len(graph.outputs) == 1 else outputs
 
-    facts = {"layer": "dag", "graph": graph, "edges": graph.edges, "parameters": graph.parameters, "width": graph.width}
-    return Network(new, run, name, facts=facts, axes=1)
+    return Network(new, run, name, layer=Dag(graph), axes=1)
+
+
+def graph_of(net: Network) -> Graph:
+    """The graph that a network was made of."""
+    if not isinstance(net.layer, Dag):
+        raise TypeError(f"graph_of: `net` must be the network of a graph, made by `dag`, got {net.name}.")
+    return net.layer.graph
 
 
 def _take(values: Array, neurons: np.ndarray) -> Array:

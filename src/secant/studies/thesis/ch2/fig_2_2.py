@@ -22,6 +22,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
 from secant.nets import Network, dag, graphs
+from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
 from secant.setups.width import (
     drawn,
@@ -148,7 +149,7 @@ def _sweep(
 
     Each of shape `(scalings, runs)`; one scaling differs from the other in nothing else.
     """
-    full = net.facts["graph"]
+    full = graph_of(net)
     keys = jax.random.split(jax.random.key(config.seed + width), config.runs)
     dropped = [graphs.drop_edges(full, key, config.rate, normalize=way) for way in scalings for key in keys]
 

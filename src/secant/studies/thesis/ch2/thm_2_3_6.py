@@ -14,6 +14,7 @@ import xarray as xr
 from secant.core.types import Params
 from secant.lab import Finding, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
+from secant.nets.graphs.network import graph_of
 from secant.setups.width import (
     COPIES,
     KINDS,
@@ -100,7 +101,7 @@ def _norms(kind: Kind, width: int, x: jax.Array, key: jax.Array, config: Config)
     factors = None
     if kind.graph is not None:
         others = (kind.graph(width, config.dim, k) for k in jax.random.split(key, config.seeds))
-        factors = stacked([edge_factors(graph, net.facts["graph"]) for graph in others])
+        factors = stacked([edge_factors(graph, graph_of(net)) for graph in others])
 
     @jax.jit
     def measure(networks: Params, factors: Params | None, x: jax.Array, start: jax.Array) -> Norm:
