@@ -44,9 +44,9 @@ PRINTED = (0.37, 0.39)
 class Config:
     """Data and network."""
 
-    width: int = scaled(smoke=1_000, laptop=5_000, at_least=200, help="hidden neurons")
+    width: int = scaled(smoke=500, laptop=5_000, at_least=200, help="hidden neurons")
     samples: int = option(128, at_least=16, help="training points")
-    steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
+    steps: int = scaled(smoke=100, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
     draws: int = option(
         200, at_least=20, at_most=10**6, help="random data sets and networks for the spread of the thresholds"
     )
