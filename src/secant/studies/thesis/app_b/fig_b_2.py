@@ -66,7 +66,7 @@ class Config:
         help=f"some of {', '.join(PANELS)}",
     )
     samples: int = scaled(smoke=24, laptop=128, at_least=4, help="training samples")
-    width: int = scaled(smoke=1_024, laptop=2_048, at_least=16, help="hidden neurons, fully connected")
+    width: int = scaled(smoke=2_048, laptop=2_048, at_least=16, help="hidden neurons, fully connected")
     channels: int = scaled(smoke=64, laptop=1_024, at_least=4, help="channels, convolutional")
     shrink: int = scaled(
         smoke=4, laptop=8, paper=1, at_least=1, at_most=8, help="pixels a side averaged into one, convolutional"
