@@ -65,7 +65,7 @@ class Sizes:
     )
     together: int = scaled(smoke=7, laptop=3, paper=19, at_least=1, at_most=1_000, help="step sizes run at once")
     steps: int = scaled(smoke=500, laptop=2_500, paper=20_000, at_least=50, help="steps of gradient descent at most")
-    every: int = option(10, at_least=1, help="steps between two looks at the losses")
+    every: int = scaled(smoke=5, laptop=10, at_least=1, help="steps between two looks at the losses")
     # Labels are signs, so a network that knows nothing has a loss of one.
     goal: float = scaled(
         smoke=1e-2, laptop=1e-3, above=0, at_most=0.5, help="training loss of a run that has converged"
