@@ -50,11 +50,11 @@ class RaisesConfig:
     course: Literal["thesis", "short"] = scaled(
         smoke="short", laptop="thesis", help="the raises of the thesis, or fewer, for small networks"
     )
-    shallow: int = scaled(smoke=128, laptop=1_024, at_least=8, help="width of two-layer networks")
+    shallow: int = scaled(smoke=192, laptop=1_024, at_least=8, help="width of two-layer networks")
     deep: int = scaled(smoke=64, laptop=256, at_least=8, help="width of four-layer networks")
-    samples: int = scaled(smoke=200, laptop=2_000, at_least=8, help="training samples at most")
-    held_out: int = scaled(smoke=200, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=30, laptop=100, at_least=10, help="features of synthetic inputs")
+    samples: int = scaled(smoke=300, laptop=2_000, at_least=8, help="training samples at most")
+    held_out: int = scaled(smoke=300, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
+    dim: int = scaled(smoke=40, laptop=100, at_least=10, help="features of synthetic inputs")
     steps: int = scaled(smoke=400, laptop=1_500, paper=5_000, at_least=20, help="gradient-descent steps at most")
     goal: float = scaled(
         smoke=5e-2, laptop=5e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"

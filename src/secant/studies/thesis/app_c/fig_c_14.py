@@ -24,13 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Config(RaisesConfig):
-    """As figure 4.8, at smoke scale with larger sizes, and weights near zero."""
+    """As figure 4.8, and weights near zero."""
 
     panels: tuple[str, ...] = option(("rank-2",), distinct=True, help="panels of figure 4.8")
-    shallow: int = scaled(smoke=192, laptop=1_024, at_least=8, help="width of two-layer networks")
-    samples: int = scaled(smoke=300, laptop=2_000, at_least=8, help="training samples at most")
-    held_out: int = scaled(smoke=300, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=40, laptop=100, at_least=10, help="features of synthetic inputs")
     sigma: float = option(0.1, at_least=1e-3, below=1, help="standard deviation of the weights near zero")
     longer: float = scaled(
         smoke=3.0, laptop=1.3, paper=1.0, at_least=0.1, at_most=100, help="their steps over those of the others"
