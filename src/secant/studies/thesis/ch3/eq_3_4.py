@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +77,7 @@ class Config(WidthConfig):
 
 
 class Start(NamedTuple):
-    """An untrained network, arrays of JAX or, before a run, of NumPy.
+    """An untrained network.
 
     Attributes:
         params: its weights.
@@ -85,7 +85,7 @@ class Start(NamedTuple):
     """
 
     params: TwoLayer
-    lr: Any
+    lr: jax.Array
 
 
 @study(
@@ -177,12 +177,13 @@ def _starts(x: np.ndarray, config: Config, random: np.random.Generator) -> dict[
     found = {}
     for name, number in itertools.product(ACTIVATIONS, range(len(config.widths))):
         rows, width = slice(number * config.seeds, (number + 1) * config.seeds), config.widths[number]
-        params = TwoLayer(u[rows, :width], v[rows, :width])
-        z = np.einsum("nd,kmd->knm", x, params.u) / np.sqrt(config.dim)
+        inner, outer = u[rows, :width], v[rows, :width]
+        z = np.einsum("nd,kmd->knm", x, inner) / np.sqrt(config.dim)
         hidden, slope = (np.tanh(z), 1 - np.tanh(z) ** 2) if name == "tanh" else (np.maximum(z, 0), 1.0 * (z > 0))
-        pull = slope * params.v[:, None]
+        pull = slope * outer[:, None]
         kernel = pull @ pull.swapaxes(1, 2) * (x @ x.T / config.dim) + hidden @ hidden.swapaxes(1, 2)
-        found[name, width] = Start(params, 2 * config.ratio * width / np.linalg.eigvalsh(kernel)[:, -1])
+        lr = 2 * config.ratio * width / np.linalg.eigvalsh(kernel)[:, -1]
+        found[name, width] = Start(TwoLayer(jnp.asarray(inner), jnp.asarray(outer)), jnp.asarray(lr))
     return found
 
 
@@ -291,7 +292,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                 axes.plot(data.width, middle, "osDv"[i], ms=6, mfc="none", mew=1.4, color=f"C{i}", label=label)
                 axes.plot(data.width, found(data.width), color=f"C{i}", lw=1)
             mark_widths(axes, data.width)
-            axes.set(title=f"{activation}: {title}", xlabel="width $m$" if activation == ACTIVATIONS[-1] else "")
+            axes.set(title=f"{activation}: {title}", xlabel="width $m$" if activation == list(ACTIVATIONS)[-1] else "")
             axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
     for axes in panels[:, 0]:
         axes.set_ylabel("difference, root mean square")
