@@ -10,7 +10,6 @@ from secant.lab import get
 from secant.setups.panels import patches, shrunk
 from secant.setups.two_layer.remainders import Layers, draw_trial, gates, outputs, spanned, tangent_kernel
 from secant.studies.thesis.app_b.fig_b_2 import is_large
-from secant.studies.thesis.app_b.fig_b_4b import _padded
 
 
 def network(params, x):
@@ -53,16 +52,6 @@ def test_the_span_of_the_data_keeps_its_products():
     x = np.random.default_rng(2).normal(size=(4, 50))
     small = spanned(x)[:, 0]
     np.testing.assert_allclose(small @ small.T / 4, x @ x.T / 50, rtol=1e-10)
-
-
-def test_a_narrow_network_among_dead_neurons_is_the_same_network():
-    random = np.random.default_rng(3)
-    trial = draw_trial(random.normal(size=(6, 1, 4)), np.ones(6), width=9, ratio=1.0, random=random)
-    wide = _padded(trial, 20)
-    np.testing.assert_allclose(network(wide.start, wide.x), network(trial.start, trial.x), rtol=1e-5)
-    for one in (trial, wide):
-        kernel = tangent_kernel(one.start, gates(one.start, one.x), one.x)
-        assert 2 / np.linalg.eigvalsh(kernel)[-1] == pytest.approx(float(trial.lr))
 
 
 def test_the_followed_direction_stays_the_same_while_the_loss_is_large(outcome):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import os
@@ -46,12 +47,14 @@ class Raw(NamedTuple):
     digest: str
 
 
+@functools.cache  # they are few and lie in a compressed table of text, slow to read
 def digits() -> Raw:
     """Handwritten digits of 8 x 8 pixels, 1,797 of them; comes with scikit-learn. The last 297 are for testing."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
     x, y = bunch.images, bunch.target
+    x.flags.writeable = y.flags.writeable = False
     return Raw(x[:1500], y[:1500], x[1500:], y[1500:], 16.0, "bundled:scikit-learn", _digest({"x": x, "y": y}))
 
 

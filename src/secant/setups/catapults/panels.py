@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from secant import data, losses, nets
+from secant.core.device import jit
+from secant.core.memo import kept
 from secant.curvature import kernel_critical_lr
 from secant.lab import fits_memory, option, scaled
 from secant.nets.network import Network
@@ -154,7 +156,12 @@ def start_of(name: str, config: Networks, seed: int, net: Network | None = None)
     if reduction is not None:  # in the span of the data the run is the same and costs less
         x, params = np.asarray(reduction.x), reduction.shrink(params)
     loss = losses.entry_mean if panel.outputs > 1 else losses.mean_mse
-    return Start(net, loss, params, x, y, float(kernel_critical_lr(net.apply, loss)(params, jnp.asarray(x))))
+    return Start(net, loss, params, x, y, float(_critical_step(net, loss)(params, x)))
+
+
+@kept
+def _critical_step(net: Network, loss: losses.Loss) -> Callable[[Any, Any], Any]:
+    return jit(kernel_critical_lr(net.apply, loss))
 
 
 def curvature_of(loss: losses.Loss, targets: Any) -> float:

@@ -99,6 +99,9 @@ def raised(
 
         return Map(lambda params: Branch(params, params, branch.begin), step)
 
+    def start(draw: Draw) -> Any:
+        return draw.start
+
     def look(state: Branch, draw: Draw) -> dict[str, Any]:
         return {
             "value": task.score(apply(state.params, draw.x_valid), draw.y_valid),
@@ -139,7 +142,7 @@ def raised(
         branch = Size(np.float32(size), *map(np.int32, (fork, at[number], least)))
         run = simulate(
             system,
-            lambda draw: draw.start,
+            start,  # one function for all branches, which so share their compiled code
             -(-steps // every) * every,
             probes=probes,
             over={"draw": draws._replace(start=states), "branch": jax.tree.map(lambda leaf: leaf[None], branch)},

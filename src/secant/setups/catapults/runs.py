@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -10,10 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.memo import kept
 from secant.curvature import hessian, kernel_critical_lr
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.linalg.norm import spectral_norm
+from secant.losses import Loss
+from secant.nets.network import Network
 from secant.optim import Batches
 from secant.optim.batches import BatchState
 from secant.setups.catapults.panels import Start, curvature_of
@@ -76,13 +79,54 @@ def descend(
         `beyond`; with `batch` `own`, the critical step of the batch, and `before` and `after`, its loss; with `hessian`
         the same by the Hessian. `lr`, `outcome`, `stopped_at`.
     """
-    net, loss, samples = starts[0].net, starts[0].loss, len(starts[0].x)
-    kernel, critical = pair_kernel(net.apply), kernel_critical_lr(net.apply, loss)
     sizes = np.asarray(lrs, np.float32)
     sizes = np.broadcast_to(sizes[:, None] if sizes.ndim == 1 else sizes, (len(starts), steps))
     # The step after the last is never made, but looked at.
     sizes = np.concatenate([sizes, sizes[:, -1:]], axis=1)
-    curvature = curvature_of(loss, starts[0].y)
+    first = starts[0]
+    program = _program(first.net, first.loss, len(first.x), curvature_of(first.loss, first.y), looks, batch, goal)
+    seeds = range(len(starts)) if seeds is None else seeds
+    draws = [
+        Draw(np.uint32(seed), start.params, start.x, start.y, size)
+        for seed, start, size in zip(seeds, starts, sizes, strict=True)
+    ]
+    groups = [draws] if together else [[draw] for draw in draws]
+    runs = [
+        simulate(
+            program.system,
+            program.start,
+            steps,
+            probes=program.probes,
+            over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *group)},
+            stop=program.stop,
+            label=label,
+        ).dataset
+        for group in groups
+    ]
+    found = xr.concat(runs, "draw", join="outer").rename(draw="run").drop_vars("run", errors="ignore")
+    names = {"critical_within": "within", "critical_beyond": "beyond", "own_before": "before", "own_after": "after"}
+    found = found.rename({old: new for old, new in names.items() if old in found})
+    if looks.split:
+        found = found.assign_coords(s=list(looks.split))
+    lr = xr.DataArray(sizes, dims=("run", "step"), coords={"step": np.arange(steps + 1)})
+    return found.assign(lr=lr.sel(step=found.step))
+
+
+class Program(NamedTuple):
+    """What `simulate` takes beside the draws."""
+
+    system: Callable[[Draw], Map]
+    start: Callable[[Draw], Any]
+    probes: dict[str, Probe]
+    stop: Stop
+
+
+@kept
+def _program(
+    net: Network, loss: Loss, samples: int, curvature: float, looks: Looks, batch: int | None, goal: float | None
+) -> Program:
+    """The same functions for the same descent: several calls share compiled code."""
+    kernel, critical = pair_kernel(net.apply), kernel_critical_lr(net.apply, loss)
 
     def objective(params: Any, x: Any, y: Any) -> Any:
         return loss(net.apply(params, x), y)
@@ -96,6 +140,9 @@ def descend(
     def moved(state: BatchState, draw: Draw) -> Any:
         gradient = jax.grad(objective)(state.inner, *seen(state, draw))
         return jax.tree.map(lambda p, g: p - draw.lr[state.step] * g, state.inner, gradient)
+
+    def start(draw: Draw) -> Any:
+        return draw.start
 
     def system(draw: Draw) -> Map:
         return Map(
@@ -132,35 +179,11 @@ def descend(
         probes["own"] = Probe(own, whole=True)
     if looks.hessian is not None:
         probes["exact"] = Probe(exact, looks.hessian, whole=True)
-    seeds = range(len(starts)) if seeds is None else seeds
-    draws = [
-        Draw(np.uint32(seed), start.params, start.x, start.y, size)
-        for seed, start, size in zip(seeds, starts, sizes, strict=True)
-    ]
-    groups = [draws] if together else [[draw] for draw in draws]
     stop = Stop(
         converged=None if goal is None else lambda params, draw: objective(params, draw.x, draw.y) < goal,
         diverged=lambda params, draw: ~(objective(params, draw.x, draw.y) < CEILING),
     )
-    runs = [
-        simulate(
-            system,
-            lambda draw: draw.start,
-            steps,
-            probes=probes,
-            over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *group)},
-            stop=stop,
-            label=label,
-        ).dataset
-        for group in groups
-    ]
-    found = xr.concat(runs, "draw", join="outer").rename(draw="run").drop_vars("run", errors="ignore")
-    names = {"critical_within": "within", "critical_beyond": "beyond", "own_before": "before", "own_after": "after"}
-    found = found.rename({old: new for old, new in names.items() if old in found})
-    if looks.split:
-        found = found.assign_coords(s=list(looks.split))
-    lr = xr.DataArray(sizes, dims=("run", "step"), coords={"step": np.arange(steps + 1)})
-    return found.assign(lr=lr.sel(step=found.step))
+    return Program(system, start, probes, stop)
 
 
 def until_its_end(run: xr.Dataset) -> xr.Dataset:

@@ -196,15 +196,16 @@ def largest_that_trains(
     draws = task.draws(seeds)
     critical = critical_steps(task, draws)
     taken, trained = np.full(len(seeds), share), []
+    training = batch_training(task, setting, sizes[0], draws.y.shape[1])
     while True:
-        smallest = _sized(task, setting, sizes[0], draws, (taken * critical)[None])
-        good = ended_well(smallest).isel(share=0).values
+        smallest = training(Trial(draws, (taken * critical).astype(np.float32)))
+        good = ended_well(smallest).values
         trained.append(int(good.sum()))
         if good.all() or len(trained) > halvings:
             break
         taken = np.where(good, taken, taken / 2)
-    others = [_sized(task, setting, size, draws, (taken * critical)[None]) for size in sizes[1:]]
-    data = xr.concat([smallest, *others], "batch", join="outer").isel(share=0, drop=True)
+    others = [_sized(task, setting, size, draws, (taken * critical)[None]).isel(share=0) for size in sizes[1:]]
+    data = xr.concat([smallest, *others], "batch", join="outer")
     data = data.assign_coords(batch=list(sizes), seed=list(seeds))
     return data.assign(
         taken=("seed", taken), lr=("seed", taken * critical), critical=("seed", critical), trained=("halving", trained)

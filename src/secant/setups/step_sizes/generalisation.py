@@ -12,6 +12,8 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
+from secant.core.device import jit
+from secant.core.memo import kept
 from secant.curvature import kernel_matrix
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
@@ -218,13 +220,17 @@ def comparable(values: xr.DataArray, data: xr.Dataset) -> xr.DataArray:
     return settled(values, data).where((data.ratio > 1) | (data.outcome == Outcome.CONVERGED))
 
 
+@kept
+def _at_start(net: Network) -> Callable[[Any, Any, Any], tuple[Any, Any]]:
+    """The tangent kernel of all samples with the training samples, and the outputs, by one compiled program."""
+    return jit(lambda params, both, x: (kernel_matrix(net.apply, params, both, x), net.apply(params, both)))
+
+
 def _trial(net: Network, split: tuple[np.ndarray, ...], seed: int) -> tuple[Trial, Span]:
     x, y, x_test, y_test = split
     params = net.init(jax.random.key(seed), x.shape)
     both = np.concatenate([x, x_test])
-    kernel, outputs = (
-        np.asarray(found) for found in (kernel_matrix(net.apply, params, both, x), net.apply(params, jnp.asarray(both)))
-    )
+    kernel, outputs = (np.asarray(found) for found in _at_start(net)(params, both, x))
     n = len(x)
     span = Span(np.uint32(seed), kernel[:n], kernel[n:], outputs[:n], outputs[n:], y, y_test)
     change = reduce_inputs(net, jnp.asarray(x))

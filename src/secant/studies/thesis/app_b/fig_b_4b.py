@@ -104,24 +104,11 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     drawn = [_data(config, seed) for seed in range(config.seed, config.seed + config.seeds)]
-    found = _descend(
-        [
-            _padded(draw_trial(x, y, width, 0.5, np.random.default_rng(seed)), max(config.widths))
-            for width in config.widths
-            for seed, (x, y) in enumerate(drawn)
-        ],
-        config,
-    )
-    runs = {"width": np.repeat(config.widths, config.seeds), "trial": np.tile(range(config.seeds), len(config.widths))}
-    names = {name: ("run", values) for name, values in runs.items()}
-    return found.drop_vars("run", errors="ignore").assign_coords(names).set_index(run=list(runs)).unstack("run")
-
-
-def _padded(trial: Trial, widest: int) -> Trial:
-    """A narrow network as a wide one with dead neurons, on inputs that make up for the scale: one run for all."""
-    width = trial.start.v.shape[1]
-    start = Layers(*(np.pad(leaf, ((0, 0), (0, widest - width))) for leaf in trial.start))
-    return trial._replace(start=start, x=trial.x * np.sqrt(widest / width))
+    runs = []
+    for width in config.widths:
+        trials = [draw_trial(x, y, width, 0.5, np.random.default_rng(seed)) for seed, (x, y) in enumerate(drawn)]
+        runs.append(_descend(trials, config))
+    return xr.concat(runs, "width", join="outer").assign_coords(width=list(config.widths), trial=range(config.seeds))
 
 
 def _data(config: Config, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -130,23 +117,23 @@ def _data(config: Config, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _descend(trials: list[Trial], config: Config) -> xr.Dataset:
-    """Loss and norm of the kernel along every run; a trial's own step size is the unit."""
+    """Loss and norm of the kernel along every run of one width; a trial's own step size is the unit."""
 
-    def loss(params: Layers, run: Trial) -> jax.Array:
-        return jnp.sum((outputs(params, gates(params, run.x), run.x) - run.y) ** 2) / 2
+    def loss(params: Layers, trial: Trial) -> jax.Array:
+        return jnp.sum((outputs(params, gates(params, trial.x), trial.x) - trial.y) ** 2) / 2
 
-    def norm(params: Layers, run: Trial) -> jax.Array:
-        kernel = tangent_kernel(params, gates(params, run.x), run.x)
-        return run.lr * jnp.linalg.eigvalsh(kernel)[-1]
+    def norm(params: Layers, trial: Trial) -> jax.Array:
+        kernel = tangent_kernel(params, gates(params, trial.x), trial.x)
+        return trial.lr * jnp.linalg.eigvalsh(kernel)[-1]
 
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *trials)
     return simulate(
-        lambda run, lr: gradient_descent(lambda p: loss(p, run), lr * run.lr),
-        lambda run: run.start,
+        lambda trial, lr: gradient_descent(lambda p: loss(p, trial), lr * trial.lr),
+        lambda trial: trial.start,
         config.steps,
-        over={"run": stacked, "lr": jnp.asarray(config.lrs)},
+        over={"trial": stacked, "lr": jnp.asarray(config.lrs)},
         probes={"loss": loss, "kernel": Probe(norm)},
-        stop=Stop(diverged=lambda p, run: loss(p, run) > 1e12),
+        stop=Stop(diverged=lambda p, trial: loss(p, trial) > 1e12),
     ).dataset
 
 

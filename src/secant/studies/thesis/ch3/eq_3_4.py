@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,7 +31,9 @@ from secant.theory.quadratic_model import TwoLayer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ACTIVATIONS = ("tanh", "relu")
+Activation = Callable[[jax.Array], jax.Array]
+
+ACTIVATIONS: dict[str, Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 WAYS = ("training", "unseen", "together")
 """On training and on unseen inputs along gradient descent, and where all neurons move alike."""
 
@@ -78,14 +81,10 @@ class Start(NamedTuple):
 
     Attributes:
         params: its weights.
-        scale: what each neuron counts in the output: the root of the width, inverse; zero where there is none.
-        smooth: whether its activation is tanh; otherwise it is ReLU.
         lr: the step size.
     """
 
     params: TwoLayer
-    scale: jax.Array
-    smooth: jax.Array
     lr: jax.Array
 
 
@@ -130,22 +129,14 @@ def run(config: Config) -> xr.Dataset:
     inputs[: config.samples] = np.linalg.qr(inputs[: config.samples].T)[0].T
     inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
     y, x = random.choice([-1.0, 1.0], config.samples), inputs[: config.samples]
-    starts = _starts(x, config, random)
-    found = simulate(
-        lambda start: gradient_descent(lambda params: half_sum(_outputs(params, start, x), y), start.lr),
-        lambda start: start.params,
-        config.steps,
-        over={"start": starts},
-        probes={"apart": Probe(lambda params, start: _look(params, start, inputs, y), 5, dims=("pair", "inputs"))},
-    ).dataset
-    along = found["apart"].max("step").transpose("inputs", "start", "pair").values
-    together = jax.jit(jax.vmap(lambda start: _together(start, jnp.asarray(x), config.radius)))(starts)
+    found = [_followed(name, start, inputs, y, config) for (name, _), start in _starts(x, config, random).items()]
+    table = {name: np.stack([one[name] for one in found]) for name in found[0]}
     shape, dims = (len(ACTIVATIONS), len(config.widths), config.seeds), ("activation", "width", "network")
     return xr.Dataset(
         {
-            "apart": (("way", *dims, "pair"), np.stack([*along, together]).reshape(len(WAYS), *shape, len(PAIRS))),
-            "distance": (dims, found.apart_distance.max("step").values.reshape(shape)),
-            "rise": (dims, found.apart_loss.diff("step").max("step").values.reshape(shape)),
+            "apart": ((*dims, "way", "pair"), table["apart"].reshape(*shape, len(WAYS), len(PAIRS))),
+            "distance": (dims, table["distance"].reshape(shape)),
+            "rise": (dims, table["rise"].reshape(shape)),
         },
         coords={
             "activation": list(ACTIVATIONS),
@@ -156,59 +147,81 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _starts(x: np.ndarray, config: Config, random: np.random.Generator) -> Start:
-    """All networks of all widths with both activations, stacked.
-
-    A narrow network is a wide one with dead neurons, whose sum over neurons is scaled by the living: one run for all.
-    """
-    widest, count = max(config.widths), len(config.widths) * config.seeds
-    alive = np.arange(widest) < np.repeat(config.widths, config.seeds)[:, None]
-    u, v = random.normal(size=(count, widest, config.dim)), random.choice([-1.0, 1.0], (count, widest))
-    scale = alive / np.sqrt(alive.sum(axis=1, keepdims=True))
-    z = np.einsum("nd,kmd->knm", x, u) / np.sqrt(config.dim)
-    lrs = []
-    for hidden, slope in ((np.tanh(z), 1 - np.tanh(z) ** 2), (np.maximum(z, 0), 1.0 * (z > 0))):
-        by_u, by_v = slope * (v * scale)[:, None], hidden * scale[:, None]
-        kernel = by_u @ by_u.swapaxes(1, 2) * (x @ x.T / config.dim) + by_v @ by_v.swapaxes(1, 2)
-        lrs.append(2 * config.ratio / np.linalg.eigvalsh(kernel)[:, -1])
-    inner, outer, scales = (jnp.asarray(np.concatenate([p, p])) for p in (u * alive[..., None], v * alive, scale))
-    return Start(TwoLayer(inner, outer), scales, jnp.arange(2 * count) < count, jnp.asarray(np.concatenate(lrs)))
-
-
-def _outputs(params: TwoLayer, start: Start, x: jax.Array | np.ndarray) -> jax.Array:
-    z = x @ params.u.T / np.sqrt(x.shape[1])
-    return jnp.where(start.smooth, jnp.tanh(z), jax.nn.relu(z)) @ (params.v * start.scale)
-
-
-def _gaps(start: Start, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
-    """Differences of the three models as far from the start as `change`, one row each, as in `PAIRS`."""
-
-    def slope(params: TwoLayer) -> tuple[jax.Array, jax.Array]:
-        return jax.jvp(lambda p: _outputs(p, start, x), (params,), (change,))
-
-    (value, first), (_, second) = jax.jvp(slope, (start.params,), (change,))
-    rest = _outputs(jax.tree.map(jnp.add, start.params, change), start, x) - value - first
-    return jnp.stack([rest, second / 2, rest - second / 2])
-
-
-def _look(params: TwoLayer, start: Start, inputs: np.ndarray, y: np.ndarray) -> dict[str, jax.Array]:
-    """Root mean squares over the training inputs and over the others, and how the run stands."""
-    change = jax.tree.map(jnp.subtract, params, start.params)
-    squares = _gaps(start, change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
+def _followed(name: str, starts: Start, inputs: np.ndarray, y: np.ndarray, config: Config) -> dict[str, np.ndarray]:
+    """Networks of one activation and width, a row each: gaps by way and pair, largest distance, rise of the loss."""
+    activation, x = ACTIVATIONS[name], inputs[: len(y)]
+    found = simulate(
+        lambda start: gradient_descent(lambda params: half_sum(_outputs(activation, params, x), y), start.lr),
+        lambda start: start.params,
+        config.steps,
+        over={"start": starts},
+        probes={
+            "apart": Probe(
+                lambda params, start: _look(activation, params, start, inputs, y), 5, dims=("pair", "inputs")
+            )
+        },
+    ).dataset
+    along = found["apart"].max("step").transpose("start", "inputs", "pair").values
+    alike = jax.jit(jax.vmap(lambda start: _together(activation, start, jnp.asarray(x), config.radius)))(starts)
     return {
-        "value": jnp.sqrt(jnp.mean(squares, axis=-1)),
-        "distance": jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2)),
-        "loss": half_sum(_outputs(params, start, inputs[: len(y)]), y),
+        "apart": np.concatenate([along, np.asarray(alike)[:, None]], axis=1),
+        "distance": found.apart_distance.max("step").values,
+        "rise": found.apart_loss.diff("step").max("step").values,
     }
 
 
-def _together(start: Start, x: jax.Array, radius: float) -> jax.Array:
+def _starts(x: np.ndarray, config: Config, random: np.random.Generator) -> dict[tuple[str, int], Start]:
+    """All networks by activation and width, stacked. Both activations have the same weights."""
+    widest, count = max(config.widths), len(config.widths) * config.seeds
+    u, v = random.normal(size=(count, widest, config.dim)), random.choice([-1.0, 1.0], (count, widest))
+    found = {}
+    for name, number in itertools.product(ACTIVATIONS, range(len(config.widths))):
+        rows, width = slice(number * config.seeds, (number + 1) * config.seeds), config.widths[number]
+        inner, outer = u[rows, :width], v[rows, :width]
+        z = np.einsum("nd,kmd->knm", x, inner) / np.sqrt(config.dim)
+        hidden, slope = (np.tanh(z), 1 - np.tanh(z) ** 2) if name == "tanh" else (np.maximum(z, 0), 1.0 * (z > 0))
+        pull = slope * outer[:, None]
+        kernel = pull @ pull.swapaxes(1, 2) * (x @ x.T / config.dim) + hidden @ hidden.swapaxes(1, 2)
+        lr = 2 * config.ratio * width / np.linalg.eigvalsh(kernel)[:, -1]
+        found[name, width] = Start(TwoLayer(jnp.asarray(inner), jnp.asarray(outer)), jnp.asarray(lr))
+    return found
+
+
+def _outputs(activation: Activation, params: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
+    return activation(x @ params.u.T / np.sqrt(x.shape[1])) @ params.v / np.sqrt(len(params.v))
+
+
+def _gaps(activation: Activation, start: Start, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
+    """Differences of the three models as far from the start as `change`, one row each, as in `PAIRS`."""
+
+    def slope(params: TwoLayer) -> tuple[jax.Array, jax.Array]:
+        return jax.jvp(lambda p: _outputs(activation, p, x), (params,), (change,))
+
+    (value, first), (_, second) = jax.jvp(slope, (start.params,), (change,))
+    rest = _outputs(activation, jax.tree.map(jnp.add, start.params, change), x) - value - first
+    return jnp.stack([rest, second / 2, rest - second / 2])
+
+
+def _look(
+    activation: Activation, params: TwoLayer, start: Start, inputs: np.ndarray, y: np.ndarray
+) -> dict[str, jax.Array]:
+    """Root mean squares over the training inputs and over the others, and how the run stands."""
+    change = jax.tree.map(jnp.subtract, params, start.params)
+    squares = _gaps(activation, start, change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
+    return {
+        "value": jnp.sqrt(jnp.mean(squares, axis=-1)),
+        "distance": jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2)),
+        "loss": half_sum(_outputs(activation, params, inputs[: len(y)]), y),
+    }
+
+
+def _together(activation: Activation, start: Start, x: jax.Array, radius: float) -> jax.Array:
     """The same where each neuron has moved as far in its inner weights, towards the input, as in its outer weight."""
-    step = jnp.sign(start.scale) * radius / jnp.sqrt(2 * jnp.sum(start.scale > 0))
+    step = jnp.full_like(start.params.v, radius / np.sqrt(2 * len(start.params.v)))
 
     def at(sample: jax.Array) -> jax.Array:
         towards = TwoLayer(step[:, None] * sample / jnp.linalg.norm(sample), step)
-        return _gaps(start, towards, sample[None])[:, 0]
+        return _gaps(activation, start, towards, sample[None])[:, 0]
 
     return jnp.sqrt(jnp.mean(jax.vmap(at)(x) ** 2, axis=0))
 
@@ -279,7 +292,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                 axes.plot(data.width, middle, "osDv"[i], ms=6, mfc="none", mew=1.4, color=f"C{i}", label=label)
                 axes.plot(data.width, found(data.width), color=f"C{i}", lw=1)
             mark_widths(axes, data.width)
-            axes.set(title=f"{activation}: {title}", xlabel="width $m$" if activation == ACTIVATIONS[-1] else "")
+            axes.set(title=f"{activation}: {title}", xlabel="width $m$" if activation == list(ACTIVATIONS)[-1] else "")
             axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
     for axes in panels[:, 0]:
         axes.set_ylabel("difference, root mean square")

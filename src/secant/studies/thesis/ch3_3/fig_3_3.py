@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -44,9 +45,9 @@ PRINTED = (0.37, 0.39)
 class Config:
     """Data and network."""
 
-    width: int = scaled(smoke=1_000, laptop=5_000, at_least=200, help="hidden neurons")
+    width: int = scaled(smoke=500, laptop=5_000, at_least=200, help="hidden neurons")
     samples: int = option(128, at_least=16, help="training points")
-    steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
+    steps: int = scaled(smoke=100, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
     draws: int = option(
         200, at_least=20, at_most=10**6, help="random data sets and networks for the spread of the thresholds"
     )
@@ -79,12 +80,10 @@ def run(config: Config) -> xr.Dataset:
     key_data, key_net, key_draws = jax.random.split(jax.random.key(config.seed), 3)
     params = two_layer_init(key_net, config.width, 1)
     x, y, eigenvalues = _data(key_data, params, config)
-    split, inputs, n = sm.directions(x), x[:, None], config.samples
+    inputs, n = x[:, None], config.samples
     order = np.argsort(-np.asarray(eigenvalues))  # the first direction is the one with the larger eigenvalue
-    thresholds = np.asarray(sm.critical_lrs(eigenvalues, n, "mean"))[order]
-    residual = model("quadratic", params, inputs)(params) - y
-    kernel = sm.kernel_from_slopes(x, eigenvalues / split.squares)
-    border = np.asarray(sm.max_lr_samples(residual, kernel, x, y, config.width, "mean"))[order]
+    split, residual, kernel, critical, largest = jax.jit(partial(_at_start, config.width))(params, x, y, eigenvalues)
+    thresholds, border = np.asarray(critical)[order], np.asarray(largest)[order]
     (c1, c2), end, margin = thresholds, border.min(), np.log(config.width) / np.sqrt(config.width)
     lrs = np.array([(1 - margin / 2) * c1, (c1 + c2) / 2, (c2 + end) / 2, 0.98 * end, 1.02 * end])
     found: dict[str, list[np.ndarray]] = {}
@@ -110,7 +109,8 @@ def run(config: Config) -> xr.Dataset:
             found.setdefault(name, []).append(data[name].values)
     # each direction by itself, by the exact map
     half_sum = jnp.asarray(sm.half_sum_lr(jnp.asarray(lrs), n, "mean"))
-    pairs, b = jax.vmap(lambda lr: sm.reduce_directions(residual, kernel, x, y, lr, config.width))(half_sum)
+    reduced = jax.jit(jax.vmap(lambda lr: sm.reduce_directions(residual, kernel, x, y, lr, config.width)))
+    pairs, b = reduced(half_sum)
     exact = jax.jit(lambda a, v, b: cs.catapult_outcome(a, v, b, steps=config.steps).curvature)(pairs.a, pairs.v, b)
     spread = jax.jit(jax.vmap(lambda k: _first_threshold(k, n)))(jax.random.split(key_draws, config.draws))
     dims = ("model", "lr", "step", "direction")
@@ -132,15 +132,29 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
+def _at_start(width: int, params: TwoLayer, x: jax.Array, y: jax.Array, eigenvalues: jax.Array) -> tuple[Any, ...]:
+    """Directions, residual and kernel of the quadratic model, and critical and maximal step sizes by direction."""
+    split, n = sm.directions(x), len(x)
+    residual = model("quadratic", params, x[:, None])(params) - y
+    kernel = sm.kernel_from_slopes(x, eigenvalues / split.squares)
+    largest = sm.max_lr_samples(residual, kernel, x, y, width, "mean")
+    return split, residual, kernel, sm.critical_lrs(eigenvalues, n, "mean"), largest
+
+
 def _data(key: jax.Array, params: TwoLayer, config: Config) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The first draw whose thresholds lie as far apart as the printed ones, and both well below the border."""
     for number in range(1_000):
-        x, y = _points(jax.random.fold_in(key, number), config.samples)
-        eigenvalues = _eigenvalues(params, params.u, sm.directions(x).squares)
+        x, y, eigenvalues = _draw(jax.random.fold_in(key, number), params, config.samples)
         apart = float(jnp.max(eigenvalues) / jnp.min(eigenvalues))
         if PRINTED[1] / PRINTED[0] <= apart <= 1.5:
             return x, y, eigenvalues
     raise ValueError(f"samples: no draw of {config.samples} points has two thresholds that are close. Give more.")
+
+
+@partial(jax.jit, static_argnums=2)
+def _draw(key: jax.Array, params: TwoLayer, samples: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    x, y = _points(key, samples)
+    return x, y, _eigenvalues(params, params.u, sm.directions(x).squares)
 
 
 def _points(key: jax.Array, samples: int) -> tuple[jax.Array, jax.Array]:

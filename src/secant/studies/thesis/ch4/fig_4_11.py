@@ -47,11 +47,11 @@ class Config:
     panel: Literal["rank-2", "rank-3", "rank-4"] = option("rank-2", help="the target")
     rules: tuple[str, ...] = option(tuple(RULES), shortest=4, distinct=True, help=f"some of {', '.join(RULES)}")
     batch: int = scaled(smoke=20, laptop=100, at_least=1, help="samples a step, of all but GD")
-    shallow: int = scaled(smoke=96, laptop=256, paper=1_024, at_least=8, help="width of the network of rank 2")
+    shallow: int = scaled(smoke=48, laptop=256, paper=1_024, at_least=8, help="width of the network of rank 2")
     deep: int = scaled(smoke=48, laptop=128, paper=256, at_least=8, help="of the hidden layers of the others")
-    samples: int = scaled(smoke=200, laptop=600, paper=2_000, at_least=8, help="for training, at most 1,000 if deep")
+    samples: int = scaled(smoke=100, laptop=600, paper=2_000, at_least=8, help="for training, at most 1,000 if deep")
     held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=20, laptop=50, paper=100, at_least=10, help="features")
+    dim: int = scaled(smoke=10, laptop=50, paper=100, at_least=10, help="features")
     goal: float = scaled(
         smoke=5e-2, laptop=3e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )

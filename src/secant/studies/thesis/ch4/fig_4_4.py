@@ -100,9 +100,10 @@ def _panel(name: str, config: Config) -> xr.Dataset:
         together=name != "cnn",
         label=f"{panel.title}, raised",
     )
+    # Most diverge within a few steps, and would wait for the last: one after the other.
     at_once = [
         descend(
-            others, size * units[: config.direct], steps=RAISES[name][-1][0], looks=Looks(), together=name != "cnn",
+            others, size * units[: config.direct], steps=RAISES[name][-1][0], looks=Looks(), together=False,
             label=f"{panel.title}, at once",
         )
         for size in (RAISES[name][-1][1], AT_ONCE[name])
