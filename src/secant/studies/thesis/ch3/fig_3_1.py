@@ -33,7 +33,7 @@ PANELS = (*KINDS, "pair")
 class Config:
     """Network, sample and sweep."""
 
-    width: int = scaled(smoke=250, laptop=2_000, paper=5_000, at_least=100, help="hidden neurons")
+    width: int = scaled(smoke=500, laptop=2_000, paper=5_000, at_least=100, help="hidden neurons")
     dim: int = option(5, at_least=1, help="input dimension")
     target: float = option(0.5, at_least=0.1, at_most=2, help="label of the sample")
     points: int = scaled(smoke=36, laptop=80, paper=240, at_least=20, at_most=10_000, help="step sizes")
