@@ -167,7 +167,7 @@ def _polynomial(g: Callable[[Params, Any], Any], order: int) -> Callable[[Params
 
     @jax.custom_jvp
     def polynomial(params0: Params, delta: Params, rest: Any) -> Any:
-        terms = _derivatives(lambda params: g(params, rest), params0, delta, order)
+        terms = derivatives_along(lambda params: g(params, rest), params0, delta, order)
         return jax.tree.map(lambda *of: sum(term / math.factorial(j) for j, term in enumerate(of)), *terms)
 
     def slope(params: Params, fixed: Any) -> Any:
@@ -193,14 +193,14 @@ def _polynomial(g: Callable[[Params, Any], Any], order: int) -> Callable[[Params
     return polynomial
 
 
-def _derivatives(g: Callable[[Params], Any], params0: Params, delta: Params, order: int) -> tuple[Any, ...]:
+def derivatives_along(g: Callable[[Params], Any], params0: Params, delta: Params, order: int) -> tuple[Any, ...]:
     r"""$g, Dg[\delta], D^2g[\delta, \delta], \dots$ at `params0`, by forward mode over forward mode.
 
     Nested derivatives along one direction repeat each other; the compiler sees that and evaluates each once.
     """
     if order == 0:
         return (g(params0),)
-    terms, slopes = jax.jvp(lambda params: _derivatives(g, params, delta, order - 1), (params0,), (delta,))
+    terms, slopes = jax.jvp(lambda params: derivatives_along(g, params, delta, order - 1), (params0,), (delta,))
     return (*terms, slopes[-1])
 
 

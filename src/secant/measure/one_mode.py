@@ -22,6 +22,7 @@ from secant.dynamics.probes import Probe
 from secant.expansion import Expansion
 from secant.linalg import Ritz, block_lanczos
 from secant.losses import Loss as SquaredLoss
+from secant.measure.polynomial_kernel import has_structure, polynomial_kernel
 from secant.optim.measurement import Measurement, measurement
 from secant.optim.problem import Problem
 
@@ -109,7 +110,11 @@ def _largest(problem: Problem, params: Any, warm: Array, tol: float, max_product
     if rows > DENSE_ROWS or network_of(inner) is None:
         operator = ntk(problem.f, params, problem.x)
         return block_lanczos(operator.flat_product(), warm, k, tol=tol, max_products=max_products)
-    values, vectors = jnp.linalg.eigh(pair_kernel(problem.f)(params, problem.x, None))
+    if isinstance(problem.f, Expansion) and has_structure(problem.f, params, problem.x):
+        kernel = polynomial_kernel(problem.f, params, problem.x)
+    else:
+        kernel = pair_kernel(problem.f)(params, problem.x, None)
+    values, vectors = jnp.linalg.eigh(kernel)
     exact = jnp.zeros(k, values.dtype)
     return Ritz(values[::-1][:k], vectors.T[::-1][:k], exact, exact, jnp.asarray(rows), jnp.asarray(True))
 

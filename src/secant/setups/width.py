@@ -222,8 +222,8 @@ def edge_factors(graph: Graph, full: Graph) -> Params:
 
 
 def stacked(trees: Sequence[Params]) -> Params:
-    """Several networks as one, with a first axis more."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    """Several networks as one, with a first axis more; on the host, where nothing is compiled for it."""
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[Params]:
@@ -232,7 +232,7 @@ def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[P
 
     def one(number: int) -> Params:
         random = np.random.default_rng([*seed, number])
-        return jax.tree.map(lambda leaf: jnp.asarray(random.normal(size=leaf.shape), leaf.dtype), shapes)
+        return jax.tree.map(lambda leaf: random.normal(size=leaf.shape).astype(leaf.dtype), shapes)
 
     return [one(number) for number in range(count)]
 
@@ -266,7 +266,7 @@ def descend(
     looks, found = {"loss": Probe(loss), **probes}, []
     for first in range(0, len(starts), at_once):
         some = starts[first : first + at_once]
-        eigenvalues = jnp.stack([spectrum(params, x) for params in some])
+        eigenvalues = np.stack([spectrum(params, x) for params in some])
         lr = share / eigenvalues[:, -1]
         over = {"network": {"params": stacked(some), "lr": lr}}
         beside = {"lr": ("network", lr), "slowest": ("network", lr * eigenvalues[:, 0])}

@@ -28,7 +28,10 @@ from secant.dynamics import checkpoint as checkpoints
 from secant.theory.quadratic_regression import Regression, scales
 
 LANES = 8
-"""Starts leave in groups of so many, of four times as many while there are more: only a few sizes are compiled."""
+"""Starts leave in groups of so many, and of `CROWD` while there are more than two crowds: few sizes are compiled."""
+
+CROWD = 4 * LANES
+"""Of large planes, so many starts leave together."""
 
 TOP = 4
 """So many of the largest eigenvalues are recorded at the end."""
@@ -278,7 +281,7 @@ advance = jit(_steps, static_argnames="second_order", donate_argnames="batch")
 
 def _padded(batch: Batch, n: int) -> Batch:
     """To a whole number of groups, with starts that have nothing to do."""
-    more = -n % (LANES if n <= 4 * LANES else 4 * LANES)
+    more = -n % (LANES if n <= 2 * CROWD else CROWD)
     return Batch(*(np.pad(leaf[..., :n], [(0, 0)] * (leaf.ndim - 1) + [(0, more)]) for leaf in batch))
 
 

@@ -44,7 +44,7 @@ class EdgeConfig:
         help="of gradient flow, at which a step size that is not given meets the edge",
     )
     look: int = scaled(
-        smoke=1, laptop=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
+        smoke=25, laptop=50, at_least=1, at_most=10_000, help="steps between two looks on the way to the edge"
     )
     approach: int = scaled(
         smoke=800, laptop=4_000, paper=10_000, at_least=1, at_most=1_000_000, help="steps to the edge at most"
@@ -84,8 +84,7 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
     lr = config.lr
     if lr is None:
         lr = 2 / _eigenvalue_of_flow(problem, params, config.time)
-    watch = _watched_throughout if config.look == 1 else _watched_at_the_end
-    past, window, first, last = watch(problem, params, config, lr)
+    past, window, first, last = _watched(problem, params, config, lr)
     moments = [_slices(problem, at) for at in (first, last)]
     return xr.Dataset(
         {
@@ -103,63 +102,43 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
     ).merge(xr.concat(moments, "moment").assign_coords(moment=["begin", "end"]))
 
 
+def _eigenvalues(problem: Problem, params: Any, count: int) -> np.ndarray:
+    """The largest of the tangent kernel, in units in which the loss is half the square of residuals."""
+    values = curvature.ntk(problem.f, params, problem.x).top(count, tol=1e-6).values
+    return np.asarray(values) * float(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
+
+
 def _eigenvalue_of_flow(problem: Problem, params: Any, time: float) -> float:
-    """The largest of the tangent kernel at a time of gradient flow, where the loss is half the square of residuals."""
-
-    def top(params: Any) -> float:
-        values = curvature.ntk(problem.f, params, problem.x).top(1, tol=1e-6).values
-        return float(jnp.asarray(values)[0]) * float(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
-
+    """The largest of the tangent kernel at a time of gradient flow."""
     # A step of an eighth of 2/lambda at the start stays below the edge of curvatures that grow eightfold.
-    steps = int(np.ceil(4 * time * top(params)))
-    return top(train(problem, params, lr=time / steps, steps=steps).state)
+    steps = int(np.ceil(4 * time * _eigenvalues(problem, params, MODES)[0]))
+    return float(_eigenvalues(problem, train(problem, params, lr=time / steps, steps=steps).state, MODES)[0])
 
 
 Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
 """Rescaled eigenvalues on the way, records of the window, parameters where it begins and where it ends."""
 
 
-def _watched_throughout(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
-    """Every step from the first on: for small networks, where that costs less than compiling a second loop."""
-    steps = config.approach + config.window
-    records, _ = _go(problem, params, lr, steps, 1, "to the edge and there", config.near)
-    eigenvalues = lr * records["mode"]
-    near = eigenvalues.values[: config.approach, 0] > config.near
-    done = int(np.argmax(near)) if near.any() else config.approach
-    first = train(problem, params, lr=lr, steps=done).state if done else params
-    last = train(problem, first, lr=lr, steps=config.window).state
-    return eigenvalues[:done:50], records.isel(step=slice(done, done + config.window + 1)), first, last
-
-
-def _watched_at_the_end(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
+def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
     """A look now and then on the way, and every step of the window."""
-    block = config.look * -(-50 // config.look)
-    looks: list[xr.DataArray] = []
-    while len(looks) * block < config.approach:
-        done = len(looks) * block
-        records, params = _go(problem, params, lr, block, config.look, f"to the edge, step {done:,}")
-        last_look = lr * records["mode"].isel(step=-1)
-        looks.append(last_look.assign_coords(step=done + block))
-        if float(last_look[0]) > config.near:
+    looks: list[np.ndarray] = []
+    while len(looks) * config.look < config.approach:
+        done = (len(looks) + 1) * config.look
+        params = train(problem, params, lr=lr, steps=config.look, label=f"to the edge, step {done:,}").state
+        looks.append(lr * _eigenvalues(problem, params, MODES))
+        if looks[-1][0] > config.near:
             break
-    window, last = _go(problem, params, lr, config.window, 1, "at the edge")
-    past = xr.concat(looks, "step")
-    return past, window.assign_coords(step=window.step + int(past.step[-1])), params, last
-
-
-def _go(
-    problem: Problem, params: Any, lr: float, steps: int, every: int, label: str, near: float = 0.0
-) -> tuple[xr.Dataset, Any]:
-    """Some steps of training; the mode is followed from where its rescaled curvature first is above `near`."""
-    mode = measure.leading_mode(MODES, every=every, tol=1e-5, above=near / lr)
-    probes = {"loss": measure.loss(every=every), "mode": mode}
-    run = train(problem, params, lr=lr, steps=steps, probes=probes, label=label)
-    return run.dataset, run.state
+    past = xr.DataArray(
+        np.stack(looks), dims=("step", "mode"), coords={"step": config.look * np.arange(1, len(looks) + 1)}
+    )
+    probes = {"loss": measure.loss(), "mode": measure.leading_mode(MODES, tol=1e-5)}
+    run = train(problem, params, lr=lr, steps=config.window, probes=probes, label="at the edge")
+    return past, run.dataset.assign_coords(step=run.dataset.step + int(past.step[-1])), params, run.state
 
 
 def _slices(problem: Problem, params: Any) -> xr.Dataset:
     """Of the second derivative along the top eigenvector and along a random direction of the outputs."""
-    vectors = curvature.ntk(problem.f, params, problem.x).top(1, tol=1e-6).vectors
+    vectors = curvature.ntk(problem.f, params, problem.x).top(MODES, tol=1e-6).vectors
     first = jnp.asarray(vectors)[0]
     random = jax.random.normal(jax.random.key(7), first.shape, first.dtype)
     scale = jnp.sqrt(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]

@@ -74,7 +74,8 @@ def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
     if whole.reduced is not None:
         problem, change = whole.reduced
         start = change.shrink(params)
-    lr = config.share * 2 / float(curvature.ntk(problem.f, start, problem.x).top(1, tol=1e-8).values[0])
+    kernel = np.asarray(curvature.ntk(problem.f, start, problem.x).dense())
+    lr = config.share * 2 / float(np.linalg.eigvalsh(kernel)[-1])
     network = _watched(problem, start, lr, config.steps, MODELS[0])
     plans: list[tuple[str, Any, int, int]] = [(MODELS[1], start, 2, 0)]
     crossing = first_above(network)

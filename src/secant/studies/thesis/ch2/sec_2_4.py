@@ -45,9 +45,6 @@ SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 The slope of a swish output is 1/2 at the start and nowhere above 1.1, and the kernel grows with its square.
 """
 
-PARTS = ("square", "smallest", "largest", "length")
-"""Squared gradient, extreme eigenvalues of the kernel, length of the way so far."""
-
 
 @dataclass(frozen=True)
 class Config:
@@ -61,7 +58,7 @@ class Config:
     samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
     dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
-    steps: int = scaled(smoke=300, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
+    steps: int = scaled(smoke=240, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
     seed: int = option(0, at_least=0, help="random seed")
 
 
@@ -113,27 +110,28 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
     kernel, starts = pair_kernel(net.apply), drawn(net, x, (config.seed, width), config.seeds)
     lanczos = direction(starts[0])
 
-    def look(params: Params, memory: tuple[Params, jax.Array]) -> tuple[jax.Array, tuple[Params, jax.Array]]:
-        before, length = memory
+    def look(params: Params) -> jax.Array:
         gradient = jax.grad(lambda p: losses.half_sum(net.apply(p, x), y))(params)
         square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
-        step = sum(jnp.sum((a - b) ** 2) for a, b in zip(jax.tree.leaves(params), jax.tree.leaves(before), strict=True))
-        length = length + jnp.sqrt(step)
         values = jnp.linalg.eigvalsh(kernel(params, x, None))
-        return jnp.stack([square, values[0], values[-1], length]), (params, length)
+        return jnp.stack([square, values[0], values[-1]])
 
     probes = {
-        "look": Probe(look, dims=("part",), memory=lambda p: (jax.tree.map(jnp.copy, p), jnp.zeros(()))),
+        "look": Probe(look, dims=("part",)),
         "norm": Probe(lambda params: hessian_norm(net.apply, params, x, lanczos).value, every=config.steps),
     }
     data = descend(net.apply, x, y, starts, config.steps, probes, SHARES[kind])
-    parts = {name: (("network", "step"), data.look.values[..., i]) for i, name in enumerate(PARTS)}
+    square, smallest, largest = np.moveaxis(data.look.values, -1, 0)
+    # A step is as long as the gradient, times the step size.
+    steps = data.lr.values[:, None] * np.sqrt(square[:, :-1])
+    length = np.concatenate([np.zeros((len(steps), 1)), np.cumsum(steps, axis=1)], axis=1)
+    parts = {"square": square, "smallest": smallest, "largest": largest, "length": length}
     return xr.Dataset(
         {
             "loss": (("network", "step"), data.loss.values),
             "lr": ("network", data.lr.values),
             "norm": (("network", "end"), data.norm.values),
-            **parts,
+            **{name: (("network", "step"), values) for name, values in parts.items()},
         }
     )
 

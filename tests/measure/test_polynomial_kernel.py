@@ -1,0 +1,36 @@
+"""The tangent kernel of a Taylor polynomial from its layers, against that from its Jacobian."""
+
+import jax
+import numpy as np
+import pytest
+
+from secant import nets
+from secant.curvature.tangent_kernel import pair_kernel
+from secant.expansion import expand
+from secant.measure.polynomial_kernel import has_structure, polynomial_kernel
+
+
+def a_model(order, outputs=1, **options):
+    """A polynomial of a small network, parameters away from where it is expanded, and inputs."""
+    x = jax.random.normal(jax.random.key(0), (7, 5))
+    net = nets.mlp([6, 4], outputs=outputs, **options)
+    origin, params = (net.init(jax.random.key(seed), x.shape) for seed in (1, 2))
+    return expand(net.apply, origin, order), params, x
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("bias", [False, True])
+def test_layers_and_jacobian_give_one_kernel(order, bias):
+    model, params, x = a_model(order, activation="erf", bias=bias)
+    assert has_structure(model, params, x)
+    by_jacobian = pair_kernel(model)(params, x, None)
+    rtol = 1e3 * np.finfo(by_jacobian.dtype).eps
+    np.testing.assert_allclose(
+        polynomial_kernel(model, params, x), by_jacobian, rtol=rtol, atol=rtol * np.abs(by_jacobian).max()
+    )
+
+
+def test_several_outputs_and_frozen_gates_are_left_to_the_jacobian():
+    assert not has_structure(*a_model(2, outputs=2, activation="erf"))
+    assert not has_structure(*a_model(3, activation="relu"))
+    assert not has_structure(*a_model(0, activation="erf"))
