@@ -16,6 +16,9 @@ from typing import Any, Literal
 
 from secant import lab
 
+LARGE = {"cifar10", "mnist", "fashion-mnist"}
+"""Data with so many features that a run is larger than at smoke scale."""
+
 
 def chosen(study, draw: random.Random, *, small: bool) -> dict[str, Any]:
     """Options of a study, some of them changed: extreme ones, or such that its run is no larger than at smoke scale."""
@@ -32,7 +35,7 @@ def _value(kind: Any, usual: Any, limits: dict[str, float], draw: random.Random,
     if origin is tuple:
         return _tuple(arguments, usual, limits, draw, small)
     if origin is Literal:
-        return draw.choice(arguments)
+        return draw.choice([choice for choice in arguments if not small or choice not in LARGE])
     if type(None) in arguments:
         (other,) = [a for a in arguments if a is not type(None)]
         return None if draw.random() < 0.4 else _value(other, usual, limits, draw, small)

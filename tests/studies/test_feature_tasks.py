@@ -6,6 +6,7 @@ import xarray as xr
 
 import secant as sc
 from secant import lab
+from secant.nets.records import Dense
 from secant.setups.features import tasks
 from secant.studies.thesis.ch4.fig_4_11 import RULES, STEPS
 
@@ -16,7 +17,7 @@ def test_synthetic_tasks_know_their_truth():
     assert one.x.shape == (12, 6)
     assert one.x_valid.shape == one.x_test.shape == (10, 6)
     assert (one.x != other.x).any()
-    assert len(task.net.facts["widths"]) == 3
+    assert sum(isinstance(part.layer, Dense) for part in task.net.parts) == 4
     np.testing.assert_allclose(np.diag(task.truth), [4, 3, 2, 1, 0, 0])
     assert task.draws(range(3)).y.shape == (3, 12)
     assert task.strong is None

@@ -23,9 +23,9 @@ def test_options_are_accepted_or_refused_in_a_line_that_names_them(id):
 
 
 def runs(id):
-    """How often a study is run: those that train networks are dear, and run once, the others four times."""
-    files = closure(Path(lab.get(id).module))
-    return 1 if any(path.parts[-2:] == ("nets", "network.py") for path in files) else 4
+    """How often a study is run: those of networks and of phase planes are dear, and run once, the others four times."""
+    files = {path.parts[-2:] for path in closure(Path(lab.get(id).module))}
+    return 1 if files & {("nets", "network.py"), ("theory", "phase_plane.py")} else 4
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -249,9 +249,14 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
 
 def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Finding]:
     count, sizes = one.auto_count.dropna("step").values, one.auto_lr.dropna("step").values
-    yield claims.equal(
-        f"{title}: catapults of the automatic run", config.catapults, count[-1], 0, "so many are asked for"
-    )
+    begun = one.auto_begun.dropna("step").values
+    name = f"{title}: catapults of the automatic run"
+    if count[-1] < config.catapults == begun[-1]:
+        yield undecided(
+            name, config.catapults, "the run ends while the last of them has not come down; take more steps"
+        )
+    else:
+        yield claims.equal(name, config.catapults, count[-1], 0, "so many are asked for")
     done, loss = np.flatnonzero(count >= config.catapults), one.auto_loss.dropna("step").values
     after = loss[int(done[0]) :] if len(done) else loss[:0]
     name = f"{title}: largest rise of its loss in a step after the last of them"
@@ -265,7 +270,7 @@ def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Fi
             "with half the critical step it only falls, to the rounding of float32",
             slack=1e-5,
         )
-    thrown = sizes[np.flatnonzero(np.diff(one.auto_begun.dropna("step").values, prepend=0))]
+    thrown = sizes[np.flatnonzero(np.diff(begun, prepend=0))]
     name = f"{title}: step size of one of its catapults over that of the one before, the least"
     if len(thrown) < 2:
         yield undecided(name, 1.0, "there are not two of them", "at least")
