@@ -325,3 +325,26 @@ def test_what_makes_no_problem_is_named(draws):
             over={"draw": stacked},
             reduce=True,
         )
+
+
+def test_a_second_run_over_draws_compiles_nothing(draws):
+    net, _, stacked = draws
+    traced = []
+
+    def problem(draw):
+        traced.append(1)
+        return sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean, draw.params)
+
+    counts = []
+    for _ in range(2):
+        traced.clear()
+        sc.train(problem, lr=0.3, steps=2, over={"draw": stacked}, probes={"distance": sc.measure.distance()})
+        counts.append(len(traced))
+    assert counts[1] <= 3 < counts[0], "shapes are looked at again, nothing is traced for the compiler"
+
+
+def test_an_empty_axis_of_draws_is_named(draws):
+    net, _, stacked = draws
+    none = jax.tree.map(lambda leaf: leaf[:0], stacked)
+    with pytest.raises(ValueError, match="axis 'draw' is empty"):
+        sc.train(lambda draw: sc.Problem(net.apply, draw.x, draw.y, "mse"), lr=0.1, steps=1, over={"draw": none})

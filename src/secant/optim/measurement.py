@@ -38,7 +38,8 @@ class Measurement:
             problem: `(**values) -> Problem`.
             example: one of them, for what all of them have in common.
         """
-        return _made_for_each(self, problem, example)
+        found, (look, remember) = self.on(example), _looks(self, problem)
+        return dataclasses.replace(found, function=look, memory=None if found.memory is None else remember)
 
 
 @functools.lru_cache(maxsize=64)
@@ -47,7 +48,9 @@ def _made(measurement: Measurement, problem: Problem) -> Probe:
 
 
 @functools.lru_cache(maxsize=64)
-def _made_for_each(measurement: Measurement, problem: Callable[..., Problem], example: Problem) -> Probe:
+def _looks(measurement: Measurement, problem: Callable[..., Problem]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The look and the first memory; the same functions for every run, so that their compiled code is found again."""
+
     def at(values: dict[str, Any]) -> Probe:
         return measurement.make(problem(**values), **dict(measurement.options))
 
@@ -59,8 +62,7 @@ def _made_for_each(measurement: Measurement, problem: Callable[..., Problem], ex
         assert first is not None
         return call_with(first, values, state, role="a measurement")
 
-    found = measurement.on(example)
-    return dataclasses.replace(found, function=look, memory=None if found.memory is None else remember)
+    return look, remember
 
 
 def measurement(make: Callable[..., Probe], **options: Any) -> Measurement:

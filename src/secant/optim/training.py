@@ -17,7 +17,7 @@ import numpy as np
 from secant.core.arguments import is_traced, positive
 from secant.core.progress import Progress
 from secant.core.types import Params
-from secant.dynamics.axes import call_with, is_function
+from secant.dynamics.axes import Axes, call_with, is_function
 from secant.dynamics.map import Map
 from secant.dynamics.probes import Probe
 from secant.dynamics.runner import simulate
@@ -166,7 +166,8 @@ _MAKER = "train: `problem`"
 
 def _at_first(function: Callable[..., Any], given: Mapping[str, Any], role: str) -> Any:
     """What a function makes of the first value of every axis."""
-    first = {name: jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], values) for name, values in given.items()}
+    values = Axes.of(given).values
+    first = {name: jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], value) for name, value in values.items()}
     return call_with(function, first, role=role)
 
 
