@@ -2,9 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
+import xarray as xr
 
-from secant.lab import Estimate, Finding, Tolerance, claims
+from secant.lab import Estimate, Finding, Tolerance, claims, undecided
 
 
 def test_every_claim_is_the_finding_that_it_abbreviates():
@@ -38,3 +40,27 @@ def test_a_distance_needs_its_reason():
         claims.zero("a", 0, 1e-12)
     with pytest.raises(TypeError, match="`measured` must be one number"):
         claims.count("a", 1, "many")
+
+
+def test_without_anything_to_judge_a_claim_is_undecided_and_says_why():
+    spikes = []
+    found = claims.at_least("spike", 2, lambda: min(spikes), "the claim", given=spikes, otherwise="no run has a spike")
+    assert found == undecided("spike", 2.0, "no run has a spike", "at least")
+    assert claims.at_least("spike", 2, lambda: min([3.0]), "the claim", given=[3.0]).verdict == "holds"
+    for given in (False, 0, np.zeros(3, bool), xr.DataArray([False, False]), ()):
+        for claim in (claims.equal, claims.at_most, claims.at_least):
+            assert claim("a", 1, 1, *([0.1] if claim is claims.equal else []), "why", given=given, otherwise="n").reason
+        assert claims.zero("a", 0, 0.1, "why", given=given, otherwise="nothing").note == "nothing"
+        assert claims.count("a", 1, 1, given=given, otherwise="nothing").note == "nothing"
+    assert claims.count("a", 1, 1, given=xr.DataArray([False, True])).verdict == "holds"
+
+
+def test_a_share_is_of_the_cases_that_count():
+    among, seen = (
+        xr.DataArray([True, True, True, False], dims="run"),
+        xr.DataArray([True, False, True, True], dims="run"),
+    )
+    found = claims.share("caught", 2 / 3, seen, among, "the claim", within=1e-12, otherwise="none")
+    assert (found.verdict, found.note) == ("holds", "of 3")
+    assert claims.share("caught", 1, seen, among, "the claim", otherwise="none").verdict == "fails"
+    assert claims.share("caught", 1, seen, among & False, "the claim", otherwise="no run").note == "no run"

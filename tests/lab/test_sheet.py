@@ -2,6 +2,7 @@
 
 import matplotlib as mpl
 import pytest
+import xarray as xr
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
@@ -25,3 +26,25 @@ def test_ink_is_the_colour_of_text_and_can_be_read_on_its_paper(name):
         assert sheet.faint() == mpl.rcParams["grid.color"]
         assert abs(sum(to_rgb(sheet.ink())) - paper) > 1.5
         assert abs(sum(to_rgb(sheet.faint())) - paper) < abs(sum(to_rgb(sheet.ink())) - paper)
+
+
+def test_what_the_theory_says_is_dashed_and_in_ink():
+    axes = sheet.panels(Figure(), (5, 4))
+    sheet.guide(axes, [0, 1], [1, 2], "theory", lw=2)
+    sheet.mark(axes, x=2.0, y=[3.0, 4.0], label="edge", ls=":")
+    line, *marks = axes.lines
+    assert (line.get_linestyle(), line.get_color(), line.get_lw(), line.get_label()) == ("--", sheet.ink(), 2, "theory")
+    assert [next(iter(mark.get_xdata())) for mark in marks] == [2, 0, 0]
+    assert [next(iter(mark.get_ydata())) for mark in marks] == [0, 3, 4]
+    assert {mark.get_linestyle() for mark in marks} == {":"}
+    assert axes.get_legend_handles_labels()[1] == ["theory", "edge"]
+
+
+def test_a_spread_is_mean_and_deviation_along_the_other_axis():
+    axes = sheet.panels(Figure(), (5, 4))
+    table = xr.DataArray([[1.0, 3.0], [2.0, 6.0]], dims=("width", "seed"), coords={"width": [10, 20]})
+    sheet.spread(axes, table, "seed", "runs")
+    line, _, (bars,) = axes.containers[0]
+    assert list(line.get_xdata()) == [10, 20]
+    assert list(line.get_ydata()) == [2, 4]
+    assert [list(bar[:, 1]) for bar in bars.get_segments()] == [[1, 3], [2, 6]]

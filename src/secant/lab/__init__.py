@@ -11,8 +11,9 @@ from secant.lab.registry import UnknownStudyError, catalog, get, select, sources
 from secant.lab.reuse import reuse
 from secant.lab.seeds import Wavering, wavering
 from secant.lab.store import CorruptRunError, Record, Store, StoreError
-from secant.lab.study import Source, Study, study
+from secant.lab.study import Figure, Findings, Source, Study, study
 from secant.lab.sweeps import Sweep, SweepError, sweep
+from secant.lab.unfold import unfold
 
 __all__ = [
     "LEVEL",
@@ -23,7 +24,9 @@ __all__ = [
     "EngineError",
     "Erratum",
     "Estimate",
+    "Figure",
     "Finding",
+    "Findings",
     "Grid",
     "Here",
     "Processes",
@@ -58,6 +61,7 @@ __all__ = [
     "sweep",
     "theme",
     "undecided",
+    "unfold",
     "verify",
     "wavering",
 ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 
@@ -12,6 +15,27 @@ def panels(figure: Figure, size: tuple[float, float], columns: int = 1, rows: in
     """Axes side by side on a figure of this size, in inches; `grid` goes to `Figure.subplots`."""
     figure.set_size_inches(*size)
     return figure.subplots(rows, columns, **grid)
+
+
+def guide(axes: Any, x: Any, y: Any, label: str | None = None, **line: Any) -> None:
+    """What the theory says: dashed, in ink. `line` goes to `Axes.plot`."""
+    axes.plot(x, y, **{"ls": "--", "color": ink(), "lw": 1.2, "label": label, **line})
+
+
+def mark(axes: Any, *, x: Any = (), y: Any = (), label: str | None = None, **line: Any) -> None:
+    """A border that the theory names, at values of `x`, of `y`, or both: dashed across the panel, in ink."""
+    look = {"ls": "--", "color": ink(), "lw": 1.2, **line}
+    for draw, places in ((axes.axvline, x), (axes.axhline, y)):
+        for place in np.atleast_1d(places):
+            draw(float(place), label=label, **look)
+            label = None  # once in the legend
+
+
+def spread(axes: Any, values: xr.DataArray, over: str, label: str | None = None, **line: Any) -> None:
+    """Mean and standard deviation over one axis of a table, along its other. `line` goes to `Axes.errorbar`."""
+    (along,) = set(values.dims) - {over}
+    look = {"fmt": "o-", "ms": 4, "label": label, **line}
+    axes.errorbar(values[along], values.mean(over), values.std(over), **look)
 
 
 def ink() -> str:

@@ -17,6 +17,11 @@ from secant.lab.finding import Erratum, Finding
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+else:
+    Figure = Any  # what studies draw on is imported when one is drawn
+
+Findings = Iterator[Finding | Erratum]
+"""What a function decorated with `@run.findings` gives, one after the other."""
 
 Config = Any
 """A frozen dataclass whose fields are made with `option` and `scaled`."""
@@ -73,7 +78,7 @@ class Study:
     new: bool
     compute: Callable[[Any], xr.Dataset]
     config_type: type
-    _findings: Callable[..., Iterator[Finding | Erratum]] | None = None
+    _findings: Callable[..., Findings] | None = None
     _figure: Callable[..., None] | None = None
 
     @property
@@ -110,7 +115,7 @@ class Study:
         with self.arithmetic():
             return self.compute(config)
 
-    def findings(self, function: Callable[..., Iterator[Finding | Erratum]]) -> Callable[..., Any]:
+    def findings(self, function: Callable[..., Findings]) -> Callable[..., Any]:
         """Decorates the function `(data, config)` that yields the findings."""
         self._findings = function
         return function

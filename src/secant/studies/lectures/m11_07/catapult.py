@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +10,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 WIDE = 1_000
 """From this width on the phases are those of infinite width, up to a blur of 2 log m / sqrt m."""
@@ -49,9 +43,7 @@ class Config:
 
 
 @study(
-    "lectures/11-07-catapult",
-    section="11-07",
-    title="Residual and tangent kernel fight each other",
+    "lectures/11-07-catapult", section="11-07", title="Residual and tangent kernel fight each other",
     statement=r"""
     For the quadratic approximation of a one-layer ReLU network of width $m$ and one sample, residual
     $r = z - y$ and tangent kernel $\lambda$ obey the closed recursion
@@ -70,15 +62,11 @@ def run(config: Config) -> xr.Dataset:
     output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
     lr = config.ratio / curvature
     trained = simulate(
-        gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr),
-        params,
-        TRAINED,
+        gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr), params, TRAINED,
         probes={"z": lambda p: gated_bilinear(p, on, x), "kernel": lambda p: gated_curvature(p, on, x)},
     ).dataset
     recursion = simulate(
-        ct.catapult(lr, config.width, config.target, size),
-        (output, curvature),
-        TRAINED,
+        ct.catapult(lr, config.width, config.target, size), (output, curvature), TRAINED,
         probes={
             "z_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[0],
             "kernel_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[1],
@@ -87,11 +75,8 @@ def run(config: Config) -> xr.Dataset:
     # the phase diagram: unit input and curvature, output and label of order one
     widths, ratios = np.geomspace(20, 1e8, config.widths), np.linspace(0.1, 4.5, config.ratios)
     phases = simulate(
-        lambda width, ratio: ct.catapult(ratio, width, config.target),
-        (0.5, 1.0),
-        config.steps,
-        over={"width": jnp.asarray(widths), "ratio": jnp.asarray(ratios)},
-        probes={"square": lambda s: s.a**2},
+        lambda width, ratio: ct.catapult(ratio, width, config.target), (0.5, 1.0), config.steps,
+        over={"width": jnp.asarray(widths), "ratio": jnp.asarray(ratios)}, probes={"square": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-9) & (s.v < 2), diverged=lambda s: jnp.abs(s.a) > 1e6),
     )
     square = phases.dataset.square
@@ -103,15 +88,14 @@ def run(config: Config) -> xr.Dataset:
             "time": (("width", "ratio"), square.argmax("step").values),
             "final": (("width", "ratio"), np.asarray(phases.state.v)),
             "outcome": (("width", "ratio"), phases.dataset.outcome.values),
-            "risen": (("width", "ratio"), square.max("step").values > 1.0001 * a0**2),
-            "lr": float(lr),
+            "risen": (("width", "ratio"), square.max("step").values > 1.0001 * a0**2), "lr": float(lr),
             "size": float(size),
         }
     ).assign_coords(width=widths, ratio=ratios)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
     scale = float(np.abs(data.z).max())
     yield claims.zero(
@@ -124,7 +108,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield _at_the_peak(data, config)
 
 
-def _phases(data: xr.Dataset) -> Iterator[Finding]:
+def _phases(data: xr.Dataset) -> Findings:
     """The phase diagram, and how the peak grows with the width."""
     wide = data.sel(width=data.width >= WIDE)
     expected = xr.where(wide.ratio < 2, 0, xr.where(wide.ratio < 4, 1, 2))
@@ -133,9 +117,7 @@ def _phases(data: xr.Dataset) -> Iterator[Finding]:
     clear = (np.abs(wide.ratio - 2) > blur) & (np.abs(wide.ratio - 4) > blur)
     yield claims.zero(
         f"points of the phase diagram in another phase than predicted, width {WIDE} and more",
-        ((seen != expected) & clear).sum(),
-        0,
-        "at least 2 log m / sqrt m away from the borders",
+        ((seen != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders",
     )
     ended = (data.outcome == Outcome.CONVERGED) & (data.ratio > 2)
     yield claims.at_most(
@@ -146,25 +128,17 @@ def _phases(data: xr.Dataset) -> Iterator[Finding]:
     names = ("exponent of the peak loss in the width", "steps to the peak per unit of log m")
     if not 2.5 < ratio < 3.5 or len(logs) < 3:
         for name, predicted in zip(names, (1.0, float("nan")), strict=True):
-            yield undecided(name, predicted, "the diagram has no step sizes near 3, or too few wide networks")
+            yield claims.undecided(name, predicted, "the diagram has no step sizes near 3, or too few wide networks")
         return
     # Where in a step the peak falls moves its height by a factor of at most (1 + delta)^2, and its time by a step.
     span = logs[-1] - logs[0]
     yield claims.equal(
-        names[0],
-        1.0,
-        np.polyfit(logs, np.log(at3.peak * at3.width), 1)[0],
-        np.log(ratio - 1) / span,
-        "the height moves by log(1 + delta) with the fraction of a step",
-        note=f"eta lambda_0 = {ratio:.3g}",
+        names[0], 1.0, np.polyfit(logs, np.log(at3.peak * at3.width), 1)[0], np.log(ratio - 1) / span,
+        "the height moves by log(1 + delta) with the fraction of a step", note=f"eta lambda_0 = {ratio:.3g}",
     )
     yield claims.equal(
-        names[1],
-        1 / (2 * np.log(ratio - 1)),
-        np.polyfit(logs, at3.time, 1)[0],
-        1 / span,
-        "whole steps over the range of log m",
-        note=f"eta lambda_0 = {ratio:.3g}",
+        names[1], 1 / (2 * np.log(ratio - 1)), np.polyfit(logs, at3.time, 1)[0], 1 / span,
+        "whole steps over the range of log m", note=f"eta lambda_0 = {ratio:.3g}",
     )
 
 
@@ -180,8 +154,7 @@ def _at_the_peak(data: xr.Dataset, config: Config) -> Erratum:
         printed=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]",
         corrected=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]",
         printed_value=lr * c * r[t] ** 2 * (lr * lam - 4 / r[t]),
-        corrected_value=lr * c * r[t] ** 2 * (lr * lam - 4 * z / r[t]),
-        measured=change,
+        corrected_value=lr * c * r[t] ** 2 * (lr * lam - 4 * z / r[t]), measured=change,
         tolerance=Tolerance(relative=1e-9, why="rounding"),
         why="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, "
         "which fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the "

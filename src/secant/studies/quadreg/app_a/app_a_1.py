@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory import linear_network, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -26,11 +21,7 @@ class Config:
     inputs: int = option(7, at_least=1, at_most=32, help="input features")
     target: float = option(0.7, at_least=-10, at_most=10, help="target of the one sample")
     relative_lrs: tuple[float, ...] = option(
-        (0.5, 1.5, 2.2, 2.8),
-        at_least=0.01,
-        at_most=5,
-        longest=100,
-        distinct=True,
+        (0.5, 1.5, 2.2, 2.8), at_least=0.01, at_most=5, longest=100, distinct=True,
         help="step sizes times the starting curvature",
     )
     steps: int = scaled(smoke=60, laptop=60, at_least=1, at_most=100_000, help="gradient-descent steps")
@@ -38,9 +29,7 @@ class Config:
 
 
 @study(
-    "quadreg/app-A.1",
-    section="A.1",
-    title="A linear network is a catapult",
+    "quadreg/app-A.1", section="A.1", title="A linear network is a catapult",
     statement=r"""
     The network $f(x) = v^\top Ux$ with $M$ hidden units and $N$ inputs has a constant second derivative. On one
     sample its eigenvalues are $0$ ($M(N-1)$ times) and $\pm|x|$ ($M$ times each), the Jacobian has no weight on the
@@ -61,10 +50,7 @@ def run(config: Config) -> xr.Dataset:
     lrs = jnp.array(config.relative_lrs) / curvature
 
     network = simulate(
-        lambda lr: gradient_descent(loss, lr),
-        theta,
-        config.steps,
-        over={"lr": lrs},
+        lambda lr: gradient_descent(loss, lr), theta, config.steps, over={"lr": lrs},
         probes={
             "z": lambda t, lr: lr * omega * (output(t) - config.target),
             "T": lambda t, lr: lr * jnp.sum(gradient(t) ** 2),
@@ -73,9 +59,7 @@ def run(config: Config) -> xr.Dataset:
     z0 = start - config.target
     reduced = simulate(
         lambda lr: two_eigenvalue.symmetric(lr * omega * linear_network.offset(config.target)),
-        lambda lr: two_eigenvalue.Point(lr * omega * z0, lr * curvature),
-        config.steps,
-        over={"lr": lrs},
+        lambda lr: two_eigenvalue.Point(lr * omega * z0, lr * curvature), config.steps, over={"lr": lrs},
         probes={"z": lambda p: p.z, "T": lambda p: p.T},
     ).dataset
 
@@ -89,11 +73,8 @@ def run(config: Config) -> xr.Dataset:
         {
             "eigenvalues": ("mode", np.linalg.eigvalsh(np.asarray(Q))),
             "predicted": ("mode", np.asarray(linear_network.spectrum(x, config.width))),
-            "zero_weight": 1 - np.sum((V @ J) ** 2) / curvature,
-            "difference": (plus - minus) / omega,
-            "output": start,
-            "norm": omega,
-            "unit": ("ratio", np.asarray(lrs) * omega, {"long_name": "of rescaled residuals"}),
+            "zero_weight": 1 - np.sum((V @ J) ** 2) / curvature, "difference": (plus - minus) / omega, "output": start,
+            "norm": omega, "unit": ("ratio", np.asarray(lrs) * omega, {"long_name": "of rescaled residuals"}),
             "z": (("form", "ratio", "step"), np.stack([d.z for d in forms])),
             "T": (("form", "ratio", "step"), np.stack([d["T"] for d in forms])),
         },
@@ -114,7 +95,7 @@ def _observed_offset(data: xr.Dataset) -> tuple[float, float]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = Tolerance(1e-12, why="an identity: rounding of float64")
     M, N = config.width, config.inputs
     zero = int((np.abs(data.eigenvalues) < 1e-9).sum())
@@ -128,27 +109,23 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     offset, error = _observed_offset(data)
     if np.isfinite(error):
         yield Erratum(
-            "offset of a network with a target, from its first step",
-            printed=r"E = 0",
-            corrected=r"E = 2t",
-            printed_value=0.0,
-            corrected_value=float(linear_network.offset(config.target)),
-            measured=offset,
+            "offset of a network with a target, from its first step", printed=r"E = 0", corrected=r"E = 2t",
+            printed_value=0.0, corrected_value=float(linear_network.offset(config.target)), measured=offset,
             tolerance=Tolerance(error, why="rounding of the curvatures, over twice the residual"),
             why="the conserved quantity compares with the residual, not the output; it vanishes for a zero target only",
             where="after equation (42)",
         )
     else:
-        yield undecided("offset of a network with a target, from its first step", 2 * config.target, "nothing moves")
+        yield claims.undecided(
+            "offset of a network with a target, from its first step", 2 * config.target, "nothing moves"
+        )
     # Until a run diverges, which amplifies rounding without bound.
     size = 1 + np.abs(data.z) + data["T"]
     alive = ((size < 100).all("form").cumprod("step") > 0) & np.isfinite(size).all("form")
     gap = (abs(data.isel(form=0) - data.isel(form=1)) / size.max("form")).where(alive)
     yield claims.zero(
         "network against the two-number map until a run diverges: largest difference, relative",
-        max(gap.z.max(), gap["T"].max()),
-        1e-8,
-        "rounding, amplified by the transient growth of a catapult",
+        max(gap.z.max(), gap["T"].max()), 1e-8, "rounding, amplified by the transient growth of a catapult",
     )
 
 
@@ -164,10 +141,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         side = {-1: "left", 0: "left", 1: "right"}[value]
         pad = 0.05 * float(data.norm) * (1 if side == "left" else -1)
         left.text(
-            value * float(data.norm) + pad,
-            height * data.sizes["mode"] + 1,
-            f"{name}\n{count} times",
-            fontsize=10,
+            value * float(data.norm) + pad, height * data.sizes["mode"] + 1, f"{name}\n{count} times", fontsize=10,
             ha=side,
         )
     left.set(title="Spectrum of the second derivative", xlabel="eigenvalue", ylabel="index")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic, single_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -27,14 +22,8 @@ class Config:
     residual: float = option(0.5, at_least=0.01, at_most=10, help="residual at the start")
     until: float = option(6.0, at_least=0.1, at_most=100, help="last time")
     lrs: tuple[float, ...] = scaled(
-        smoke=(0.08, 0.04, 0.02),
-        laptop=(0.16, 0.08, 0.04, 0.02, 0.01),
-        at_least=1e-4,
-        at_most=0.5,
-        shortest=2,
-        longest=20,
-        distinct=True,
-        help="step sizes of the comparison with descent",
+        smoke=(0.08, 0.04, 0.02), laptop=(0.16, 0.08, 0.04, 0.02, 0.01), at_least=1e-4, at_most=0.5, shortest=2,
+        longest=20, distinct=True, help="step sizes of the comparison with descent",
     )
 
     @property
@@ -51,9 +40,7 @@ class Config:
 
 
 @study(
-    "quadreg/app-A.2",
-    section="A.2",
-    title="One eigenvalue: the logistic equation",
+    "quadreg/app-A.2", section="A.2", title="One eigenvalue: the logistic equation",
     statement=r"""
     With a single eigenvalue the invariant fixes the curvature, $J^2 = \omega(2z + E)$, and gradient flow is
     $\dot z = -\omega z(2z + E)$, so
@@ -69,17 +56,12 @@ def run(config: Config) -> xr.Dataset:
         return jnp.sqrt((2 * config.residual + E) / config.omega)[None]
 
     ran = flow(
-        lambda t, E: quartic.quartic_flow(jnp.diag(spectrum), E)(t),
-        start,
-        until=config.until,
-        over={"E": offsets},
+        lambda t, E: quartic.quartic_flow(jnp.diag(spectrum), E)(t), start, until=config.until, over={"E": offsets},
         probes={
             "z": lambda t, E: quartic.residual(t, jnp.diag(spectrum), E),
             "curvature": lambda t: jnp.sum((spectrum * t) ** 2),
         },
-        samples=121,
-        rtol=1e-11,
-        atol=1e-13,
+        samples=121, rtol=1e-11, atol=1e-13,
     ).dataset
     formula = single_eigenvalue.single_eigenvalue_solution(
         ran.time.values, config.residual, config.omega, np.array(config.offsets)[:, None]
@@ -89,10 +71,7 @@ def run(config: Config) -> xr.Dataset:
     steps = np.maximum(np.rint(1 / lrs), 1).astype(int)
     Q = jnp.diag(spectrum)
     descent = simulate(
-        lambda E, lr: quartic.quartic(Q, lr, E),
-        start,
-        int(steps.max()),
-        over={"E": offsets, "lr": jnp.array(lrs)},
+        lambda E, lr: quartic.quartic(Q, lr, E), start, int(steps.max()), over={"E": offsets, "lr": jnp.array(lrs)},
         probes={"z": lambda t, E: quartic.residual(t, Q, E)},
     ).dataset.z.values
     ends = np.stack([descent[:, i, count] for i, count in enumerate(steps)])
@@ -101,9 +80,7 @@ def run(config: Config) -> xr.Dataset:
     )
     return xr.Dataset(
         {
-            "z": ran.z,
-            "curvature": ran.curvature,
-            "formula": (("E", "time"), np.asarray(formula)),
+            "z": ran.z, "curvature": ran.curvature, "formula": (("E", "time"), np.asarray(formula)),
             "descent_error": (("lr", "E"), np.abs(ends - np.asarray(exact))),
         },
         coords={"E": np.array(config.offsets), "lr": lrs},
@@ -111,7 +88,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8 * (1 + config.rate), why="relative tolerance 1e-11 of the integrator")
     yield claims.zero("closed form against the flow: largest difference", np.abs(data.z - data.formula).max(), numeric)
     law = single_eigenvalue.single_eigenvalue_curvature(data.z.values, config.omega, data.E.values[:, None])
@@ -120,10 +97,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     )
     error, lr = data.descent_error.max("E").values, data.lr.values
     yield claims.equal(
-        "power of the step size in the difference between descent and flow",
-        1.0,
-        np.log(error[1] / error[0]) / np.log(lr[1] / lr[0]),
-        config.rate * lr[1],
+        "power of the step size in the difference between descent and flow", 1.0,
+        np.log(error[1] / error[0]) / np.log(lr[1] / lr[0]), config.rate * lr[1],
         "the next order: the step size times the curvature at the start",
     )
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +12,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import quadratic_regression, tangent_hierarchy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SHORT = 0.01 * np.array([1.0, 2.0, 4.0])
 """Times at which the two truncations are told apart, in units of the fastest time of the start."""
@@ -39,9 +35,7 @@ class Config:
 
 
 @study(
-    "quadreg/app-A.3",
-    section="A.3",
-    title="Two truncations of the moving kernel",
+    "quadreg/app-A.3", section="A.3", title="Two truncations of the moving kernel",
     statement=r"""
     Under gradient flow on the squared loss the tangent kernel moves as
     $\frac{d}{dt}(JJ^\top)_{\alpha\beta} = -\eta(K_3)_{\alpha\beta\gamma}z_\gamma$ with
@@ -61,22 +55,13 @@ def run(config: Config) -> xr.Dataset:
 
     regression = flow(
         lambda state, case: quadratic_regression.flow_field(case.Q)(state),
-        lambda case: quadratic_regression.Regression(case.z, case.J),
-        probes={"z": lambda s: s.z, "J": lambda s: s.J},
-        until=config.until,
-        over={"case": drawn},
-        samples=times,
-        rtol=1e-10,
-        atol=1e-12,
+        lambda case: quadratic_regression.Regression(case.z, case.J), probes={"z": lambda s: s.z, "J": lambda s: s.J},
+        until=config.until, over={"case": drawn}, samples=times, rtol=1e-10, atol=1e-12,
     ).dataset
     hierarchy = flow(
         lambda state, case: tangent_hierarchy.hierarchy_flow(case["K3"])(state),
-        lambda case: tangent_hierarchy.Hierarchy(case["z"], case["K"]),
-        probes={"z": lambda s: s.z, "K": lambda s: s.K},
-        until=config.until,
-        over={"case": {"K3": K3, "z": drawn.z, "K": jnp.asarray(K)}},
-        samples=times,
-        rtol=1e-10,
+        lambda case: tangent_hierarchy.Hierarchy(case["z"], case["K"]), probes={"z": lambda s: s.z, "K": lambda s: s.K},
+        until=config.until, over={"case": {"K3": K3, "z": drawn.z, "K": jnp.asarray(K)}}, samples=times, rtol=1e-10,
         atol=1e-12,
         max_steps=3_000,  # it may blow up in finite time, which is a result, not something to chase
     ).dataset
@@ -150,11 +135,9 @@ def _change_of_third_kernel(Q: np.ndarray, jacobians: np.ndarray) -> np.ndarray:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
-        "velocity of the tangent kernel against -K3 z: largest relative difference",
-        data.identity.max(),
-        1e-11,
+        "velocity of the tangent kernel against -K3 z: largest relative difference", data.identity.max(), 1e-11,
         "an identity: rounding of float64",
     )
     time = data.short.values
@@ -166,22 +149,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield claims.equal(
             f"distance of the kernel from quadratic regression over t^{power} at short times, {model}, over its "
             "prediction: farthest from one",
-            1.0,
-            by_parabola[worst],
-            float(np.abs(by_parabola - by_line).max()) + 1e-5,
+            1.0, by_parabola[worst], float(np.abs(by_parabola - by_line).max()) + 1e-5,
             "what the extrapolation gains by its last order, and relative tolerance 1e-10 of the integrator",
         )
     yield claims.at_least(
-        "relative change of the third kernel under quadratic regression at the end: smallest",
-        0.1,
-        data.K3_change.isel(time=-1).min(),
-        "an inequality: it is not constant",
+        "relative change of the third kernel under quadratic regression at the end: smallest", 0.1,
+        data.K3_change.isel(time=-1).min(), "an inequality: it is not constant",
     )
     yield claims.at_least(
-        "random models in which constant K3 makes a kernel with a negative eigenvalue",
-        1.0,
-        (data.bottom.min("time") < -1e-9).sum(),
-        "a count: it can happen",
+        "random models in which constant K3 makes a kernel with a negative eigenvalue", 1.0,
+        (data.bottom.min("time") < -1e-9).sum(), "a count: it can happen",
         note="such a kernel is none: from there on this truncation drives its loss up",
     )
 
@@ -191,8 +168,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (11, 3.9), 3)
     names = {
-        "quadratic regression": "quadratic regression",
-        "constant K3": r"hierarchy, constant $K_3$",
+        "quadratic regression": "quadratic regression", "constant K3": r"hierarchy, constant $K_3$",
         "constant K": r"constant $K$",
     }
     data = data.isel(draw=0)
@@ -203,15 +179,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         if i:
             right.loglog(data.time[1:], one.gap[1:], color=f"C{i}", label=names[model])
     left.set(
-        title="Largest kernel eigenvalue",
-        xlabel="time",
-        ylabel=r"$\lambda_{\max}$",
+        title="Largest kernel eigenvalue", xlabel="time", ylabel=r"$\lambda_{\max}$",
         ylim=(0, 1.6 * float(data.top[0].max())),
     )
     middle.set(
-        title="Loss",
-        xlabel="time",
-        ylabel=r"$\frac{1}{2}|z|^2$",
+        title="Loss", xlabel="time", ylabel=r"$\frac{1}{2}|z|^2$",
         ylim=(float(data.loss[0].min()) / 2, 20 * float(data.loss[0, 0])),
     )
     middle.legend()
@@ -220,10 +192,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         gap = float(data.gap.sel(model=model).isel(time=10))
         right.loglog(t, gap * (t / float(data.time[10])) ** power, "--", color=ink, lw=1.0)
         right.text(
-            t[12] * 1.2,
-            gap * (t[12] * 1.2 / float(data.time[10])) ** power / 2,
-            rf"$\propto t{'^2' if power == 2 else ''}$",
-            va="top",
+            t[12] * 1.2, gap * (t[12] * 1.2 / float(data.time[10])) ** power / 2,
+            rf"$\propto t{'^2' if power == 2 else ''}$", va="top",
         )
     right.set(title="Distance of the kernels", xlabel="time", ylabel=r"$\|K - K_{\mathrm{quad}}\|$")
     right.legend(loc="upper left")

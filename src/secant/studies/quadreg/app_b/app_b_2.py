@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import nullclines, two_eigenvalue, two_step
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -58,9 +53,7 @@ def _degrees(seed: int) -> np.ndarray:
 
 
 @study(
-    "quadreg/app-B.2",
-    section="B.2",
-    title="Two steps at once and their nullclines",
+    "quadreg/app-B.2", section="B.2", title="Two steps at once and their nullclines",
     statement=r"""
     Two steps of gradient descent with eigenvalues $\{1, -\epsilon\}$ are cubics in $T$ with coefficients of degree 9
     in $\tilde z$ and at most 6 in $\epsilon$. Through $(\tilde z, T) = (0, 2)$ pass a nullcline of the residual and
@@ -109,32 +102,26 @@ def run(config: Config) -> xr.Dataset:
             "nullcline": (("of", "eps", "z"), np.stack([curves["residual"], curves["curvature"]])),
             "series": (("of", "eps", "z"), np.stack([series["residual"], series["curvature"]])),
             "cubic_slope": float((slopes[0] - slopes[1]) / (2 * h)),
-            "degree": (("of", "variable"), _degrees(config.seed)),
-            "ratio": float((one.T - 1.7) / (one.z - 0.1)),
+            "degree": (("of", "variable"), _degrees(config.seed)), "ratio": float((one.T - 1.7) / (one.z - 0.1)),
             "slope_T": float((f_T[0] - f_T[1]) / (2 * near)),
         },
         coords={
-            "of": ["residual", "curvature"],
-            "variable": ["residual", "curvature", "epsilon"],
-            "eps": [0.0, *config.epsilons],
-            "z": grid,
+            "of": ["residual", "curvature"], "variable": ["residual", "curvature", "epsilon"],
+            "eps": [0.0, *config.epsilons], "z": grid,
         },
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
-        "two-step polynomials against two iterations: largest relative difference",
-        data.error.max(),
-        1e-12,
+        "two-step polynomials against two iterations: largest relative difference", data.error.max(), 1e-12,
         "an identity: rounding of float64",
     )
     for of in ("residual", "curvature"):
         for variable, degree in (("residual", 9), ("curvature", 3)):
             yield claims.count(
-                f"degree in the {variable} of the {of}'s two-step change",
-                degree,
+                f"degree in the {variable} of the {of}'s two-step change", degree,
                 int(data.degree.sel(of=of, variable=variable)),
             )
     yield claims.count(
@@ -143,14 +130,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     zero = data.nullcline.sel(eps=0.0)
     closed = np.asarray(nullclines.skeleton_nullcline(data.z.values))
     yield claims.zero(
-        "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference",
-        np.abs(zero / closed - 1).max(),
-        1e-6,
-        "rounding near the double root, where the two nullclines meet",
+        "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference", np.abs(zero / closed - 1).max(),
+        1e-6, "rounding near the double root, where the two nullclines meet",
     )
     for of, order, series in (
-        ("residual", 6, nullclines.residual_series),
-        ("curvature", 4, nullclines.curvature_series),
+        ("residual", 6, nullclines.residual_series), ("curvature", 4, nullclines.curvature_series),
     ):
         z = NEAR * np.array([1, -1])
         powers = []
@@ -158,20 +142,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             far, near = (np.abs(nullclines.nullcline(x, eps, of) - series(x, eps)) for x in (z, z / 2))
             powers.append(np.log2(far / near))
         yield claims.at_least(
-            f"power of the residual in the error of the series of the {of}'s nullcline: smallest",
-            order,
-            np.min(powers),
-            f"first power left out; at z = {NEAR:g} the next one is a few times z of it",
-            slack=0.3,
+            f"power of the residual in the error of the series of the {of}'s nullcline: smallest", order,
+            np.min(powers), f"first power left out; at z = {NEAR:g} the next one is a few times z of it", slack=0.3,
         )
     eps = config.epsilons[0]
     yield Erratum(
         "powers of epsilon in the series of the nullclines",
         printed=r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k",
-        corrected=r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k",
-        printed_value=2.0,
-        corrected_value=2 / (1 - 0.2),
-        measured=float(nullclines.nullcline(0.2, 0.0)),
+        corrected=r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", printed_value=2.0,
+        corrected_value=2 / (1 - 0.2), measured=float(nullclines.nullcline(0.2, 0.0)),
         tolerance=Tolerance(1e-6, why="the closed form at epsilon = 0, at z = 0.2"),
         why="the terms without epsilon are there: at epsilon = 0 the series sums to 2/(1 - z)",
         where="equations (66) and (67)",
@@ -180,46 +159,31 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Erratum(
         "slope of the curvature's nullcline at the edge",
         printed=r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots",
-        corrected=r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots",
-        printed_value=-slope,
-        corrected_value=slope,
-        measured=float(data.slope_T),
+        corrected=r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", printed_value=-slope,
+        corrected_value=slope, measured=float(data.slope_T),
         tolerance=Tolerance(1e-5, why="third-order term of the central difference, 2e-6"),
-        why="a sign; the printed difference of the nullclines needs the plus as well",
-        where="equation (69)",
+        why="a sign; the printed difference of the nullclines needs the plus as well", where="equation (69)",
     )
     at = NEAR / 2
     difference = float(nullclines.nullcline(at, eps)) - float(nullclines.nullcline(at, eps, "curvature"))
     apart = -eps / (1 - eps) * at - 1.5 * eps * at**2
     yield Erratum(
-        "the function called f_Delta",
-        printed=r"f_z - f_T = \epsilon f_\Delta",
-        corrected=r"f_z - f_T = f_\Delta",
-        printed_value=eps * apart,
-        corrected_value=apart,
-        measured=difference,
+        "the function called f_Delta", printed=r"f_z - f_T = \epsilon f_\Delta", corrected=r"f_z - f_T = f_\Delta",
+        printed_value=eps * apart, corrected_value=apart, measured=difference,
         tolerance=Tolerance(4 * eps * at**3, why=f"next term of the series, 11/4 eps z^3, at z = {at:g}"),
         why="the name first stands for the difference and then for the difference over epsilon",
         where="equation (70) against (73)",
     )
     yield Erratum(
-        "one-step changes at epsilon = 0",
-        printed=r"\Delta\tilde z = 2\Delta T",
-        corrected=r"\Delta T = 2\Delta\tilde z",
-        printed_value=0.5,
-        corrected_value=2.0,
-        measured=float(data.ratio),
+        "one-step changes at epsilon = 0", printed=r"\Delta\tilde z = 2\Delta T",
+        corrected=r"\Delta T = 2\Delta\tilde z", printed_value=0.5, corrected_value=2.0, measured=float(data.ratio),
         tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
-        why="the two changes are exchanged; T - 2z is conserved",
-        where="after equation (72)",
+        why="the two changes are exchanged; T - 2z is conserved", where="after equation (72)",
     )
     yield Erratum(
-        "the term y z^3 in the two-step change of y",
-        printed=r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2",
+        "the term y z^3 in the two-step change of y", printed=r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2",
         corrected=r"\dots - 2(1-\epsilon)(4-\epsilon+4\epsilon^2)y\tilde z^3 + y^2\tilde z^2g_1+\epsilon\tilde z^3g_2",
-        printed_value=0.0,
-        corrected_value=-8.0,
-        measured=float(data.cubic_slope),
+        printed_value=0.0, corrected_value=-8.0, measured=float(data.cubic_slope),
         tolerance=Tolerance(1e-3, why="terms of relative order z^2 = 1e-6, and rounding over z^3"),
         why="at epsilon = 0 it is -8 y z^3, neither quadratic in y nor proportional to epsilon; the proof survives it",
         where="equations (82), (85) and (88)",

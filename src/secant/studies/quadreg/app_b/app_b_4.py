@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,22 +11,14 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Config:
     epsilons: tuple[float, ...] = option(
-        (0.002, 0.01, 0.03),
-        at_least=1e-3,
-        at_most=0.05,
-        longest=20,
-        distinct=True,
-        help="minus the second eigenvalue",
+        (0.002, 0.01, 0.03), at_least=1e-3, at_most=0.05, longest=20, distinct=True, help="minus the second eigenvalue",
     )
     starts: int = scaled(smoke=20, laptop=60, at_least=3, at_most=1_000, help="random starts for each epsilon")
     B: float = option(0.5, at_least=0.3, below=1, help="the constant B of the proof")
@@ -41,9 +31,7 @@ class Config:
 
 
 @study(
-    "quadreg/app-B.4",
-    section="B.4",
-    title="The two phases of the proof, measured",
+    "quadreg/app-B.4", section="B.4", title="The two phases of the proof, measured",
     statement=r"""
     From $\tilde z_0, y_0 > 0$ small with $y_0 \le \tilde z_0^2$ and $4(8+B)\tilde z_0^2 < 1$, even iterates pass
     through two phases. First $\tilde z$ grows, to no more than $2\tilde z_0$, and $y$ falls until it turns negative.
@@ -61,16 +49,11 @@ def run(config: Config) -> xr.Dataset:
     steps = int(2 * 14 / eps.min())
     every = max(2, 2 * (steps // 4000))
     pairs = {
-        "eps": jnp.repeat(jnp.array(eps), len(z0)),
-        "z": jnp.tile(jnp.array(z0), len(eps)),
-        "T": jnp.array(T0.ravel()),
+        "eps": jnp.repeat(jnp.array(eps), len(z0)), "z": jnp.tile(jnp.array(z0), len(eps)), "T": jnp.array(T0.ravel()),
     }
     ran = simulate(
-        lambda case: two_step.two_step(case["eps"]),
-        lambda case: two_eigenvalue.Point(case["z"], case["T"]),
-        steps // 2,
-        over={"case": pairs},
-        probes={"z": lambda p: p.z, "T": lambda p: p.T},
+        lambda case: two_step.two_step(case["eps"]), lambda case: two_eigenvalue.Point(case["z"], case["T"]),
+        steps // 2, over={"case": pairs}, probes={"z": lambda p: p.z, "T": lambda p: p.T},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, every=every // 2 * 10),
     )
     shape = (len(eps), len(z0), -1)
@@ -114,21 +97,17 @@ def run(config: Config) -> xr.Dataset:
     first = two_step.lowest_order(1e-4).step(big)
     return xr.Dataset(
         {
-            "z": (("eps", "start", "even"), z),
-            "y": (("eps", "start", "even"), y),
-            "z0": ("start", z0),
-            "cubic": cubic,
+            "z": (("eps", "start", "even"), z), "y": (("eps", "start", "even"), y), "z0": ("start", z0), "cubic": cubic,
             "decay": float(2 * rates[1] - rates[0]),
             "last": (("eps", "start"), np.asarray(ran.state.z).reshape(shape[:2])),
-            "rise": float(path[-1].z - rise_start.z),
-            "first_negative": float(first.y),
+            "rise": float(path[-1].z - rise_start.z), "first_negative": float(first.y),
         },
         coords={"eps": eps, "even": 2 * np.asarray(ran.dataset.step.values)},
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     B = config.B
     growth = (data.z / data.z0).max()
     yield claims.at_most("largest growth of the residual over all starts", 2.0, growth, "the bound of phase one")
@@ -137,15 +116,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     turned = (data.y < 0).cumsum("even") > 0
     alive = turned & (np.abs(data.z) > 1e-7)
     yield claims.at_most(
-        "largest y once it has turned negative, over epsilon",
-        0.0,
-        (data.y / data.eps).where(alive).max(),
+        "largest y once it has turned negative, over epsilon", 0.0, (data.y / data.eps).where(alive).max(),
         "y stays negative",
     )
     yield claims.at_most(
-        "smallest y over the fixed point y*",
-        1 + 3 * B / (8 - B),
-        (data.y / star).where(alive).max(),
+        "smallest y over the fixed point y*", 1 + 3 * B / (8 - B), (data.y / star).where(alive).max(),
         "the bound of phase two with this B",
     )
     yield claims.zero(
@@ -153,22 +128,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     )
     e = config.middle
     yield Erratum(
-        "the term in z^3 of the two-step change of y",
-        printed=r"\tilde z_t^3\,g_2",
-        corrected=r"\epsilon\,\tilde z_t^3\,g_2",
-        printed_value=-4 * (1 - e),
-        corrected_value=-4 * e * (1 - e),
+        "the term in z^3 of the two-step change of y", printed=r"\tilde z_t^3\,g_2",
+        corrected=r"\epsilon\,\tilde z_t^3\,g_2", printed_value=-4 * (1 - e), corrected_value=-4 * e * (1 - e),
         measured=float(data.cubic),
         tolerance=Tolerance(0.02 * 4 * e, why="differences of the exact map at z = 0.01, their fifth order removed"),
         why="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
         where="equations (95) and (106)",
     )
     yield Erratum(
-        "decay of y in phase one, per step and per squared residual",
-        printed=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}",
-        corrected=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}",
-        printed_value=8.0,
-        corrected_value=4.0,
+        "decay of y in phase one, per step and per squared residual", printed=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}",
+        corrected=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", printed_value=8.0, corrected_value=4.0,
         measured=float(data.decay),
         tolerance=Tolerance(0.02, why="terms of order z^2 = 4e-4 of the first, several times over"),
         why="t counts single steps and the bound is applied once in two; sums over t run over even t",
@@ -179,25 +148,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "rise of the residual in phase one",
         printed=r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}",
         corrected=r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}",
-        printed_value=y0**2 / (2 * z0),
-        corrected_value=y0 / (2 * z0),
-        measured=float(data.rise),
-        tolerance=Tolerance(0.0, why="a bound, with A = B = 0: the lowest-order map"),
-        relation="at most",
-        why="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)",
-        where="equation (102)",
+        printed_value=y0**2 / (2 * z0), corrected_value=y0 / (2 * z0), measured=float(data.rise),
+        tolerance=Tolerance(0.0, why="a bound, with A = B = 0: the lowest-order map"), relation="at most",
+        why="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)", where="equation (102)",
     )
     z0, y0, tiny = 0.5, 0.2, 1e-4
     yield Erratum(
-        "first negative y, from a residual of 0.5",
-        printed=r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2",
+        "first negative y, from a residual of 0.5", printed=r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2",
         corrected=r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
-        printed_value=-16 * tiny * z0**2,
-        corrected_value=(1 - 32 * z0**2) * y0 - 16 * tiny * z0**2,
-        measured=float(data.first_negative),
-        tolerance=Tolerance(0.0, why="a bound, with B = 0: the lowest-order map"),
-        relation="at least",
-        why="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
+        printed_value=-16 * tiny * z0**2, corrected_value=(1 - 32 * z0**2) * y0 - 16 * tiny * z0**2,
+        measured=float(data.first_negative), tolerance=Tolerance(0.0, why="a bound, with B = 0: the lowest-order map"),
+        relation="at least", why="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
         where="from equation (103) to (104)",
     )
     A, z, y = float(edge_limit.contraction(e)), 0.1, -0.3 * e
@@ -207,26 +168,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon",
         printed=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots",
         corrected=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
-        printed_value=(1 - 2 * A * z**2 - B) * y + rest,
-        corrected_value=(1 - 2 * A * z**2 - B * z**2) * y + rest,
+        printed_value=(1 - 2 * A * z**2 - B) * y + rest, corrected_value=(1 - 2 * A * z**2 - B * z**2) * y + rest,
         measured=y - 2 * A * z**2 * (y - star_e) + B * (-y + e) * z**2,
         tolerance=Tolerance(1e-15, why="an identity: the bound (109) it is rewritten from"),
-        why="B lost its squared residual",
-        where="equation (110)",
-        by="derivation",
+        why="B lost its squared residual", where="equation (110)", by="derivation",
     )
     threshold = scipy.optimize.brentq(lambda s: 3 * B / (8 - B) - 3 * B * s, 0.0, 1.0, xtol=1e-14)
     yield Erratum(
-        "largest squared residual for which the two regions of phase two overlap",
-        printed=r"\tilde z_0^2 < 3/7",
-        corrected=r"\tilde z_0^2 < 1/(8-B)",
-        printed_value=3 / 7,
-        corrected_value=1 / (8 - B),
-        measured=threshold,
+        "largest squared residual for which the two regions of phase two overlap", printed=r"\tilde z_0^2 < 3/7",
+        corrected=r"\tilde z_0^2 < 1/(8-B)", printed_value=3 / 7, corrected_value=1 / (8 - B), measured=threshold,
         tolerance=Tolerance(1e-10, why="a root found numerically"),
         why="3B/(8-B) > 3B z_0^2 needs z_0^2 < 1/(8-B); 1/8 serves every B",
-        where="summary of phase two, before equation (117)",
-        by="derivation",
+        where="summary of phase two, before equation (117)", by="derivation",
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +10,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
-from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, skeleton, two_eigenvalue, two_step
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 SMALL = 0.01
 """Up to here the next term of the series is a small correction, and every start is forgotten."""
@@ -40,9 +34,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-10",
-    section="B.5",
-    title="The final distance to the edge is half of epsilon",
+    "quadreg/fig-10", section="B.5", title="The final distance to the edge is half of epsilon",
     statement=r"""
     Over random starts near the nullcline, the median final curvature among those that end in $[1.9, 2]$ is
     $2 - \epsilon/2$ up to $O(\epsilon^2)$, for the exact map and for the lowest-order flow alike. The flow's
@@ -55,13 +47,10 @@ def run(config: Config) -> xr.Dataset:
     T = 2 / (1 - z) + jax.random.uniform(keys[1], (config.starts,), maxval=0.3) * z**2
     steps = int(2.6 / config.smallest * np.log(1e9))  # |z| falls by a factor e in about 2/eps steps
     ends = simulate(
-        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
-        lambda start: start,
-        steps,
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps), lambda start: start, steps,
         over={"eps": eps, "start": two_eigenvalue.Point(z, T)},
         stop=Stop(
-            converged=lambda p: jnp.abs(p.z) < 1e-9,
-            diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
+            converged=lambda p: jnp.abs(p.z) < 1e-9, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
             every=200,
         ),
     )
@@ -90,31 +79,23 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     small = data.isel(eps=0)
     eps = float(small.eps)
     left = 4e-9 / eps  # residuals of 1e-9 move T - 2z by 2 epsilon of them
     yield claims.equal(
-        f"median final distance over epsilon/2, at epsilon = {eps:g}",
-        1.0,
-        -small["median"] / (eps / 2),
-        2 * eps,
+        f"median final distance over epsilon/2, at epsilon = {eps:g}", 1.0, -small["median"] / (eps / 2), 2 * eps,
         "the next term is 27/16 eps of the first",
     )
     yield claims.equal(
-        f"second-order coefficient of the map, at epsilon = {eps:g}",
-        -edge_limit.LIMIT_COEFFICIENTS[1],
-        -(small["median"] + eps / 2) / eps**2,
-        1.5 * eps + left,
+        f"second-order coefficient of the map, at epsilon = {eps:g}", -edge_limit.LIMIT_COEFFICIENTS[1],
+        -(small["median"] + eps / 2) / eps**2, 1.5 * eps + left,
         "next term 153/128 eps; residuals of 1e-9 over eps squared",
     )
     memory = abs(float(edge_limit.memory(config.residual, config.distance, eps)))
     yield claims.equal(
-        f"second-order coefficient of the flow, at epsilon = {eps:g}",
-        3 / 8,
-        -(small.flow + eps / 2) / eps**2,
-        eps + 2 * memory / eps**2,
-        "next term of the fixed point, 7/32 eps, and the memory of the start",
+        f"second-order coefficient of the flow, at epsilon = {eps:g}", 3 / 8, -(small.flow + eps / 2) / eps**2,
+        eps + 2 * memory / eps**2, "next term of the fixed point, 7/32 eps, and the memory of the start",
     )
     low = data.where(data.eps <= SMALL * (1 + 1e-9), drop=True)
     name = "power of epsilon in the deviation from epsilon/2"
@@ -122,19 +103,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         slope = np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0]
         yield claims.equal(name, 2.0, slope, 1.5 * SMALL, "the next term raises the local power by 1.42 eps")
     else:
-        yield undecided(name, 2.0, f"fewer than two values of epsilon are at most {SMALL:g}")
+        yield claims.undecided(name, 2.0, f"fewer than two values of epsilon are at most {SMALL:g}")
     formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
     yield claims.zero(
-        "limit of the flow against its closed form: largest difference",
-        np.abs(data.flow - formula).max(),
-        1e-7,
+        "limit of the flow against its closed form: largest difference", np.abs(data.flow - formula).max(), 1e-7,
         "relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps",
     )
     name = "share of starts that end in [1.9, 2], at the smallest epsilon"
     if eps <= SMALL:
         yield claims.equal(name, 1.0, small.near, 0, "the levels T - 2z of all starts lie between 2 and 4")
     else:
-        yield undecided(name, 1.0, f"not every start reaches the edge if epsilon is above {SMALL:g}")
+        yield claims.undecided(name, 1.0, f"not every start reaches the edge if epsilon is above {SMALL:g}")
 
 
 @run.figure

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import skeleton, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 NEAR = 0.1
 """A curvature this close to 2 is at the edge."""
@@ -43,9 +38,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-8",
-    section="B.1",
-    title="The symmetric model has no edge of stability",
+    "quadreg/fig-8", section="B.1", title="The symmetric model has no edge of stability",
     statement=r"""
     With eigenvalues $\{1, -1\}$ and no offset, $T_{t+1} - T_t = \tilde z_t^2(T_t - 4)$: the curvature of every
     convergent run falls, and there is no sharpening. An offset splits the nullclines and opens a small region of
@@ -78,12 +71,10 @@ def run(config: Config) -> xr.Dataset:
         {
             "final": (dims, end_T, {"long_name": "final rescaled curvature"}),
             "settled": (dims, settled & np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))),
-            "admissible": (dims, np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))),
-            "outcome": (dims, outcome),
+            "admissible": (dims, np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))), "outcome": (dims, outcome),
             "other_final": (plane, other_T),
             "other_settled": (
-                plane,
-                other_settled & np.asarray(two_eigenvalue.admissible(zz[0], TT[0], -config.epsilon)),
+                plane, other_settled & np.asarray(two_eigenvalue.admissible(zz[0], TT[0], -config.epsilon)),
             ),
             "law": (plane, np.asarray(after.T - TT[0] - zz[0] ** 2 * (TT[0] - 4))),
         },
@@ -97,11 +88,9 @@ def _share(hits: Any, among: xr.DataArray) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
-        "curvature change without offset, against z^2 (T - 4): largest difference",
-        np.abs(data.law).max(),
-        1e-12,
+        "curvature change without offset, against z^2 (T - 4): largest difference", np.abs(data.law).max(), 1e-12,
         "an identity: rounding of float64",
     )
     yield from _sharpening(data, config)
@@ -110,8 +99,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for i, E in enumerate(config.offsets):
         one = data.isel(E=i)
         yield claims.at_most(
-            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}",
-            chance,
+            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}", chance,
             _share(np.abs(one.final - 2) < NEAR, one.settled & away),
             "by chance this share of all curvatures from 0 to 4.5 would",
         )
@@ -119,7 +107,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     yield _mirror(data, config)
 
 
-def _sharpening(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _sharpening(data: xr.Dataset, config: Config) -> Findings:
     """Where the curvature of a convergent run rises: nowhere without offset, between -E/2 and 0 with one."""
     sharper = data.final > data["T"] + 1e-9
     name = "share of convergent starts that sharpen, without offset"
@@ -129,7 +117,7 @@ def _sharpening(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         measured = _share(sharper[none], data.settled[none])
         yield claims.zero(name, measured, 0, "none may")
     else:
-        yield undecided(name, 0.0, "no offset is zero")
+        yield claims.undecided(name, 0.0, "no offset is zero")
     for i, E in enumerate(config.offsets):
         if E == 0:
             continue
@@ -140,7 +128,7 @@ def _sharpening(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         if inside.any():
             yield claims.equal(name, 1.0, _share(sharper[i], inside), 0, "all of them")
         else:
-            yield undecided(name, 1.0, "no point of the grid lies there and converges")
+            yield claims.undecided(name, 1.0, "no point of the grid lies there and converges")
 
 
 def _gathering(data: xr.Dataset, config: Config, away: Any) -> Finding:
@@ -155,8 +143,7 @@ def _gathering(data: xr.Dataset, config: Config, away: Any) -> Finding:
     among = data.other_settled & away & moving
     return claims.equal(
         "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
-        _share(at_the_edge, among),
-        _share(abs(data.other_final - 2) < NEAR, among),
+        _share(at_the_edge, among), _share(abs(data.other_final - 2) < NEAR, among),
         np.nan_to_num(_share(border, among)),
         "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
         "comes near the border of escape",
@@ -173,7 +160,7 @@ def _mirror(data: xr.Dataset, config: Config) -> Finding:
         both = here.settled.values & there.settled.values[::-1]
         gaps.append(np.abs(there.final.values[::-1][both] - here.final.values[both]).max(initial=0.0))
     if not gaps:
-        return undecided(name, 0.0, "no two offsets are of opposite sign")
+        return claims.undecided(name, 0.0, "no two offsets are of opposite sign")
     return claims.zero(name, max(gaps), 0, "an exact symmetry, of every operation in floating point too")
 
 
@@ -214,11 +201,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes[0].plot([], [], "s", color="C2", label="sharpens")
     axes[0].plot([], [], "x", color="C5", label="diverges")
     axes[0].legend(
-        loc="center",
-        ncols=2,
-        frameon=True,
-        facecolor=plt.rcParams["figure.facecolor"],
-        edgecolor=faint,
+        loc="center", ncols=2, frameon=True, facecolor=plt.rcParams["figure.facecolor"], edgecolor=faint,
         framealpha=0.95,
     )
     bins = np.linspace(0, 4.5, 46)
@@ -228,12 +211,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         one = data.isel(E=index)
         values = one.final.values[(one.settled & away).values]
         right.hist(
-            values,
-            bins,
-            density=True,
-            histtype="step",
-            color=colour,
-            lw=1.6,
+            values, bins, density=True, histtype="step", color=colour, lw=1.6,
             label=rf"$\{{1,-1\}}$, $\tilde E={config.offsets[index]:g}$",
         )
     values = data.other_final.values[(data.other_settled & away).values]
@@ -242,9 +220,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     )
     right.axvline(2, ls="--", color=ink, lw=1)
     right.set(
-        title="Only the asymmetric model gathers",
-        xlabel=r"final $T$, from $|T_0 - 2| > 0.5$",
-        ylabel="density",
+        title="Only the asymmetric model gathers", xlabel=r"final $T$, from $|T_0 - 2| > 0.5$", ylabel="density",
         xlim=(0, 3),
     )
     right.legend(loc="upper left")

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -40,9 +35,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-9",
-    section="B.1",
-    title="Where the two-parameter model can live",
+    "quadreg/fig-9", section="B.1", title="Where the two-parameter model can live",
     statement=r"""
     For eigenvalues $\{1, \lambda\}$ and $a = -1/\lambda$ the squares of the two Jacobian components are nonnegative
     in a cone with vertex $\tilde z = -\tilde E/2$: upward for $\lambda < 0$, $T > W$ and $T > -W/a$; sideways for
@@ -69,13 +62,9 @@ def run(config: Config) -> xr.Dataset:
         found = two_eigenvalue.parameters(z_box, T, second, offset)
         back = two_eigenvalue.phase_point(found, second, offset)
         return {
-            "f_z": f_z,
-            "f_T": f_T,
-            "change_z": (step(two_eigenvalue.Point(z, f_z)).z - z) / (1 + jnp.abs(f_z)),
-            "change_T": (step(two_eigenvalue.Point(z, f_T)).T - f_T) / (1 + jnp.abs(f_T)),
-            "sample_z": sample_z,
-            "sample_T": sample_T,
-            "there": jnp.isfinite(found).all(-1),
+            "f_z": f_z, "f_T": f_T, "change_z": (step(two_eigenvalue.Point(z, f_z)).z - z) / (1 + jnp.abs(f_z)),
+            "change_T": (step(two_eigenvalue.Point(z, f_T)).T - f_T) / (1 + jnp.abs(f_T)), "sample_z": sample_z,
+            "sample_T": sample_T, "there": jnp.isfinite(found).all(-1),
             "back": jnp.maximum(jnp.abs(back.z - z_box), jnp.abs(back.T - T)),
         }
 
@@ -86,8 +75,7 @@ def run(config: Config) -> xr.Dataset:
     values = planes(theta, z, z_box, T_box[:, None, None, None])
     found = {name: (dims.get(name, box), np.asarray(value)) for name, value in values.items()}
     return xr.Dataset(
-        found | {"box_z": (("a", "E", "across"), z_box), "box_T": ("height", T_box)},
-        coords={"a": a, "E": E, "z": z},
+        found | {"box_z": (("a", "E", "across"), z_box), "box_T": ("height", T_box)}, coords={"a": a, "E": E, "z": z},
     )
 
 
@@ -100,7 +88,7 @@ def _printed_cone(z: xr.DataArray, T: xr.DataArray, slack: float) -> xr.DataArra
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     near = Tolerance(1e-10, why="an identity: rounding of float64, relative to the height of the curve")
     for name, of in (("change_z", "residual"), ("change_T", "curvature")):
         change = data[name].where(np.isfinite(data[name]) & (np.abs(data.f_z) + np.abs(data.f_T) < 1e3))
@@ -112,21 +100,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     within = _printed_cone(z, T, -1e-12).transpose(*data.there.dims)
     beyond = ~_printed_cone(z, T, 1e-12).transpose(*data.there.dims)
     yield claims.count(
-        "points of the cone that belong to no parameters, and points outside that do",
-        0.0,
+        "points of the cone that belong to no parameters, and points outside that do", 0.0,
         (within & ~data.there).sum() + (beyond & data.there).sum(),
     )
     yield claims.zero(
-        "from points of the cone to parameters and back: largest difference",
-        data["back"].where(within).max(),
-        1e-11,
+        "from points of the cone to parameters and back: largest difference", data["back"].where(within).max(), 1e-11,
         "an identity: rounding of float64, at curvatures of up to four",
     )
     sideways = [a for a in config.a if a < -1]
     for E in config.offsets:
         name = f"largest curvature on the line of zero residual for lambda between 0 and 1, offset {E:g}"
         if not sideways or E < 0:
-            yield undecided(name, E, "no a is below -1" if not sideways else "the cone does not reach that line")
+            yield claims.undecided(name, E, "no a is below -1" if not sideways else "the cone does not reach that line")
             continue
         T_line = np.linspace(0, 2 * max(E, 1), 20_001)
         allowed = [np.asarray(two_eigenvalue.admissible(0.0, T_line, -1 / a, E)) for a in sideways]
@@ -140,11 +125,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ink, faint = sheet.ink(), sheet.faint()
     axes = sheet.panels(
-        figure,
-        (4.2 * data.sizes["a"] + 1.2, 3.5 * data.sizes["E"]),
-        data.sizes["a"],
-        data.sizes["E"],
-        squeeze=False,
+        figure, (4.2 * data.sizes["a"] + 1.2, 3.5 * data.sizes["E"]), data.sizes["a"], data.sizes["E"], squeeze=False,
         sharex=True,
     )
     zz, TT = np.meshgrid(np.linspace(-1.35, 1.35, 13), np.linspace(0.2, 3.8, 11), indexing="ij")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +10,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, flow, simulate
-from secant.lab import Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -31,10 +26,7 @@ class Config:
 
 
 @study(
-    "quadreg/lambert-limit",
-    section="B.5",
-    title="The limit of the flow in closed form",
-    new=True,
+    "quadreg/lambert-limit", section="B.5", title="The limit of the flow in closed form", new=True,
     statement=r"""
     The flow $\dot{\tilde z} = 2y\tilde z$, $\dot y = -2Ay\tilde z^2 - 4\epsilon\tilde z^2$ with
     $A = 4 - 3\epsilon + 4\epsilon^2$ conserves
@@ -54,42 +46,29 @@ def run(config: Config) -> xr.Dataset:
 
     times = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 80)])
     ran = flow(
-        field,
-        lambda z0: two_step.Local(z0, config.distance + 0.0 * z0),
-        until=60.0,
-        over={"eps": eps, "z0": z0},
+        field, lambda z0: two_step.Local(z0, config.distance + 0.0 * z0), until=60.0, over={"eps": eps, "z0": z0},
         probes={
-            "z": lambda s: s.z,
-            "y": lambda s: s.y,
-            "integral": lambda s, eps: edge_limit.first_integral(s.z, s.y, eps),
+            "z": lambda s: s.z, "y": lambda s: s.y, "integral": lambda s, eps: edge_limit.first_integral(s.z, s.y, eps),
         },
-        samples=times,
-        rtol=1e-11,
-        atol=1e-14,
+        samples=times, rtol=1e-11, atol=1e-14,
     ).dataset
     pairs = [(float(e), float(z)) for e in eps for z in z0]
     cases = {
-        "eps": jnp.array([e for e, _ in pairs]),
-        "z": jnp.array([z for _, z in pairs]),
+        "eps": jnp.array([e for e, _ in pairs]), "z": jnp.array([z for _, z in pairs]),
         "T": jnp.array([float(nullclines.nullcline(z, e)) + config.distance for e, z in pairs]),
     }
     exact = simulate(
         lambda case: two_eigenvalue.two_eigenvalue(-case["eps"]),
-        lambda case: two_eigenvalue.Point(case["z"], case["T"]),
-        int(60 / min(config.epsilons)),
-        over={"case": cases},
+        lambda case: two_eigenvalue.Point(case["z"], case["T"]), int(60 / min(config.epsilons)), over={"case": cases},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     ).state
     closed = edge_limit.flow_limit(z0[None], config.distance, eps[:, None])
     return xr.Dataset(
         {
-            "z": ran.z,
-            "y": ran.y,
-            "integral": ran.integral,
+            "z": ran.z, "y": ran.y, "integral": ran.integral,
             "closed": (("eps", "z0"), np.asarray(closed), {"long_name": "limit in closed form"}),
             "exact": (
-                ("eps", "z0"),
-                np.asarray(skeleton.conserved(exact.z, exact.T)).reshape(closed.shape) - 2,
+                ("eps", "z0"), np.asarray(skeleton.conserved(exact.z, exact.T)).reshape(closed.shape) - 2,
                 {"long_name": "limit of gradient descent"},
             ),
         }
@@ -97,7 +76,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, through the exponential of 4z^2/eps")
     limit = data.y.isel(time=-1)
     yield claims.zero(
@@ -108,9 +87,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     measurable = np.abs(data.y - star) > 1e-5
     drift = np.abs(data.integral - data.integral.isel(time=0)).where(measurable)
     yield claims.zero(
-        "drift of the first integral along the flow: largest",
-        drift.max(),
-        1e-7,
+        "drift of the first integral along the flow: largest", drift.max(), 1e-7,
         "an error of 1e-11 in y, through the logarithm of a distance of 1e-5",
     )
     # The leading form needs small eps and a small argument of Lambert's function.
@@ -119,19 +96,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     memory = edge_limit.flow_limit(z, y, eps) - edge_limit.fixed_point(eps)
     ratio = np.asarray(memory / edge_limit.memory(z, y, eps)).ravel()
     yield claims.equal(
-        f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one",
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        2 * eps * (20 + 2) + 2 * np.exp(-8),
+        f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one", 1.0,
+        ratio[np.argmax(np.abs(ratio - 1))], 2 * eps * (20 + 2) + 2 * np.exp(-8),
         "relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
     )
     tiny = edge_limit.flow_limit(0.3, config.distance, jnp.array([1e-4, 1e-6, 1e-8]))
     yield claims.equal(
-        "closed form at epsilon = 1e-8, over its fixed point: nothing overflows",
-        1.0,
-        tiny[-1] / edge_limit.fixed_point(1e-8),
-        1e-12,
-        "rounding",
+        "closed form at epsilon = 1e-8, over its fixed point: nothing overflows", 1.0,
+        tiny[-1] / edge_limit.fixed_point(1e-8), 1e-12, "rounding",
     )
     for eps in config.epsilons:
         one = data.sel(eps=eps)
@@ -140,9 +112,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         worst = int(np.argmax(off / error))
         yield claims.equal(
             f"limit of gradient descent from all residuals at epsilon = {eps:g}: farthest from memory and series",
-            limit[worst],
-            one.exact[worst],
-            error[worst] + 1e-10,
+            limit[worst], one.exact[worst], error[worst] + 1e-10,
             "next orders of the map: a share of the residual of the memory's exponent; residuals at the end",
             note=f"in units of its tolerance, from z = {float(one.z0[worst]):.3g}",
         )
@@ -182,8 +152,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot([], [], "--", color=ink, label="closed form")
     right.axhline(-0.5, color=ink, lw=0.6)
     right.set(
-        title="Where it ends, and what it remembers",
-        xlabel=r"starting residual $\tilde z_0$",
+        title="Where it ends, and what it remembers", xlabel=r"starting residual $\tilde z_0$",
         ylabel=r"$y_\infty/\epsilon$",
     )
     right.legend(loc="upper right")

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Finding, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 NEAR = 0.1
 """Residuals up to which orbits are compared with the slow manifold."""
@@ -46,10 +40,7 @@ class Config:
 
 
 @study(
-    "quadreg/limit-series",
-    section="B.5",
-    title="The limit below the edge, to fourth order",
-    new=True,
+    "quadreg/limit-series", section="B.5", title="The limit below the edge, to fourth order", new=True,
     statement=r"""
     The exact map with eigenvalues $\{1, -\epsilon\}$ has a slow manifold $T = g(\tilde z; \epsilon)$, a formal
     series graded by $\tilde z^2 \sim \epsilon$,
@@ -67,12 +58,8 @@ def run(config: Config) -> xr.Dataset:
     stop = Stop(converged=lambda p: jnp.abs(p.z) < 1e-13, every=20)
     probes = {"z": lambda p: p.z, "T": lambda p: p.T}
     ran = simulate(
-        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
-        start,
-        int(70 / config.smallest),
-        over={"eps": jnp.array(eps)},
-        probes=probes,
-        stop=stop,
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps), start, int(70 / config.smallest), over={"eps": jnp.array(eps)},
+        probes=probes, stop=stop,
     )
     points = [_near_the_end(z, T) for z, T in zip(ran.dataset.z.values, ran.dataset["T"].values, strict=True)]
     orbit = simulate(
@@ -83,9 +70,7 @@ def run(config: Config) -> xr.Dataset:
         {
             "limit": ("eps", np.asarray(ran.state.T) - 2, {"long_name": "final T - 2"}),
             "near_z": (("eps", "point"), np.stack([z for z, _ in points]), {"long_name": "residual near the end"}),
-            "near_T": (("eps", "point"), np.stack([T for _, T in points])),
-            "z": orbit.z,
-            "T": orbit["T"],
+            "near_T": (("eps", "point"), np.stack([T for _, T in points])), "z": orbit.z, "T": orbit["T"],
             "manifold": ("step", np.asarray(manifold)),
         },
         coords={"eps": eps},
@@ -119,35 +104,28 @@ def fitted(data: xr.Dataset, weight: int) -> dict[tuple[int, int], float]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     eps = data.eps.values
     found, before, first = (fitted(data, weight) for weight in (WEIGHT, WEIGHT - 2, WEIGHT - 4))
     for k, row in enumerate(edge_limit.MANIFOLD_COEFFICIENTS, start=1):
         for j, coefficient in enumerate(row):
             yield claims.equal(
-                f"coefficient of epsilon^{k}{f' z^{j}' if j else ''}, fitted",
-                coefficient,
-                found[k, j],
+                f"coefficient of epsilon^{k}{f' z^{j}' if j else ''}, fitted", coefficient, found[k, j],
                 max(abs(found[k, j] - before[k, j]), abs(before[k, j] - first[k, j]) / 10),
                 "what the last two weights of the fit changed, and a tenth of what the two before them did",
                 note=f"exactly {Fraction(coefficient)}",
             )
     for e in (eps[0], eps[len(eps) // 2], eps[-1]):
         yield claims.equal(
-            f"limit at epsilon = {e:.4g} against the series",
-            edge_limit.limit_series(e),
-            data.limit.sel(eps=e),
-            10 * e**5 + 1e-12,
-            "next term, with coefficients that grow by about two an order; rounding over the run",
+            f"limit at epsilon = {e:.4g} against the series", edge_limit.limit_series(e), data.limit.sel(eps=e),
+            10 * e**5 + 1e-12, "next term, with coefficients that grow by about two an order; rounding over the run",
         )
     upper = eps >= np.sqrt(eps[0] * eps[-1])
     for order in (1, 2, 3):
         left_over = np.abs(data.limit.values - np.asarray(edge_limit.limit_series(eps, order)))[upper]
         slope = np.polyfit(np.log(eps[upper]), np.log(left_over), 1)[0]
         yield claims.equal(
-            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}",
-            order + 1,
-            slope,
+            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}", order + 1, slope,
             2.5 * eps[-1] + 1e-12 / left_over.min(),
             "the next term raises the local power by up to 2.3 eps; rounding over what is left",
         )
@@ -155,17 +133,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     e = config.shown
     yield claims.zero(
         f"orbit at epsilon = {e:g} against the slow manifold, for |z| < {NEAR:g}: largest difference",
-        np.abs(data["T"] - data.manifold)[slow].max(),
-        15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
+        np.abs(data["T"] - data.manifold)[slow].max(), 15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
         "first terms left out, 131/16 eps z^5, 1799/256 eps^2 z^4 and 4.9 eps^5",
     )
     e = eps[0]
     yield claims.equal(
-        f"distance of y* from the limit over eps^2, at epsilon = {e:.4g}",
-        27 / 32 - 3 / 8,
-        (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2,
-        2 * e,
-        "third-order terms",
+        f"distance of y* from the limit over eps^2, at epsilon = {e:.4g}", 27 / 32 - 3 / 8,
+        (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2, 2 * e, "third-order terms",
     )
 
 
@@ -176,11 +150,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     z = np.linspace(-0.3, 0.3, 200)
     left.plot(data.z, data["T"], "o", ms=5, color="C0", alpha=0.5, label="gradient descent")
     left.plot(
-        z,
-        edge_limit.slow_manifold(z, config.shown),
-        "--",
-        color=ink,
-        lw=1.2,
+        z, edge_limit.slow_manifold(z, config.shown), "--", color=ink, lw=1.2,
         label=r"slow manifold $g(\tilde z;\epsilon)$",
     )
     left.plot(0, 2 + float(edge_limit.limit_series(config.shown)), "o", color="C1", ms=6, zorder=5)
@@ -192,11 +162,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for order in (1, 2, 3, 4):
         gap = np.abs(data.limit.values - np.asarray(edge_limit.limit_series(eps, order)))
         middle.loglog(
-            eps,
-            np.maximum(gap, 1e-16),
-            "o",
-            color=f"C{order - 1}",
-            ms=4.5,
+            eps, np.maximum(gap, 1e-16), "o", color=f"C{order - 1}", ms=4.5,
             label=f"{order} term{'s' if order > 1 else ''}",
         )
         if order < 4:
@@ -211,18 +177,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         fine, -(np.asarray(edge_limit.limit_series(fine)) + fine / 2) / fine**2, "--", color=ink, lw=1.2, label="series"
     )
     right.semilogx(
-        fine,
-        -(np.asarray(edge_limit.fixed_point(fine)) + fine / 2) / fine**2,
-        ":",
-        color=ink,
-        lw=1.5,
+        fine, -(np.asarray(edge_limit.fixed_point(fine)) + fine / 2) / fine**2, ":", color=ink, lw=1.5,
         label=r"fixed point $y^*$",
     )
     right.axhline(27 / 32, color="C2", lw=0.9)
     right.text(eps[0], 27 / 32 - 0.012, r"$27/32$", color="C2", va="top")
     right.set(
-        title="Second-order coefficient",
-        xlabel=r"$\epsilon$",
+        title="Second-order coefficient", xlabel=r"$\epsilon$",
         ylabel=r"$(2 - \epsilon/2 - \eta\lambda_\infty)/\epsilon^2$",
     )
     right.set_ylim(0.3, 0.95)

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, two_step
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
 class Config:
     epsilons: tuple[float, ...] = option(
-        (0.0025, 0.005, 0.01),
-        at_least=5e-4,
-        at_most=0.02,
-        longest=50,
-        ascending=True,
+        (0.0025, 0.005, 0.01), at_least=5e-4, at_most=0.02, longest=50, ascending=True,
         help="minus the second eigenvalue",
     )
     residuals: int = scaled(smoke=9, laptop=25, at_least=5, at_most=1_000, help="starting residuals")
@@ -36,9 +27,7 @@ class Config:
 
 
 @study(
-    "quadreg/thm-B.3",
-    section="B.5",
-    title="The lowest-order dynamics end at minus epsilon over two",
+    "quadreg/thm-B.3", section="B.5", title="The lowest-order dynamics end at minus epsilon over two",
     statement=r"""
     For $\tilde z_{t+2} - \tilde z_t = 2y_t\tilde z_t$ and
     $y_{t+2} - y_t = -2(4-3\epsilon+4\epsilon^2)y_t\tilde z_t^2 - 4\epsilon\tilde z_t^2$ with small
@@ -54,40 +43,29 @@ def run(config: Config) -> xr.Dataset:
     steps = int(40 / eps.min())
     ends = simulate(
         lambda eps: two_step.lowest_order(eps),
-        lambda eps, exponent: two_step.Local(jnp.sqrt(exponent * eps / 4), 0.0 * eps),
-        steps,
-        over={"eps": jnp.array(eps), "exponent": jnp.array(exponent)},
-        stop=stop,
+        lambda eps, exponent: two_step.Local(jnp.sqrt(exponent * eps / 4), 0.0 * eps), steps,
+        over={"eps": jnp.array(eps), "exponent": jnp.array(exponent)}, stop=stop,
     )
     delta = np.asarray(ends.state.y) / np.asarray(edge_limit.fixed_point(eps))[:, None] - 1
 
     small = eps[0]
     starts = two_step.Local(jnp.array(config.orbits), jnp.array(config.orbits) ** 2)
     orbits = simulate(
-        two_step.lowest_order(small),
-        lambda start: start,
-        steps,
-        over={"start": starts},
-        probes={"z": lambda s: s.z, "y": lambda s: s.y},
-        stop=stop,
+        two_step.lowest_order(small), lambda start: start, steps, over={"start": starts},
+        probes={"z": lambda s: s.z, "y": lambda s: s.y}, stop=stop,
     )
     # The residual at which the proof's condition is met with equality, 4 z^2 = eps log(1/eps).
     critical = np.sqrt(eps * np.log(1 / eps) / 4)
     at_condition = simulate(
-        lambda case: two_step.lowest_order(case["eps"]),
-        lambda case: two_step.Local(case["z"], 0.0 * case["z"]),
-        steps,
-        over={"case": {"eps": jnp.array(eps), "z": jnp.array(critical)}},
-        stop=stop,
+        lambda case: two_step.lowest_order(case["eps"]), lambda case: two_step.Local(case["z"], 0.0 * case["z"]), steps,
+        over={"case": {"eps": jnp.array(eps), "z": jnp.array(critical)}}, stop=stop,
     )
     condition = np.asarray(at_condition.state.y) / np.asarray(edge_limit.fixed_point(eps)) - 1
     return xr.Dataset(
         {
             "delta": (("eps", "exponent"), delta, {"long_name": "final y over y*, minus one"}),
             "condition": ("eps", condition, {"long_name": "the same where 4 z^2 = eps log(1/eps)"}),
-            "z": orbits.dataset.z,
-            "y": orbits.dataset.y,
-            "last_z": ("start", np.asarray(orbits.state.z)),
+            "z": orbits.dataset.z, "y": orbits.dataset.y, "last_z": ("start", np.asarray(orbits.state.z)),
             "last_y": ("start", np.asarray(orbits.state.y)),
         },
         coords={"eps": eps, "exponent": exponent},
@@ -95,16 +73,14 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     eps = float(data.eps[0])
     widest = int(np.argmax(config.orbits))
     yield claims.zero("largest residual at the end", np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9")
     remembered = abs(float(edge_limit.memory(config.orbits[widest], config.orbits[widest] ** 2, eps)))
     yield claims.equal(
-        f"second-order coefficient of the limit, at epsilon = {eps:g}",
-        -3 / 8,
-        (data.last_y[widest] + eps / 2) / eps**2,
-        eps + 2 * remembered / eps**2,
+        f"second-order coefficient of the limit, at epsilon = {eps:g}", -3 / 8,
+        (data.last_y[widest] + eps / 2) / eps**2, eps + 2 * remembered / eps**2,
         "third-order term of the fixed point, 7/32 eps, and twice the memory of the start",
     )
     formula = np.asarray(
@@ -115,10 +91,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     formula = formula / np.asarray(edge_limit.fixed_point(data.eps.values))[:, None] - 1
     ratio = (data.delta / formula).isel(eps=0).values
     yield claims.equal(
-        f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest",
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        eps * config.reach * (config.reach + 1),
+        f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest", 1.0,
+        ratio[np.argmax(np.abs(ratio - 1))], eps * config.reach * (config.reach + 1),
         "the second order of a step changes the exponent x of the memory by eps x (x + 1) / 2; twice that",
     )
     first = data.isel(eps=0)
@@ -127,10 +101,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Erratum(
         "how the limit forgets its start: -eps log|delta| over z_0^2",
         printed=r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|",
-        corrected=r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|",
-        printed_value=16.0,
-        corrected_value=4.0,
-        measured=float(slope),
+        corrected=r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", printed_value=16.0,
+        corrected_value=4.0, measured=float(slope),
         tolerance=Tolerance(
             0.2, why="curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)"
         ),
@@ -139,21 +111,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     )
     condition = float(first.condition)
     yield Erratum(
-        "memory where 4 z_0^2 = epsilon log(1/epsilon)",
-        printed=r"\lim|\delta_t| \le \epsilon^2",
-        corrected=r"\lim|\delta_t| \le \epsilon",
-        printed_value=eps**2,
-        corrected_value=eps,
-        measured=abs(condition),
-        tolerance=Tolerance(0.0, why="an inequality"),
-        relation="at most",
+        "memory where 4 z_0^2 = epsilon log(1/epsilon)", printed=r"\lim|\delta_t| \le \epsilon^2",
+        corrected=r"\lim|\delta_t| \le \epsilon", printed_value=eps**2, corrected_value=eps, measured=abs(condition),
+        tolerance=Tolerance(0.0, why="an inequality"), relation="at most",
         why="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
         where="equation (131)",
     )
     yield from _decay(data.isel(start=widest), eps)
 
 
-def _decay(orbit: xr.Dataset, eps: float) -> Iterator[Finding | Erratum]:
+def _decay(orbit: xr.Dataset, eps: float) -> Findings:
     """Lower bounds on the residual after y has turned negative, and the time until y is small."""
     z, y = (orbit[name].values[np.isfinite(orbit.z.values)] for name in ("z", "y"))
     turn = int(np.argmax(y < 0))
@@ -161,45 +128,34 @@ def _decay(orbit: xr.Dataset, eps: float) -> Iterator[Finding | Erratum]:
     yield Erratum(
         "lower bound on the residual where y turns negative, over the residual at the start",
         printed=r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0",
-        corrected=r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0",
-        printed_value=2 * np.exp(-eps * 2 * turn),
-        corrected_value=1.0,
-        measured=z[turn] / z[0],
-        tolerance=Tolerance(eps, why="(1 - eps) against exp(-eps), over the turn"),
-        relation="at least",
+        corrected=r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", printed_value=2 * np.exp(-eps * 2 * turn),
+        corrected_value=1.0, measured=z[turn] / z[0],
+        tolerance=Tolerance(eps, why="(1 - eps) against exp(-eps), over the turn"), relation="at least",
         why="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps",
         where="equation (127), at t = t_-",
     )
     name = "residual half a decay time after the turn, over the corrected lower bound"
     if later < len(z):
         yield claims.at_least(
-            name,
-            1.0,
-            z[later] / z[0] / np.exp(-eps * (later - turn)),
-            "second order in eps of the decay, over half a decay time",
-            slack=2 * eps,
+            name, 1.0, z[later] / z[0] / np.exp(-eps * (later - turn)),
+            "second order in eps of the decay, over half a decay time", slack=2 * eps,
         )
     else:
-        yield undecided(name, 1.0, "the orbit ends before", "at least")
+        yield claims.undecided(name, 1.0, "the orbit ends before", "at least")
     # The printed logarithm is that of a negative number; its real part is that of epsilon / y_0.
     exact = 2 * np.log(y[0] / eps) / (8 * z[0] ** 2)
     name = "steps until y falls below epsilon"
     if y[0] > eps:
         yield Erratum(
-            name,
-            printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2",
-            corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
-            printed_value=np.log(eps / y[0]) / (8 * z[0] ** 2),
-            corrected_value=exact,
-            measured=2 * int(np.argmax(y < eps)),
-            tolerance=Tolerance(2.0, why="one pair of steps"),
-            relation="at most",
+            name, printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2", corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
+            printed_value=np.log(eps / y[0]) / (8 * z[0] ** 2), corrected_value=exact,
+            measured=2 * int(np.argmax(y < eps)), tolerance=Tolerance(2.0, why="one pair of steps"), relation="at most",
             why="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
             "steps",
             where="phase 1 of the proof, after equation (121)",
         )
     else:
-        yield undecided(name, exact, "y is below epsilon from the start", "at most")
+        yield claims.undecided(name, exact, "y is below epsilon from the start", "at most")
 
 
 @run.figure

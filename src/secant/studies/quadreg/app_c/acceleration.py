@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -13,7 +11,8 @@ from jax import Array
 
 from secant.lab import (
     Estimate,
-    Finding,
+    Figure,
+    Findings,
     Tolerance,
     claims,
     estimate,
@@ -22,7 +21,6 @@ from secant.lab import (
     scaled,
     sheet,
     study,
-    undecided,
 )
 from secant.setups.regression.draws import (
     check_sizes,
@@ -37,9 +35,6 @@ from secant.setups.regression.draws import (
 )
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -56,11 +51,7 @@ class Config:
         smoke=5_000, laptop=20_000, paper=200_000, at_least=200, at_most=10_000_000, help="random Jacobians a size"
     )
     draws: int = scaled(
-        smoke=20_000,
-        laptop=100_000,
-        paper=400_000,
-        at_least=200,
-        at_most=10_000_000,
+        smoke=20_000, laptop=100_000, paper=400_000, at_least=200, at_most=10_000_000,
         help="draws of everything, (3, 5)",
     )
     sigma_z: float = option(0.8, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
@@ -75,10 +66,7 @@ class Config:
 
 
 @study(
-    "quadreg/acceleration",
-    section="C.1",
-    title="The mean acceleration of curvature, exactly",
-    new=True,
+    "quadreg/acceleration", section="C.1", title="The mean acceleration of curvature, exactly", new=True,
     statement=r"""
     For Gaussian residuals, Jacobian and symmetric $Q_\alpha$ (variance $s$ off the diagonal, $2s$ on it) and every $D$
     and $P$, the largest eigenvalue of $JJ^\top$ at the start of gradient flow has
@@ -116,8 +104,7 @@ def run(config: Config) -> xr.Dataset:
             "direct_given_J": ("all", own, {"long_name": "its mean for the draw's own Jacobian"}),
         },
         coords={
-            "size": [f"({D}, {P})" for D, P in pairs],
-            "D": ("size", list(config.outputs)),
+            "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", list(config.outputs)),
             "P": ("size", list(config.parameters)),
         },
     )
@@ -163,15 +150,12 @@ def two_residuals(P: int, config: Config) -> tuple[np.ndarray, np.ndarray]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for P in (2, 3, 8):
         given, exact = two_residuals(P, config)
         for ratio, kind in zip(given / exact, ("symmetric Q", "Q of independent entries"), strict=True):
             yield claims.equal(
-                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})",
-                1.0,
-                ratio,
-                1e-9,
+                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})", 1.0, ratio, 1e-9,
                 "an identity: 200 nodes for a smooth function, and rounding",
             )
     statements = (
@@ -184,9 +168,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             one = data.isel(size=i)
             found = ratio_of_means(one[name].values, one[formula].values)
             yield claims.equal(
-                f"{claim}, (D, P) = {size}",
-                1.0,
-                found,
+                f"{claim}, (D, P) = {size}", 1.0, found,
                 rounding if one.D == 1 and name == "unsymmetric" else heavy_tail(found),
             )
     for place in np.flatnonzero((np.minimum(data.D, data.P) > 1).values):
@@ -195,31 +177,24 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         error = float(standard_error((one.repelled - one.repelled_exact).values))
         found = Estimate(float(one.repelled.mean()), error, config.jacobians - 1.0)
         yield claims.equal(
-            f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}",
-            one.repelled_exact.mean(),
-            found,
+            f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}", one.repelled_exact.mean(), found,
             heavy_tail(found),
         )
     yield claims.equal(
-        "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)",
-        1.0,
-        estimate((data.direct / data.direct_given_J).values),
-        0,
-        "exact at every size: the sampling error alone",
+        "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)", 1.0,
+        estimate((data.direct / data.direct_given_J).values), 0, "exact at every size: the sampling error alone",
         note="unit variance off the diagonal; the ratio has no heavy tail",
     )
     claim = "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
     alone = np.flatnonzero((data.D == 1).values)
     if not len(alone):
-        yield undecided(claim, 1.0, "no size has one residual")
+        yield claims.undecided(claim, 1.0, "no size has one residual")
     for place in alone[:1]:
         one = data.isel(size=place)
         P = int(one.P)
         yield claims.equal(
-            f"{claim}, P = {P}",
-            1.0,
-            estimate(one.given_J.values / (2 * config.sigma_z**2 * config.sigma_J**2 * P * (P + 1))),
-            0,
+            f"{claim}, P = {P}", 1.0,
+            estimate(one.given_J.values / (2 * config.sigma_z**2 * config.sigma_J**2 * P * (P + 1))), 0,
             "the eigenvalue is chi-squared there: the sampling error alone",
         )
 
@@ -246,11 +221,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         )
     left.set_xticks(x, data.size.values)
     left.set(
-        title="Mean acceleration, over equation (147)",
-        xlabel="(D, P)",
-        ylabel="over the limit of large sizes",
-        ylim=(0, None),
-        xlim=(-0.5, len(x) - 0.5),
+        title="Mean acceleration, over equation (147)", xlabel="(D, P)", ylabel="over the limit of large sizes",
+        ylim=(0, None), xlim=(-0.5, len(x) - 0.5),
     )
     left.legend(loc="lower right")
     last = data.isel(size=-1)
@@ -264,9 +236,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(count[keep], (np.cumsum(last[name]) / count)[keep] / final, color=colour, label=label)
     right.axhline(1.0, ls="--", color=ink, lw=1.2)
     right.set(
-        title=f"Two averages with the same mean, {data.size.values[-1]}",
-        xlabel="number of Jacobians",
-        ylabel="running average",
-        xscale="log",
+        title=f"Two averages with the same mean, {data.size.values[-1]}", xlabel="number of Jacobians",
+        ylabel="running average", xscale="log",
     )
     right.legend(loc="upper right")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,10 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -42,9 +37,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-11",
-    section="C.1",
-    title="Acceleration grows as the square of the residuals",
+    "quadreg/fig-11", section="C.1", title="Acceleration grows as the square of the residuals",
     statement=r"""
     The mean of $\ddot\lambda_{\max}(0)$ under gradient flow is
     $\sigma_z^2\sigma_J^2\,DP\cdot P(1 + \sqrt{D/P})^2$ for large $D$ and $P$ (equation (147), with
@@ -77,22 +70,19 @@ def run(config: Config) -> xr.Dataset:
             "line": (("size", "sigma_z"), np.array(line)),
         },
         coords={
-            "size": [f"({D}, {P})" for D, P in pairs],
-            "D": ("size", list(config.outputs)),
-            "P": ("size", list(config.parameters)),
-            "sigma_z": sigmas,
+            "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", list(config.outputs)),
+            "P": ("size", list(config.parameters)), "sigma_z": sigmas,
         },
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
     enlarged = float(np.abs(data.one_sign / data.acceleration).max())
     yield claims.zero(
         "slope against sigma_z of every draw, averaged over z and -z: largest distance from two",
-        np.abs(slopes - 2).max(),
-        1e-12 * max(1.0, enlarged),
+        np.abs(slopes - 2).max(), 1e-12 * max(1.0, enlarged),
         f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
     )
     for i, size in enumerate(data.size.values):
@@ -101,27 +91,19 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         found = estimate((last.acceleration / last.line).values)
         tail, top = heavy_tail(found), rr.mean_top(D, P)
         yield claims.equal(
-            f"mean acceleration over the line, (D, P) = {size}",
-            (1 + top / (D * P)) * top / rr.edge(D, P),
-            found,
-            tail.absolute,
-            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
-            relative=min(D, P) ** (-4 / 3),
-            note="the line is the limit of large sizes",
+            f"mean acceleration over the line, (D, P) = {size}", (1 + top / (D * P)) * top / rr.edge(D, P), found,
+            tail.absolute, f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
+            relative=min(D, P) ** (-4 / 3), note="the line is the limit of large sizes",
         )
         yield claims.equal(
-            f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}",
-            1.0,
-            estimate((last.acceleration / last.given_J).values),
-            0,
+            f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}", 1.0,
+            estimate((last.acceleration / last.given_J).values), 0,
             "exact at every size, without a heavy tail: the sampling error alone",
         )
         odd = (one.one_sign - one.acceleration).isel(sigma_z=0).values
         yield claims.zero(
             f"mean of the part odd in z, over its root mean square, (D, P) = {size}",
-            estimate(odd / np.sqrt(np.mean(odd**2))),
-            0,
-            "zero: the sampling error alone",
+            estimate(odd / np.sqrt(np.mean(odd**2))), 0, "zero: the sampling error alone",
         )
 
 
@@ -137,19 +119,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.loglog(data.sigma_z, one.acceleration.mean("seed"), "o", ms=6, color=f"C{i}", label=f"(D, P) = {size}")
         shift = 1 + 0.06 * (i - 1)  # beside each other, not on top
         right.errorbar(
-            data.sigma_z * shift,
-            one.acceleration.mean("seed") / one.line,
-            2 * error / one.line,
-            fmt="o",
-            ms=5,
-            color=f"C{i}",
-            capsize=2,
+            data.sigma_z * shift, one.acceleration.mean("seed") / one.line, 2 * error / one.line, fmt="o", ms=5,
+            color=f"C{i}", capsize=2,
         )
         right.plot(data.sigma_z * shift, one.one_sign.mean("seed") / one.line, "x", ms=6, color=f"C{i}", alpha=0.8)
     left.set(
-        title="Mean acceleration at the start",
-        xlabel=r"$\sigma_z$",
-        ylabel=r"$\mathbb{E}\,\ddot\lambda_{\max}(0)$",
+        title="Mean acceleration at the start", xlabel=r"$\sigma_z$", ylabel=r"$\mathbb{E}\,\ddot\lambda_{\max}(0)$",
     )
     left.legend(loc="upper left")
     right.set(title="Over the line", xlabel=r"$\sigma_z$", xscale="log", ylim=(0, 2))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory import quadratic_regression as qr
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FALLEN = 1e-2
 """Runs are timed until their loss has fallen by this factor."""
@@ -29,13 +24,8 @@ class Config:
     outputs: int = scaled(smoke=10, laptop=30, at_least=2, help="residuals D")
     parameters: int = scaled(smoke=20, laptop=60, at_least=2, help="parameters P")
     residuals: tuple[float, ...] = scaled(
-        smoke=(0.01, 0.3, 1.0, 2.0, 4.0),
-        laptop=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
-        at_least=1e-3,
-        at_most=1e3,
-        shortest=2,
-        ascending=True,
-        help="rescaled standard deviations of the residuals",
+        smoke=(0.01, 0.3, 1.0, 2.0, 4.0), laptop=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0), at_least=1e-3, at_most=1e3,
+        shortest=2, ascending=True, help="rescaled standard deviations of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-4, at_most=1e3, help="rescaled variance of the Jacobian")
     seeds: int = scaled(smoke=8, laptop=8, paper=100, at_least=3, at_most=10_000, help="random draws")
@@ -48,9 +38,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-12",
-    section="C.1",
-    title="Larger residuals sharpen more, and end faster",
+    "quadreg/fig-12", section="C.1", title="Larger residuals sharpen more, and end faster",
     statement=r"""
     Gradient flow from a random start of scales $\tilde\sigma_z$ and $\tilde\sigma_J^2$. With small residuals the
     curvature hardly moves. With larger ones it rises first and then stays at a higher value, in the end in proportion
@@ -62,23 +50,16 @@ def run(config: Config) -> xr.Dataset:
     # Each run has its own unit of time, about four over its final curvature: one step size suits them all.
     ran = flow(
         lambda state, draw, residual: qr.flow_field(draw[0], 1 / (residual + config.jacobian))(state),
-        lambda draw, residual: scaled_start(draw[1], residual, config.jacobian),
-        until=config.until,
+        lambda draw, residual: scaled_start(draw[1], residual, config.jacobian), until=config.until,
         over={"draw": (Q, start), "residual": scale},
         probes={"loss": lambda state: jnp.sum(state.z**2) / 2, "top": lambda state: top(state.J)},
-        samples=np.concatenate([[0.0], np.geomspace(0.01, config.until, 120)]),
-        rtol=1e-6,
-        atol=1e-10,
+        samples=np.concatenate([[0.0], np.geomspace(0.01, config.until, 120)]), rtol=1e-6, atol=1e-10,
     ).dataset
     ran, small = ran.isel(residual=slice(1, None)), ran.top.isel(residual=0)
     relative = ran.loss / ran.loss.isel(time=0)
     clock = ran.time / (ran.residual + config.jacobian)
     fallen = xr.apply_ufunc(
-        _time_to_fall,
-        relative,
-        clock,
-        input_core_dims=[["time"], ["time"]],
-        vectorize=True,
+        _time_to_fall, relative, clock, input_core_dims=[["time"], ["time"]], vectorize=True,
     )
     return xr.Dataset(
         {
@@ -122,40 +103,32 @@ def _first_order(Q: np.ndarray, start: qr.Regression, scale: float, config: Conf
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     scale = np.array(config.residuals)
     end, begin = data.top.isel(time=-1).values, data.top.isel(time=0).values
     steps = np.diff(end, axis=1)
     worst = weakest(steps)
     yield claims.at_least(
-        "smallest rise of the mean final curvature from one scale of residuals to the next",
-        0.0,
-        estimate(steps[:, worst]),
-        note=f"from {scale[worst]:g} to {scale[worst + 1]:g}",
+        "smallest rise of the mean final curvature from one scale of residuals to the next", 0.0,
+        estimate(steps[:, worst]), note=f"from {scale[worst]:g} to {scale[worst + 1]:g}",
     )
     yield claims.at_most(
-        f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}",
-        0.1,
-        estimate(np.abs(end[:, 0] / begin[:, 0] - 1)),
-        "'don't change their curvature much', read as ten percent",
+        f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}", 0.1,
+        estimate(np.abs(end[:, 0] / begin[:, 0] - 1)), "'don't change their curvature much', read as ten percent",
     )
     change, first = data.lazy.values.T
     largest = float(np.abs(first).max())
     yield claims.equal(
-        f"change of curvature at residuals of {SMALL * scale[0]:g} over that to first order: slope",
-        1.0,
-        first @ change / (first @ first),
-        1e-2 + 20 * largest,
+        f"change of curvature at residuals of {SMALL * scale[0]:g} over that to first order: slope", 1.0,
+        first @ change / (first @ first), 1e-2 + 20 * largest,
         "the next order, in which repulsion by one over a distance of eigenvalues counts; one percent for the "
         "integration of changes as small as these",
         note=f"the largest change is {largest:.1g} of the curvature",
     )
     ratio = end / scale
     yield claims.equal(
-        f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}",
-        1.0,
-        estimate(ratio[:, -1] / ratio[:, -2]),
-        config.jacobian / scale[-2],
+        f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}", 1.0,
+        estimate(ratio[:, -1] / ratio[:, -2]), config.jacobian / scale[-2],
         "the start has a share of order sigma_J~^2 / sigma_z~ of the curvature",
         note=f"the ratio itself is {ratio[:, -1].mean():.2f} with standard error {standard_error(ratio[:, -1]):.2f}",
     )
@@ -164,8 +137,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     worst = weakest(steps, above=False)
     yield claims.at_most(
         f"logarithm of the time until the loss has fallen to {FALLEN:g}: largest change from one scale to the next",
-        0.0,
-        estimate(steps[:, worst]),
+        0.0, estimate(steps[:, worst]),
         note=f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell:.0f} of {data.fallen.size} runs fell that far",
     )
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, reuse, sheet, study
+from secant.lab import Figure, Findings, claims, reuse, sheet, study
 from secant.setups.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -23,9 +18,7 @@ class Config(EdgeConfig):
 
 
 @study(
-    "quadreg/fig-13",
-    section="D.1",
-    title="The curvature falls with the square of the residual",
+    "quadreg/fig-13", section="D.1", title="The curvature falls with the square of the residual",
     statement=r"""
     On the run of figure 5: while the residual along the top mode is almost zero, two steps raise $y =
     \eta\lambda_1 - 2$ by a constant $b$, progressive sharpening. What is left of the change, $y(t+2) - y(t) - b$,
@@ -50,38 +43,27 @@ def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     why = obstacle(data)
     first, drift = without_drift(data)
     yield claims.at_least(
-        "rise of y in two steps while the residual along the mode is tiny",
-        0.0,
-        drift,
-        "an inequality: progressive sharpening",
-        note=why,
+        "rise of y in two steps while the residual along the mode is tiny", 0.0, drift,
+        "an inequality: progressive sharpening", note=why,
     )
     squares, rest = first.z.values**2, first.rest.values
     yield claims.at_most(
-        "correlation of the rest of the change with the square of the residual, first episode",
-        -STRAIGHT,
-        correlation(rest, squares),
-        "an inequality: close to a line that falls",
-        note=why,
+        "correlation of the rest of the change with the square of the residual, first episode", -STRAIGHT,
+        correlation(rest, squares), "an inequality: close to a line that falls", note=why,
     )
     yield claims.at_most(
-        "slope of that line",
-        0.0,
-        slope_through_zero(squares, rest),
-        "an inequality: the residual lowers the curvature",
-        note=why,
+        "slope of that line", 0.0, slope_through_zero(squares, rest),
+        "an inequality: the residual lowers the curvature", note=why,
     )
     large = squares > 0.05 * squares.max(initial=0.0)
     ratio = rest[large] / squares[large]
     yield claims.at_least(
-        "spread of the ratio to the square of the residual over its mean, large residuals",
-        0.05,
-        float(ratio.std() / abs(ratio.mean())) if len(ratio) > 2 else np.nan,
-        "an inequality: it is not constant",
+        "spread of the ratio to the square of the residual over its mean, large residuals", 0.05,
+        float(ratio.std() / abs(ratio.mean())) if len(ratio) > 2 else np.nan, "an inequality: it is not constant",
         note=why
         or "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time",
     )
@@ -102,11 +84,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.legend()
     large = squares > 0.02 * squares.max(initial=0.0)
     points = right.scatter(
-        first.y.values[large],
-        (first.rest.values / np.where(squares > 0, squares, 1.0))[large],
-        s=10,
-        c=first.step.values[large],
-        cmap="viridis",
+        first.y.values[large], (first.rest.values / np.where(squares > 0, squares, 1.0))[large], s=10,
+        c=first.step.values[large], cmap="viridis",
     )
     right.set(title="Over the square of the residual", xlabel=r"$y$", ylabel=r"$(y(t+2) - y(t) - b)\,/\,z_1^2$")
     figure.colorbar(points, ax=right, label="step")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,11 +11,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Finding, claims, estimate, option, scaled, sheet, study, undecided
+from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.theory import edge_limit, quartic, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -25,11 +20,7 @@ class Config:
     modes: int = option(5, at_least=2, at_most=50, help="eigenvalues of the random spectra")
     spectra: int = scaled(smoke=12, laptop=40, paper=200, at_least=3, at_most=10_000, help="random spectra a width")
     widths: tuple[float, ...] = option(
-        (0.15, 0.3, 0.45),
-        at_least=0.1,
-        at_most=0.6,
-        longest=20,
-        distinct=True,
+        (0.15, 0.3, 0.45), at_least=0.1, at_most=0.6, longest=20, distinct=True,
         help="eigenvalues lie between 1 - width and 1",
     )
     residual: float = option(0.25, at_least=0.1, at_most=0.4, help="residual at the start of the long runs")
@@ -42,9 +33,7 @@ class Config:
 
 
 @study(
-    "quadreg/drift-law",
-    section="2.2",
-    title="At the edge, sharpness falls at the rate of the spectral variance",
+    "quadreg/drift-law", section="2.2", title="At the edge, sharpness falls at the rate of the spectral variance",
     new=True,
     statement=r"""
     For the quartic loss with any spectrum, the residual's two-step nullcline through the edge is
@@ -89,9 +78,7 @@ def run(config: Config) -> xr.Dataset:
     flat = {"spectrum": spectra.reshape(-1, modes), "J": J.reshape(-1, modes)}
     ran = simulate(
         lambda case: quartic.quartic_modes(case["spectrum"]),
-        lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]),
-        60_000,
-        over={"case": flat},
+        lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]), 60_000, over={"case": flat},
         stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
     )
     T0, T1, T2 = (quartic.moment(k, flat["spectrum"], ran.state.J) for k in range(3))
@@ -102,10 +89,8 @@ def run(config: Config) -> xr.Dataset:
     z0 = 0.3
     ends = simulate(
         lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E),
-        two_eigenvalue.Point(jnp.asarray(z0), jnp.asarray(2 / (1 - z0) + 0.02)),
-        int(120 / config.epsilon),
-        over={"E": offsets},
-        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
+        two_eigenvalue.Point(jnp.asarray(z0), jnp.asarray(2 / (1 - z0) + 0.02)), int(120 / config.epsilon),
+        over={"E": offsets}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
     )
     E1, E2 = two_eigenvalue.higher_moments(ends.state.z, ends.state.T, -config.epsilon, offsets)
     case = ("width", "spectrum")
@@ -115,8 +100,7 @@ def run(config: Config) -> xr.Dataset:
             "law": ("sample", np.asarray(law)),
             "limit": (case, np.asarray(T0 - 2).reshape(shape[:2]), {"long_name": "final eta lambda - 2"}),
             "predicted": (case, np.asarray(quartic.edge_limit(T0, T1, T2)).reshape(shape[:2])),
-            "done": (case, done.reshape(shape[:2])),
-            "offset_limit": ("E", np.asarray(ends.state.T) - 2),
+            "done": (case, done.reshape(shape[:2])), "offset_limit": ("E", np.asarray(ends.state.T) - 2),
             "offset_done": ("E", ends.dataset.outcome.values == Outcome.CONVERGED),
             "offset_predicted": ("E", np.asarray(quartic.edge_limit(ends.state.T, E1, E2))),
         },
@@ -125,24 +109,19 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
         "two-step drift on the nullcline against the variance law: largest difference",
-        np.abs(data.drift - data.law).max(),
-        4 * config.small + 1e-15 / config.small**2,
+        np.abs(data.drift - data.law).max(), 4 * config.small + 1e-15 / config.small**2,
         "next order in the residual, with moments of at most two; and rounding over its square",
     )
     yield claims.at_most(
-        "largest drift over random spectra: sharpness always falls",
-        0.0,
-        data.drift.max(),
-        "the same",
+        "largest drift over random spectra: sharpness always falls", 0.0, data.drift.max(), "the same",
         slack=4 * config.small + 1e-15 / config.small**2,
     )
     share = float(data.done.mean())
     yield claims.at_least(
-        "share of the long runs that converged: most of them",
-        0.5,
+        "share of the long runs that converged: most of them", 0.5,
         Estimate(share, float(np.sqrt(max(share * (1 - share), 1 / data.done.size) / data.done.size))),
         "an inequality; the rest lose their variance first and go on oscillating",
     )
@@ -155,14 +134,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         name = f"final distance over half the relative variance, eigenvalues within {width:g}: mean"
         if int(np.isfinite(one).sum()) > 1:
             yield claims.equal(
-                name,
-                1.0,
-                estimate(one.values),
-                2 * variance,
+                name, 1.0, estimate(one.values), 2 * variance,
                 "the next term that does not average out, the relative variance",
             )
         else:
-            yield undecided(name, 1.0, "fewer than two of these spectra converge")
+            yield claims.undecided(name, 1.0, "fewer than two of these spectra converge")
     settled = data.isel(E=np.flatnonzero(data.offset_done.values))
     name = "final distance over half the relative variance with an offset: farthest from one"
     if settled.sizes["E"]:
@@ -171,22 +147,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             name, 1.0, seen[np.argmax(np.abs(seen - 1))], 4 * config.epsilon, "the next term is O(eps) of the first"
         )
     else:
-        yield undecided(name, 1.0, "no run with an offset converges")
+        yield claims.undecided(name, 1.0, "no run with an offset converges")
     for E in config.offsets:
         one = data.sel(E=E)
         predicted = float(edge_limit.limit_with_offset(config.epsilon, E)) / (config.epsilon / 2)
         name = f"final distance for offset {E:g} over epsilon/2"
         if bool(one.offset_done):
             yield claims.equal(
-                name,
-                predicted,
-                float(one.offset_limit) / (config.epsilon / 2),
-                0,
-                "the next term is O(eps) of the first",
-                relative=4 * config.epsilon,
+                name, predicted, float(one.offset_limit) / (config.epsilon / 2), 0,
+                "the next term is O(eps) of the first", relative=4 * config.epsilon,
             )
         else:
-            yield undecided(name, predicted, "this run does not converge")
+            yield claims.undecided(name, predicted, "this run does not converge")
 
 
 @run.figure
@@ -197,8 +169,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     top = float(-data.law.min()) * 1.05
     left.plot([0, top], [0, top], "--", color=ink, lw=1.2)
     left.set(
-        title="Drift at the edge",
-        xlabel=r"$T(0)^2\,\mathrm{Var}_J(\omega)$",
+        title="Drift at the edge", xlabel=r"$T(0)^2\,\mathrm{Var}_J(\omega)$",
         ylabel=r"$-(\hat y_{t+2} - \hat y_t)/\tilde z^2$",
     )
     for i, width in enumerate(data.width.values):
@@ -211,25 +182,18 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     low, high = 0.7 * float(-data.predicted.where(data.done).max()), 1.4 * float(-data.predicted.where(data.done).min())
     middle.loglog([low, high], [low, high], "--", color=ink, lw=1.2)
     middle.set(
-        title="Where sharpness ends",
-        xlabel=r"$\frac{1}{2}\mathrm{Var}_J(\omega)/\langle\omega^2\rangle_J$",
+        title="Where sharpness ends", xlabel=r"$\frac{1}{2}\mathrm{Var}_J(\omega)/\langle\omega^2\rangle_J$",
         ylabel=r"$2 - \eta\lambda_\infty$",
     )
     middle.legend(loc="upper left")
     E = np.linspace(min(config.offsets), max(config.offsets), 20)
     right.plot(
-        E,
-        -np.asarray(edge_limit.limit_with_offset(config.epsilon, E)) / config.epsilon,
-        "--",
-        color=ink,
-        lw=1.2,
+        E, -np.asarray(edge_limit.limit_with_offset(config.epsilon, E)) / config.epsilon, "--", color=ink, lw=1.2,
         label=r"$\frac{1}{2}(1 - \frac{1}{2}\tilde E)$",
     )
     right.plot(data.E, -data.offset_limit / config.epsilon, "o", ms=7, color="C3", label="gradient descent")
     right.set(
-        title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$",
-        xlabel=r"offset $\tilde E$",
-        xticks=sorted(config.offsets),
-        ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$",
+        title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$", xlabel=r"offset $\tilde E$",
+        xticks=sorted(config.offsets), ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$",
     )
     right.legend()

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 LANDED = 3
 """Steps after which a start below the edge has jumped across the valley, and the end is predicted."""
@@ -39,9 +33,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-1",
-    section="2.2",
-    title="Descending into sharper minima",
+    "quadreg/fig-1", section="2.2", title="Descending into sharper minima",
     statement=r"""
     With eigenvalues $\{1, -0.1\}$ and $E = 0$ the loss is the square of a hyperbolic paraboloid. Gradient descent
     converges to minima of larger curvature than its start, oscillating across the valley; every other iterate does
@@ -53,13 +45,9 @@ def run(config: Config) -> xr.Dataset:
     start = two_eigenvalue.parameters(z, T, second, lr=lr)
     Q = jnp.diag(jnp.array([1.0, second]))
     ran = simulate(
-        quartic.quartic(Q, lr),
-        lambda start: start,
-        config.steps,
-        over={"start": start},
+        quartic.quartic(Q, lr), lambda start: start, config.steps, over={"start": start},
         probes={
-            "theta": lambda t: t,
-            "curvature": lambda t: two_eigenvalue.phase_point(t, second, lr=lr).T,
+            "theta": lambda t: t, "curvature": lambda t: two_eigenvalue.phase_point(t, second, lr=lr).T,
             "residual": lambda t: two_eigenvalue.phase_point(t, second, lr=lr).z,
         },
         stop=Stop(converged=lambda t: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
@@ -68,13 +56,12 @@ def run(config: Config) -> xr.Dataset:
     return ran.dataset.assign(
         final=("start", np.asarray(end.T), {"long_name": "final rescaled curvature"}),
         last=("start", np.asarray(end.z), {"long_name": "final rescaled residual"}),
-        end=(("start", "parameter"), np.asarray(ran.state)),
-        residuals=jnp.size(quartic.residual(start[0], Q)),
+        end=(("start", "parameter"), np.asarray(ran.state)), residuals=jnp.size(quartic.residual(start[0], Q)),
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     eps = config.epsilon
     for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
         one = data.isel(start=i)
@@ -85,13 +72,10 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         y = float(nullclines.edge_distance(float(landed.residual), float(landed.curvature), eps))
         limit, error = (float(part) for part in edge_limit.limit_from(float(landed.residual), y, eps))
         if int(one.outcome) != Outcome.CONVERGED or not np.isfinite([limit, error]).all():
-            yield undecided(name, -limit, f"in {config.steps:,} steps this start does not settle near the edge")
+            yield claims.undecided(name, -limit, f"in {config.steps:,} steps this start does not settle near the edge")
         else:
             yield claims.equal(
-                name,
-                -limit,
-                2 - float(one.final),
-                error + 1e-11,
+                name, -limit, 2 - float(one.final), error + 1e-11,
                 "what is remembered of where it landed, in closed form, is known up to a share of the residual "
                 "of its exponent; the next term of the series; the residual at the end",
             )
@@ -101,7 +85,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             yield claims.at_least(name, 1.0, float(one.final) / T)
         else:
             why = f"it says this of z < 0, T < 2 and T - 2z above 2, which is {level:.3g} here, if the run converges"
-            yield undecided(name, 1.0, why, "at least")
+            yield claims.undecided(name, 1.0, why, "at least")
     yield from _oscillation(data, config)
     name = "starts whose loss goes to zero"
     below = [
@@ -109,27 +93,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         for z, T in zip(config.residuals, config.curvatures, strict=True)
     ]
     if (data.outcome == Outcome.UNFINISHED).any() or not any(below):
-        yield undecided(
+        yield claims.undecided(
             name, sum(below), f"a run has not ended in {config.steps:,} steps, or none starts below T - 2z = 4"
         )
     else:
         converged = (data.outcome.values == Outcome.CONVERGED)[np.array(below)]
         yield claims.count(name, sum(below), int(converged.sum()))
     yield Erratum(
-        "number of outputs in the caption",
-        printed=r"D = 2",
-        corrected=r"D = 1,\ P = 2",
-        printed_value=2,
-        corrected_value=1,
-        measured=float(data.residuals),
-        tolerance=Tolerance(0.0, why="a count"),
-        why="the landscape has two parameters and one residual",
-        where="caption of figure 1",
-        by="derivation",
+        "number of outputs in the caption", printed=r"D = 2", corrected=r"D = 1,\ P = 2", printed_value=2,
+        corrected_value=1, measured=float(data.residuals), tolerance=Tolerance(0.0, why="a count"),
+        why="the landscape has two parameters and one residual", where="caption of figure 1", by="derivation",
     )
 
 
-def _oscillation(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _oscillation(data: xr.Dataset, config: Config) -> Findings:
     """Signs of the residual, step by step and on every other step, while it is larger than rounding."""
     names = (
         "share of steps that cross the valley, from the tenth on: smallest",
@@ -144,8 +121,8 @@ def _oscillation(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             changes.append(int((sign[2:] != sign[:-2]).sum()))
     if not crossed:
         why = "no run ends above curvature one, where a step crosses the valley"
-        yield undecided(names[0], 1.0, why)
-        yield undecided(names[1], 0.0, why)
+        yield claims.undecided(names[0], 1.0, why)
+        yield claims.undecided(names[1], 0.0, why)
         return
     yield claims.equal(names[0], 1.0, min(crossed), 0, "above curvature one every step crosses the valley")
     yield claims.count(names[1], 0.0, max(changes))

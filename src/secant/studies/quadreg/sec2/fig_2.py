@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 PAIRS = 10
 """Pairs of steps after which the jump from a start far away is over, and the end is predicted."""
@@ -41,9 +35,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-2",
-    section="2.2",
-    title="Sharpness settles just below the edge",
+    "quadreg/fig-2", section="2.2", title="Sharpness settles just below the edge",
     statement=r"""
     For eigenvalues $\{1, -\epsilon\}$ with small $\epsilon$, gradient descent that starts far from the edge of
     stability sharpens, overshoots $2/\eta$, and settles just below it. Runs with different step sizes and the same
@@ -56,21 +48,15 @@ def run(config: Config) -> xr.Dataset:
     Q = jnp.diag(jnp.array([1.0, -eps]))
     z0, T0 = config.residuals[0], config.curvatures[0]
     scaled_runs = simulate(
-        lambda lr: quartic.quartic(Q, lr),
-        lambda lr: two_eigenvalue.parameters(z0, T0, -eps, lr=lr),
-        config.steps,
+        lambda lr: quartic.quartic(Q, lr), lambda lr: two_eigenvalue.parameters(z0, T0, -eps, lr=lr), config.steps,
         over={"lr": jnp.array(config.lrs)},
         probes={"curvature": lambda t, lr: two_eigenvalue.phase_point(t, -eps, lr=lr).T / lr},
         stop=Stop(converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
     ).dataset
     starts = two_eigenvalue.Point(jnp.array(config.residuals), jnp.array(config.curvatures))
     plane = simulate(
-        two_eigenvalue.two_eigenvalue(-eps),
-        lambda start: start,
-        config.steps,
-        over={"start": starts},
-        probes={"z": lambda p: p.z, "T": lambda p: p.T},
-        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
+        two_eigenvalue.two_eigenvalue(-eps), lambda start: start, config.steps, over={"start": starts},
+        probes={"z": lambda p: p.z, "T": lambda p: p.T}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
     )
     ends, records = plane.state, plane.dataset
     z, T = records.z.values, records["T"].values
@@ -86,13 +72,10 @@ def run(config: Config) -> xr.Dataset:
             "curvature": scaled_runs.curvature.assign_attrs(long_name="curvature", units="1/step size"),
             "outcome": ("start", records.outcome.values),
             "final": ("start", np.asarray(ends.T), {"long_name": "final rescaled curvature"}),
-            "z": (("start", "map_step"), z),
-            "T": (("start", "map_step"), T),
-            "z_even": (("start", "even"), even),
+            "z": (("start", "map_step"), z), "T": (("start", "map_step"), T), "z_even": (("start", "even"), even),
             "T_even": (("start", "even"), height),
             "y": (
-                ("start", "even"),
-                nullclines.edge_distance(even, height, eps),
+                ("start", "even"), nullclines.edge_distance(even, height, eps),
                 {"long_name": "distance to the nullcline"},
             ),
         },
@@ -101,7 +84,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     eps = config.epsilon
     z0, T0 = config.residuals[0], config.curvatures[0]
     yield _same_run(data, config)
@@ -110,15 +93,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
         name = f"final distance below the edge from ({z:g}, {T:g}), rescaled"
         if data.outcome[i] != Outcome.CONVERGED:
-            yield undecided(name, -limits[i], f"this start has not converged in {config.steps:,} steps")
+            yield claims.undecided(name, -limits[i], f"this start has not converged in {config.steps:,} steps")
         elif not np.isfinite([limits[i], errors[i]]).all():
-            yield undecided(name, -limits[i], f"it is not near the nullcline after {PAIRS} pairs of steps")
+            yield claims.undecided(name, -limits[i], f"it is not near the nullcline after {PAIRS} pairs of steps")
         else:
             yield claims.equal(
-                name,
-                -limits[i],
-                2 - float(data.final[i]),
-                errors[i] + 1e-11,
+                name, -limits[i], 2 - float(data.final[i]), errors[i] + 1e-11,
                 f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
                 "a share of the residual of its exponent; the next term of the series; the residual at the end",
             )
@@ -129,7 +109,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if 2 < level < skeleton.ESCAPE:
         yield claims.at_least(name, 2.0, data.T_even[0].max())
     else:
-        yield undecided(name, 2.0, f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4", "at least")
+        yield claims.undecided(
+            name, 2.0, f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4", "at least"
+        )
     name = f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest"
     y_start = data.y[:, 0].values
     # Of the starts away from it, those that have come to the edge and not below it.
@@ -137,7 +119,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if came.any():
         yield claims.at_most(name, 0.1, np.abs(y_after / y_start)[came].max(), "quickly: by an order of magnitude")
     else:
-        yield undecided(name, 0.1, "no start comes to the edge from farther than 0.2 from the nullcline", "at most")
+        yield claims.undecided(
+            name, 0.1, "no start comes to the edge from farther than 0.2 from the nullcline", "at most"
+        )
     yield _near_the_fixed_point(data, config, known=errors < 0.01 * np.abs(limits))
 
 
@@ -153,7 +137,7 @@ def _same_run(data: xr.Dataset, config: Config) -> Finding:
     name = "largest difference between the rescaled curvatures of different step sizes"
     level = float(skeleton.conserved(config.residuals[0], config.curvatures[0]))
     if level > skeleton.CYCLE_FLIP:
-        return undecided(
+        return claims.undecided(
             name, 0.0, f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit"
         )
     rescaled = data.curvature.values * np.array(config.lrs)[:, None]
@@ -161,10 +145,7 @@ def _same_run(data: xr.Dataset, config: Config) -> Finding:
     forms = np.concatenate([rescaled[:, :common], data["T"].values[:1, :common]])
     alive = np.isfinite(forms).all(axis=0)
     return claims.zero(
-        name,
-        np.ptp(forms[:, alive], axis=0).max(),
-        1e-10,
-        "an identity: rounding of float64 over the run",
+        name, np.ptp(forms[:, alive], axis=0).max(), 1e-10, "an identity: rounding of float64 over the run",
         note="the map of two numbers counts as one more",
     )
 
@@ -175,12 +156,9 @@ def _near_the_fixed_point(data: xr.Dataset, config: Config, known: np.ndarray) -
     small = data.y.where((data.z_even < 0.1) & (data.z_even > 1e-6))
     ratios = small.median("even").values[known] / float(edge_limit.fixed_point(config.epsilon))
     if not np.isfinite(ratios).any():
-        return undecided(name, 1.0, "no start is forgotten: 4 z^2 is not large against epsilon after the jump")
+        return claims.undecided(name, 1.0, "no start is forgotten: 4 z^2 is not large against epsilon after the jump")
     return claims.equal(
-        name,
-        1.0,
-        ratios[np.nanargmax(np.abs(ratios - 1))],
-        0.1**2 + 2 * config.epsilon,
+        name, 1.0, ratios[np.nanargmax(np.abs(ratios - 1))], 0.1**2 + 2 * config.epsilon,
         "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
         note=f"the farthest from one of {int(np.isfinite(ratios).sum())} starts whose end is known to a per cent",
     )
@@ -213,10 +191,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(one.z_even[1:], one.y[1:] / eps, "o", ms=2.5, color=f"C{i}", label=label)
     middle.axhline(2, color=ink, lw=0.7, alpha=0.5)
     middle.set(
-        title="Even iterates hug the nullclines",
-        xlabel=r"$\tilde z$",
-        ylabel=r"$T$",
-        xlim=(-0.02, 0.34),
+        title="Even iterates hug the nullclines", xlabel=r"$\tilde z$", ylabel=r"$T$", xlim=(-0.02, 0.34),
         ylim=(1.9, 3.1),
     )
     middle.legend(loc="upper left")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +10,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -31,9 +26,7 @@ class Config:
 
 
 @study(
-    "quadreg/sec-2.1",
-    section="2.1",
-    title="One model in four forms, and what it conserves",
+    "quadreg/sec-2.1", section="2.1", title="One model in four forms, and what it conserves",
     statement=r"""
     The residual $z = \tfrac12(\theta^\top Q\theta - E)$ has loss $z^2/2$, Jacobian $J = Q\theta$ and scalar tangent
     kernel $JJ^\top$. Rescaled by the step size, $\tilde z = \eta z$ and $\tilde J = \sqrt\eta J$, gradient descent
@@ -55,9 +48,7 @@ def run(config: Config) -> xr.Dataset:
     start = quartic.modes(basis.T @ theta, spectrum, lr, E)
     powers = spectrum[None] ** jnp.arange(config.parameters)[:, None]
     descent, by_modes, by_moments = (
-        quartic.quartic(Q, lr, E),
-        quartic.quartic_modes(spectrum),
-        quartic.quartic_moments(spectrum),
+        quartic.quartic(Q, lr, E), quartic.quartic_modes(spectrum), quartic.quartic_moments(spectrum),
     )
 
     def gap(t: jax.Array) -> jax.Array:
@@ -72,30 +63,20 @@ def run(config: Config) -> xr.Dataset:
         return jnp.stack([off(modal.z, jnp.sum(modal.J**2)), off(moments.z, moments.T[0]) / reach])
 
     full = simulate(
-        descent,
-        theta,
-        config.steps,
+        descent, theta, config.steps,
         probes={
-            "z": lambda t: lr * quartic.residual(t, Q, E),
-            "T": lambda t: lr * jnp.sum((Q @ t) ** 2),
-            "gap": gap,
+            "z": lambda t: lr * quartic.residual(t, Q, E), "T": lambda t: lr * jnp.sum((Q @ t) ** 2), "gap": gap,
         },
     ).dataset
     modal = simulate(
-        by_modes,
-        start,
-        config.steps,
+        by_modes, start, config.steps,
         probes={
-            "z": lambda s: s.z,
-            "T": lambda s: jnp.sum(s.J**2),
-            "E": lambda s: quartic.invariant(s, spectrum),
+            "z": lambda s: s.z, "T": lambda s: jnp.sum(s.J**2), "E": lambda s: quartic.invariant(s, spectrum),
             "size": lambda s: jnp.abs(s.z) + jnp.sum(s.J**2 / jnp.abs(spectrum)),
         },
     ).dataset
     moments = simulate(
-        by_moments,
-        quartic.Moments(start.z, powers @ start.J**2),
-        config.steps,
+        by_moments, quartic.Moments(start.z, powers @ start.J**2), config.steps,
         probes={"z": lambda s: s.z, "T": lambda s: s.T[0]},
     ).dataset
     # A step size that is too large ends the three runs, each when it is no longer finite.
@@ -105,11 +86,8 @@ def run(config: Config) -> xr.Dataset:
     two = jnp.array([-1.0, 1.0])
     sharpening = flow(
         quartic.quartic_modes_flow(two),
-        quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)),
-        until=25.0,
-        probes={"flow_z": lambda s: s.z, "flow_J": lambda s: s.J**2},
-        rtol=1e-11,
-        atol=1e-13,
+        quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)), until=25.0,
+        probes={"flow_z": lambda s: s.z, "flow_J": lambda s: s.J**2}, rtol=1e-11, atol=1e-13,
     ).dataset
 
     # One instant of the flow, by automatic differentiation along minus the gradient.
@@ -124,23 +102,16 @@ def run(config: Config) -> xr.Dataset:
         {
             "z": (("form", "step"), np.stack([d.z for d in runs]), {"long_name": "rescaled residual"}),
             "T": (("form", "step"), np.stack([d["T"] for d in runs]), {"long_name": "rescaled curvature"}),
-            "gap": (("step", "other"), full.gap.values),
-            "invariant": ("step", modal.E.values),
+            "gap": (("step", "other"), full.gap.values), "invariant": ("step", modal.E.values),
             "size": ("step", modal["size"].values, {"long_name": "what the invariant is the difference of"}),
-            "flow_z": sharpening.flow_z,
-            "flow_J": (("time", "mode"), sharpening.flow_J.values),
-            "theta_dot": velocity[large],
-            "theta_dot_formula": -lr * z * J[large],
-            "J_dot": J_dot[large],
-            "J_dot_formula": -lr * z * (Q @ J)[large],
-            "mode_dot": mode_J_dot[largest],
+            "flow_z": sharpening.flow_z, "flow_J": (("time", "mode"), sharpening.flow_J.values),
+            "theta_dot": velocity[large], "theta_dot_formula": -lr * z * J[large], "J_dot": J_dot[large],
+            "J_dot_formula": -lr * z * (Q @ J)[large], "mode_dot": mode_J_dot[largest],
             "mode_dot_formula": -lr * z * spectrum[largest] * mode_J[largest],
             "mode_dot_printed": -2 * lr * z * spectrum[largest] * mode_J[largest] ** 2,
         },
         coords={
-            "form": ["parameters", "modes", "moments"],
-            "other": ["modes", "moments"],
-            "step": full.step,
+            "form": ["parameters", "modes", "moments"], "other": ["modes", "moments"], "step": full.step,
             "time": sharpening.time,
         },
     )
@@ -150,98 +121,64 @@ ROUNDING = Tolerance(1e-13, why="an identity: rounding of float64")
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for form in ("modes", "moments"):
         yield claims.zero(
             f"a step of the {form} against a step of the parameters: largest difference, relative",
-            data.gap.sel(other=form).where(np.isfinite).max(),
-            ROUNDING,
+            data.gap.sel(other=form).where(np.isfinite).max(), ROUNDING,
         )
     drift = np.abs(data.invariant - config.lr * config.offset) / (config.lr * abs(config.offset) + data["size"])
     yield claims.zero(
-        "drift of the invariant over all steps: largest, relative",
-        drift.where(np.isfinite).max(),
-        1e-14 * (10 + config.steps),
-        "an identity: rounding of float64 over the run",
+        "drift of the invariant over all steps: largest, relative", drift.where(np.isfinite).max(),
+        1e-14 * (10 + config.steps), "an identity: rounding of float64 over the run",
     )
     T = data.flow_J.sum("mode")
     formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
     yield claims.zero(
-        "curvature under the equal-weight flow, against its closed form: largest difference",
-        np.abs(T - formula).max(),
-        1e-8 * (1 + float(T.max())),
-        "relative tolerance 1e-11 of the integrator, over 25 units of time",
+        "curvature under the equal-weight flow, against its closed form: largest difference", np.abs(T - formula).max(),
+        1e-8 * (1 + float(T.max())), "relative tolerance 1e-11 of the integrator, over 25 units of time",
     )
     yield claims.at_least(
-        "smallest increase of the curvature between records of the equal-weight flow",
-        0.0,
-        T.diff("time").min(),
-        "rounding, where the curvature has settled",
-        slack=1e-10,
+        "smallest increase of the curvature between records of the equal-weight flow", 0.0, T.diff("time").min(),
+        "rounding, where the curvature has settled", slack=1e-10,
     )
     yield claims.at_least(
-        "smallest residual along the flow: it keeps its sign",
-        0.0,
-        data.flow_z.min(),
-        "absolute tolerance of the integrator",
-        slack=1e-10,
+        "smallest residual along the flow: it keeps its sign", 0.0, data.flow_z.min(),
+        "absolute tolerance of the integrator", slack=1e-10,
     )
     yield Erratum(
-        "sign of the gradient flow",
-        printed=r"\dot\theta = \eta z\,Q\theta",
-        corrected=r"\dot\theta = -\eta z\,Q\theta",
-        printed_value=-float(data.theta_dot_formula),
-        corrected_value=float(data.theta_dot_formula),
-        measured=float(data.theta_dot),
-        tolerance=ROUNDING,
-        why="the minus of the gradient is missing: with the printed sign the loss would grow",
-        where="equation (2)",
+        "sign of the gradient flow", printed=r"\dot\theta = \eta z\,Q\theta",
+        corrected=r"\dot\theta = -\eta z\,Q\theta", printed_value=-float(data.theta_dot_formula),
+        corrected_value=float(data.theta_dot_formula), measured=float(data.theta_dot), tolerance=ROUNDING,
+        why="the minus of the gradient is missing: with the printed sign the loss would grow", where="equation (2)",
         by="derivation",
     )
     yield Erratum(
-        "velocity of the Jacobian",
-        printed=r"\dot J = -2\eta z\,QJ",
-        corrected=r"\dot J = -\eta z\,QJ",
-        printed_value=2 * float(data.J_dot_formula),
-        corrected_value=float(data.J_dot_formula),
-        measured=float(data.J_dot),
-        tolerance=ROUNDING,
-        why="the factor two belongs to the square of the Jacobian",
-        where="equation (3)",
-        by="derivation",
+        "velocity of the Jacobian", printed=r"\dot J = -2\eta z\,QJ", corrected=r"\dot J = -\eta z\,QJ",
+        printed_value=2 * float(data.J_dot_formula), corrected_value=float(data.J_dot_formula),
+        measured=float(data.J_dot), tolerance=ROUNDING, why="the factor two belongs to the square of the Jacobian",
+        where="equation (3)", by="derivation",
     )
     yield Erratum(
-        "velocity of a mode",
-        printed=r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
+        "velocity of a mode", printed=r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
         corrected=r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-        printed_value=float(data.mode_dot_printed),
-        corrected_value=float(data.mode_dot_formula),
-        measured=float(data.mode_dot),
-        tolerance=ROUNDING,
-        why="the left-hand side lost its square",
-        where="equation (4)",
-        by="derivation",
+        printed_value=float(data.mode_dot_printed), corrected_value=float(data.mode_dot_formula),
+        measured=float(data.mode_dot), tolerance=ROUNDING, why="the left-hand side lost its square",
+        where="equation (4)", by="derivation",
     )
     theta, curvature = 1.0, 1.8
     after = (theta - curvature * theta) * (1 - curvature)
     yield Erratum(
-        "two steps on a parabola",
-        printed=r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
+        "two steps on a parabola", printed=r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
         corrected=r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
-        printed_value=(1 - curvature) ** 2 * theta,
-        corrected_value=float(quartic.linear_two_step(curvature, theta)),
-        measured=after - theta,
-        tolerance=ROUNDING,
-        why="the printed right-hand side is the new coordinate, not its change (curvature 1.8)",
-        where="equation (14)",
+        printed_value=(1 - curvature) ** 2 * theta, corrected_value=float(quartic.linear_two_step(curvature, theta)),
+        measured=after - theta, tolerance=ROUNDING,
+        why="the printed right-hand side is the new coordinate, not its change (curvature 1.8)", where="equation (14)",
         by="derivation",
     )
     yield Erratum(
-        "the offset in rescaled variables",
-        printed=r"E = T(-1) - 2\tilde z",
-        corrected=r"\eta E = T(-1) - 2\tilde z",
-        printed_value=config.offset,
-        corrected_value=config.lr * config.offset,
+        "the offset in rescaled variables", printed=r"E = T(-1) - 2\tilde z", corrected=r"\eta E = T(-1) - 2\tilde z",
+        printed_value=config.offset, corrected_value=config.lr * config.offset,
         measured=float(data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0]),
         tolerance=Tolerance(
             1e-14 * (10 + config.steps) * float(data["size"].where(np.isfinite).max()), why="rounding over the run"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,12 +11,8 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 CYCLE = (2.05, 2.4)
 """Levels at which the two-cycle is compared: its multiplier is at most 0.8 in size."""
@@ -62,10 +56,7 @@ class Config:
 
 
 @study(
-    "quadreg/skeleton",
-    section="2.2",
-    title="The skeleton of the edge of stability",
-    new=True,
+    "quadreg/skeleton", section="2.2", title="The skeleton of the edge of stability", new=True,
     statement=r"""
     At $\epsilon = 0$ the level $C = T - 2\tilde z$ is conserved and gradient descent is an odd cubic map of the
     surviving Jacobian, $\tilde J' = \tilde J(1 + \tfrac C2 - \tfrac12\tilde J^2)$, with $T = \tilde J^2$. It
@@ -84,21 +75,15 @@ def run(config: Config) -> xr.Dataset:
         lambda C: skeleton.jacobian_skeleton(C), lambda C: 1.05 * jnp.sqrt(C), config.transient, over={"C": C}
     ).state
     attractor = simulate(
-        lambda case: skeleton.jacobian_skeleton(case["C"]),
-        lambda case: case["J"],
-        config.kept - 1,
-        over={"case": {"C": C, "J": settled}},
-        probes={"J": lambda J: J},
+        lambda case: skeleton.jacobian_skeleton(case["C"]), lambda case: case["J"], config.kept - 1,
+        over={"case": {"C": C, "J": settled}}, probes={"J": lambda J: J},
     ).dataset.J.values
 
     # How orbits leave: a cloud of starts inside, just below and just above the level of escape.
     edge = jnp.array([3.98, 4.02])
     cloud = jax.random.uniform(jax.random.key(config.seed), (200,), minval=0.1, maxval=2.5)
     escaped = simulate(
-        lambda C: skeleton.jacobian_skeleton(C),
-        lambda J: J,
-        4_000,
-        over={"C": edge, "J": cloud},
+        lambda C: skeleton.jacobian_skeleton(C), lambda J: J, 4_000, over={"C": edge, "J": cloud},
         stop=Stop(diverged=lambda J: jnp.abs(J) > 10, every=10),
     ).dataset.outcome
 
@@ -109,11 +94,9 @@ def run(config: Config) -> xr.Dataset:
     ends = simulate(
         lambda eps: two_eigenvalue.two_eigenvalue(-eps),
         lambda level: two_eigenvalue.Point(ray[0] * level / unit, ray[1] * level / unit),
-        int(44 / min(config.epsilons)),
-        over={"eps": eps, "level": jnp.array(levels)},
+        int(44 / min(config.epsilons)), over={"eps": eps, "level": jnp.array(levels)},
         stop=Stop(
-            converged=lambda p: jnp.abs(p.z) < 1e-8,
-            diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
+            converged=lambda p: jnp.abs(p.z) < 1e-8, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
             every=50,
         ),
     )
@@ -129,13 +112,9 @@ def run(config: Config) -> xr.Dataset:
     on_cycle = skeleton.cycle(2.4)[1]
     starts = two_eigenvalue.Point(jnp.array([high.z, on_cycle]), jnp.array([high.T, 2.4 + 2 * on_cycle]))
     drifting = simulate(
-        two_eigenvalue.two_eigenvalue(-slow),
-        lambda start: start,
-        steps,
-        over={"start": starts},
+        two_eigenvalue.two_eigenvalue(-slow), lambda start: start, steps, over={"start": starts},
         probes={
-            "T": lambda p: p.T,
-            "level": lambda p: skeleton.conserved(p.z, p.T),
+            "T": lambda p: p.T, "level": lambda p: skeleton.conserved(p.z, p.T),
             "predicted": lambda p: skeleton.level_step(skeleton.conserved(p.z, p.T), p.z, slow),
         },
     ).dataset
@@ -150,39 +129,29 @@ def run(config: Config) -> xr.Dataset:
             "first_order": ("low", np.asarray(first_order), {"long_name": "d final curvature / d epsilon"}),
             "T": (("start", "time"), drifting["T"].values),
             "drift": (("start", "time"), drifting.level.values, {"long_name": "level along the orbit"}),
-            "drift_step": (("start", "time"), drifting.predicted.values),
-            "multiplier": ("cycle", np.asarray(slope)),
+            "drift_step": (("start", "time"), drifting.predicted.values), "multiplier": ("cycle", np.asarray(slope)),
         },
         coords={
-            "C": np.asarray(C),
-            "edge": np.asarray(edge),
-            "eps": np.asarray(eps),
-            "level": levels,
-            "low": below,
+            "C": np.asarray(C), "edge": np.asarray(edge), "eps": np.asarray(eps), "level": levels, "low": below,
             "cycle": np.asarray(multipliers),
         },
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     exact = Tolerance(1e-10, why="an identity: rounding of float64")
     jump = np.abs(data.drift_step.values[:, :-1] - data.drift.values[:, 1:])
     yield claims.zero("level after a step against C (1 + eps z)^2: largest difference", jump.max(), exact)
     for C in data.cycle.values:
         yield claims.equal(
-            f"multiplier of the two-cycle at C = {C:g}",
-            skeleton.cycle_multiplier(C),
-            data.multiplier.sel(cycle=C),
+            f"multiplier of the two-cycle at C = {C:g}", skeleton.cycle_multiplier(C), data.multiplier.sel(cycle=C),
             exact,
         )
     yield from _attractor(data, config)
     for edge, expected in zip(data.edge.values, (0.0, 1.0), strict=True):
         yield claims.equal(
-            f"share of starts that escape at C = {edge:g}",
-            expected,
-            data.escaped.sel(edge=edge),
-            0.02,
+            f"share of starts that escape at C = {edge:g}", expected, data.escaped.sel(edge=edge), 0.02,
             "a set of starts of measure zero, or a long stay",
         )
     for eps in config.epsilons:
@@ -192,8 +161,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         expected = data.low + eps * data.first_order
         yield claims.zero(
             f"final curvature below the window, epsilon = {eps:g}: largest difference from C + 2 eps C sum z",
-            np.abs(one.sel(level=data.low.values).values - expected.values).max(),
-            (first * eps) ** 2,
+            np.abs(one.sel(level=data.low.values).values - expected.values).max(), (first * eps) ** 2,
             f"second order in eps: the square of the first, which is up to {first:.2g} eps",
         )
     t = np.arange(data.sizes["time"])
@@ -201,13 +169,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     early = t < 3 / config.slow
     yield claims.zero(
         "drift of the level from C = 2.4 against its average over the cycle: largest difference over three decay times",
-        np.abs(data.drift.values[1] - formula)[early].max(),
-        5 * config.slow,
+        np.abs(data.drift.values[1] - formula)[early].max(), 5 * config.slow,
         "next order of averaging, and the step-to-step wobble of 2 eps C |z|",
     )
 
 
-def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _attractor(data: xr.Dataset, config: Config) -> Findings:
     """What the skeleton settles on: a two-cycle, its doubling, and the crisis where the parameter changes sign."""
     spacing = float(data.C[1] - data.C[0])
     T = data.J**2
@@ -216,10 +183,8 @@ def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     measured = np.sort(two.values, axis=1)
     gap = np.stack([measured[:, 0] - (two.C + 2 * low), measured[:, -1] - (two.C + 2 * high)])
     yield claims.zero(
-        f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference",
-        np.abs(gap).max(),
-        1e-10 + 4 * 0.8 ** (config.transient / 2),
-        "what is left of the transient by its multiplier, at most 0.8",
+        f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference", np.abs(gap).max(),
+        1e-10 + 4 * 0.8 ** (config.transient / 2), "what is left of the transient by its multiplier, at most 0.8",
     )
     # A wobble of 0.001 takes n steps to die out where the multiplier is 14 / n away from -1, as e^-7 is 0.001.
     wobble = np.abs(T.values[:, 2:] - T.values[:, :-2]).max(axis=1)
@@ -227,14 +192,11 @@ def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     name = "level at which the period doubles"
     if len(doubled):
         yield claims.equal(
-            name,
-            skeleton.CYCLE_FLIP,
-            doubled.min(),
-            2 * spacing + 14 / (4 * config.transient),
+            name, skeleton.CYCLE_FLIP, doubled.min(), 2 * spacing + 14 / (4 * config.transient),
             "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit",
         )
     else:
-        yield undecided(name, skeleton.CYCLE_FLIP, "no level of the diagram has a period of four")
+        yield claims.undecided(name, skeleton.CYCLE_FLIP, "no level of the diagram has a period of four")
 
     def after_the_top(C: float) -> float:
         """The image of the largest Jacobian that an orbit reaches from inside: the top of the cubic."""
@@ -245,11 +207,8 @@ def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         return float(step(-top.fun))
 
     yield claims.equal(
-        "level at which the top of the map is mapped to zero",
-        skeleton.SIGN_CRISIS,
-        scipy.optimize.brentq(after_the_top, 3.0, 3.5, xtol=1e-12),
-        1e-8,
-        "a root found numerically",
+        "level at which the top of the map is mapped to zero", skeleton.SIGN_CRISIS,
+        scipy.optimize.brentq(after_the_top, 3.0, 3.5, xtol=1e-12), 1e-8, "a root found numerically",
     )
     signs = (data.J.values.min(axis=1) < 0) & (data.J.values.max(axis=1) > 0)
     name = "lowest level at which the parameter changes sign on the attractor"
@@ -258,7 +217,7 @@ def _attractor(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             name, skeleton.SIGN_CRISIS, data.C.values[signs].min(), "an inequality: below the crisis no orbit does"
         )
     else:
-        yield undecided(name, skeleton.SIGN_CRISIS, "no orbit of the diagram changes sign", "at least")
+        yield claims.undecided(name, skeleton.SIGN_CRISIS, "no orbit of the diagram changes sign", "at least")
 
 
 def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
@@ -276,11 +235,9 @@ def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
     limit, error = (float(part) for part in edge_limit.limit_from(float(point.z), y, eps))
     series = float(edge_limit.limit_series(eps))
     if not np.isfinite([limit, error]).all() or abs(limit - series) + error > eps / 20:
-        return undecided(name, 0.0, f"the start of level {float(inside.level.min()):.3g} is not forgotten")
+        return claims.undecided(name, 0.0, f"the start of level {float(inside.level.min()):.3g} is not forgotten")
     return claims.zero(
-        name,
-        np.max(np.abs((inside - 2 - series).values)),
-        abs(limit - series) + error + 4e-8 * eps,
+        name, np.max(np.abs((inside - 2 - series).values)), abs(limit - series) + error + 4e-8 * eps,
         f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "
         "well that is known; the next term of the series; residuals of 1e-8 at the end",
     )
@@ -300,10 +257,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot([], [], "s", color="C0", label=r"skeleton, $\epsilon = 0$")
     left.plot([], [], "s", color="C1", label=rf"one run at $\epsilon = {config.slow:g}$, drifting left")
     for value, name in (
-        (2, "2"),
-        (skeleton.CYCLE_FLIP, r"2\sqrt{5}-2"),
-        (skeleton.SIGN_CRISIS, r"3\sqrt{3}-2"),
-        (4, "4"),
+        (2, "2"), (skeleton.CYCLE_FLIP, r"2\sqrt{5}-2"), (skeleton.SIGN_CRISIS, r"3\sqrt{3}-2"), (4, "4"),
     ):
         left.axvline(value, color=ink, lw=0.8, ls=":")
         left.text(value, 8.35, f"${name}$", ha="center", va="bottom", fontsize=9)

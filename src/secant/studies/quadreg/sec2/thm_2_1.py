@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import edge_limit, quartic, skeleton, two_eigenvalue
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -59,9 +54,7 @@ class Config:
 
 
 @study(
-    "quadreg/thm-2.1",
-    section="2.2",
-    title="The edge of stability is reached from an open set",
+    "quadreg/thm-2.1", section="2.2", title="The edge of stability is reached from an open set",
     statement=r"""
     For eigenvalues $\{1, -\epsilon\}$, $E = 0$ and small enough $\epsilon$ there are a neighbourhood of parameters
     and an interval of step sizes for which
@@ -78,13 +71,9 @@ def run(config: Config) -> xr.Dataset:
     levels = np.unique(np.concatenate([chosen, np.linspace(0.1, 5.2, config.scan)]))
     lrs = levels / (T0 - 2 * z0)
     ran = simulate(
-        lambda lr: quartic.quartic(Q, lr),
-        theta,
-        config.steps,
-        over={"lr": jnp.array(lrs)},
+        lambda lr: quartic.quartic(Q, lr), theta, config.steps, over={"lr": jnp.array(lrs)},
         stop=Stop(
-            converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-7,
-            diverged=lambda t: jnp.sum(t**2) > 1e8,
+            converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-7, diverged=lambda t: jnp.sum(t**2) > 1e8,
             every=50,
         ),
     )
@@ -92,17 +81,13 @@ def run(config: Config) -> xr.Dataset:
     end = skeleton.conserved(*two_eigenvalue.phase_point(ran.state, -eps, lr=jnp.array(lrs)))
 
     stop = Stop(
-        converged=lambda p: jnp.abs(p.z) < 1e-7,
-        diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
+        converged=lambda p: jnp.abs(p.z) < 1e-7, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
         every=50,
     )
     z, T = jnp.linspace(-1.2, 1.2, config.plane), jnp.linspace(0.0, 4.5, config.plane)
     basin = simulate(
-        two_eigenvalue.two_eigenvalue(-eps),
-        lambda z, T: two_eigenvalue.Point(z, T),
-        config.steps,
-        over={"z": z, "T": T},
-        stop=stop,
+        two_eigenvalue.two_eigenvalue(-eps), lambda z, T: two_eigenvalue.Point(z, T), config.steps,
+        over={"z": z, "T": T}, stop=stop,
     )
     zz, TT = np.meshgrid(z, T, indexing="ij")
     allowed = np.asarray(two_eigenvalue.admissible(zz, TT, -eps))
@@ -110,28 +95,21 @@ def run(config: Config) -> xr.Dataset:
 
     rates = simulate(
         lambda eps: two_eigenvalue.two_eigenvalue(-eps),
-        two_eigenvalue.Point(jnp.asarray(0.3), jnp.asarray(2 / 0.7 + 0.02)),
-        int(60 / min(config.epsilons)),
-        over={"eps": jnp.array(config.epsilons)},
-        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
+        two_eigenvalue.Point(jnp.asarray(0.3), jnp.asarray(2 / 0.7 + 0.02)), int(60 / min(config.epsilons)),
+        over={"eps": jnp.array(config.epsilons)}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     )
     return xr.Dataset(
         {
             "final": (
-                "level",
-                np.where(ran.dataset.outcome.values == Outcome.CONVERGED, np.asarray(end), np.nan),
+                "level", np.where(ran.dataset.outcome.values == Outcome.CONVERGED, np.asarray(end), np.nan),
                 {"long_name": "final eta lambda"},
             ),
-            "outcome": ("level", ran.dataset.outcome.values),
-            "lr": ("level", lrs, {"long_name": "step size"}),
+            "outcome": ("level", ran.dataset.outcome.values), "lr": ("level", lrs, {"long_name": "step size"}),
             "basin": (
-                ("z", "T"),
-                np.where(settled, np.asarray(basin.state.T), np.nan),
-                {"long_name": "final curvature"},
+                ("z", "T"), np.where(settled, np.asarray(basin.state.T), np.nan), {"long_name": "final curvature"},
             ),
             "allowed": (("z", "T"), allowed),
-            "rate": ("eps", 2 - np.asarray(rates.state.T), {"long_name": "2 - final curvature"}),
-            "curvature": T0,
+            "rate": ("eps", 2 - np.asarray(rates.state.T), {"long_name": "2 - final curvature"}), "curvature": T0,
             "residual": z0,
         },
         coords={"level": levels, "z": np.asarray(z), "T": np.asarray(T), "eps": np.array(config.epsilons)},
@@ -139,40 +117,34 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     eps = config.epsilon
     inside = data.sel(level=list(config.inside))
     yield _at_the_edge(inside, config)
     name = "largest final eta lambda inside the window"
     if (inside.outcome == Outcome.UNFINISHED).any():
-        yield undecided(name, 2.0, f"a run has not converged in {config.steps:,} steps", "at most")
+        yield claims.undecided(name, 2.0, f"a run has not converged in {config.steps:,} steps", "at most")
     else:
         yield claims.at_most(name, 2.0, inside.final.max(skipna=False))
     name = "power of epsilon in the distance to the edge"
     if len(config.epsilons) > 1:
         yield claims.equal(
-            name,
-            1.0,
-            np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0],
-            2 * max(config.epsilons),
+            name, 1.0, np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0], 2 * max(config.epsilons),
             "the second term 27/32 eps^2 raises the local power by 1.7 eps",
         )
     else:
-        yield undecided(name, 1.0, "one epsilon has no power")
+        yield claims.undecided(name, 1.0, "one epsilon has no power")
     for C in config.below:
         one, z = data.sel(level=C), float(data.sel(level=C).lr * data.residual)
         first_order = float(skeleton.level_below(C, z, eps))
         name = f"below the window, T - 2z = {C:g}: final eta lambda"
         if int(one.outcome) == Outcome.CONVERGED:
             yield claims.equal(
-                name,
-                first_order,
-                one.final,
-                2 * (first_order - C) ** 2 + 3 * eps**2 * C,
+                name, first_order, one.final, 2 * (first_order - C) ** 2 + 3 * eps**2 * C,
                 "second order in epsilon: the square of the first, and (eps z)^2 summed",
             )
         else:
-            yield undecided(name, first_order, f"the run has not converged in {config.steps:,} steps")
+            yield claims.undecided(name, first_order, f"the run has not converged in {config.steps:,} steps")
     yield _above(data.sel(level=list(config.above)), eps)
     yield _basin(data, config)
 
@@ -188,13 +160,10 @@ def _at_the_edge(inside: xr.Dataset, config: Config) -> Finding:
     share = np.abs(np.asarray(edge_limit.memory(turn, 0.0, eps))) / (eps / 2)
     forgotten = (share < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
     if not forgotten.any():
-        return undecided(name, 1.0, "no step size inside the window forgets the start, or no run has converged")
+        return claims.undecided(name, 1.0, "no step size inside the window forgets the start, or no run has converged")
     ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
     return claims.equal(
-        name,
-        1.0,
-        ratio[np.argmax(np.abs(ratio - 1))],
-        1e-2 + 20 * eps**4,
+        name, 1.0, ratio[np.argmax(np.abs(ratio - 1))], 1e-2 + 20 * eps**4,
         "ten times the memory of the start that is allowed, and the next term",
         note=f"{forgotten.sum()} of {len(level)} step sizes",
     )
@@ -207,7 +176,7 @@ def _above(above: xr.Dataset, eps: float) -> Finding:
     still = fallen > skeleton.ESCAPE + 0.1
     name = "step sizes above the window that diverge"
     if not still.any():
-        return undecided(name, len(still), "during the first steps T - 2z falls below 4.1 at every one of them")
+        return claims.undecided(name, len(still), "during the first steps T - 2z falls below 4.1 at every one of them")
     diverged = (above.outcome.values == Outcome.DIVERGED) & still
     return claims.count(name, int(still.sum()), int(diverged.sum()))
 
@@ -220,10 +189,8 @@ def _basin(data: xr.Dataset, config: Config) -> Finding:
     window = (level > 2.1 + 10 * config.epsilon) & (level < 3.7) & data.allowed & (np.abs(zz) < 0.8) & (zz != 0)
     edge = np.abs(data.basin - 2) < 0.1
     return claims.equal(
-        "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge",
-        1.0,
-        float((edge & window).sum() / window.sum()) if window.any() else float("nan"),
-        0.02,
+        "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge", 1.0,
+        float((edge & window).sum() / window.sum()) if window.any() else float("nan"), 0.02,
         "an open set; a few starts near the border of another basin may end elsewhere",
         note=f"{int(edge.sum())} starts of the whole grid end there",
     )

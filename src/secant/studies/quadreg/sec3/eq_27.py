@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, ratio_of_means, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SMALL = (2, 2)
 """The smallest size with two of each, where every term of the exact formula counts."""
@@ -40,11 +35,7 @@ class Config:
         smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=1_000_000, help="random draws a size"
     )
     small: int = scaled(
-        smoke=200_000,
-        laptop=1_000_000,
-        paper=4_000_000,
-        at_least=1_000,
-        at_most=10_000_000,
+        smoke=200_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10_000_000,
         help="draws of the size (2, 2)",
     )
     lr: float = option(0.7, at_least=1e-6, at_most=1e6, help="step size")
@@ -58,9 +49,7 @@ class Config:
 
 
 @study(
-    "quadreg/eq-27",
-    section="3.3",
-    title="How nonlinear the first step is",
+    "quadreg/eq-27", section="3.3", title="How nonlinear the first step is",
     statement=r"""
     The second-order term of a step of gradient descent over the first-order one, each as a root mean square at a random
     start, is for Gaussian entries and $Q_\alpha = \tfrac12(A + A^\top)$ exactly
@@ -76,8 +65,7 @@ def run(config: Config) -> xr.Dataset:
         w = J.T @ z
         return {
             "curved": jnp.sum(jnp.square(config.lr**2 / 2 * (Q @ w) @ w)),
-            "linear": jnp.sum(jnp.square(config.lr * J @ w)),
-            "kernel": jnp.sum(jnp.square(start.J @ start.J.T)),
+            "linear": jnp.sum(jnp.square(config.lr * J @ w)), "kernel": jnp.sum(jnp.square(start.J @ start.J.T)),
         }
 
     rows = []
@@ -90,18 +78,14 @@ def run(config: Config) -> xr.Dataset:
     flat, flat_error = _root(*_averaged_over_tensors(config, *FLAT))
     return xr.Dataset(
         {
-            "ratio": ("size", ratio, {"long_name": "measured r_NL"}),
-            "ratio_error": ("size", ratio_error),
+            "ratio": ("size", ratio, {"long_name": "measured r_NL"}), "ratio_error": ("size", ratio_error),
             "exact": ("size", np.array([rr.nonlinearity_ratio(D, P, config.sigma_z, config.lr) for D, P in pairs])),
             "printed": ("size", config.lr * config.sigma_z * np.array([D for D, _ in pairs]) / 2),
             "kernel": ("size", kernel_mean, {"long_name": "E tr (JJ^T)^2 over sigma_J^4 D P^2"}),
-            "kernel_error": ("size", kernel_error),
-            "flat": flat,
-            "flat_error": flat_error,
+            "kernel_error": ("size", kernel_error), "flat": flat, "flat_error": flat_error,
         },
         coords={
-            "size": [f"({D}, {P})" for D, P in pairs],
-            "D": ("size", [D for D, _ in pairs]),
+            "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", [D for D, _ in pairs]),
             "P": ("size", [P for _, P in pairs]),
             "draws": ("size", [config.draws] * len(config.outputs) + [config.small]),
         },
@@ -127,7 +111,7 @@ def _averaged_over_tensors(config: Config, D: int, P: int) -> tuple[np.ndarray, 
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     def measured(name: str, one: xr.Dataset, over: float = 1.0) -> Estimate:
         return Estimate(float(one[name]) / over, float(one[f"{name}_error"]) / over, float(one.draws) - 1)
 
@@ -137,8 +121,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         one = data.isel(size=i)
         last = ", where every term counts" if i == data.sizes["size"] - 1 else ""
         yield claims.equal(
-            f"measured over exact r_NL, (D, P) = {size}{last}",
-            1.0,
+            f"measured over exact r_NL, (D, P) = {size}{last}", 1.0,
             Estimate(
                 float(one.ratio / one.exact), rr.nonlinearity_spread(int(one.D), int(one.P)) / float(one.draws) ** 0.5
             ),
@@ -147,10 +130,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     D, P = FLAT
     printed = config.lr * config.sigma_z * D / 2
     yield claims.equal(
-        f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})",
-        1.0,
-        Estimate(float(data.flat) / printed, float(data.flat_error) / printed, config.draws - 1.0),
-        1 / D + D / (2 * P),
+        f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})", 1.0,
+        Estimate(float(data.flat) / printed, float(data.flat_error) / printed, config.draws - 1.0), 1 / D + D / (2 * P),
         "the next orders 1/D and -D/(2P) of the exact formula",
         note="the mean over Q in closed form, over residuals and Jacobian by draws",
     )
@@ -158,36 +139,24 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     D, P = int(tall.D), int(tall.P)
     slack = Tolerance(relative=1 / D + 1 / P, why="the next orders 1/D and 1/P of the exact formula")
     yield Erratum(
-        f"r_NL at (D, P) = ({D}, {P})",
-        printed=r"r_{NL} = \frac{1}{2}\eta\sigma_zD",
-        corrected=r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}",
-        printed_value=float(tall.printed),
-        corrected_value=float(tall.printed) / np.sqrt(1 + D / P),
-        measured=measured("ratio", tall),
-        tolerance=slack,
+        f"r_NL at (D, P) = ({D}, {P})", printed=r"r_{NL} = \frac{1}{2}\eta\sigma_zD",
+        corrected=r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed_value=float(tall.printed),
+        corrected_value=float(tall.printed) / np.sqrt(1 + D / P), measured=measured("ratio", tall), tolerance=slack,
         why="for Q as in (153), of independent entries: the mean square of JJ^T z has a second term of the same order, "
         "see below; at fixed D/P it stays",
         where="equations (27), (149) and (159), which also drops the step size",
     )
     yield Erratum(
-        f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})",
-        printed=r"r_{NL} = \tilde\sigma_z",
-        corrected=r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}",
-        printed_value=1.0,
-        corrected_value=0.5 / np.sqrt(1 + D / P),
-        measured=measured("ratio", tall, config.lr * config.sigma_z * D),
-        tolerance=slack,
-        why="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
+        f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})", printed=r"r_{NL} = \tilde\sigma_z",
+        corrected=r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", printed_value=1.0,
+        corrected_value=0.5 / np.sqrt(1 + D / P), measured=measured("ratio", tall, config.lr * config.sigma_z * D),
+        tolerance=slack, why="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
         where="after equation (29)",
     )
     yield Erratum(
-        f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})",
-        printed=r"\sigma_J^4P(P-1)D + C_4DP",
-        corrected=r"\sigma_J^4DP\,(D + P + 1)",
-        printed_value=(P + 2) / P,
-        corrected_value=(D + P + 1) / P,
-        measured=measured("kernel", tall),
-        tolerance=sampled,
+        f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})", printed=r"\sigma_J^4P(P-1)D + C_4DP",
+        corrected=r"\sigma_J^4DP\,(D + P + 1)", printed_value=(P + 2) / P, corrected_value=(D + P + 1) / P,
+        measured=measured("kernel", tall), tolerance=sampled,
         why="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
         "3 sigma_J^4 for Gaussian entries)",
         where="equations (151) and (152)",
@@ -215,8 +184,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot(c, 1 + c, "--", color=ink, lw=1.2, label=r"$1 + D/P$")
     right.errorbar(aspect, data.kernel, 2 * data.kernel_error, fmt="o", ms=5, color="C0", capsize=3, label="draws")
     right.set(
-        title="The term that is left out",
-        ylabel=r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$",
+        title="The term that is left out", ylabel=r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$",
         ylim=(0, None),
     )
     right.legend(loc="upper left")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +11,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COARSE = (0.1, 0.2, 0.4, 0.55, 1.2), (0.05, 0.1, 0.5, 0.7)
 MEDIUM = (
@@ -45,21 +41,11 @@ class Config:
     )  # fmt: skip
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
     residuals: tuple[float, ...] = scaled(
-        smoke=COARSE[0],
-        laptop=MEDIUM[0],
-        paper=FINE[0],
-        at_least=1e-3,
-        at_most=100,
-        ascending=True,
+        smoke=COARSE[0], laptop=MEDIUM[0], paper=FINE[0], at_least=1e-3, at_most=100, ascending=True,
         help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=COARSE[1],
-        laptop=MEDIUM[1],
-        paper=FINE[1],
-        at_least=1e-3,
-        at_most=100,
-        ascending=True,
+        smoke=COARSE[1], laptop=MEDIUM[1], paper=FINE[1], at_least=1e-3, at_most=100, ascending=True,
         help="squares of the rescaled scales of the Jacobian",
     )
     steps: int = scaled(
@@ -74,9 +60,7 @@ class Config:
 
 
 @study(
-    "quadreg/fig-4",
-    section="3.2",
-    title="Phase planes of random quadratic regression",
+    "quadreg/fig-4", section="3.2", title="Phase planes of random quadratic regression",
     statement=r"""
     Gradient descent from random models with residuals of scale $\tilde\sigma_z/D$ and a Jacobian of scale
     $\tilde\sigma_J/(DP)^{1/4}$, until convergence. For intermediate $\tilde\sigma_z$ and small $\tilde\sigma_J$ the
@@ -88,12 +72,8 @@ def run(config: Config) -> xr.Dataset:
     def one(D: int, P: int, seed: int) -> xr.Dataset:
         tensor, start = jax.random.split(jax.random.key(seed))
         return phase_plane.phase_plane(
-            model.random_tensor(tensor, D, P, dtype=jnp.float32),
-            model.random_start(start, D, P, jnp.float32),
-            config.residuals,
-            config.jacobians,
-            max_steps=config.steps,
-            label=f"{D} x {P}, seed {seed}",
+            model.random_tensor(tensor, D, P, dtype=jnp.float32), model.random_start(start, D, P, jnp.float32),
+            config.residuals, config.jacobians, max_steps=config.steps, label=f"{D} x {P}, seed {seed}",
         )
 
     planes = []
@@ -107,20 +87,17 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     final = data.top.isel(mode=0).where(data.outcome == Outcome.CONVERGED)
     claim = "share of all converged runs whose curvature is below 2"
     if final.notnull().any():
         yield claims.equal(
-            claim,
-            1.0,
-            (final < 2).where(final.notnull()).mean(),
-            0.01,
+            claim, 1.0, (final < 2).where(final.notnull()).mean(), 0.01,
             "a mode barely above 2 grows too slowly to be seen before the loss is called zero",
             note=f"{int(final.notnull().sum())} runs",
         )
     else:
-        yield undecided(claim, 1.0, "no run converges in time")
+        yield claims.undecided(claim, 1.0, "no run converges in time")
     cells = phase_plane.over_draws(data)
     for i, size in enumerate(data.size.values):
         yield from _medians(cells.isel(size=i), str(size), config)
@@ -136,7 +113,7 @@ def _part(plane: xr.Dataset, config: Config, residuals: tuple[float, float], jac
     )
 
 
-def _medians(cells: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
+def _medians(cells: xr.Dataset, size: str, config: Config) -> Findings:
     """Medians over what converged, of the least or of the most of some cells.
 
     Those that end at the edge take longest: a cell counts if half of what does not diverge has converged in time.
@@ -150,48 +127,33 @@ def _medians(cells: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
     statements = (
         (
             "median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
-            edge.curvature,
-            "at least",
-            1.9,
-            "an inequality: within five percent of the edge",
+            edge.curvature, "at least", 1.9, "an inequality: within five percent of the edge",
         ),
         (
-            "curvature there at the start, median, the most: these have sharpened",
-            edge.initial,
-            "at most",
-            1.0,
+            "curvature there at the start, median, the most: these have sharpened", edge.initial, "at most", 1.0,
             "an inequality: less than half of the edge",
         ),
         (
             "median curvature with residuals of at most 0.2 and a Jacobian's square of at most 0.1, the most",
-            calm.curvature,
-            "at most",
-            1.5,
-            "an inequality: below three quarters of the edge",
+            calm.curvature, "at most", 1.5, "an inequality: below three quarters of the edge",
         ),
         (
-            "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least",
-            band.curvature,
-            "at least",
-            1.75,
-            "an inequality: the band that begins near the edge stays near it",
+            "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least", band.curvature,
+            "at least", 1.75, "an inequality: the band that begins near the edge stays near it",
         ),
     )
     for claim, values, relation, bound, why in statements:
         found = values.values[np.isfinite(values.values)]
         if not len(found):
-            yield undecided(f"{size}: {claim}", bound, none, relation)
+            yield claims.undecided(f"{size}: {claim}", bound, none, relation)
             continue
         yield Finding(
-            f"{size}: {claim}",
-            predicted=bound,
-            measured=float(found.min() if relation == "at least" else found.max()),
-            tolerance=Tolerance(why=why),
-            relation=relation,
+            f"{size}: {claim}", predicted=bound, measured=float(found.min() if relation == "at least" else found.max()),
+            tolerance=Tolerance(why=why), relation=relation,
         )
 
 
-def _divergence(plane: xr.Dataset, size: str, config: Config) -> Iterator[Finding]:
+def _divergence(plane: xr.Dataset, size: str, config: Config) -> Findings:
     """How many draws diverge, in more than half of some cells or in none of them."""
     plane = plane.isel(draw=np.flatnonzero(plane.outcome.notnull().all(["residual", "jacobian"])))
     none, inf = "none of the scales of this run is there", np.inf
@@ -206,21 +168,18 @@ def _divergence(plane: xr.Dataset, size: str, config: Config) -> Iterator[Findin
         if cells.outcome.size and (cells is far or float(cells.initial.median("draw").min()) > 2):
             lost = (cells.outcome == Outcome.DIVERGED).mean(["residual", "jacobian"])
             yield claims.at_least(
-                claim,
-                0.5,
-                share(lost > 0.5),
-                "an inequality: most of them; by Laplace's rule",
+                claim, 0.5, share(lost > 0.5), "an inequality: most of them; by Laplace's rule",
                 note=f"{float(lost.mean()):.3f} of all runs",
             )
         else:
-            yield undecided(claim, 0.5, why, "at least")
+            yield claims.undecided(claim, 0.5, why, "at least")
     claim = f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1"
     calm = _part(plane, config, (0, 0.2), (0, 0.1)).outcome
     if calm.size:
         lost = float((calm == Outcome.DIVERGED).mean())
         yield claims.zero(claim, lost, 0, "a share: none diverges")
     else:
-        yield undecided(claim, 0.0, none)
+        yield claims.undecided(claim, 0.0, none)
 
 
 @run.figure
@@ -245,14 +204,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                 if gone > 0.5 or come < 0.5:
                     axes.add_patch(
                         plt.Rectangle(
-                            (column - 0.5, row - 0.5),
-                            1,
-                            1,
-                            facecolor=ink if gone > 0.5 else "none",
-                            alpha=0.75 if gone > 0.5 else 1.0,
-                            edgecolor="none" if gone > 0.5 else ink,
-                            hatch=None if gone > 0.5 else "////",
-                            linewidth=0,
+                            (column - 0.5, row - 0.5), 1, 1, facecolor=ink if gone > 0.5 else "none",
+                            alpha=0.75 if gone > 0.5 else 1.0, edgecolor="none" if gone > 0.5 else ink,
+                            hatch=None if gone > 0.5 else "////", linewidth=0,
                         )
                     )
         draws = int(data.outcome.isel(size=i, residual=0, jacobian=0).notnull().sum())
@@ -271,6 +225,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             Patch(facecolor=ink, alpha=0.75, label="more than half diverge"),
             Patch(facecolor="none", edgecolor=ink, hatch="////", label="less than half converge in time"),
         ],
-        loc="outside lower center",
-        ncols=2,
+        loc="outside lower center", ncols=2,
     )

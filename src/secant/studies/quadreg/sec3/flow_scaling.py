@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +11,7 @@ import numpy as np
 import xarray as xr
 from jax import Array, lax
 
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import (
     check_sizes,
     each_draw,
@@ -29,10 +28,6 @@ from secant.setups.regression.draws import (
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
 ENDED = 1e-8
 """Loss over its start below which a run has ended: what is left of it no longer moves the curvature."""
 
@@ -46,19 +41,11 @@ class Config:
         smoke=(20,), laptop=(20, 40, 60), paper=(40, 80, 160, 80), at_least=2, help="parameters P, as many entries"
     )
     ratios: tuple[float, ...] = scaled(
-        smoke=(0.2, 0.5, 2.0, 16.0),
-        laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        at_least=1e-3,
-        at_most=1e3,
-        ascending=True,
-        help="variance of the Jacobian over scale of the residuals, rescaled",
+        smoke=(0.2, 0.5, 2.0, 16.0), laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), at_least=1e-3, at_most=1e3,
+        ascending=True, help="variance of the Jacobian over scale of the residuals, rescaled",
     )
     residuals: tuple[float, ...] = option(
-        (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
-        at_least=1e-3,
-        at_most=10,
-        shortest=2,
-        ascending=True,
+        (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), at_least=1e-3, at_most=10, shortest=2, ascending=True,
         help="scales of the residuals for gradient descent",
     )
     descents: int = option(3, at_least=1, help="ratios for gradient descent: so many of the smallest")
@@ -75,10 +62,7 @@ class Config:
 
 
 @study(
-    "quadreg/flow-scaling",
-    section="3.2",
-    title="The flow's end is a function of one ratio",
-    new=True,
+    "quadreg/flow-scaling", section="3.2", title="The flow's end is a function of one ratio", new=True,
     statement=r"""
     If $(z, J)(t)$ solves gradient flow of quadratic regression, so does $(sz, \sqrt s\,J)(st)$. The final curvature
     from a random start of scales $\tilde\sigma_z$ and $\tilde\sigma_J^2$ is therefore
@@ -104,32 +88,24 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "F": (
-                ("size", "seed", "ratio"),
-                np.stack([largest(one["end"]) for one in ran]),
+                ("size", "seed", "ratio"), np.stack([largest(one["end"]) for one in ran]),
                 {"long_name": "final curvature of the flow"},
             ),
             "initial": (
-                ("size", "seed"),
-                np.stack([largest(one["begin"]) for one in ran]),
+                ("size", "seed"), np.stack([largest(one["begin"]) for one in ran]),
                 {"long_name": "curvature at the start over the ratio"},
             ),
             "loss": (
-                ("size", "seed", "ratio"),
-                np.stack([one["loss"] for one in ran]),
+                ("size", "seed", "ratio"), np.stack([one["loss"] for one in ran]),
                 {"long_name": "loss at the end over the start"},
             ),
             "descent": (("seed", "residual", "low_ratio"), descent.reshape(shape)),
-            "descent_loss": (("seed", "residual", "low_ratio"), left.reshape(shape)),
-            "same_bits": same,
-            "scaled_gap": close,
-            "descent_size": f"({D}, {P})",
+            "descent_loss": (("seed", "residual", "low_ratio"), left.reshape(shape)), "same_bits": same,
+            "scaled_gap": close, "descent_size": f"({D}, {P})",
         },
         coords={
-            "size": [f"({D}, {P})" for D, P in pairs],
-            "D": ("size", list(config.outputs)),
-            "P": ("size", list(config.parameters)),
-            "ratio": list(config.ratios),
-            "residual": list(config.residuals),
+            "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", list(config.outputs)),
+            "P": ("size", list(config.parameters)), "ratio": list(config.ratios), "residual": list(config.residuals),
             "low_ratio": list(config.ratios[: config.descents]),
         },
     )
@@ -170,44 +146,33 @@ def _homogeneous(config: Config) -> tuple[bool, float]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.equal(
-        "scaled by 4, the flow has the same bits",
-        1.0,
-        data.same_bits,
-        0,
+        "scaled by 4, the flow has the same bits", 1.0, data.same_bits, 0,
         "powers of two scale without rounding, step by step",
     )
     yield claims.zero(
-        "scaled by 3, largest difference from the scaled flow",
-        data.scaled_gap,
-        1e-12,
+        "scaled by 3, largest difference from the scaled flow", data.scaled_gap, 1e-12,
         "rounding of float64 over 200 steps",
     )
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         lazy = (one.F.isel(ratio=-1) / one.initial).values / config.ratios[-1]
         yield claims.equal(
-            f"F over its value for a kernel that does not move, ratio {config.ratios[-1]:g}, (D, P) = {size}",
-            1.0,
-            estimate(lazy),
-            4 / config.ratios[-1] ** 2,
-            "the kernel's mean motion is of second order in 1/r",
+            f"F over its value for a kernel that does not move, ratio {config.ratios[-1]:g}, (D, P) = {size}", 1.0,
+            estimate(lazy), 4 / config.ratios[-1] ** 2, "the kernel's mean motion is of second order in 1/r",
             note=f"that value is r times {float(one.initial.mean()):.2f}, at infinite size "
             f"{rr.edge(int(one.D), int(one.P)) / np.sqrt(int(one.D) * int(one.P)):.2f}",
         )
         claim = f"smallest mean of final over initial curvature, ratios up to 2, (D, P) = {size}"
         moving = one.isel(ratio=np.flatnonzero(one.ratio <= 2))
         if not moving.sizes["ratio"]:
-            yield undecided(claim, 1.0, f"the smallest ratio is {config.ratios[0]:g}", "at least")
+            yield claims.undecided(claim, 1.0, f"the smallest ratio is {config.ratios[0]:g}", "at least")
             continue
         growth = (moving.F / (moving.initial * moving.ratio)).values
         worst = weakest(growth, 1.0)
         yield claims.at_least(
-            claim,
-            1.0,
-            estimate(growth[:, worst]),
-            "an inequality: progressive sharpening",
+            claim, 1.0, estimate(growth[:, worst]), "an inequality: progressive sharpening",
             note=f"at ratio {config.ratios[worst]:g}",
         )
     yield from _descent_findings(data, config)
@@ -224,7 +189,7 @@ def _predicted(data: xr.Dataset) -> xr.DataArray:
     return (_of_descents(data, "F") * data.residual).transpose(*data.descent.dims)
 
 
-def _descent_findings(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _descent_findings(data: xr.Dataset, config: Config) -> Findings:
     predicted = _predicted(data)
     known = (_of_descents(data, "loss") < ENDED).broadcast_like(predicted).transpose(*data.descent.dims)
     ended = known & (data.descent_loss < ENDED)
@@ -233,15 +198,15 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     fine, coarse = (np.abs(gap.isel(residual=i)).values[ended[:, :2].all("residual").values] for i in (0, 1))
     if len(fine):
         yield claims.equal(
-            claim,
-            1.0,
-            np.median(np.log(coarse / fine)) / np.log(config.residuals[1] / config.residuals[0]),
+            claim, 1.0, np.median(np.log(coarse / fine)) / np.log(config.residuals[1] / config.residuals[0]),
             predicted.isel(residual=1).mean(),
             "Euler's method is of first order; the next is of the relative size of eta lambda",
             note=f"{len(fine)} pairs of descents that have ended",
         )
     else:
-        yield undecided(claim, 1.0, "the loss of no flow and its two descents has ended: give until and steps more")
+        yield claims.undecided(
+            claim, 1.0, "the loss of no flow and its two descents has ended: give until and steps more"
+        )
     low = known.values & (predicted < 1.8).values
     below = low & ended.values
     statements = (
@@ -250,38 +215,31 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     )
     if below.any():
         yield claims.at_most(
-            statements[0],
-            0.25,
-            (np.abs(gap) / predicted).where(below).max(),
+            statements[0], 0.25, (np.abs(gap) / predicted).where(below).max(),
             "to first order descent is the flow of L + eta |grad L|^2 / 4: a correction of eta lambda / 4",
             note=f"mean relative distance {float(np.abs(gap).where(below).mean()):.3f}",
         )
     else:
-        yield undecided(statements[0], 0.25, "no flow ends below 1.8 whose descent ends", "at most")
+        yield claims.undecided(statements[0], 0.25, "no flow ends below 1.8 whose descent ends", "at most")
     if low.any():
         yield claims.equal(
             statements[1], 1.0, np.isfinite(data.descent.values[low]).mean(), 0, "the linear step is stable below 2"
         )
     else:
-        yield undecided(statements[1], 1.0, "no flow ends below 1.8")
+        yield claims.undecided(statements[1], 1.0, "no flow ends below 1.8")
     edge = (ended & (predicted > 2.2)).values
     statements = (
-        "runs that should end above 2.2 and converge: largest final curvature",
-        "the same runs: median final curvature",
+        "runs that should end above 2.2 and converge: largest final curvature", "the same runs: median final curvature",
     )
     if not edge.any():
         why = "no descent converges whose flow ends above 2.2"
-        yield undecided(statements[0], 2.0, why, "at most")
-        yield undecided(statements[1], 2.0, why)
+        yield claims.undecided(statements[0], 2.0, why, "at most")
+        yield claims.undecided(statements[1], 2.0, why)
         return
     final = data.descent.values[edge]
     yield claims.at_most(statements[0], 2.0, final.max(), "an inequality: above 2 the step is unstable")
     yield claims.equal(
-        statements[1],
-        2.0,
-        np.median(final),
-        0.1,
-        "within five per cent of the edge is called the edge here",
+        statements[1], 2.0, np.median(final), 0.1, "within five per cent of the edge is called the edge here",
         note=f"{edge.sum()} runs",
     )
 
@@ -319,9 +277,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot(x[lost], np.full(lost.sum(), 3.0), "x", ms=4, color="C5", alpha=0.7, label="diverged")
     right.set(
         title=f"Where gradient descent ends, {data.descent_size.item()}",
-        xlabel=r"$\tilde\sigma_zF(r)$, the flow of the same draw",
-        ylabel=r"$\eta\lambda$ at the end",
-        xlim=(0, 4),
+        xlabel=r"$\tilde\sigma_zF(r)$, the flow of the same draw", ylabel=r"$\eta\lambda$ at the end", xlim=(0, 4),
         ylim=(0, 3.15),
     )
     right.legend(loc="lower right")

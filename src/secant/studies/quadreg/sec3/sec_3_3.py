@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -13,13 +11,10 @@ from jax import Array
 from scipy import special
 
 from secant.dynamics import Outcome, simulate
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study, undecided
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory import quadratic_regression as qr
 from secant.theory.phase_plane import phase_plane
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TERMS = ("with", "without")
 CLEAR = 0.2
@@ -47,9 +42,7 @@ class Config:
 
 
 @study(
-    "quadreg/sec-3.3",
-    section="3.3",
-    title="The second-order term stabilises",
+    "quadreg/sec-3.3", section="3.3", title="The second-order term stabilises",
     statement=r"""
     Gradient descent on quadratic regression moves the residuals by
     $-\eta JJ^\top z + \tfrac12\eta^2Q(J^\top z, J^\top z)$. The second term is crucial for the curvature to stay near
@@ -70,12 +63,7 @@ def run(config: Config) -> xr.Dataset:
         Q, start = jnp.asarray(tensors[i], jnp.float32), qr.Regression(starts.z[i], starts.J[i])
         for j, term in enumerate(TERMS):
             ends = phase_plane(
-                Q,
-                start,
-                config.residuals,
-                (config.jacobian,),
-                max_steps=config.steps,
-                second_order=term == "with",
+                Q, start, config.residuals, (config.jacobian,), max_steps=config.steps, second_order=term == "with",
                 label=f"draw {i + 1} of {config.seeds}, {term} the second-order term",
             )
             outcome[j, i], final[j, i] = ends.outcome.values[:, 0], ends.top.values[:, 0, 0]
@@ -85,9 +73,7 @@ def run(config: Config) -> xr.Dataset:
     begin = scaled_start(qr.Regression(starts.z[draw], starts.J[draw]), config.residuals[column], config.jacobian)
     shown = [
         simulate(
-            qr.descent(jnp.asarray(tensors[draw]), second_order=term == "with"),
-            begin,
-            config.shown,
+            qr.descent(jnp.asarray(tensors[draw]), second_order=term == "with"), begin, config.shown,
             probes={"top": lambda s: top(s.J), "loss": lambda s: jnp.sum(s.z**2) / 2},
         ).dataset.reindex(step=np.arange(config.shown + 1))
         for term in TERMS
@@ -106,7 +92,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     lost = data.outcome == Outcome.DIVERGED
     kept, dropped = lost.sel(term="with").values, lost.sel(term="without").values
     sides = (
@@ -117,15 +103,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         claim = f"share that diverges without the term, of the draws and scales whose flow ends {side}"
         if there.any():
             yield claims.equal(
-                claim,
-                predicted,
-                dropped[there].mean(),
-                0.1,
-                "a few descents differ from the flow by more than a tenth",
-                note=f"{there.sum()} runs",
+                claim, predicted, dropped[there].mean(), 0.1,
+                "a few descents differ from the flow by more than a tenth", note=f"{there.sum()} runs",
             )
         else:
-            yield undecided(claim, predicted, f"no flow ends {side}")
+            yield claims.undecided(claim, predicted, f"no flow ends {side}")
     statements = (
         "of the runs that diverge without the term, share that do not with it, mean over draws",
         "the term saves more runs than it loses",
@@ -133,43 +115,35 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     some = dropped.any(axis=1)
     if some.any():
         yield claims.at_least(
-            statements[0],
-            0.5,
-            estimate((dropped & ~kept).sum(axis=1)[some] / dropped.sum(axis=1)[some]),
+            statements[0], 0.5, estimate((dropped & ~kept).sum(axis=1)[some] / dropped.sum(axis=1)[some]),
             "an inequality: most",
             note=f"{dropped.sum()} runs of {some.sum()} draws diverge without the term, {kept.sum()} with it",
         )
     else:
-        yield undecided(statements[0], 0.5, "nothing diverges without the term", "at least")
+        yield claims.undecided(statements[0], 0.5, "nothing diverges without the term", "at least")
     # By draws: runs from one draw at several scales are alike.
     balance = np.sign((dropped & ~kept).sum(axis=1) - (kept & ~dropped).sum(axis=1))
     better, worse = int((balance > 0).sum()), int((balance < 0).sum())
     if better + worse:
         # Half of the chance of this very count is taken, so that few draws speak as little against it as for it.
         more, as_many = (special.bdtr(worse - k, better + worse, 0.5) if worse >= k else 0.0 for k in (1, 0))
-        yield significant(
-            statements[1],
-            float(more + as_many) / 2,
-            "the sign test of the draws in which it makes a difference",
+        yield claims.significant(
+            statements[1], float(more + as_many) / 2, "the sign test of the draws in which it makes a difference",
             note=f"{better} draws for it, {worse} against",
         )
     else:
-        yield undecided(statements[1], 0.0, "it makes no difference in any draw", "at least")
+        yield claims.undecided(statements[1], 0.0, "it makes no difference in any draw", "at least")
     edge = data.final.sel(term="with").where(
         (data.outcome.sel(term="with") == Outcome.CONVERGED) & (data.flow > 2 + CLEAR)
     )
     claim = f"with the term, flows above {2 + CLEAR:g}: median final curvature of the runs that converge"
     if edge.notnull().any():
         yield claims.equal(
-            claim,
-            2.0,
-            edge.median(),
-            0.1,
-            "within five per cent of the edge is called the edge here",
+            claim, 2.0, edge.median(), 0.1, "within five per cent of the edge is called the edge here",
             note=f"{int(edge.notnull().sum())} runs, the largest {float(edge.max()):.4f}",
         )
     else:
-        yield undecided(claim, 2.0, "no such run converges in time")
+        yield claims.undecided(claim, 2.0, "no such run converges in time")
 
 
 @run.figure
@@ -202,8 +176,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.semilogy(data.step[:last], one.loss[:last], color=f"C{5 * i}", label=f"{term} the term")
     middle.axhline(2.0, ls="--", color=ink, lw=1.2)
     middle.set(
-        title=rf"One draw, $\tilde\sigma_z = {float(data.shown_residual):g}$",
-        xlabel="step",
+        title=rf"One draw, $\tilde\sigma_z = {float(data.shown_residual):g}$", xlabel="step",
         ylabel=r"$\eta\lambda_{\max}$",
     )
     middle.set(ylim=(0, 1.3 * float(data.top.sel(term="with").max())))

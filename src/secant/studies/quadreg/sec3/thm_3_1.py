@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,8 @@ from jax import Array
 from secant.lab import (
     Erratum,
     Estimate,
-    Finding,
+    Figure,
+    Findings,
     Tolerance,
     claims,
     estimate,
@@ -41,9 +42,6 @@ from secant.setups.regression.draws import (
 )
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 CONVENTIONS: tuple[qr.Convention, ...] = ("averaged", "goe", "independent")
 FIXED = (8, 16)
@@ -92,9 +90,7 @@ def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: f
 
 
 @study(
-    "quadreg/thm-3.1",
-    section="3.2",
-    title="Curvature accelerates upwards on average",
+    "quadreg/thm-3.1", section="3.2", title="Curvature accelerates upwards on average",
     statement=r"""
     Let residuals, Jacobian and second derivative be random and independent with variances $\sigma_z^2$, $\sigma_J^2$
     and, off the diagonal of every symmetric $Q_\alpha$, $s$. Under gradient flow, at the start,
@@ -114,10 +110,8 @@ def run(config: Config) -> xr.Dataset:
         value, error, _ = np.array([one[name] for one in moments]).T
         variables[name], variables[f"{name}_error"] = ("size", value), ("size", error)
     coords = {
-        "size": [f"({D}, {P})" for D, P in pairs],
-        "D": ("size", list(config.outputs)),
-        "P": ("size", list(config.parameters)),
-        "convention": list(CONVENTIONS),
+        "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", list(config.outputs)),
+        "P": ("size", list(config.parameters)), "convention": list(CONVENTIONS),
     }
     return xr.Dataset(variables, coords=coords)
 
@@ -134,8 +128,7 @@ def _flows(config: Config) -> dict:
         formulas = rr.eigenvalue_derivatives(jax.tree.map(lambda leaf: leaf[2], close), Q)
         return {
             "far": kernel(jax.vmap(lambda state: path(field, state, unit / 120, 4, 30).J)(states)),
-            "close": kernel(close.J),
-            "formula": jnp.stack(formulas),
+            "close": kernel(close.J), "formula": jnp.stack(formulas),
         }
 
     found = each_draw(one, config.seed, config.runs, D, P)
@@ -159,8 +152,7 @@ def _flows(config: Config) -> dict:
 def _differences(values: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
     """First and second derivative in the middle of five equidistant values."""
     return (
-        values @ np.array([1.0, -8, 0, 8, -1]) / (12 * h),
-        values @ np.array([-1.0, 16, -30, 16, -1]) / (12 * h**2),
+        values @ np.array([1.0, -8, 0, 8, -1]) / (12 * h), values @ np.array([-1.0, 16, -30, 16, -1]) / (12 * h**2),
     )
 
 
@@ -202,10 +194,8 @@ def _everything_random(config: Config) -> dict:
         state = qr.Regression(config.sigma_z * start.z, config.sigma_J * start.J)
         both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(mirrored(state), Q)
         return {
-            "velocity": both.first[0],
-            "parity": jnp.abs(both.first.sum() / both.first[0]),
-            "acceleration": both.second.mean(),
-            "one_sign": both.second[0],
+            "velocity": both.first[0], "parity": jnp.abs(both.first.sum() / both.first[0]),
+            "acceleration": both.second.mean(), "one_sign": both.second[0],
         }
 
     found = each_draw(one, config.seed, config.direct, D, P, "goe")
@@ -221,21 +211,18 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
     singular = means - mean_square_velocity(values, P, config.sigma_z, 1.0)
     return {
-        "ratio": estimate(means / limit),
-        "unsymmetric": estimate(unsymmetric / limit),
-        "singular": estimate(singular / limit),
-        "relative": ratio_of_means(means / config.sigma_z**2, tops),
+        "ratio": estimate(means / limit), "unsymmetric": estimate(unsymmetric / limit),
+        "singular": estimate(singular / limit), "relative": ratio_of_means(means / config.sigma_z**2, tops),
         "top": estimate(tops / config.sigma_J**2),
     }
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for order, name in enumerate(("first", "second")):
         yield claims.zero(
             f"{name} derivative of the largest eigenvalue against differences along the flow, median",
-            data.gap.isel(order=order).median(),
-            1e-4,
+            data.gap.isel(order=order).median(), 1e-4,
             "fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms",
         )
     exact = Tolerance(why="exact at every size: the sampling error alone")
@@ -248,23 +235,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             one = data.sel(convention=convention)
             formula = float(one[f"{name}_formula"])
             yield claims.equal(
-                f"{claim}, {convention} Q",
-                1.0,
-                Estimate(float(one[name]) / formula, float(one[f"{name}_error"]) / formula, config.draws - 1.0),
-                exact,
+                f"{claim}, {convention} Q", 1.0,
+                Estimate(float(one[name]) / formula, float(one[f"{name}_error"]) / formula, config.draws - 1.0), exact,
             )
     yield claims.zero(
         "mean velocity of the largest eigenvalue, over its root mean square",
-        estimate(data.velocity.values / np.sqrt(np.mean(data.velocity.values**2))),
-        0,
-        "zero: the sampling error alone",
+        estimate(data.velocity.values / np.sqrt(np.mean(data.velocity.values**2))), 0, "zero: the sampling error alone",
         note=f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw",
     )
     yield claims.at_least(
-        f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards",
-        0.9,
-        share(data.acceleration > 0),
-        "an inequality: nearly always",
+        f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards", 0.9,
+        share(data.acceleration > 0), "an inequality: nearly always",
         note=f"without that average: {float((data.one_sign > 0).mean()):.3f}",
     )
     for i in range(data.sizes["size"]):
@@ -272,7 +253,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield from _errata(data, config)
 
 
-def _over_the_limit(one: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _over_the_limit(one: xr.Dataset, config: Config) -> Findings:
     """How far means are from their limits at one size; the next order is known, so that little is left."""
 
     def measured(name: str, over: float = 1.0) -> Estimate:
@@ -287,8 +268,7 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Iterator[Finding]:
         ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1 + top / (D * P)),
         ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2 + 2 / (D * P)),
         (
-            "singular",
-            "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal",
+            "singular", "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal",
             1 + (top - 1) / (D * P) - 1 / top,
         ),
     )
@@ -296,33 +276,24 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Iterator[Finding]:
         found = measured(name)
         tail = heavy_tail(found)
         yield claims.equal(
-            f"{claim}, (D, P) = ({D}, {P})",
-            next_order * below_edge,
-            found,
-            tail.absolute,
-            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
-            relative=rest,
+            f"{claim}, (D, P) = ({D}, {P})", next_order * below_edge, found, tail.absolute,
+            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}", relative=rest,
             note=f"the limit of large sizes is {2 if name == 'unsymmetric' else 1}; averaged over z and Q in closed "
             "form, over Jacobians by draws",
         )
     yield claims.equal(
-        f"mean largest eigenvalue over the Tracy-Widom mean, (D, P) = ({D}, {P})",
-        1.0,
-        measured("top", top),
-        rest,
+        f"mean largest eigenvalue over the Tracy-Widom mean, (D, P) = ({D}, {P})", 1.0, measured("top", top), rest,
         "the next order is min(D, P)^(-4/3) of it",
     )
     below = (1.21 * (P**-0.5 + D**-0.5) ** (1 / 3) + P**-0.5) / (P**0.5 + D**0.5)
     yield claims.equal(
-        f"mean largest eigenvalue over the Marchenko-Pastur edge, (D, P) = ({D}, {P})",
-        1.0,
-        measured("top", rr.edge(D, P)),
-        below + rest,
+        f"mean largest eigenvalue over the Marchenko-Pastur edge, (D, P) = ({D}, {P})", 1.0,
+        measured("top", rr.edge(D, P)), below + rest,
         "the Tracy-Widom mean is below it, and the parameters count for one less",
     )
 
 
-def _errata(data: xr.Dataset, config: Config) -> Iterator[Erratum]:
+def _errata(data: xr.Dataset, config: Config) -> Findings:
     largest = data.isel(size=int(np.argmax((data.D * data.P).values)))
     D, P = int(largest.D), int(largest.P)
     found = Estimate(float(largest.relative), float(largest.relative_error), config.jacobians - 1.0)
@@ -330,14 +301,10 @@ def _errata(data: xr.Dataset, config: Config) -> Iterator[Erratum]:
     yield Erratum(
         f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})",
         printed=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2",
-        corrected=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2",
-        printed_value=1.0,
-        corrected_value=float(D * P),
-        measured=found,
+        corrected=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", printed_value=1.0,
+        corrected_value=float(D * P), measured=found,
         tolerance=Tolerance(
-            tail.absolute,
-            (D**-0.5 + P**-0.5) ** 2,
-            why=f"the next order, lambda_max over the trace; {tail.why}",
+            tail.absolute, (D**-0.5 + P**-0.5) ** 2, why=f"the next order, lambda_max over the trace; {tail.why}",
         ),
         why="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for a "
         "symmetric Q of unit variance)",
@@ -347,15 +314,13 @@ def _errata(data: xr.Dataset, config: Config) -> Iterator[Erratum]:
         "acceleration of the eigenvalue over what (140) and (146) are the means of, along the flow, median",
         printed=r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]",
         corrected=r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])",
-        printed_value=1.0,
-        corrected_value=2.0,
+        printed_value=1.0, corrected_value=2.0,
         measured=float((data.by_eigenvalues / data.by_singular_values).median()),
         tolerance=Tolerance(1e-3, why="an identity of every flow; the differences along it, as above"),
         why="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
         "(140) and (146) are for a symmetric Q of unit variance, (147) is for independent entries, of which the model "
         "sees the symmetric part, of variance 1/2",
-        where="equation (147)",
-        by="derivation",
+        where="equation (147)", by="derivation",
     )
 
 
@@ -371,8 +336,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     early = data.time.values[data.time.values <= 0.8]
     left.plot(early, 1 + factor * early**2 / 2, "--", color=ink, lw=1.2, label=r"$1 + \frac{1}{2}\ddot\lambda t^2$")
     left.set(
-        title=f"Mean curvature, ({D}, {P})",
-        xlabel=r"time $\cdot\ \sigma_z\sqrt{DP}$",
+        title=f"Mean curvature, ({D}, {P})", xlabel=r"time $\cdot\ \sigma_z\sqrt{DP}$",
         ylabel=r"$\mathbb{E}\,\lambda_{\max}(t)/\mathbb{E}\,\lambda_{\max}(0)$",
     )
     left.legend(loc="upper left")

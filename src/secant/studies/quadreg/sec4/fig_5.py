@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, sheet, study
 from secant.setups.edge.approach import (
     SOURCE_SAMPLES,
     EdgeConfig,
@@ -20,9 +18,6 @@ from secant.setups.edge.approach import (
     while_it_lasts,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class Config(EdgeConfig):
@@ -30,9 +25,7 @@ class Config(EdgeConfig):
 
 
 @study(
-    "quadreg/fig-5",
-    section="4",
-    title="A network at the edge of stability",
+    "quadreg/fig-5", section="4", title="A network at the edge of stability",
     statement=r"""
     A tanh network trained by gradient descent on the squared loss. Near $\eta\lambda_1 = 2$ the residual $z_1$ along
     the top eigenvector of the tangent kernel changes sign at every step; every other value of it grows while the
@@ -45,20 +38,18 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     why = obstacle(data)
     y = data.y.values
     yield claims.at_least(
-        "crossings of the edge by the followed eigenvalue",
-        2.0,
-        np.nan if why else float(np.sum(np.diff(np.sign(y)) != 0)),
-        "an inequality: up and down again",
+        "crossings of the edge by the followed eigenvalue", 2.0,
+        np.nan if why else float(np.sum(np.diff(np.sign(y)) != 0)), "an inequality: up and down again",
         note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
     )
     name = "second eigenvalue, largest over the window"
     if why or config.samples < SOURCE_SAMPLES:
         single = f"said of the source's network of {SOURCE_SAMPLES:,} samples; for a smaller one it depends on the draw"
-        yield undecided(name, 2.0, why or f"{single}, {data.top[:, 1].values.max():.3g} here", "at most")
+        yield claims.undecided(name, 2.0, why or f"{single}, {data.top[:, 1].values.max():.3g} here", "at most")
     else:
         yield claims.at_most(
             name, 2.0, data.top[:, 1].max(), note="where it reaches the edge too, the picture of one unstable mode ends"
@@ -68,9 +59,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     large = np.abs(z) > 1e-3 * np.abs(z).max()
     yield claims.equal(
         "share of steps in which the residual along the mode changes sign, while it is above a thousandth of its peak",
-        1.0,
-        np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]),
-        0.02,
+        1.0, np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]), 0.02,
         "a turn of the oscillation may cost a step",
         note=why or f"over {len(z):,} of {data.sizes['step']:,} steps, in which the mode is alone at the edge",
     )
@@ -78,22 +67,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     # Where the eigenvalue itself crosses in between, neither is right.
     clear = large[:-2] & (y[:-2] * y[2:] > 0) & (np.abs(y[:-2]) > 1e-3)
     yield claims.equal(
-        "share of double steps in which that residual grows above the edge and shrinks below it",
-        1.0,
-        np.nan if why else _share(grows == (y[:-2] > 0), clear),
-        0.05,
-        "the other modes and the nonlinear terms, where growth is slow",
-        note=why,
+        "share of double steps in which that residual grows above the edge and shrinks below it", 1.0,
+        np.nan if why else _share(grows == (y[:-2] > 0), clear), 0.05,
+        "the other modes and the nonlinear terms, where growth is slow", note=why,
     )
     double = episode(data).sizes["step"]
     first = data.isel(step=slice(0, double + 2 if double else 0))
     yield claims.equal(
-        "change of the loss in a step against that of half the square of that residual: slope, first episode",
-        1.0,
-        slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)),
-        0.05,
-        "the swing of the loss is that of the mode, up to what it drives in the others",
-        note=why,
+        "change of the loss in a step against that of half the square of that residual: slope, first episode", 1.0,
+        slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)), 0.05,
+        "the swing of the loss is that of the mode, up to what it drives in the others", note=why,
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, reuse, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, Tolerance, claims, reuse, sheet, study
 from secant.setups.edge.approach import (
     SOURCE_SAMPLES,
     STRAIGHT,
@@ -21,9 +19,6 @@ from secant.setups.edge.approach import (
 )
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class Config(EdgeConfig):
@@ -31,9 +26,7 @@ class Config(EdgeConfig):
 
 
 @study(
-    "quadreg/fig-6",
-    section="4",
-    title="Two steps at the edge, and the second derivative behind them",
+    "quadreg/fig-6", section="4", title="Two steps at the edge, and the second derivative behind them",
     statement=r"""
     On the run of figure 5: two steps change the residual along the top mode by $2yz_1$ with $y = \eta\lambda_1 -
     2$. The slice $Q_1 = v_1\cdot Q$ of the second derivative along the top eigenvector has much larger eigenvalues
@@ -47,54 +40,43 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     why = obstacle(data)
     steps = episode(data)
     yield claims.at_least(
-        "correlation of a double step of the residual with 2 y z, first episode",
-        STRAIGHT,
-        correlation(steps.first_order.values, steps.dz.values),
-        "an inequality: one straight line",
-        note=why,
+        "correlation of a double step of the residual with 2 y z, first episode", STRAIGHT,
+        correlation(steps.first_order.values, steps.dz.values), "an inequality: one straight line", note=why,
     )
     furthest = float(np.abs(steps.y).max()) if steps.sizes["step"] else 0.0
     for name, label in (("first_order", "2 y z"), ("linear", "((1 + y)^2 - 1) z")):
         yield claims.equal(
-            f"slope of a double step of the residual against {label}, first episode",
-            1.0,
-            slope_through_zero(steps[name].values, steps.dz.values),
-            furthest + 0.02,
-            "the curvature moves by about y within a double step; two percent for the nonlinear terms",
-            note=why,
+            f"slope of a double step of the residual against {label}, first episode", 1.0,
+            slope_through_zero(steps[name].values, steps.dz.values), furthest + 0.02,
+            "the curvature moves by about y within a double step; two percent for the nonlinear terms", note=why,
         )
     yield from _slices(data, why)
     yield from _nonlinear(data, config, why)
 
 
-def _slices(data: xr.Dataset, why: str) -> Iterator[Finding]:
+def _slices(data: xr.Dataset, why: str) -> Findings:
     """The slice of the second derivative along the top mode: large, and lastingly so."""
     size = np.abs(data.extreme).max("end")
     for moment in ("begin", "end"):
         one = size.sel(moment=moment)
         yield claims.at_least(
             f"window's {moment}: largest eigenvalue of the slice along the top mode over that along a random direction",
-            3.0,
-            np.nan if why else float(one.sel(direction="top mode") / one.sel(direction="random")),
-            "an inequality: 'much larger', read as at least three times",
-            note=why,
+            3.0, np.nan if why else float(one.sel(direction="top mode") / one.sel(direction="random")),
+            "an inequality: 'much larger', read as at least three times", note=why,
         )
     top = size.sel(direction="top mode")
     yield claims.equal(
-        "largest eigenvalue of the slice along the top mode, end of the window over its beginning",
-        1.0,
-        np.nan if why else float(top.sel(moment="end") / top.sel(moment="begin")),
-        0.3,
-        "'stable' in the text, read as within 30 percent",
-        note=why,
+        "largest eigenvalue of the slice along the top mode, end of the window over its beginning", 1.0,
+        np.nan if why else float(top.sel(moment="end") / top.sel(moment="begin")), 0.3,
+        "'stable' in the text, read as within 30 percent", note=why,
     )
 
 
-def _nonlinear(data: xr.Dataset, config: Config, why: str) -> Iterator[Finding]:
+def _nonlinear(data: xr.Dataset, config: Config, why: str) -> Findings:
     """The mode's effect on itself: small while the curvature grows, and largest at the turn."""
     ratios = {name: np.abs(ratio.values) for name, ratio in nonlinear_ratios(data, config).items()}
     peaks = {name: float(ratio.max()) for name, ratio in ratios.items()}
@@ -102,24 +84,18 @@ def _nonlinear(data: xr.Dataset, config: Config, why: str) -> Iterator[Finding]:
     early = float(ratios["consistent"][: max(turn // 2, 1)].max())
     found = "peaks: " + ", ".join(f"{name} {peak:.2g}" for name, peak in peaks.items())
     yield claims.at_most(
-        "nonlinear ratio early in the sharpening, over its peak",
-        0.1,
-        np.nan if why else early / peaks["consistent"],
+        "nonlinear ratio early in the sharpening, over its peak", 0.1, np.nan if why else early / peaks["consistent"],
         "an inequality: small before the turn",
         note=why or f"{found}. The contributions to z1 are eta^2 Q1(w, w)/2 and eta lambda1 z1",
     )
     name = "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm"
     if why or config.samples < SOURCE_SAMPLES:
         units = f"the printed ratio has a unit and grows with the number of samples, {SOURCE_SAMPLES:,} in the source"
-        yield undecided(name, 0.0, why or f"{units}, {config.samples:,} here; {found}")
+        yield claims.undecided(name, 0.0, why or f"{units}, {config.samples:,} here; {found}")
     else:
         yield Finding(
-            name,
-            predicted=0.0,
-            measured=float(np.log10(peaks["as printed, sums over samples"])),
-            tolerance=Tolerance(1.0, why="'of order one': within a factor of ten"),
-            note=found,
-            qualitative=True,
+            name, predicted=0.0, measured=float(np.log10(peaks["as printed, sums over samples"])),
+            tolerance=Tolerance(1.0, why="'of order one': within a factor of ten"), note=found, qualitative=True,
         )
 
 
@@ -130,9 +106,7 @@ def nonlinear_ratios(data: xr.Dataset, config: Config) -> dict[str, xr.DataArray
     # A sum over samples in place of the mean multiplies z and J by sqrt(n): bend by n^(5/2), lambda z by n^(3/2).
     n = config.samples
     return {
-        "consistent": lr / 2 * plain,
-        "as printed": lr**2 * plain,
-        "as printed, sums over samples": lr**2 * n * plain,
+        "consistent": lr / 2 * plain, "as printed": lr**2 * plain, "as printed, sums over samples": lr**2 * n * plain,
         "printed bend of sums, eigenvalue of means": lr**2 * n**2 * plain,
     }
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, sheet, study
+from secant.lab import Figure, Findings, claims, sheet, study
 from secant.setups.edge.expansions import (
     MODELS,
     TaylorConfig,
@@ -22,9 +20,6 @@ from secant.setups.edge.expansions import (
     settled,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 NETWORK, FROM_START, QUADRATIC, _ = MODELS
 
 
@@ -34,9 +29,7 @@ class Config(TaylorConfig):
 
 
 @study(
-    "quadreg/fig-7",
-    section="4",
-    title="A network and its quadratic expansions at the edge",
+    "quadreg/fig-7", section="4", title="A network and its quadratic expansions at the edge",
     statement=r"""
     An erf network on two classes. Its quadratic expansion at the start has the right curvature for early times and
     not later. Expanded shortly before $y = \eta\lambda_1 - 2$ first becomes positive, it crosses the edge when the
@@ -48,55 +41,35 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     why = obstacle(data)
     found = {} if why else measured(data)
     early = "largest relative error of the curvature in the first twentieth of the way to the edge"
     yield claims.at_most(
-        f"expansion at the start: {early}",
-        0.1,
-        found.get("early", np.nan),
-        "an inequality: a good approximation at early times, within ten percent",
-        note=why,
+        f"expansion at the start: {early}", 0.1, found.get("early", np.nan),
+        "an inequality: a good approximation at early times, within ten percent", note=why,
     )
     yield claims.at_least(
-        "the same until the network's first peak, over that",
-        2.0,
-        found.get("later", np.nan),
-        "an inequality: not a good one later",
-        note=why,
+        "the same until the network's first peak, over that", 2.0, found.get("later", np.nan),
+        "an inequality: not a good one later", note=why,
     )
     yield claims.equal(
-        "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion",
-        1.0,
-        found.get("crossing", np.nan),
-        1 / config.lead + 0.05,
-        "a step, and five percent",
-        note=why,
+        "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion", 1.0,
+        found.get("crossing", np.nan), 1 / config.lead + 0.05, "a step, and five percent", note=why,
     )
     for name in (NETWORK, QUADRATIC):
         yield claims.at_most(
-            f"{name}: lowest curvature after the first peak",
-            0.0,
-            found.get(f"lowest, {name}", np.nan),
-            "an inequality: back below the edge",
-            note=why,
+            f"{name}: lowest curvature after the first peak", 0.0, found.get(f"lowest, {name}", np.nan),
+            "an inequality: back below the edge", note=why,
         )
     yield claims.equal(
-        "height of the first peak of the residual along the mode, expansion near the edge over network",
-        1.0,
-        found.get("height", np.nan),
-        0.25,
-        "'well approximates', read as within a quarter",
-        note=why,
+        "height of the first peak of the residual along the mode, expansion near the edge over network", 1.0,
+        found.get("height", np.nan), 0.25, "'well approximates', read as within a quarter", note=why,
     )
     for name in (NETWORK, QUADRATIC):
         ends = {parity: found.get(f"{parity}, {name}", np.nan) for parity in ("mean", "even", "odd")}
         yield claims.at_most(
-            f"{name}: mean distance from the edge at the end",
-            0.0,
-            ends["mean"],
-            "an inequality: below it",
+            f"{name}: mean distance from the edge at the end", 0.0, ends["mean"], "an inequality: below it",
             note=why or _ending(ends),
         )
 
@@ -117,10 +90,7 @@ def measured(data: xr.Dataset) -> dict[str, float]:
     ahead = (again - near if again >= 0 else np.inf) / (crossing - near) if crossing > near else np.nan
     heights = [float(peaks(data, name).height[0]) for name in (NETWORK, QUADRATIC)]
     found = {
-        "early": start,
-        "later": float(np.divide(peak, start)),
-        "crossing": ahead,
-        "height": heights[1] / heights[0],
+        "early": start, "later": float(np.divide(peak, start)), "crossing": ahead, "height": heights[1] / heights[0],
     }
     for name in (NETWORK, QUADRATIC):
         after = one_model(data, name).sel(step=slice(_first_peak(data, name), None))

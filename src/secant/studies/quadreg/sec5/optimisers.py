@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,21 +15,14 @@ from jax.flatten_util import ravel_pytree
 
 from secant import data, losses, measure, nets
 from secant.dynamics import Map, Probe, Stop, simulate
-from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
 from secant.optim.catalogue import Optimiser
 from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 LABELS = {
-    "gd": "gradient descent",
-    "momentum": "momentum",
-    "nesterov": "Nesterov",
-    "rmsprop": "RMSprop",
-    "adam": "Adam",
+    "gd": "gradient descent", "momentum": "momentum", "nesterov": "Nesterov", "rmsprop": "RMSprop", "adam": "Adam",
 }
 BETAS = (0.0, 0.5, 0.9)
 """Of momentum in quadratic regression."""
@@ -77,10 +70,7 @@ class Config:
 
 
 @study(
-    "quadreg/optimisers",
-    section="5",
-    title="The edge of stability of other optimisers",
-    new=True,
+    "quadreg/optimisers", section="5", title="The edge of stability of other optimisers", new=True,
     statement=r"""
     An optimiser that divides its step by the diagonal $P$ is, on a quadratic and at fixed $P$, a linear recursion for
     every eigenvector of $P^{-1/2}HP^{-1/2}$, and it is stable while the eigenvalue is below
@@ -98,10 +88,8 @@ def run(config: Config) -> xr.Dataset:
 def rules(config: Config) -> tuple[Optimiser, ...]:
     """The optimisers, in the order of their labels."""
     return (
-        optimisers.gd(config.gd),
-        optimisers.momentum(config.momentum, config.beta),
-        optimisers.nesterov(config.nesterov, config.beta),
-        optimisers.rmsprop(config.rmsprop, config.decay),
+        optimisers.gd(config.gd), optimisers.momentum(config.momentum, config.beta),
+        optimisers.nesterov(config.nesterov, config.beta), optimisers.rmsprop(config.rmsprop, config.decay),
         optimisers.adam(config.adam),
     )
 
@@ -124,10 +112,7 @@ def _networks(config: Config) -> xr.Dataset:
     }
     ran = [
         simulate(
-            system,
-            optimisers.one_of(several, number)(problem.objective).init(params),
-            config.steps,
-            probes=probes,
+            system, optimisers.one_of(several, number)(problem.objective).init(params), config.steps, probes=probes,
             label=LABELS[one.name],
         ).dataset
         for number, one in enumerate(several)
@@ -140,8 +125,7 @@ def _networks(config: Config) -> xr.Dataset:
             "threshold": ("optimiser", [one.threshold for one in several]),
         },
         coords={
-            "optimiser": [one.name for one in several],
-            "step": np.arange(0, config.steps + 1, config.every),
+            "optimiser": [one.name for one in several], "step": np.arange(0, config.steps + 1, config.every),
         },
         attrs=task.attributes(),
     )
@@ -158,8 +142,7 @@ def _models(config: Config) -> xr.Dataset:
     random = np.random.default_rng([config.seed, D, P])
     sigma = qr.scales(config.residual, np.sqrt(config.residual * config.ratio), D, P)
     models = qr.Model(
-        sigma.z * random.normal(size=(config.draws, D)),
-        sigma.J * random.normal(size=(config.draws, D, P)),
+        sigma.z * random.normal(size=(config.draws, D)), sigma.J * random.normal(size=(config.draws, D, P)),
         jnp.asarray(draw_tensors(random, config.draws, D, P, "averaged")),
     )
 
@@ -185,13 +168,8 @@ def _models(config: Config) -> xr.Dataset:
     # Where a run begins and where it ends is all that is asked.
     ends = {"model_curvature": Probe(curvature, config.model_steps), "model_loss": Probe(loss, config.model_steps)}
     found = simulate(
-        system,
-        jnp.zeros(P),
-        config.model_steps,
-        probes=ends,
-        over={"beta": jnp.array(BETAS), "draw": models},
-        stop=Stop(every=max(1, config.model_steps // 100)),
-        label="quadratic regression",
+        system, jnp.zeros(P), config.model_steps, probes=ends, over={"beta": jnp.array(BETAS), "draw": models},
+        stop=Stop(every=max(1, config.model_steps // 100)), label="quadratic regression",
     ).dataset
     return found[["model_curvature", "model_loss"]].rename(step="model_step")
 
@@ -218,61 +196,46 @@ def begun(name: str, config: Config) -> int:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     over = ratio(data)
     last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
     for name in data.optimiser.values:
         label = LABELS[name]
         yield claims.at_most(
-            f"curvature over the threshold at the start, {label}",
-            1.0,
-            over.sel(optimiser=name, step=begun(name, config)),
-            "an inequality: it comes from below",
+            f"curvature over the threshold at the start, {label}", 1.0,
+            over.sel(optimiser=name, step=begun(name, config)), "an inequality: it comes from below",
         )
         yield claims.equal(
-            f"curvature over the threshold, mean of the last quarter, {label}",
-            1.0,
-            last.sel(optimiser=name).mean(),
-            0.1,
-            "at the edge curvature swings about it; the preconditioner moves with it",
+            f"curvature over the threshold, mean of the last quarter, {label}", 1.0, last.sel(optimiser=name).mean(),
+            0.1, "at the edge curvature swings about it; the preconditioner moves with it",
         )
     yield claims.equal(
-        "sharpness under momentum at the end, over the edge 2/η of gradient descent",
-        1 + config.beta,
+        "sharpness under momentum at the end, over the edge 2/η of gradient descent", 1 + config.beta,
         float(last.sel(optimiser="momentum").mean() * data.threshold.sel(optimiser="momentum")) * config.momentum / 2,
-        0,
-        "as for the ratio: the swing about the edge",
-        relative=0.1,
+        0, "as for the ratio: the swing about the edge", relative=0.1,
     )
     for beta in BETAS:
         yield from _on_models(ends(data).sel(beta=beta), beta)
 
 
-def _on_models(final: xr.DataArray, beta: float) -> Iterator[Finding]:
+def _on_models(final: xr.DataArray, beta: float) -> Findings:
     """Where momentum ends on quadratic regression models: below its own edge, and above that of gradient descent."""
     below = f"quadratic regression, largest final curvature over its threshold, β = {beta:g}"
     past = f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}"
     found = final.dropna("draw")
     left = f"{len(found)} of {final.sizes['draw']} draws have converged; the others swing on or have blown up"
     if not len(found):
-        yield undecided(below, 1.0, left, "at most")
+        yield claims.undecided(below, 1.0, left, "at most")
         if beta:
-            yield undecided(past, 1.0, left, "at least")
+            yield claims.undecided(past, 1.0, left, "at least")
         return
     yield claims.at_most(
-        below,
-        1.0,
-        float(found.max()) / (2 + 2 * beta),
-        "the curvature still moves with what is left of the residuals",
-        slack=0.01,
-        note=left,
+        below, 1.0, float(found.max()) / (2 + 2 * beta), "the curvature still moves with what is left of the residuals",
+        slack=0.01, note=left,
     )
     if beta:
         yield claims.at_least(
-            past,
-            1.0,
-            estimate(found.values / 2),
-            "an inequality: momentum goes on where gradient descent would stop",
+            past, 1.0, estimate(found.values / 2), "an inequality: momentum goes on where gradient descent would stop",
             note=left,
         )
 
@@ -300,11 +263,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot(line, 2 + 2 * line, color=ink, ls="--", lw=1.2, label=r"threshold, $2 + 2\beta$")
     right.axhline(2.0, color=ink, ls=":", lw=1.2, label="edge of gradient descent")
     right.set(
-        title=f"{final.sizes['draw']} quadratic regression models",
-        xlabel=r"momentum $\beta$",
-        ylabel=r"final $\eta\lambda$",
-        xlim=(-0.12, 1.02),
-        ylim=(0, 4.4),
-        xticks=BETAS,
+        title=f"{final.sizes['draw']} quadratic regression models", xlabel=r"momentum $\beta$",
+        ylabel=r"final $\eta\lambda$", xlim=(-0.12, 1.02), ylim=(0, 4.4), xticks=BETAS,
     )
     right.legend(loc="upper left")

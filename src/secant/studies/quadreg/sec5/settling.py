@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, claims, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 COARSE = (0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5)
 FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6)
@@ -27,48 +22,27 @@ FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.57
 @dataclass(frozen=True)
 class Config:
     outputs: tuple[int, ...] = scaled(
-        smoke=(20, 20),
-        laptop=(20, 20, 20),
-        paper=(20, 20, 20, 40, 40, 40, 60),
-        at_least=2,
-        longest=50,
+        smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, longest=50,
         help="residuals D",
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(40, 80),
-        laptop=(30, 40, 80),
-        paper=(30, 40, 80, 60, 80, 160, 120),
-        at_least=2,
-        longest=50,
+        smoke=(40, 80), laptop=(30, 40, 80), paper=(30, 40, 80, 60, 80, 160, 120), at_least=2, longest=50,
         help="parameters P, as many entries, each more than D",
     )
     residuals: tuple[float, ...] = scaled(
-        smoke=COARSE,
-        laptop=FINE,
-        at_least=1e-3,
-        at_most=10,
-        longest=100,
-        distinct=True,
+        smoke=COARSE, laptop=FINE, at_least=1e-3, at_most=10, longest=100, distinct=True,
         help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=(0.05, 0.15, 0.2, 0.25, 0.3),
-        laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
-        at_least=1e-3,
-        at_most=10,
-        longest=100,
-        distinct=True,
-        help="squares of the rescaled scales of the Jacobian",
+        smoke=(0.05, 0.15, 0.2, 0.25, 0.3), laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35), at_least=1e-3,
+        at_most=10, longest=100, distinct=True, help="squares of the rescaled scales of the Jacobian",
     )
     seeds: int = scaled(smoke=6, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
     steps: int = scaled(
         smoke=3_000, laptop=10_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
     )
     finer: int = scaled(
-        smoke=3,
-        laptop=8,
-        at_least=2,
-        at_most=100,
+        smoke=3, laptop=8, at_least=2, at_most=100,
         help="how many times smaller the steps are that stand for gradient flow",
     )
 
@@ -81,10 +55,7 @@ class Config:
 
 
 @study(
-    "quadreg/settling",
-    section="5.2",
-    title="How far below the edge it settles",
-    new=True,
+    "quadreg/settling", section="5.2", title="How far below the edge it settles", new=True,
     statement=r"""
     The paper asks for the final deviation $\delta = 2 - \eta\lambda_{\max}$ at the edge of stability as a function of
     $\tilde\sigma_z$, $\tilde\sigma_J$ and $D/P$. Let $\Lambda$ be $\eta\lambda_{\max}$ at the end of gradient flow
@@ -100,12 +71,9 @@ def run(config: Config) -> xr.Dataset:
         tensor, start = jax.random.split(jax.random.key(seed))
         # With s times smaller scales, steps of gradient descent are those of a step size s times smaller.
         plane = phase_plane.phase_plane(
-            model.random_tensor(tensor, D, P, dtype=jnp.float32),
-            model.random_start(start, D, P, jnp.float32),
-            [residual / slower for residual in config.residuals],
-            [jacobian / slower for jacobian in config.jacobians],
-            max_steps=config.steps * slower,
-            label=f"{D} x {P}, seed {seed}, step 1/{slower}",
+            model.random_tensor(tensor, D, P, dtype=jnp.float32), model.random_start(start, D, P, jnp.float32),
+            [residual / slower for residual in config.residuals], [jacobian / slower for jacobian in config.jacobians],
+            max_steps=config.steps * slower, label=f"{D} x {P}, seed {seed}, step 1/{slower}",
         )
         return xr.Dataset(
             {
@@ -122,8 +90,7 @@ def run(config: Config) -> xr.Dataset:
 
     pairs = sizes(config.outputs, config.parameters)
     return xr.concat([draws(D, P) for D, P in pairs], "size").assign_coords(
-        size=[f"{D} x {P}" for D, P in pairs],
-        D=("size", [D for D, _ in pairs]),
+        size=[f"{D} x {P}" for D, P in pairs], D=("size", [D for D, _ in pairs]),
         ratio=("size", [D / P for D, P in pairs]),
     )
 
@@ -181,14 +148,10 @@ def at_the_edge(data: xr.Dataset) -> Cells:
     # A median of n draws has the standard error 1.2533 s / sqrt(n); s from the middle half, 1.349 s wide.
     lower, upper = np.nanquantile(logs, [0.25, 0.75], axis=0)
     return Cells(
-        log_delta=middle,
-        error=1.2533 * (upper - lower) / 1.349 / np.sqrt(np.sum(np.isfinite(logs), axis=0)),
-        excess=excess.transpose(*used.dims).values[size, residual, jacobian],
-        ratio=data.ratio.values[size],
-        residual=data.residual.values[residual],
-        jacobian=data.jacobian.values[jacobian],
-        held_out=(residual + jacobian) % 2 == 1,
-        size=size,
+        log_delta=middle, error=1.2533 * (upper - lower) / 1.349 / np.sqrt(np.sum(np.isfinite(logs), axis=0)),
+        excess=excess.transpose(*used.dims).values[size, residual, jacobian], ratio=data.ratio.values[size],
+        residual=data.residual.values[residual], jacobian=data.jacobian.values[jacobian],
+        held_out=(residual + jacobian) % 2 == 1, size=size,
     )
 
 
@@ -200,30 +163,29 @@ def fitted(cells: Cells, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     edge = (data.flow > 2) & (data.converged == 1)
     yield claims.equal(
-        "share of converged runs whose flow ends above 2 that end below 2",
-        1.0,
-        (data.curvature < 2).where(edge).mean(),
-        0.02,
-        "a mode barely above 2 grows too slowly to be seen before the loss is zero",
-        note=f"{int(edge.sum()):,} runs",
+        "share of converged runs whose flow ends above 2 that end below 2", 1.0,
+        (data.curvature < 2).where(edge).mean(), 0.02,
+        "a mode barely above 2 grows too slowly to be seen before the loss is zero", note=f"{int(edge.sum()):,} runs",
     )
     cells = at_the_edge(data)
     rest = cells.held_out
     yield from _law(cells, rest) if _enough(cells, rest) else _too_few(cells, rest)
     left = "left out of the fit: error of the law, over the sampling error of the medians"
     if len(set(data.ratio.values)) < 3:
-        yield undecided(f"a size {left}", 1.0, "without one, no two values of D/P are left for an exponent", "at most")
+        yield claims.undecided(
+            f"a size {left}", 1.0, "without one, no two values of D/P are left for an exponent", "at most"
+        )
         return
     for number, size in enumerate(data["size"].values):
         name = f"{size} {left}"
         left_out = cells.size == number
         if len(set(cells.ratio[~left_out])) < 2:
-            yield undecided(name, 1.0, "without it, no two values of D/P are left for an exponent", "at most")
+            yield claims.undecided(name, 1.0, "without it, no two values of D/P are left for an exponent", "at most")
         elif not _enough(cells, left_out):
-            yield undecided(name, 1.0, f"{np.sum(left_out)} of its cells are at the edge", "at most")
+            yield claims.undecided(name, 1.0, f"{np.sum(left_out)} of its cells are at the edge", "at most")
         else:
             error = fitted(cells, cells.law(), left_out)[1]
             yield claims.at_most(
@@ -246,44 +208,33 @@ def _enough(cells: Cells, held_out: np.ndarray) -> bool:
     return bool(np.sum(~held_out) > most and np.sum(held_out) > most)
 
 
-def _too_few(cells: Cells, held_out: np.ndarray) -> Iterator[Finding]:
+def _too_few(cells: Cells, held_out: np.ndarray) -> Findings:
     why = f"{np.sum(~held_out)} cells at the edge to fit and {np.sum(held_out)} to judge by; five constants need more"
     for name, (bound, relation) in CLAIMS.items():
-        yield undecided(name, bound, why, relation)
+        yield claims.undecided(name, bound, why, relation)
 
 
-def _law(cells: Cells, rest: np.ndarray) -> Iterator[Finding]:
+def _law(cells: Cells, rest: np.ndarray) -> Findings:
     """The law, fitted on some cells, on the rest of them."""
     constants, error = fitted(cells, cells.law(), rest)
     falls, sampled, power, scales = CLAIMS
     yield claims.at_least(
-        falls,
-        0.0,
-        -constants[1],
-        "an inequality: the further the flow, the closer to the edge",
+        falls, 0.0, -constants[1], "an inequality: the further the flow, the closer to the edge",
         note=f"A = {np.exp(constants[0]):.3f}, c = {-constants[1]:.2f}, q = {constants[2]:.2f} on "
         f"{np.sum(~rest)} cells; {np.sum(rest)} held out",
     )
     yield claims.at_most(
-        sampled,
-        1.0,
-        error / float(np.sqrt(np.mean(cells.error[rest] ** 2))),
-        "one is a law without fault; half as much again for its simple form",
-        slack=0.5,
+        sampled, 1.0, error / float(np.sqrt(np.mean(cells.error[rest] ** 2))),
+        "one is a law without fault; half as much again for its simple form", slack=0.5,
         note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
     )
     yield claims.at_most(
-        power,
-        1.0,
-        error / fitted(cells, cells.power_law(), rest)[1],
+        power, 1.0, error / fitted(cells, cells.power_law(), rest)[1],
         "an inequality: the flow's end says more than the scales, with one constant less",
     )
     yield claims.at_least(
-        scales,
-        1.0,
-        fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
-        "the scales enter through the flow's end alone, up to sampling errors",
-        slack=0.15,
+        scales, 1.0, fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
+        "the scales enter through the flow's end alone, up to sampling errors", slack=0.15,
     )
 
 
@@ -305,8 +256,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         new = own & cells.held_out
         right.errorbar(law[new], np.exp(cells.log_delta[new]), _bars(cells, new), ls="none", elinewidth=0.8, **look)
     left.set(
-        title="Median deviation of every cell, and the law",
-        xlabel=r"$\Lambda$, end of gradient flow",
+        title="Median deviation of every cell, and the law", xlabel=r"$\Lambda$, end of gradient flow",
         ylabel=r"$\delta = 2 - \eta\lambda_{\max}$",
     )
     left.legend(title="D x P", loc="best")

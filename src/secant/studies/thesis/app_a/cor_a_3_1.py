@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +12,7 @@ import xarray as xr
 
 from secant.core.types import Params
 from secant.curvature import second_derivative
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -32,9 +31,6 @@ from secant.setups.width import (
     stacked,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class Config(WidthConfig):
@@ -48,9 +44,7 @@ class Config(WidthConfig):
 
 
 @study(
-    "thesis/cor-A.3.1",
-    section="A.3",
-    title="Several outputs turn linear together",
+    "thesis/cor-A.3.1", section="A.3", title="Several outputs turn linear together",
     statement=r"""
     The second derivative of $d_L$ outputs is a tensor of three indices, with the norm
     $\|H_f\| = \sup \sum_{ijk} H_{ijk}\,v_iu_js_k$ over unit vectors. It is at most $d_L \max_k \|H_{f_k}\|$, so for a
@@ -107,12 +101,10 @@ def _climber(net: Network, config: Config) -> Callable[[Params, jax.Array, jax.A
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     ratio = data.joint / data.own.max("output")
     yield claims.at_most(
-        "norm of the tensor over the largest of the outputs' own: largest",
-        config.outputs,
-        ratio.max(),
+        "norm of the tensor over the largest of the outputs' own: largest", config.outputs, ratio.max(),
         "the corollary's bound, which holds for every matrix",
     )
     yield claims.at_most(

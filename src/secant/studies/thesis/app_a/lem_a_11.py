@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
@@ -12,7 +11,9 @@ import xarray as xr
 from secant.lab import (
     Erratum,
     Estimate,
+    Figure,
     Finding,
+    Findings,
     Tolerance,
     claims,
     estimate,
@@ -24,16 +25,11 @@ from secant.lab import (
 )
 from secant.theory.power_law import fit_power_law
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
 """Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""
 
 LEMMAS = {
-    "A.11.4": "product with a vector",
-    "A.11.6": "matrix of Gaussian columns",
-    "A.11.7": "image of a Gaussian vector",
+    "A.11.4": "product with a vector", "A.11.6": "matrix of Gaussian columns", "A.11.7": "image of a Gaussian vector",
     "A.11.8": "Gaussian sum of matrices",
 }
 
@@ -76,9 +72,7 @@ class Config:
 
 
 @study(
-    "thesis/lem-A.11",
-    section="A.11",
-    title="The concentration lemmas, sampled",
+    "thesis/lem-A.11", section="A.11", title="The concentration lemmas, sampled",
     statement=r"""
     The proof of Theorem 2.3.6 rests on tails of Gaussians that are moved by at most $R$ in the worst direction.
 
@@ -96,10 +90,7 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     samplers: dict[str, Callable[[np.random.Generator, Config], tuple[np.ndarray, np.ndarray]]] = {
-        "A.11.4": _product,
-        "A.11.6": _columns,
-        "A.11.7": _image,
-        "A.11.8": _series,
+        "A.11.4": _product, "A.11.6": _columns, "A.11.7": _image, "A.11.8": _series,
     }
     over = []
     for sample in samplers.values():
@@ -108,11 +99,9 @@ def run(config: Config) -> xr.Dataset:
     largest, length = _neurons(random, config)
     return xr.Dataset(
         {
-            "violated": (("lemma", "level"), np.array(over)),
-            "blocks": _blocks(random),
+            "violated": (("lemma", "level"), np.array(over)), "blocks": _blocks(random),
             "moved": (("radius", "batch"), _diagonal(random, config)),
-            "largest": (("width", "layer", "network"), largest),
-            "length": (("width", "layer", "network"), length),
+            "largest": (("width", "layer", "network"), largest), "length": (("width", "layer", "network"), length),
         },
         coords={
             "lemma": list(LEMMAS), "level": LEVELS, "radius": RADII, "width": list(config.widths),
@@ -214,13 +203,10 @@ def _neurons(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.at_most(
-        "A.11.1, norm over the sum of the norms of its blocks: largest",
-        1.0,
-        data.blocks,
-        "the triangle inequality; rounding",
-        slack=1e-13,
+        "A.11.1, norm over the sum of the norms of its blocks: largest", 1.0, data.blocks,
+        "the triangle inequality; rounding", slack=1e-13,
     )
     for lemma, name in LEMMAS.items():
         violated = data.violated.sel(lemma=lemma)
@@ -231,20 +217,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             predicted=1.0,
             # The error is that of an event as frequent as allowed: one that never occurs has none of its own.
             measured=Estimate(float(violated[worst]) / level, float(np.sqrt((1 - level) / (level * config.draws)))),
-            relation="at most",
-            tolerance=Tolerance(why="an upper bound"),
+            relation="at most", tolerance=Tolerance(why="an upper bound"),
             note=f"largest where a probability of {level:g} is allowed",
         )
     radius = float(RADII[-1])
     yield Erratum(
         f"A.11.8, Gaussians moved by R = {radius:g} at matrix variance 1/{config.width}: norm at a probability of 5 %",
-        printed=r"\|Z\| \le t + R\,\nu",
-        corrected=r"\|Z\| \le t + R\sqrt{\nu}",
+        printed=r"\|Z\| \le t + R\,\nu", corrected=r"\|Z\| \le t + R\sqrt{\nu}",
         printed_value=_threshold(config) + radius / config.width,
         corrected_value=_threshold(config) + radius / np.sqrt(config.width),
-        measured=estimate(data.moved.sel(radius=radius)),
-        relation="at most",
-        tolerance=Tolerance(why="an upper bound"),
+        measured=estimate(data.moved.sel(radius=radius)), relation="at most", tolerance=Tolerance(why="an upper bound"),
         why="The proof ends at R sqrt(nu); the statement lost the root, which matters because nu is of order 1/m.",
         where="Lemma A.11.8, equation (A.30)",
     )
@@ -252,18 +234,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         scale = (np.log(data.width) + config.radius) ** layer
         found = fit_power_law(data.width, (data.largest.sel(layer=layer) / scale).transpose("width", "network"))
         yield claims.at_most(
-            f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width",
-            0.0,
-            Estimate(found.exponent, found.error, found.freedom),
-            "an upper bound",
+            f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width", 0.0,
+            Estimate(found.exponent, found.error, found.freedom), "an upper bound",
         )
     found = fit_power_law(data.width, data.length.sel(layer=DEPTH).transpose("width", "network"))
     first, last = data.width.values[[0, -1]]
     yield claims.equal(
-        f"A.11.3, layer {DEPTH}: length: exponent in the width",
-        0.5,
-        Estimate(found.exponent, found.error, found.freedom),
-        10 * (1 / first - 1 / last) / np.log(last / first),
+        f"A.11.3, layer {DEPTH}: length: exponent in the width", 0.5,
+        Estimate(found.exponent, found.error, found.freedom), 10 * (1 / first - 1 / last) / np.log(last / first),
         "a sum of m squares has a relative variance of some units over m, and three layers pass it on: 10/m",
     )
 

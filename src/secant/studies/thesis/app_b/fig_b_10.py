@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from secant.lab import Finding, scaled, study
+from secant.lab import Figure, Findings, scaled, study
 from secant.setups.panels import PANELS, known_panel
 from secant.setups.step_sizes.generalisation import Sizes, known_activation, sweep_panels
 from secant.setups.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -37,9 +32,7 @@ class Config(Sizes):
 
 
 @study(
-    "thesis/fig-B.10",
-    section="B.14",
-    title="Best test loss with smooth activations",
+    "thesis/fig-B.10", section="B.14", title="Best test loss with smooth activations",
     statement=r"""
     As figure 3.4, with swish and with tanh in place of ReLU (figures B.10 to B.13): nearly the same best test loss of
     the three models below $\eta_{\mathrm{crit}}$; beyond it a smaller one for $f$ and $f_{\mathrm{quad}}$, falling
@@ -55,7 +48,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     width = config.channels if PANELS[config.panel].images else config.width
     for name in config.activations:
         yield from loss_findings(data.sel(panel=name), width, name)

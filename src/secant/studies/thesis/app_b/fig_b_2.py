@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import (
-    Erratum,
-    Finding,
-    Tolerance,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-    undecided,
-)
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.panels import patches, shrunk
 from secant.setups.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class Panel(NamedTuple):
@@ -40,8 +24,7 @@ class Panel(NamedTuple):
 
 
 PANELS = {
-    "digits": Panel("8 by 8 digits", "digits", (0, 1)),
-    "mnist": Panel("MNIST", "mnist", (0, 1)),
+    "digits": Panel("8 by 8 digits", "digits", (0, 1)), "mnist": Panel("MNIST", "mnist", (0, 1)),
     "cifar-2": Panel("CIFAR-2", "cifar10", (0, 2)),
     "cifar-2-cnn": Panel("CIFAR-2, convolutional", "cifar10", (0, 2), True),
     "fashion-mnist": Panel("Fashion-MNIST", "fashion-mnist", (0, 2)),
@@ -59,10 +42,8 @@ class Config:
     """Data, networks and the run."""
 
     panels: tuple[str, ...] = scaled(
-        smoke=("digits",),
-        laptop=("cifar-2", "cifar-2-cnn"),
-        paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"),
-        distinct=True,
+        smoke=("digits",), laptop=("cifar-2", "cifar-2-cnn"),
+        paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"), distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )
     samples: int = scaled(smoke=24, laptop=128, at_least=4, help="training samples")
@@ -85,9 +66,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-B.2",
-    section="B.14",
-    title="The remainders along the top direction grow with the loss",
+    "thesis/fig-B.2", section="B.14", title="The remainders along the top direction grow with the loss",
     statement=r"""
     Gradient descent above the critical step size on two-layer ReLU networks (figure B.3) and on their quadratic models
     (figure B.2), fully connected and convolutional, two classes of images. Along the top eigenvector $p_1$ of the
@@ -139,22 +118,18 @@ def _slope(loss: np.ndarray, remainder: np.ndarray) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     quadratic = data.sel(model="quadratic")
     alive = np.isfinite(quadratic.rest_k)
     gap = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
     yield claims.zero(
         "quadratic models: closed form of p_1 R_K p_1 against what the kernel loses, largest difference over lambda_1",
-        gap.where(alive).max(),
-        1e-10,
-        "an identity: rounding of kernels and eigenvectors",
+        gap.where(alive).max(), 1e-10, "an identity: rounding of kernels and eigenvectors",
     )
     gap = np.abs((quadratic.closed_whole - quadratic.rest_f) * quadratic.along) / np.abs(quadratic.along).max("step")
     yield claims.zero(
         "quadratic models: closed form of p_1 R_f (f - y) against the next residual, largest difference over the peak",
-        gap.where(alive).max(),
-        1e-10,
-        "an identity: rounding of residuals and eigenvectors",
+        gap.where(alive).max(), 1e-10, "an identity: rounding of residuals and eigenvectors",
     )
     one = quadratic.isel(panel=0, trial=0)
     one = one.isel(step=int(one.loss.argmax("step")))
@@ -162,9 +137,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         f"{config.panels[0]}, quadratic: growth of the residual along p_1 at the peak, beyond 1 - eta lambda_1",
         printed=r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
         corrected=r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
-        printed_value=float(one.closed_f),
-        corrected_value=float(one.closed_whole),
-        measured=float(one.rest_f),
+        printed_value=float(one.closed_f), corrected_value=float(one.closed_whole), measured=float(one.rest_f),
         tolerance=Tolerance(relative=1e-8, why="an identity: rounding"),
         why="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
         where="appendix B.14, below (B.14)",
@@ -174,13 +147,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             yield from _claims(data.sel(panel=panel, model=kind), f"{panel}, {kind}")
 
 
-def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
+def _claims(data: xr.Dataset, name: str) -> Findings:
     large, peak = is_large(data), data.loss.argmax("step")
     top = data.isel(step=peak)
     yield claims.at_least(
-        f"{name}: share of the loss along p_1 at the peak",
-        0.9,
-        estimate(top.within / top.loss),
+        f"{name}: share of the loss along p_1 at the peak", 0.9, estimate(top.within / top.loss),
         "'almost captures the spike'",
         note=f"the loss rises {float((top.loss / data.loss.isel(step=0)).mean()):.0f} times; it is large for "
         f"{int(large.sum('step').min())} to {int(large.sum('step').max())} steps",
@@ -190,15 +161,12 @@ def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
         lowest = f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest"
         exponent = f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large"
         if int(large.sum("step").min()) < 3:
-            yield undecided(lowest, 0.0, few, "at least")
-            yield undecided(exponent, 1.0, few)
+            yield claims.undecided(lowest, 0.0, few, "at least")
+            yield claims.undecided(exponent, 1.0, few)
             continue
         lows = (values.where(large).min("step") / values.where(large).max("step")).values
         yield claims.at_least(
-            lowest,
-            0.0,
-            lows.min(),
-            "the claim: positive",
+            lowest, 0.0, lows.min(), "the claim: positive",
             note=_exceptions(data, large & (values <= 0), int(large.sum())),
         )
         slopes = [
@@ -206,17 +174,14 @@ def _claims(data: xr.Dataset, name: str) -> Iterator[Finding]:
             for i, rows in enumerate(large.transpose("trial", "step").values)
         ]
         yield claims.equal(
-            exponent,
-            1.0,
-            estimate(slopes),
-            0.2,
+            exponent, 1.0, estimate(slopes), 0.2,
             "while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
             "residual, drops out: 0.1 each",
             note="" if np.isfinite(slopes).all() else few,
         )
     name = f"{name}: largest curvature at the end, over 2 / eta"
     if bool((data.loss.isel(step=-1) > data.loss.isel(step=0)).any()):
-        yield undecided(name, 1.0, "the loss has not come back to where it was in time", "at most")
+        yield claims.undecided(name, 1.0, "the loss has not come back to where it was in time", "at most")
         return
     yield claims.at_most(
         name, 1.0, (data.largest.isel(step=-1) * data.lr / 2).max(), "the catapult ends below the edge"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +10,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, claims, estimate, fits_memory, option, scaled, sheet, significant, study, undecided
+from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
 from secant.optim import gradient_descent
 from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -52,9 +47,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-B.4a",
-    section="B.14",
-    title="Random quadratic models catapult too",
+    "thesis/fig-B.4a", section="B.14", title="Random quadratic models catapult too",
     statement=r"""
     The model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$ with $\|\phi\| = 1$, random diagonal
     $\Sigma_{ii} = \pm 1$, $w \sim \mathcal N(0, I_{100})$, on one example: smaller $\gamma$ or larger step
@@ -71,8 +64,7 @@ def run(config: Config) -> xr.Dataset:
         k1, k2, k3 = jax.random.split(key, 3)
         x = jax.random.normal(k1, (config.dim,))
         return {
-            "phi": x / jnp.linalg.norm(x),
-            "sigma": jax.random.rademacher(k2, (config.dim,)).astype(float),
+            "phi": x / jnp.linalg.norm(x), "sigma": jax.random.rademacher(k2, (config.dim,)).astype(float),
             "w": jax.random.normal(k3, (config.dim,)),
         }
 
@@ -83,8 +75,7 @@ def run(config: Config) -> xr.Dataset:
 
     data = simulate(
         lambda model, gamma, lr: gradient_descent(lambda w: residual(w, model, gamma) ** 2 / 2, lr),
-        lambda model: model["w"],
-        config.steps,
+        lambda model: model["w"], config.steps,
         over={"model": models, "gamma": jnp.asarray(config.gammas), "lr": jnp.asarray(config.lrs)},
         probes={
             "loss": lambda w, model, gamma: residual(w, model, gamma) ** 2 / 2,
@@ -104,9 +95,7 @@ def run(config: Config) -> xr.Dataset:
         return ct.Catapult(gamma * lr * residual(model["w"], model, gamma), lr * jnp.sum(features**2))
 
     reduced = simulate(
-        lambda model, gamma, lr: ct.reduced_catapult(bend(model, gamma, lr)),
-        start,
-        60,
+        lambda model, gamma, lr: ct.reduced_catapult(bend(model, gamma, lr)), start, 60,
         over={"model": models, "gamma": jnp.asarray(config.gammas), "lr": jnp.asarray(config.lrs)},
         probes={"kernel_map": lambda s, lr: s.v / lr},
     ).dataset
@@ -114,14 +103,12 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     short = min(data.sizes["step"], 61)
     fine = (data.loss.isel(step=slice(0, short)) * data.gamma**2 < 100).values
     gap = np.abs(data.kernel.values[..., :short] - data.kernel_map.values[..., :short])
     yield claims.zero(
-        "kernel against the map of one sample, sixty steps: largest deviation",
-        gap[fine].max(),
-        1e-6,
+        "kernel against the map of one sample, sixty steps: largest deviation", gap[fine].max(), 1e-6,
         "rounding, amplified by the growth of the loss by up to 1e8",
     )
     # As in the theorems on networks, of width gamma^-2.
@@ -138,15 +125,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     )
     for name, seen, among, predicted in statements:
         if not bool(among.any()):
-            yield undecided(name, predicted, "no step size lies there")
+            yield claims.undecided(name, predicted, "no step size lies there")
             continue
         yield claims.equal(
-            name,
-            predicted,
-            (seen & among).sum() / among.sum(),
-            0,
-            "the claim, gamma log(1 / gamma^2) away from the borders",
-            note=f"of {int(among.sum())}",
+            name, predicted, (seen & among).sum() / among.sum(), 0,
+            "the claim, gamma log(1 / gamma^2) away from the borders", note=f"of {int(among.sum())}",
         )
     yield from _exponents(data, config)
     yield from _trends(one, config)
@@ -156,7 +139,7 @@ def _between(v: xr.DataArray, margin: float) -> xr.DataArray:
     return (v >= 2 + margin) & (v <= 4 - margin)
 
 
-def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _exponents(data: xr.Dataset, config: Config) -> Findings:
     """How peak and end depend on gamma at the default step size."""
     names = "exponent of the peak loss in gamma", "exponent of the kernel at convergence in gamma"
     where, spread = f", step size {config.lr:g}", np.log(max(config.gammas) / min(config.gammas))
@@ -165,7 +148,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     if len(config.gammas) < 2 or not bool(settled.all()):
         why = "one gamma has no exponent" if len(config.gammas) < 2 else "some runs have not converged in time"
         for name, predicted in zip(names, (-2.0, 0.0), strict=True):
-            yield undecided(name + where, predicted, why)
+            yield claims.undecided(name + where, predicted, why)
         return
     # gamma moves lambda_0 = |phi + gamma Sigma w|^2 away from one, and with it the excess.
     excess, largest = config.lr - 2, max(config.gammas)
@@ -180,16 +163,13 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         logs = np.log(values.sel(gamma=list(config.gammas)).transpose("model", "gamma").values)
         band = float(np.log(np.max(range_) / np.min(range_)))
         yield claims.equal(
-            name + where,
-            predicted,
-            estimate(logs @ centred / (centred**2).sum()),
-            band / spread,
+            name + where, predicted, estimate(logs @ centred / (centred**2).sum()), band / spread,
             "the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
             "all phases, in so many decades",
         )
 
 
-def _trends(one: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _trends(one: xr.Dataset, config: Config) -> Findings:
     """How peak and end depend on the step size, where every model catapults."""
     beyond = [lr for lr in config.lrs if bool(((one.outcome == Outcome.CONVERGED) & _past(one)).sel(lr=lr).all())]
     for claim, values in (
@@ -199,10 +179,10 @@ def _trends(one: xr.Dataset, config: Config) -> Iterator[Finding]:
         rho, p = falling_trend(values.sel(lr=beyond).rename(model="seed"), "lr")
         if np.isnan(rho):
             why = "fewer than three step sizes at which all models catapult"
-            yield undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
+            yield claims.undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
             continue
         note = f"correlation {abs(rho):.2f}, mean over models, of {len(beyond)} step sizes"
-        yield significant(claim, p, "by permutation within models", note)
+        yield claims.significant(claim, p, "by permutation within models", note)
 
 
 def _past(one: xr.Dataset) -> xr.DataArray:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,19 +11,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import (
-    Estimate,
-    Finding,
-    Tolerance,
-    claims,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    significant,
-    study,
-    undecided,
-)
+from secant.lab import Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.setups.two_layer.remainders import (
     Layers,
@@ -39,9 +25,6 @@ from secant.setups.two_layer.remainders import (
 )
 from secant.theory.power_law import fit_power_law
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class Config:
@@ -53,22 +36,13 @@ class Config:
     )
     samples: int = option(20, at_least=4, at_most=10_000, help="training samples")
     widths: tuple[int, ...] = scaled(
-        smoke=(500, 2_000),
-        laptop=(1_000, 3_000, 10_000),
-        paper=(1_000, 3_000, 10_000, 30_000, 100_000),
-        at_least=100,
-        ascending=True,
-        help="hidden neurons",
+        smoke=(500, 2_000), laptop=(1_000, 3_000, 10_000), paper=(1_000, 3_000, 10_000, 30_000, 100_000), at_least=100,
+        ascending=True, help="hidden neurons",
     )
     width: int = scaled(smoke=2_000, laptop=10_000, help="default width, one of `widths`")
     lrs: tuple[float, ...] = scaled(
-        smoke=(1.8, 2.4, 2.8),
-        laptop=(1.8, 2.2, 2.5, 2.8, 3.2),
-        paper=(1.8, 2.2, 2.5, 2.8, 3.2, 3.6),
-        at_least=0.1,
-        at_most=3.8,
-        ascending=True,
-        help="step sizes over the inverse of the largest curvature; 2 is critical",
+        smoke=(1.8, 2.4, 2.8), laptop=(1.8, 2.2, 2.5, 2.8, 3.2), paper=(1.8, 2.2, 2.5, 2.8, 3.2, 3.6), at_least=0.1,
+        at_most=3.8, ascending=True, help="step sizes over the inverse of the largest curvature; 2 is critical",
     )
     lr: float = option(2.8, at_least=2.2, help="default step size, one of `lrs`")
     seeds: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
@@ -85,9 +59,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-B.4b",
-    section="B.14",
-    title="In a network the inverse width is the bend",
+    "thesis/fig-B.4b", section="B.14", title="In a network the inverse width is the bend",
     statement=r"""
     A two-layer ReLU network on twenty images of two classes, trained above the critical step size: larger widths, which
     play the part of a smaller $\gamma$, and larger step sizes raise the peak of the loss; larger step sizes lower the
@@ -128,12 +100,9 @@ def _descend(trials: list[Trial], config: Config) -> xr.Dataset:
 
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *trials)
     return simulate(
-        lambda trial, lr: gradient_descent(lambda p: loss(p, trial), lr * trial.lr),
-        lambda trial: trial.start,
-        config.steps,
-        over={"trial": stacked, "lr": jnp.asarray(config.lrs)},
-        probes={"loss": loss, "kernel": Probe(norm)},
-        stop=Stop(diverged=lambda p, trial: loss(p, trial) > 1e12),
+        lambda trial, lr: gradient_descent(lambda p: loss(p, trial), lr * trial.lr), lambda trial: trial.start,
+        config.steps, over={"trial": stacked, "lr": jnp.asarray(config.lrs)},
+        probes={"loss": loss, "kernel": Probe(norm)}, stop=Stop(diverged=lambda p, trial: loss(p, trial) > 1e12),
     ).dataset
 
 
@@ -146,16 +115,14 @@ def _rises(values: xr.DataArray, axis: str) -> tuple[float, float]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     peak, end = np.log(data.loss.max("step")), np.log(data.kernel.isel(step=-1))
     name, below = "below 2: largest rise of the loss over the start", [lr for lr in config.lrs if lr < 2]
     if not below:
-        yield undecided(name, 0.0, "no step size is below 2", "at most")
+        yield claims.undecided(name, 0.0, "no step size is below 2", "at most")
     else:
         yield claims.at_most(
-            name,
-            0.0,
-            (data.loss.max("step") / data.loss.isel(step=0) - 1).sel(lr=below).max(),
+            name, 0.0, (data.loss.max("step") / data.loss.isel(step=0) - 1).sel(lr=below).max(),
             "below the critical step size",
         )
     yield from _exponents(data, config)
@@ -169,19 +136,19 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         claim = f"{name}, of neighbours the largest"
         if values.sizes[axis] < 2 or not bool(np.isfinite(values).all()):
             why = "there are no two to compare, or some runs diverged"
-            yield undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
+            yield claims.undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
             continue
         step, p = _rises(values, axis)
         note = f"smallest mean change of the logarithm {step:.2f}"
-        yield significant(claim, p, "one-sided t-tests, paired over draws", note)
+        yield claims.significant(claim, p, "one-sided t-tests, paired over draws", note)
     name = "norm of the kernel at the end times the step size: largest"
     if bool((data.loss.isel(step=-1) > data.loss.isel(step=0)).any()):
-        yield undecided(name, 2.0, "some runs have not come back in time, or diverged", "at most")
+        yield claims.undecided(name, 2.0, "some runs have not come back in time, or diverged", "at most")
     else:
         yield claims.at_most(name, 2.0, (data.kernel.isel(step=-1) * data.lr).max(), "a catapult ends below the edge")
 
 
-def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _exponents(data: xr.Dataset, config: Config) -> Findings:
     """How peak and end depend on the width at the default step size."""
     one = data.sel(lr=config.lr).transpose("width", "trial", "step")
     low, last, peak = (values.values for values in (one.kernel.min("step"), one.kernel[..., -1], one.loss.max("step")))
@@ -199,14 +166,15 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     note = f"between step sizes {float(ends.lr[0]):g} and {float(ends.lr[-1]):g} the end changes by "
     note += f"{float(np.exp(ends[0] - ends[-1])):.1f} times"
     for name, predicted, values, tolerance, remark in (
-        ("the peak of the loss", 1.0, peak, finite, ""),
-        ("the norm of the kernel at the end", 0.0, last, none, note),
+        ("the peak of the loss", 1.0, peak, finite, ""), ("the norm of the kernel at the end", 0.0, last, none, note),
         ("the norm of the kernel where the catapult leaves it, smallest", 0.0, low, none, note),
         ("what the norm regains after the catapult", -1.0, regain, second, ""),
     ):
         name = f"exponent of {name} in the width, step size {config.lr:g}"
         if len(config.widths) < 2 or not (np.isfinite(values) & (values > 0)).all():
-            yield undecided(name, predicted, "one width has no exponent, or some networks diverged or regain nothing")
+            yield claims.undecided(
+                name, predicted, "one width has no exponent, or some networks diverged or regain nothing"
+            )
             continue
         law = fit_power_law(config.widths, values)
         yield claims.equal(name, predicted, Estimate(law.exponent, law.error, law.freedom), tolerance, note=remark)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from secant.lab import Finding, reuse, study
+from secant.lab import Figure, Findings, reuse, study
 from secant.setups.panels import PANELS
 from secant.setups.step_sizes.generalisation import PanelsConfig
 from secant.setups.step_sizes.statements import accuracy_findings, draw_panels
 from secant.studies.thesis.ch3.fig_3_4 import run as figure_3_4
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -24,9 +19,7 @@ class Config(PanelsConfig):
 
 
 @study(
-    "thesis/fig-B.5",
-    section="B.14",
-    title="Best test accuracy against step size",
+    "thesis/fig-B.5", section="B.14", title="Best test accuracy against step size",
     statement=r"""
     Best test accuracy during training, of the runs of figure 3.4 (figures B.5, B.6 and B.7). Below
     $\eta_{\mathrm{crit}}$ network, quadratic and linear model have nearly the same; beyond it the first two have a
@@ -39,7 +32,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         one = data.sel(panel=name)
         width = config.channels if PANELS[name].images else config.width

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from secant.lab import Finding, scaled, study
+from secant.lab import Figure, Findings, scaled, study
 from secant.setups.panels import PANELS, known_panel
 from secant.setups.step_sizes.generalisation import Sizes, sweep_panels
 from secant.setups.step_sizes.statements import accuracy_findings, draw_panels
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -26,9 +21,7 @@ class Config(Sizes):
     samples: int = scaled(smoke=25, laptop=100, at_least=4, help="training samples")
     held_out: int = scaled(smoke=300, laptop=500, at_least=20, help="test samples, or all if fewer")
     panels: tuple[str, ...] = scaled(
-        smoke=("digits",),
-        laptop=("cifar-2", "spoken-digits"),
-        distinct=True,
+        smoke=("digits",), laptop=("cifar-2", "spoken-digits"), distinct=True,
         help=f"some of {', '.join(name for name, panel in PANELS.items() if not panel.images)}",
     )
 
@@ -41,9 +34,7 @@ class Config(Sizes):
 
 
 @study(
-    "thesis/fig-B.8",
-    section="B.14",
-    title="Best test accuracy with three layers",
+    "thesis/fig-B.8", section="B.14", title="Best test accuracy with three layers",
     statement=r"""
     As figure B.5, for ReLU networks with three layers of weights, 100 training and 500 test samples: CIFAR-2 (figure
     B.8a) and spoken digits 1 and 3 (B.9a). SVHN (B.8b) and AG News (B.9b) are not available; the width is not
@@ -56,7 +47,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         one = data.sel(panel=name)
         yield from accuracy_findings(one, int(one.tests), config.width, PANELS[name].title)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +10,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory.quadratic_model import TwoLayer, two_layer_init
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -39,9 +34,7 @@ class Config:
 
 
 @study(
-    "thesis/prop-B.11",
-    section="B.11",
-    title="Scalar inputs: rank two, fixed eigenvectors, a conserved rest",
+    "thesis/prop-B.11", section="B.11", title="Scalar inputs: rank two, fixed eigenvectors, a conserved rest",
     statement=r"""
     For scalar inputs the tangent kernel has rank at most two, with eigenvectors $p_1 = x \odot 1_{x \ge 0}$
     and $p_2 = x \odot 1_{x < 0}$ at all times. Residual and kernel obey (B.7)-(B.8) exactly,
@@ -64,13 +57,9 @@ def run(config: Config) -> xr.Dataset:
     # the second set of labels differs on the negative inputs only, and must not be felt by the positive ones
     labels = jnp.stack([y, jnp.where(x < 0, -2 * y, y)])
     weights = simulate(
-        lambda labels: descent("quadratic", params, inputs, labels, lr),
-        params,
-        config.steps,
-        over={"labels": labels},
+        lambda labels: descent("quadratic", params, inputs, labels, lr), params, config.steps, over={"labels": labels},
         probes={
-            "u": Probe(lambda p: p.u, dims=("neuron", "dim")),
-            "v": Probe(lambda p: p.v, dims=("neuron",)),
+            "u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",)),
         },
     ).dataset
     path = TwoLayer(jnp.asarray(weights.u.values), jnp.asarray(weights.v.values))
@@ -80,9 +69,7 @@ def run(config: Config) -> xr.Dataset:
     )
     start = (outputs(params) - y, kernel0)
     matrix = simulate(
-        sm.samples_catapult(x, y, lr, config.width),
-        start,
-        config.steps,
+        sm.samples_catapult(x, y, lr, config.width), start, config.steps,
         probes={
             "residual_map": Probe(lambda s: s.residual, dims=("sample",)),
             "kernel_map": Probe(lambda s: s.kernel, dims=("sample", "other")),
@@ -90,29 +77,22 @@ def run(config: Config) -> xr.Dataset:
     ).dataset
     pair, b = sm.reduce_directions(*start, x, y, lr, config.width)
     reduced = simulate(
-        ct.reduced_catapult(b),
-        pair,
-        config.steps,
+        ct.reduced_catapult(b), pair, config.steps,
         probes={
-            "a": Probe(lambda s: s.a, dims=("direction",)),
-            "v": Probe(lambda s: s.v, dims=("direction",)),
+            "a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",)),
         },
         stop=Stop(),
     ).dataset
     data = xr.merge([matrix, reduced], compat="override", join="inner")
     return data.assign(
-        residual=(("step", "sample"), residual[0]),
-        residual_other=(("step", "sample"), residual[1]),
-        kernel=(("step", "sample", "other"), np.asarray(kernel)),
-        x=("sample", np.asarray(x)),
-        y=("sample", np.asarray(y)),
-        b=("direction", np.asarray(b)),
-        lr=float(lr),
+        residual=(("step", "sample"), residual[0]), residual_other=(("step", "sample"), residual[1]),
+        kernel=(("step", "sample", "other"), np.asarray(kernel)), x=("sample", np.asarray(x)),
+        y=("sample", np.asarray(y)), b=("direction", np.asarray(b)), lr=float(lr),
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     x, y, lr, m = jnp.asarray(data.x.values), data.y.values, float(data.lr), config.width
     split = sm.directions(x)
     units, squares = np.asarray(split.units), np.asarray(split.squares)
@@ -125,13 +105,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     values = np.einsum("tki,ki->tk", images, units)
     yield claims.zero(
         "p_1 and p_2 are eigenvectors at all times: largest defect",
-        np.abs(images - values[..., None] * units).max() / scale,
-        rounding,
+        np.abs(images - values[..., None] * units).max() / scale, rounding,
     )
     yield claims.zero(
         "residuals: (B.7) against gradient descent, over the largest",
-        np.abs(r - data.residual_map.values).max() / np.abs(r).max(),
-        rounding,
+        np.abs(r - data.residual_map.values).max() / np.abs(r).max(), rounding,
     )
     yield claims.zero(
         "kernel: (B.8) against gradient descent", np.abs(K - data.kernel_map.values).max() / scale, rounding
@@ -140,20 +118,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     rest = (r**2).sum(1) / 2 - (along**2).sum(1) / 2
     yield claims.zero(
         "loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss",
-        np.abs(rest - rest[0]).max() / (r**2).sum(1).max(),
-        rounding,
+        np.abs(rest - rest[0]).max() / (r**2).sum(1).max(), rounding,
     )
     factor = lr * np.sqrt(squares / m)
     yield claims.zero(
         "both directions follow the map of one sample: largest deviation",
-        max(np.abs(factor * along - data.a.values).max(), np.abs(lr * values - data.v.values).max()),
-        rounding,
+        max(np.abs(factor * along - data.a.values).max(), np.abs(lr * values - data.v.values).max()), rounding,
     )
     positive = data.x.values >= 0
     yield claims.zero(
         "other labels on the negative inputs change the positive outputs by",
-        np.abs(r - data.residual_other.values)[:, positive].max(),
-        rounding,
+        np.abs(r - data.residual_other.values)[:, positive].max(), rounding,
         note="the text says the directions are almost independent; they are exactly so",
     )
     # what w must be for (B.9) to hold at the first step, from gradient descent alone
@@ -165,8 +140,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "reduced variable w_1 at the start",
         printed=r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
         corrected=r"w_1 = \tfrac{\eta^2}{m}\|p_1\|^2\,\langle g - y, \hat p_1\rangle\langle y, \hat p_1\rangle",
-        printed_value=printed,
-        corrected_value=float(lr**2 / m * squares[0] * along[0, 0] * (units @ y)[0]),
+        printed_value=printed, corrected_value=float(lr**2 / m * squares[0] * along[0, 0] * (units @ y)[0]),
         measured=float(needed),
         tolerance=Tolerance(relative=1e-6, why="rounding, of a difference of numbers of order one"),
         why="The factor |p_1|^2 is missing and the part of y orthogonal to p_1 must not enter.",
@@ -183,8 +157,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         corrected=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)",
         printed_value=big**2 * size / m * eta * (values[0, 0] - 4 * eta),
         corrected_value=big**2 * size / m * eta * (eta * values[0, 0] - 4),
-        measured=float(unit @ after.kernel @ unit - values[0, 0]),
-        tolerance=Tolerance(relative=1e-10, why="rounding"),
+        measured=float(unit @ after.kernel @ unit - values[0, 0]), tolerance=Tolerance(relative=1e-10, why="rounding"),
         why="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
         where="appendix B.11, divergence",
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory import quadratic_model as qm
 from secant.theory.catapult_scaling import classify_run, regime
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -28,10 +23,7 @@ class Config:
     width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
     dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
     ratios: tuple[float, ...] = option(
-        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2),
-        at_least=0.05,
-        at_most=8,
-        ascending=True,
+        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2), at_least=0.05, at_most=8, ascending=True,
         help="step sizes times the initial curvature",
     )
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
@@ -44,9 +36,7 @@ class Config:
 
 
 @study(
-    "thesis/prop-B.13.1",
-    section="B.13",
-    title="Linear networks catapult too",
+    "thesis/prop-B.13.1", section="B.13", title="Linear networks catapult too",
     statement=r"""
     Let $g = \frac{\gamma}{2} w^\top\Sigma w$ with $\Sigma^3 = \|x\|^2\Sigma$, and $y = 0$. Then
     $$g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g,
@@ -68,19 +58,13 @@ def run(config: Config) -> xr.Dataset:
 
     lrs = jnp.asarray(config.ratios) / curvature((u, v))
     weights = simulate(
-        lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr),
-        (u, v),
-        config.steps,
-        over={"lr": lrs},
+        lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr), (u, v), config.steps, over={"lr": lrs},
         probes={"output": output, "curvature": curvature},
         stop=Stop(converged=lambda p: jnp.abs(output(p)) < 1e-9, diverged=lambda p: jnp.abs(output(p)) > 1e8),
     ).dataset
     reduced = simulate(
-        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, x @ x),
-        (output((u, v)), curvature((u, v))),
-        config.steps,
-        over={"lr": lrs},
-        probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
+        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, x @ x), (output((u, v)), curvature((u, v))), config.steps,
+        over={"lr": lrs}, probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
         stop=Stop(converged=lambda s: jnp.abs(s.output) < 1e-9, diverged=lambda s: jnp.abs(s.output) > 1e8),
     ).dataset
     small = 4
@@ -88,21 +72,18 @@ def run(config: Config) -> xr.Dataset:
     square, size = sigma @ sigma, float(x @ x)
     data = xr.merge([weights, reduced[["output_map", "curvature_map"]]], join="inner", compat="override")
     return data.assign(
-        size=size,
-        square_defect=float(jnp.linalg.norm(square - size * jnp.eye(square.shape[0]), 2)),
+        size=size, square_defect=float(jnp.linalg.norm(square - size * jnp.eye(square.shape[0]), 2)),
         cube_defect=float(jnp.linalg.norm(square @ sigma - size * sigma, 2)),
     ).assign_coords(ratio=("lr", np.asarray(config.ratios)))
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     fine = (np.abs(data.output) < 1e5) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name in ("output", "curvature"):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
         yield claims.zero(
-            f"{name}: corrected map against gradient descent on the linear network",
-            error.where(fine).max(),
-            1e-8,
+            f"{name}: corrected map against gradient descent on the linear network", error.where(fine).max(), 1e-8,
             "rounding, amplified by the growth of the loss",
         )
     loss = jnp.asarray(np.nan_to_num(data.output.values, nan=np.inf) ** 2)
@@ -112,7 +93,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     expected = np.asarray(regime(start, ratio))
     name = "step sizes with another regime than predicted"
     if not ended.any():
-        yield undecided(name, 0.0, f"no run ends within {config.steps} steps")
+        yield claims.undecided(name, 0.0, f"no run ends within {config.steps} steps")
     else:
         yield claims.zero(
             name, (ended & (seen != expected)).sum(), 0, "the claim", note=f"of {int(ended.sum())} runs that have ended"
@@ -126,12 +107,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     g2, lam2 = float(run3.output[t + 1]), float(run3.curvature[t + 1])
     lr, size, gamma = float(data.lr[i]), float(data.size), config.width**-0.5
     yield Erratum(
-        "output: coefficient of eta^2 |x|^2 g^2",
-        printed=r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g",
-        corrected=r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g",
-        printed_value=gamma,
-        corrected_value=gamma**2,
-        measured=(g2 / g - 1 + lr * lam) / (lr**2 * size * g**2),
+        "output: coefficient of eta^2 |x|^2 g^2", printed=r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g",
+        corrected=r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g", printed_value=gamma,
+        corrected_value=gamma**2, measured=(g2 / g - 1 + lr * lam) / (lr**2 * size * g**2),
         tolerance=Tolerance(relative=1e-8, why="rounding"),
         why="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
         where="appendix B.13",
@@ -139,22 +117,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Erratum(
         "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)",
         printed=r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)",
-        corrected=r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)",
-        printed_value=gamma,
-        corrected_value=lr * gamma**2,
-        measured=(lam - lam2) / (size * g**2 * (4 - lr * lam)),
-        tolerance=Tolerance(relative=1e-8, why="rounding"),
-        why="The step size and one factor gamma are lost.",
+        corrected=r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)", printed_value=gamma,
+        corrected_value=lr * gamma**2, measured=(lam - lam2) / (size * g**2 * (4 - lr * lam)),
+        tolerance=Tolerance(relative=1e-8, why="rounding"), why="The step size and one factor gamma are lost.",
         where="appendix B.13",
     )
     yield Erratum(
-        "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I",
-        printed=r"\Sigma^2 = \|x\|^2 I",
-        corrected=r"\Sigma^3 = \|x\|^2\,\Sigma",
-        printed_value=0.0,
-        corrected_value=size,
-        measured=float(data.square_defect),
-        tolerance=Tolerance(1e-10, why="rounding"),
+        "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I", printed=r"\Sigma^2 = \|x\|^2 I",
+        corrected=r"\Sigma^3 = \|x\|^2\,\Sigma", printed_value=0.0, corrected_value=size,
+        measured=float(data.square_defect), tolerance=Tolerance(1e-10, why="rounding"),
         why="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
         where="Proposition B.13.1",
     )

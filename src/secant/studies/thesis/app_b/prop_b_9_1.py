@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
@@ -13,25 +11,9 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import (
-    Estimate,
-    Finding,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    significant,
-    study,
-    undecided,
-)
+from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 WIDE = 200
 """Neurons from which on the interval is practically certain."""
@@ -55,9 +37,7 @@ class Config:
 
 
 @study(
-    "thesis/prop-B.9.1",
-    section="B.9",
-    title="The initial curvature is close to one",
+    "thesis/prop-B.9.1", section="B.9", title="The initial curvature is close to one",
     statement=r"""
     For $m \ge c'\log(4/\delta)$, with probability at least $1 - \delta$ the tangent kernel of one sample
     satisfies $\frac{\|x\|^2}{2d} \le \lambda(0) \le \frac{3\|x\|^2}{2d}$. Sharper: its mean is $\|x\|^2/d$
@@ -93,29 +73,24 @@ def _network_gap(key: jax.Array) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
-        "tangent kernel of a network against the formula for it: relative difference",
-        data.network_gap,
-        1e-13,
+        "tangent kernel of a network against the formula for it: relative difference", data.network_gap, 1e-13,
         "rounding",
     )
     wide = data.curvature.sel(width=data.width >= WIDE)
     name = "share of networks with curvature between 1/2 and 3/2 is above 0.99"
     if not wide.size:
-        yield undecided(name, 0.0, f"no width is at least {WIDE}", "at least")
+        yield claims.undecided(name, 0.0, f"no width is at least {WIDE}", "at least")
     shares = [(f"width {m}", wide.sel(width=m)) for m in wide.width.values]
     for where, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
         count = int(((draws >= 0.5) & (draws <= 1.5)).sum())
         # So many or more of them, were the share 0.99.
         p = float(binom.sf(count - 1, draws.size, 0.99))
-        yield significant(f"{where}: {name}", p, "binomial", f"{count} of {draws.size}")
+        yield claims.significant(f"{where}: {name}", p, "binomial", f"{count} of {draws.size}")
     yield claims.equal(
-        f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}",
-        np.sqrt(3),
-        _spread(data.gaussian, WIDE),
-        0,
-        "exact at every width, up to the sampling error",
+        f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}", np.sqrt(3),
+        _spread(data.gaussian, WIDE), 0, "exact at every width, up to the sampling error",
     )
     for m in sorted({config.widths[0], config.widths[-1]}):
         one = data.curvature.sel(width=m)
@@ -123,17 +98,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             f"mean curvature at width {m}", 1.0, estimate(one), 0, "exact at every width, up to the sampling error"
         )
         yield claims.equal(
-            f"standard deviation times sqrt(m) at width {m}",
-            np.sqrt(2),
-            _spread(one, m),
-            0,
+            f"standard deviation times sqrt(m) at width {m}", np.sqrt(2), _spread(one, m), 0,
             "exact at every width, up to the sampling error",
         )
     yield claims.equal(
-        "variance of the output at the largest width",
-        0.5,
-        estimate(data.output.isel(width=-1) ** 2),
-        0,
+        "variance of the output at the largest width", 0.5, estimate(data.output.isel(width=-1) ** 2), 0,
         "exact at every width, up to the sampling error; the mean is zero",
         note="so the output is of order one, as the proofs assume",
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,26 +10,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import (
-    Erratum,
-    Estimate,
-    Finding,
-    Tolerance,
-    claims,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-    undecided,
-)
+from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.power_law import fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -42,10 +25,7 @@ class Config:
         (100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True, help="hidden neurons"
     )
     ratios: tuple[float, ...] = option(
-        (0.3, 0.6, 1.0, 1.5, 1.8),
-        at_least=0.1,
-        at_most=1.9,
-        ascending=True,
+        (0.3, 0.6, 1.0, 1.5, 1.8), at_least=0.1, at_most=1.9, ascending=True,
         help="step sizes times the initial curvature",
     )
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
@@ -60,9 +40,7 @@ class Config:
 
 
 @study(
-    "thesis/thm-B.3.1",
-    section="B.3",
-    title="Below the edge the curvature stands still",
+    "thesis/thm-B.3.1", section="B.3", title="Below the edge the curvature stands still",
     statement=r"""
     For $\eta\lambda_0 \in [\varepsilon, 2 - \varepsilon]$, $\varepsilon = \Theta(\log m/\sqrt m)$, and
     $\delta = \min(\eta\lambda_0, 2 - \eta\lambda_0)$ the loss falls exponentially,
@@ -77,17 +55,14 @@ def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed), len(config.widths))
     draws = [starting_points(k, m, config.seeds) for k, m in zip(keys, config.widths, strict=True)]
     networks = {
-        "output": jnp.concatenate([d[0] for d in draws]),
-        "curvature": jnp.concatenate([d[1] for d in draws]),
+        "output": jnp.concatenate([d[0] for d in draws]), "curvature": jnp.concatenate([d[1] for d in draws]),
         "width": jnp.repeat(jnp.asarray(config.widths, float), config.seeds),
     }
     data = simulate(
         lambda network, ratio: ct.catapult(ratio / network["curvature"], network["width"], config.target),
-        lambda network: (network["output"], network["curvature"]),
-        config.steps,
+        lambda network: (network["output"], network["curvature"]), config.steps,
         over={"network": networks, "ratio": jnp.asarray(config.ratios)},
-        probes={"a": lambda s: s.a, "v": lambda s: s.v},
-        stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-12),
+        probes={"a": lambda s: s.a, "v": lambda s: s.v}, stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-12),
     ).dataset
     shape = (len(config.widths), config.seeds, len(config.ratios), -1)
     a, v = data.a.values.reshape(shape), data.v.values.reshape(shape)
@@ -102,9 +77,7 @@ def run(config: Config) -> xr.Dataset:
         {
             "drift": (dims, np.abs(v - v[..., :1]).max(-1), {"long_name": "largest change of eta lambda"}),
             "change": (dims, v[..., -1] - v[..., 0], {"long_name": "final change of eta lambda"}),
-            "a0": (dims, a[..., 0]),
-            "u0": (dims, a[..., 0] ** 2),
-            "w0": (dims, a[..., 0] * b),
+            "a0": (dims, a[..., 0]), "u0": (dims, a[..., 0] ** 2), "w0": (dims, a[..., 0] * b),
             "kappa": (dims, kappa.max(-1), {"long_name": "slowest contraction of the loss"}),
             "example": (("width", "ratio", "step"), a[:, 0] ** 2 / a[:, 0, :, :1] ** 2),
         },
@@ -113,7 +86,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield from _bounds(data)
     yield from _laws(data, config)
     # the part of the drift that w makes: a label far away, a residual of either sign
@@ -121,24 +94,17 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     ends = [float(cs.catapult_outcome(s * a0, v0, b0, steps=200).curvature) for s in (1, -1)]
     drift = (ends[1] - ends[0]) / 2
     yield claims.equal(
-        "drift due to w over its bound, at eta lambda = 1",
-        0.5,
-        drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]),
-        0,
-        "u(0), which the bound adds to w(0), is smaller by 1/100",
-        relative=2 * a0 / b0,
+        "drift due to w over its bound, at eta lambda = 1", 0.5,
+        drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]), 0,
+        "u(0), which the bound adds to w(0), is smaller by 1/100", relative=2 * a0 / b0,
         note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
     )
     yield Erratum(
         "drift due to w at eta lambda = 1, in units of w(0)",
         printed=r"\sum_t |w(t)| \le \frac{|w(0)|}{1 - \sqrt{\max\kappa}}",
-        corrected=r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}",
-        printed_value=1.0,
-        corrected_value=4.0,
-        measured=drift / (a0 * b0),
-        tolerance=Tolerance(0.01, why="terms of second order in the start, 1e-3"),
-        why="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.",
-        where="appendix B.3",
+        corrected=r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}", printed_value=1.0, corrected_value=4.0,
+        measured=drift / (a0 * b0), tolerance=Tolerance(0.01, why="terms of second order in the start, 1e-3"),
+        why="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.", where="appendix B.3",
     )
     # the range of step sizes for an input with |x|^2/d = 100: u and w only know eta lambda_0
     size, m0 = 100.0, 10_000
@@ -158,16 +124,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "share of the lazy step sizes that the stated range covers, for an input with |x|^2/d = 100",
         printed=r"\eta \in [\varepsilon, (2 - \varepsilon)/\lambda_0]",
         corrected=r"\eta \in [\varepsilon/\lambda_0, (2 - \varepsilon)/\lambda_0]",
-        printed_value=float(((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean()),
-        corrected_value=1.0,
-        measured=float(holds.mean()),
-        tolerance=Tolerance(0.0, why="a count over 41 step sizes"),
+        printed_value=float(((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean()), corrected_value=1.0,
+        measured=float(holds.mean()), tolerance=Tolerance(0.0, why="a count over 41 step sizes"),
         why="What matters is eta lambda_0; the printed range is empty when lambda_0 exceeds 2/epsilon.",
         where="Theorem B.3.1",
     )
 
 
-def _bounds(data: xr.Dataset) -> Iterator[Finding]:
+def _bounds(data: xr.Dataset) -> Findings:
     """What the theorem promises to every network that it covers."""
     dims = ("width", "seed", "ratio")
     m, delta = data.width, np.minimum(data.ratio, 2 - data.ratio)
@@ -176,48 +140,37 @@ def _bounds(data: xr.Dataset) -> Iterator[Finding]:
     drift, ceiling = (
         xr.DataArray(np.asarray(bound), dims=dims)
         for bound in cs.lazy_bounds(
-            delta.values,
-            m.values[:, None, None],
-            start.transpose(*dims).values,
-            pull.transpose(*dims).values,
+            delta.values, m.values[:, None, None], start.transpose(*dims).values, pull.transpose(*dims).values,
         )
     )
     names = (
-        "runs whose loss ever rose",
-        "drift of the curvature over its bound, largest",
+        "runs whose loss ever rose", "drift of the curvature over its bound, largest",
         "contraction of the loss over its bound, largest",
     )
     if not bool(covered.any()):
         for name, relation in zip(names, ("equal", "at most", "at most"), strict=True):
-            yield undecided(name, float(relation != "equal"), "the proof asks for larger widths", relation)
+            yield claims.undecided(name, float(relation != "equal"), "the proof asks for larger widths", relation)
         return
     note = f"the proof covers {int(covered.sum())} of {covered.size} networks and step sizes"
     yield claims.zero(names[0], (covered & (data.kappa > 1)).sum(), 0, "monotone decrease", note=note)
     for name, values in zip(names[1:], (data.drift / drift, data.kappa / ceiling), strict=True):
         yield claims.at_most(
-            name,
-            1.0,
-            values.where(covered).max(),
-            "a proven bound, with the factor 4 restored; rounding",
-            slack=1e-12,
+            name, 1.0, values.where(covered).max(), "a proven bound, with the factor 4 restored; rounding", slack=1e-12,
             note=note,
         )
 
 
-def _laws(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _laws(data: xr.Dataset, config: Config) -> Findings:
     """How the drift falls with the width, and what its leading term leaves."""
     one = float(data.ratio[np.argmin(np.abs(data.ratio.values - 1.0))])
     name = f"exponent of the drift in the width, eta lambda = {one:g}"
     drift = data.drift.sel(ratio=one).transpose("width", "seed").values
     if len(config.widths) < 2 or not (np.isfinite(drift) & (drift > 0)).all():
-        yield undecided(name, -1.0, "one width has no exponent, nor have networks that leave the lazy regime")
+        yield claims.undecided(name, -1.0, "one width has no exponent, nor have networks that leave the lazy regime")
     else:
         law = fit_power_law(config.widths, drift)
         yield claims.equal(
-            name,
-            -1.0,
-            Estimate(law.exponent, law.error, law.freedom),
-            1 / np.sqrt(min(config.widths)),
+            name, -1.0, Estimate(law.exponent, law.error, law.freedom), 1 / np.sqrt(min(config.widths)),
             "the curvature, which sets the step size, varies by sqrt(2/m)",
         )
     # The same starts, up to their scale, at widths so large that only the first two orders in 1/m are left.
@@ -230,10 +183,8 @@ def _laws(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     leading = np.asarray(cs.lazy_drift((a / size) ** 2, v, a * b / size**2))
     left = np.abs(np.asarray(ends) - v - leading).max(axis=(1, 2))
     yield claims.equal(
-        "exponent in the width of what the leading term leaves of the change of the curvature",
-        -2.0,
-        np.polyfit(np.log(widths), np.log(left), 1)[0],
-        0.05,
+        "exponent in the width of what the leading term leaves of the change of the curvature", -2.0,
+        np.polyfit(np.log(widths), np.log(left), 1)[0], 0.05,
         "the next order is smaller by 1/(m delta^2), at most 0.01, times a few units",
         note="were the leading term wrong, it would be -1",
     )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,25 +10,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import (
-    Erratum,
-    Estimate,
-    Finding,
-    Tolerance,
-    claims,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-    undecided,
-)
+from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory.power_law import fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -52,9 +35,7 @@ class Config:
 
 
 @study(
-    "thesis/thm-B.7.1",
-    section="B.7",
-    title="Above 4 the curvature grows and the loss with it",
+    "thesis/thm-B.7.1", section="B.7", title="Above 4 the curvature grows and the loss with it",
     statement=r"""
     If $\eta \ge (4 + \varepsilon)/\lambda_0$ with $\varepsilon = \Theta(\log m/\sqrt m)$, gradient descent
     diverges: the curvature increases.
@@ -67,22 +48,17 @@ def run(config: Config) -> xr.Dataset:
     draws = [starting_points(k, m, config.seeds) for k, m in zip(keys, config.widths, strict=True)]
     widths = jnp.repeat(jnp.asarray(config.widths, float), config.seeds)
     networks = {
-        "output": jnp.concatenate([d[0] for d in draws]),
-        "curvature": jnp.concatenate([d[1] for d in draws]),
+        "output": jnp.concatenate([d[0] for d in draws]), "curvature": jnp.concatenate([d[1] for d in draws]),
         "width": widths,
     }
     border = ct.max_step(networks["output"], networks["curvature"], widths, config.target)
     data = simulate(
         lambda network: ct.catapult(
-            (4 + jnp.log(network["width"]) / jnp.sqrt(network["width"])) / network["curvature"],
-            network["width"],
+            (4 + jnp.log(network["width"]) / jnp.sqrt(network["width"])) / network["curvature"], network["width"],
             config.target,
         ),
-        lambda network: (network["output"], network["curvature"]),
-        config.steps,
-        over={"network": networks},
-        probes={"a": lambda s: s.a, "v": lambda s: s.v},
-        stop=Stop(diverged=lambda s: jnp.abs(s.a) > 1e6),
+        lambda network: (network["output"], network["curvature"]), config.steps, over={"network": networks},
+        probes={"a": lambda s: s.a, "v": lambda s: s.v}, stop=Stop(diverged=lambda s: jnp.abs(s.a) > 1e6),
     ).dataset
     shape = (len(config.widths), config.seeds)
     bend = ct.rescaled_target((4 + jnp.log(widths) / jnp.sqrt(widths)) / networks["curvature"], widths, config.target)
@@ -93,8 +69,7 @@ def run(config: Config) -> xr.Dataset:
             "outcome": (("width", "seed"), data.outcome.values.reshape(shape)),
             "bend": (("width", "seed"), np.asarray(bend).reshape(shape), {"long_name": "rescaled label"}),
             "border": (
-                ("width", "seed"),
-                np.asarray(border * networks["curvature"]).reshape(shape),
+                ("width", "seed"), np.asarray(border * networks["curvature"]).reshape(shape),
                 {"long_name": "exact maximal step size times the initial curvature"},
             ),
         },
@@ -103,37 +78,31 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     name = "share of the runs at (4 + log m / sqrt m) / lambda_0 that diverge"
     under_way = (data.outcome == Outcome.UNFINISHED) & (data.v.isel(step=-1) > 4)
     if bool(under_way.any()):
-        yield undecided(name, 1.0, f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing")
+        yield claims.undecided(
+            name, 1.0, f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing"
+        )
     else:
         yield claims.equal(name, 1.0, (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim")
     name = "exponent in the width of the distance of the exact border from 4"
     if len(config.widths) < 2:
-        yield undecided(name, -1.0, "one width has no exponent")
+        yield claims.undecided(name, -1.0, "one width has no exponent")
     else:
         law = fit_power_law(data.width, np.abs(data.border - 4).transpose("width", "seed"))
         yield claims.equal(
-            name,
-            -1.0,
-            Estimate(law.exponent, law.error, law.freedom),
-            1 / np.sqrt(min(config.widths)),
-            "the curvature at the start varies by sqrt(2/m)",
-            note="the theorem allows log m / sqrt m",
+            name, -1.0, Estimate(law.exponent, law.error, law.freedom), 1 / np.sqrt(min(config.widths)),
+            "the curvature at the start varies by sqrt(2/m)", note="the theorem allows log m / sqrt m",
         )
     # Large is an output for which R_lambda has the sign of 4 - eta lambda, |g - y| (eta lambda - 4) > 4 |y|.
     large = (data.v > 4) & (np.abs(data.a) * (data.v - 4) > 4 * np.abs(data.bend)) & (np.abs(data.a) < 1e3)
     change = data.v.shift(step=-1) - data.v
     rises = (change > 0).where(large & np.isfinite(change))
     yield Erratum(
-        "sign of R_lambda when the output is large",
-        printed=r"R_\lambda(t) > 0",
-        corrected=r"R_\lambda(t) < 0",
-        printed_value=1.0,
-        corrected_value=-1.0,
-        measured=float(-(2 * rises - 1).mean()),
+        "sign of R_lambda when the output is large", printed=r"R_\lambda(t) > 0", corrected=r"R_\lambda(t) < 0",
+        printed_value=1.0, corrected_value=-1.0, measured=float(-(2 * rises - 1).mean()),
         tolerance=Tolerance(0.0, why="a sign"),
         why="R_lambda is subtracted in (3.12); with eta lambda > 4 it is negative, so the curvature increases.",
         where="section 3.3, divergence",
@@ -142,16 +111,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     epsilon = np.log(m) / np.sqrt(m)
     balance = (1 / (epsilon * np.sqrt(m))) ** 2  # epsilon u = sqrt(u / m), solved for u
     yield Erratum(
-        "order of u at which w can stop the growth: power of log m",
-        printed=r"u = O(1/\sqrt{\log m})",
-        corrected=r"u = \Theta(1/\log^2 m)",
-        printed_value=-0.5,
-        corrected_value=-2.0,
+        "order of u at which w can stop the growth: power of log m", printed=r"u = O(1/\sqrt{\log m})",
+        corrected=r"u = \Theta(1/\log^2 m)", printed_value=-0.5, corrected_value=-2.0,
         measured=float(np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0]),
         tolerance=Tolerance(1e-6, why="an identity"),
-        why="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.",
-        where="appendix B.7",
-        by="derivation",
+        why="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.", where="appendix B.7", by="derivation",
     )
 
 

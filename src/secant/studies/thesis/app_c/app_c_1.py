@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +15,11 @@ from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Estimate, Finding, claims, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.setups.width import drawn, next_order, refuse_oversized, stacked
 from secant.theory.power_law import PowerLaw, fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 GROUPS = 32
 """Groups of networks; the mean square within each is one measurement of the distance."""
@@ -51,9 +46,7 @@ class Config:
 
 
 @study(
-    "thesis/app-C.1",
-    section="C.1",
-    title="The kernel knows the critical step",
+    "thesis/app-C.1", section="C.1", title="The kernel knows the critical step",
     statement=r"""
     For $\mathcal L = \frac1n \sum_i (f_i - y_i)^2$ the Hessian is $H_{\mathcal L} = \mathcal A + \mathcal B$ with
     $\mathcal A = \frac2n J^\top J$ and $\mathcal B = \frac2n \sum_i (f_i - y_i)\,\nabla^2 f_i$. The first has
@@ -141,27 +134,23 @@ def _law(data: xr.Dataset, depth: int) -> PowerLaw:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
         "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1",
-        np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max(),
-        1e-5,
+        np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max(), 1e-5,
         "rounding of sums over all weights, in float32",
     )
     distance = np.sqrt(((data.exact / data.estimate - 1) ** 2).mean("network"))
     yield claims.zero(
         "Hessian of the loss: squared residual of its eigenvector over the distance, both relative: largest",
-        (data.residual**2 / distance).max(),
-        0.02,
+        (data.residual**2 / distance).max(), 0.02,
         "the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02",
     )
     for depth in config.depths:
         law = _law(data, depth)
         exponent = Estimate(law.exponent, law.error, law.freedom)
         yield claims.at_most(
-            f"{depth} layers: exponent in the width of the distance between the two step sizes",
-            -0.5,
-            exponent,
+            f"{depth} layers: exponent in the width of the distance between the two step sizes", -0.5, exponent,
             "the bound of the appendix",
         )
         yield claims.equal(
@@ -182,8 +171,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ends = np.array([float(one.exact.min()), float(one.estimate.max())])
     left.plot(ends, ends, "--", color=ink, lw=1.2)
     left.set(
-        title=f"{depth} layers: exact against estimated",
-        xlabel=r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
+        title=f"{depth} layers: exact against estimated", xlabel=r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
         ylabel=r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$",
     )
     left.legend()
@@ -205,8 +193,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.set_yticks(ticks, [f"{t:g}" for t in ticks])
     right.minorticks_off()
     right.set(
-        title="Their distance, mean over groups",
-        xlabel="width $m$",
+        title="Their distance, mean over groups", xlabel="width $m$",
         ylabel=r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$",
     )
     right.legend(fontsize=8)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Finding, claims, estimate, option, reuse, scaled, study
+from secant.lab import Figure, Findings, claims, estimate, option, reuse, scaled, study
 from secant.setups.catapults.courses import RaisesConfig, course_of, seeds_of, task_of
 from secant.setups.catapults.raises import raised, trained
 from secant.setups.catapults.raises_drawn import draw_ends
 from secant.setups.features.tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis.ch4.fig_4_8 import run as figure_4_8
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -37,9 +33,7 @@ class Config(RaisesConfig):
 
 
 @study(
-    "thesis/fig-C.14",
-    section="C.4",
-    title="Weights near zero need no catapults",
+    "thesis/fig-C.14", section="C.4", title="Weights near zero need no catapults",
     statement=r"""
     The runs of figure 4.8 beside one whose weights all begin near zero, $N(0, 0.1^2)$, with the same step size and
     without any raise: it has the smallest test loss and the best alignment of all. Catapults bring a network of
@@ -52,13 +46,8 @@ def run(config: Config) -> xr.Dataset:
     for panel in config.panels:
         task = task_of(config, panel)
         one = raised(
-            replace(task, draw=_near_zero(task, config.sigma)),
-            lr=course_of(config, panel).lr,
-            raises=(),
-            steps=int(config.longer * config.steps),
-            every=config.every,
-            seeds=seeds_of(config),
-            goal=config.near,
+            replace(task, draw=_near_zero(task, config.sigma)), lr=course_of(config, panel).lr, raises=(),
+            steps=int(config.longer * config.steps), every=config.every, seeds=seeds_of(config), goal=config.near,
         )
         found.append(one.isel(raises=0, drop=True))
     near = xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
@@ -77,7 +66,7 @@ def _near_zero(task: FeatureTask, sigma: float) -> Callable[[int], Draw]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for panel in config.panels:
         one, title = data.sel(panel=panel), TITLES[panel]
         end, reached = trained(one), one.near_outcome == Outcome.CONVERGED
@@ -87,24 +76,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             for number, against in ((0, "no raise"), (last, "all raises")):
                 gain = sign * (one[f"near_{name}"].where(reached) - end[name].sel(raises=number))
                 yield claims.at_least(
-                    f"{title}: {label} of weights near zero against {against}, mean gain",
-                    0.0,
-                    estimate(gain),
+                    f"{title}: {label} of weights near zero against {against}, mean gain", 0.0, estimate(gain),
                     "the smallest test loss and the best alignment of all",
                     note=f"near zero {float(one[f'near_{name}'].mean()):.3f}; by raises "
                     + ", ".join(f"{value:.3f}" for value in end[name].mean("seed").values[: last + 1]),
                 )
         yield claims.at_most(
-            f"{title}: largest rise of the training loss of weights near zero in one step",
-            1.0,
+            f"{title}: largest rise of the training loss of weights near zero in one step", 1.0,
             _largest_rise(one.near_loss),
-            "no catapult: below its critical step gradient descent only falls, to the rounding of float32",
-            slack=1e-5,
+            "no catapult: below its critical step gradient descent only falls, to the rounding of float32", slack=1e-5,
         )
         yield claims.at_least(
-            f"{title}: share of the draws that weights near zero train, and that are compared",
-            0.5,
-            estimate(reached),
+            f"{title}: share of the draws that weights near zero train, and that are compared", 0.5, estimate(reached),
             "runs of different training losses are not compared; most are trained as far",
             note=f"{int(reached.sum())} of {reached.size}; training losses at the end "
             + ", ".join(f"{float(value):.2g}" for value in one.near_training),

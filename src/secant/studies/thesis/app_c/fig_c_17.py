@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, sheet, significant, study
+from secant.lab import Figure, Finding, Findings, Tolerance, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults.raises import (
     catapults,
@@ -22,9 +20,6 @@ from secant.setups.catapults.raises import (
 from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
 from secant.setups.features.batch_sizes import check_memory
 from secant.setups.features.tasks import Sizes, feature_task
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -58,9 +53,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-C.17",
-    section="C.4",
-    title="Catapults where every direction matters",
+    "thesis/fig-C.17", section="C.4", title="Catapults where every direction matters",
     statement=r"""
     For $f^*(x) = \|x\|/\sqrt d$ all input directions matter alike: the expected gradient outer product is $I/d^2$. A
     two-layer ReLU network of width 1024 learns it from 128 samples by gradient descent with a step size of 6 that is
@@ -78,13 +71,9 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     return raised(
-        feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim)),
-        lr=config.lr,
-        raises=tuple(zip(config.at, config.to, strict=True)),
-        steps=config.steps,
-        every=config.every,
-        seeds=range(config.seed, config.seed + config.seeds),
-        goal=config.goal,
+        feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim)), lr=config.lr,
+        raises=tuple(zip(config.at, config.to, strict=True)), steps=config.steps, every=config.every,
+        seeds=range(config.seed, config.seed + config.seeds), goal=config.goal,
     )
 
 
@@ -102,22 +91,18 @@ def alignment_at_start(dim: int, samples: int) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     end = trained(data)
     for name, what, sign in (("alignment", "alignment falls", 1.0), ("test", "test loss rises", -1.0)):
         rho, p = falling_trend(sign * end[name], "raises")
-        yield significant(
-            f"{what} with the number of raises",
-            p,
-            "by permutation within seeds",
+        yield claims.significant(
+            f"{what} with the number of raises", p, "by permutation within seeds",
             note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
     yield claims.equal(
-        "alignment at the start, mean over draws",
-        alignment_at_start(config.dim, config.samples),
-        estimate(data.aligned.isel(raises=0, look=0)),
-        0,
+        "alignment at the start, mean over draws", alignment_at_start(config.dim, config.samples),
+        estimate(data.aligned.isel(raises=0, look=0)), 0,
         "traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
         relative=2 / config.dim + 2 / config.width,
     )
@@ -125,12 +110,9 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for name, what in (("alignment", "alignment"), ("test", "test loss")):
         logs = np.log(thrown[name] / end[name].sel(raises=0))
         yield Finding(
-            f"ln of the {what} after catapults over that after none, mean over draws",
-            predicted=0.0,
-            measured=estimate(logs),
-            relation="at most" if name == "alignment" else "at least",
-            tolerance=Tolerance(why="no improvement"),
-            note=f"{int(np.isfinite(logs).sum())} draws with both",
+            f"ln of the {what} after catapults over that after none, mean over draws", predicted=0.0,
+            measured=estimate(logs), relation="at most" if name == "alignment" else "at least",
+            tolerance=Tolerance(why="no improvement"), note=f"{int(np.isfinite(logs).sum())} draws with both",
         )
     yield catapults_finding("full rank", data)
     yield trained_finding("full rank", data)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,7 @@ from secant import nets
 from secant.core.types import Params
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
-from secant.lab import Finding, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -40,9 +39,6 @@ from secant.setups.width import (
     resolved,
 )
 from secant.theory.power_law import fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NODES = 5
 """Points on the way from the start to the sphere at which the Hessian is looked at."""
@@ -75,9 +71,7 @@ class Config(WidthConfig):
 
 
 @study(
-    "thesis/cor-2.3.7",
-    section="2.3",
-    title="A wide network and its linearisation, in a ball and on the way down",
+    "thesis/cor-2.3.7", section="2.3", title="A wide network and its linearisation, in a ball and on the way down",
     statement=r"""
     In the ball of radius $R$ around the start, $|f(w) - f_{\mathrm{lin}}(w)| \le \frac12 R^2 \sup \|H_f\| =
     \tilde O(1/\sqrt m)$ with $f_{\mathrm{lin}}(w) = f(w_0) + (w - w_0)^\top \nabla f(w_0)$. The remainder is exactly
@@ -97,10 +91,7 @@ def run(config: Config) -> xr.Dataset:
     key_input, key_labels = jax.random.split(jax.random.key(config.seed))
     make = KINDS["fcn"].make
     refuse_oversized(
-        "thesis/cor-2.3.7",
-        KINDS["fcn"].by_width(config.dim, key_input),
-        config.dim,
-        config.widths,
+        "thesis/cor-2.3.7", KINDS["fcn"].by_width(config.dim, key_input), config.dim, config.widths,
         copies=2 * COPIES + config.seeds,  # a norm, one on the way of a run, and all starts
         itemsize=8,
     )
@@ -181,7 +172,7 @@ def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], con
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     logs = logarithm(config.widths)
     at = {
         "at random points of the sphere": data.norm.sel(way="random").isel(place=-1),
@@ -191,33 +182,24 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for place, norms in at.items():
         yield claims.at_most(f"norm of the Hessian {place}: exponent in the width", -0.5, exponent(norms), slack=logs)
     yield claims.equal(
-        "remainder along the leading eigenvector: exponent in the width",
-        -0.5,
-        exponent(np.abs(data.remainder.sel(way="top"))),
-        logs,
+        "remainder along the leading eigenvector: exponent in the width", -0.5,
+        exponent(np.abs(data.remainder.sel(way="top"))), logs,
     )
     growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
     yield claims.equal(
-        "remainder along random directions, root mean square: exponent in the width",
-        -growth,
-        exponent(data.drawn),
-        next_order(config.widths, 0.5),
-        note="minus the exponent of the number of weights",
+        "remainder along random directions, root mean square: exponent in the width", -growth, exponent(data.drawn),
+        next_order(config.widths, 0.5), note="minus the exponent of the number of weights",
     )
     largest = data.norm.max("place")
     yield claims.at_most(
-        "remainder over half the squared radius times the largest norm on the way: largest",
-        1.0,
+        "remainder over half the squared radius times the largest norm on the way: largest", 1.0,
         (np.abs(data.remainder) / (config.radius**2 / 2 * largest)).max(),
-        "a Gauss rule with positive weights at the points looked at, of degree nine",
-        slack=1e-6,
+        "a Gauss rule with positive weights at the points looked at, of degree nine", slack=1e-6,
     )
     ratios = (np.abs(data.bend) / data.norm.sel(way="top").isel(place=0)).values.ravel()
     yield claims.equal(
         "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1",
-        1.0,
-        ratios[np.argmax(np.abs(ratios - 1))],
-        10 * CLOSE**2,
+        1.0, ratios[np.argmax(np.abs(ratios - 1))], 10 * CLOSE**2,
         "the next even order, at a distance of 0.01, times some units",
     )
     name = "loss at the end of gradient descent over the first: largest"
@@ -237,8 +219,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     }
     remainders = {
         r"bound, $\frac{1}{2}R^2 \max\,\|H_f\|$": config.radius**2 / 2 * data.norm.sel(way="top").max("place"),
-        "along the leading eigenvector": np.abs(data.remainder.sel(way="top")),
-        "along random directions": data.drawn,
+        "along the leading eigenvector": np.abs(data.remainder.sel(way="top")), "along random directions": data.drawn,
     }
     for axes, curves, marks in ((left, norms, "osD^"), (right, remainders, "^sD")):
         for (label, values), mark in zip(curves.items(), marks, strict=True):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +13,8 @@ import xarray as xr
 
 from secant import nets
 from secant.core.types import Params
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -47,9 +43,7 @@ class Config:
 
 
 @study(
-    "thesis/eq-2.13",
-    section="2.3",
-    title="Where the curvature of a network comes from",
+    "thesis/eq-2.13", section="2.3", title="Where the curvature of a network comes from",
     statement=r"""
     The Hessian of a neuron's pre-activation obeys a recursion over the graph,
     $$D^2 \tilde f_v = \frac{1}{\sqrt{\mathrm{in}(v)}} \sum_{u \to v} \Big( w_{uv}\big[\sigma'_u\, D^2 \tilde f_u
@@ -66,8 +60,7 @@ def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed), 4)
     plain = graphs.drop_edges(graphs.densenet(config.inputs, config.widths), keys[0], config.dropped)
     kinds = {
-        "random graph": plain,
-        "skip connections": graphs.skip(plain, keys[1]),
+        "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
     found = {name: _derivatives(graph, keys[2]) for name, graph in kinds.items()}
@@ -81,21 +74,15 @@ def run(config: Config) -> xr.Dataset:
     output, layer = found["random graph"].bends[-1], list(range(1, len(plain.blocks) + 1))
     return xr.Dataset(
         {
-            "gap": ("graph", gaps),
-            "first_layer": ("graph", first),
-            "block_ratio": ("graph", ratios),
-            "hessian": (("weight", "weight_2"), output),
-            "block": (("layer", "layer_2"), _block_norms(output, plain)),
+            "gap": ("graph", gaps), "first_layer": ("graph", first), "block_ratio": ("graph", ratios),
+            "hessian": (("weight", "weight_2"), output), "block": (("layer", "layer_2"), _block_norms(output, plain)),
             "slope": ("layer", _read_slopes(plain, found["random graph"])),
             "boundary": ("layer", np.cumsum([block.parameters for block in plain.blocks])),
             "reading": ("derivative", list(_readings(plain, found["random graph"]))),
             "series": ("part", list(_series(keys[3], config))),
         },
         coords={
-            "graph": list(kinds),
-            "layer": layer,
-            "layer_2": layer,
-            "derivative": ["total", "direct", "measured"],
+            "graph": list(kinds), "layer": layer, "layer_2": layer, "derivative": ["total", "direct", "measured"],
             "part": ["moved", "variance"],
         },
     )
@@ -204,8 +191,7 @@ def _series(key: jax.Array, config: Config) -> tuple[float, float]:
     x, u, v = (
         np.asarray(jax.random.normal(k, shape))
         for k, shape in zip(
-            jax.random.split(key, 3),
-            ((config.inputs,), (config.neurons * config.inputs,), (config.neurons,)),
+            jax.random.split(key, 3), ((config.inputs,), (config.neurons * config.inputs,), (config.neurons,)),
             strict=True,
         )
     )
@@ -224,57 +210,40 @@ def _series(key: jax.Array, config: Config) -> tuple[float, float]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.graph.values:
         yield claims.zero(
             f"{name}: recursion against autodiff, a neuron of every layer: largest relative difference",
-            data.gap.sel(graph=name),
-            1e-13,
-            "rounding: sums of tens of terms",
+            data.gap.sel(graph=name), 1e-13, "rounding: sums of tens of terms",
         )
     yield claims.zero(
-        "first layer: largest entry of the Hessian of a pre-activation",
-        data.first_layer.max(),
-        0,
+        "first layer: largest entry of the Hessian of a pre-activation", data.first_layer.max(), 0,
         "linear in the weights, so zero to the last bit",
     )
     yield claims.at_most(
-        "norm over the sum of the norms of its blocks, every neuron: largest",
-        1.0,
-        data.block_ratio.max(),
-        "the triangle inequality; rounding",
-        slack=1e-13,
+        "norm over the sum of the norms of its blocks, every neuron: largest", 1.0, data.block_ratio.max(),
+        "the triangle inequality; rounding", slack=1e-13,
     )
     yield claims.zero(
-        "block of the last layer with itself: norm",
-        data.block[-1, -1],
-        0,
+        "block of the last layer with itself: norm", data.block[-1, -1], 0,
         "the output is linear in the weights it reads with",
     )
     gap = np.abs(data.block[:-1, -1].values - data.slope[:-1].values).max()
     yield claims.zero(
-        "blocks with the last layer against the slopes of what the output reads: largest difference",
-        gap,
-        1e-13,
+        "blocks with the last layer against the slopes of what the output reads: largest difference", gap, 1e-13,
         "rounding",
     )
     total, direct, measured = data.reading.values
     yield claims.equal(
         "norm of the first layer's block of the output's Hessian, by (2.13) over the neurons that the output reads",
-        direct,
-        measured,
-        0,
-        "rounding",
-        relative=1e-12,
+        direct, measured, 0, "rounding", relative=1e-12,
         note="The derivative in (2.13) is the direct one, by a weight. Read as that along all paths, which the first "
         f"line of (2.14) suggests, a path would count once for every neuron on it, and the norm be {total:.3g}.",
     )
     moved, variance = data.series.values
     yield claims.equal(
-        f"a Gaussian sum of blocks whose Gaussians move by R = {config.radius:g}: its change over R sqrt(nu)",
-        1.0,
-        moved / (config.radius * np.sqrt(variance)),
-        1e-10,
+        f"a Gaussian sum of blocks whose Gaussians move by R = {config.radius:g}: its change over R sqrt(nu)", 1.0,
+        moved / (config.radius * np.sqrt(variance)), 1e-10,
         "the bound is attained by moving the neuron of largest curvature; rounding",
     )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +16,9 @@ from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -45,9 +40,7 @@ class Config:
 
 
 @study(
-    "thesis/eq-2.16",
-    section="2.4",
-    title="A kernel that guarantees progress",
+    "thesis/eq-2.16", section="2.4", title="A kernel that guarantees progress",
     statement=r"""
     For $\mathcal L = \frac12 \sum_i (f(w; x_i) - y_i)^2$ with residual $r = f - y$ and tangent kernel $K$,
     $$\|\nabla \mathcal L(w)\|^2 = r^\top K(w)\, r \;\ge\; 2\,\lambda_{\min}(K(w))\,\mathcal L(w).$$
@@ -77,14 +70,9 @@ def run(config: Config) -> xr.Dataset:
 
     lr = config.fraction / float(jax.jit(sharpness)(start))
     data = train(
-        problem,
-        start,
-        lr=lr,
-        steps=config.steps,
+        problem, start, lr=lr, steps=config.steps,
         probes={
-            "loss": measure.loss(),
-            "look": Probe(look, dims=("part",)),
-            "sharpness": Probe(sharpness, every=10),
+            "loss": measure.loss(), "look": Probe(look, dims=("part",)), "sharpness": Probe(sharpness, every=10),
         },
     ).dataset
     parts = zip(("square", "smallest", "along", "largest"), np.moveaxis(data.look.values, -1, 0), strict=True)
@@ -99,50 +87,36 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     loss, smallest = data.loss.values, data.smallest.values
     # What the loss has left above rounding: outputs of order one, squared differences of them.
     alive = loss > 1e-20
     yield claims.zero(
         "squared gradient against r K r, every step: largest relative difference",
-        np.abs(2 * loss * data.along.values / data.square.values - 1)[alive].max(),
-        1e-11,
+        np.abs(2 * loss * data.along.values / data.square.values - 1)[alive].max(), 1e-11,
         "rounding of sums over all weights, relative to residuals that shrink",
     )
     yield claims.at_least(
-        "squared gradient over 2 lambda_min L, every step: smallest",
-        1.0,
-        (data.square.values / (2 * smallest * loss))[alive].min(),
-        "rounding",
-        slack=1e-11,
+        "squared gradient over 2 lambda_min L, every step: smallest", 1.0,
+        (data.square.values / (2 * smallest * loss))[alive].min(), "rounding", slack=1e-11,
     )
     yield claims.at_most(
-        "step size times the largest curvature of the loss on the way",
-        1.0,
-        data.lr * data.sharpness.max(),
+        "step size times the largest curvature of the loss on the way", 1.0, data.lr * data.sharpness.max(),
         "what the guarantee asks for; looked at every ten steps",
     )
     mu = float(smallest.min())
     factor = loss[1:] / loss[:-1]
     yield claims.at_most(
-        "factor of the loss in a step, over the guaranteed 1 - eta mu: largest",
-        1.0,
-        factor[alive[1:]].max() / (1 - float(data.lr) * mu),
-        "rounding",
-        slack=1e-11,
+        "factor of the loss in a step, over the guaranteed 1 - eta mu: largest", 1.0,
+        factor[alive[1:]].max() / (1 - float(data.lr) * mu), "rounding", slack=1e-11,
         note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
     )
     yield claims.equal(
         "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction",
-        data.rate,
-        data.factor,
-        1e-9,
-        "(1 - lambda_min/lambda_max)^2; rounding",
+        data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding",
     )
     yield claims.at_least(
-        "smallest eigenvalue of the kernel, least over first",
-        0.5,
-        mu / float(smallest[0]),
+        "smallest eigenvalue of the kernel, least over first", 0.5, mu / float(smallest[0]),
         "so that half of the first eigenvalue can serve as mu for the whole run",
     )
 

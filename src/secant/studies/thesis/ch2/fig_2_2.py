@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from secant.core.types import Params
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Finding, claims, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
@@ -33,9 +32,6 @@ from secant.setups.width import (
     refuse_oversized,
     stacked,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SCALINGS: tuple[Literal["new", "original"], ...] = ("new", "original")
 """What stands under the root of a neuron's sum: the edges that are left, or those before."""
@@ -81,9 +77,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-2.2",
-    section="2.3",
-    title="The tangent kernel moves less in wider networks",
+    "thesis/fig-2.2", section="2.3", title="The tangent kernel moves less in wider networks",
     statement=r"""
     A three-layer DenseNet of which every edge is removed with probability $\frac12$ is trained by gradient descent
     to convergence on 10 points of two classes. The largest relative change of its tangent kernel on the way,
@@ -136,11 +130,7 @@ def _points(config: Config) -> tuple[jax.Array, jax.Array, str]:
 
 
 def _sweep(
-    net: Network,
-    x: jax.Array,
-    y: jax.Array,
-    width: int,
-    scalings: tuple[Literal["new", "original"], ...],
+    net: Network, x: jax.Array, y: jax.Array, width: int, scalings: tuple[Literal["new", "original"], ...],
     config: Config,
 ) -> dict[str, np.ndarray]:
     """All runs of one width: largest drift of the kernel, how far an eigenvalue's is beyond it, last loss, and degree.
@@ -176,37 +166,29 @@ def _sweep(
         return {"value": kernel_drift(start, now), "eigenvalue": jnp.max(moves)}
 
     data = simulate(
-        lambda network: gradient_descent(lambda p: loss(p, network), network["lr"]),
-        lambda network: network["params"],
-        config.steps,
-        over={"network": runs},
+        lambda network: gradient_descent(lambda p: loss(p, network), network["lr"]), lambda network: network["params"],
+        config.steps, over={"network": runs},
         probes={
-            "drift": Probe(look, every=config.every),
-            "loss": Probe(loss, every=config.every),
+            "drift": Probe(look, every=config.every), "loss": Probe(loss, every=config.every),
         },
         stop=Stop(converged=lambda params, network: loss(params, network) < config.target, every=config.every),
         label=f"width {width}",
     ).dataset
     found = {
-        "drift": data.drift.max("step").values,
-        "excess": (data.drift_eigenvalue - data.drift).max("step").values,
-        "loss": data.loss.isel(step=-1).values,
-        "degree": np.array([graph.width for graph in dropped]),
+        "drift": data.drift.max("step").values, "excess": (data.drift_eigenvalue - data.drift).max("step").values,
+        "loss": data.loss.isel(step=-1).values, "degree": np.array([graph.width for graph in dropped]),
     }
     return {name: values.reshape(len(scalings), config.runs) for name, values in found.items()}
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     chosen = data.width >= config.fit_from
     for name, ends in (("of all widths", data.loss), ("in the fit", data.loss.sel(width=chosen))):
         above = ends > config.target
         short = ", ".join(str(int(width)) for width in ends.width[above.any(("scaling", "network"))])
         yield claims.equal(
-            f"runs {name} whose loss falls below {config.target:g}: share",
-            1.0,
-            1 - above.mean(),
-            0,
+            f"runs {name} whose loss falls below {config.target:g}: share", 1.0, 1 - above.mean(), 0,
             "the loss is said to converge for all widths",
             note=f"of width {short} not every run does so in {config.steps} steps" if short else "",
         )
@@ -216,49 +198,37 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         name = f"largest change of the kernel, {NAMES[scaling]} under the root: exponent in the width"
         yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=logarithm(wide.width.values))
         yield claims.at_least(
-            f"{name} is at least that of the tangent hierarchy",
-            -1.0,
-            found,
-            slack=next_order(wide.width.values, 0.5, 2.0),
-            note="its velocity is of order 1/m (Huang and Yau, 2020)",
+            f"{name} is at least that of the tangent hierarchy", -1.0, found,
+            slack=next_order(wide.width.values, 0.5, 2.0), note="its velocity is of order 1/m (Huang and Yau, 2020)",
         )
         shown = f"{name}, as the figure has it"
         if wide.width[-1] >= 16 * wide.width[0]:
             yield claims.equal(
-                shown,
-                -0.5,
-                found,
-                logarithm(wide.width.values),
+                shown, -0.5, found, logarithm(wide.width.values),
                 note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
                 "bound 1/sqrt(m).",
             )
         else:
-            yield undecided(shown, -0.5, "needs widths a factor of 16 apart, to tell the bound from 1/m")
+            yield claims.undecided(shown, -0.5, "needs widths a factor of 16 apart, to tell the bound from 1/m")
     yield claims.at_most(
         "change of an eigenvalue of the kernel, over the largest, less the change of the kernel: largest of all looks",
-        0.0,
-        data.excess.max(),
-        "Weyl's inequality; rounding of float32",
-        slack=1e-5,
+        0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5,
     )
     narrow = data.dense_drift.sel(hidden=data.hidden < data.attrs["features"])
     name = "layers read the input as well: exponent in the hidden size, below the input dimension"
     if narrow.hidden.size >= 2:
         yield claims.at_least(
-            name,
-            -0.25,
-            exponent(narrow.rename(hidden="width")),
+            name, -0.25, exponent(narrow.rename(hidden="width")),
             "half way from no decay to the law, in the number that is not the width",
             note="the width of Definition 2.2.7 hardly changes here",
         )
     else:
-        yield undecided(name, -0.25, "fewer than two hidden sizes are below the input dimension", "at least")
+        yield claims.undecided(name, -0.25, "fewer than two hidden sizes are below the input dimension", "at least")
     edges, hidden = data.attrs["features"], int(data.hidden[0])
     neurons = config.runs * (hidden + 1)  # of the second layer, and the output
     yield claims.at_least(
         "layers read the input as well: smallest in-degree, narrowest network",
-        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate),
-        data.dense_degree.isel(hidden=0).min(),
+        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate), data.dense_degree.isel(hidden=0).min(),
         "the edges left from the inputs alone: what no neuron of so many has fewer of",
         note=f"with {hidden} neurons a layer",
     )
@@ -282,8 +252,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set(
-        title=f"Largest change of the tangent kernel ({data.attrs['points']})",
-        xlabel="neurons a hidden layer",
+        title=f"Largest change of the tangent kernel ({data.attrs['points']})", xlabel="neurons a hidden layer",
         ylabel=r"$\max_t\, \|K_t - K_0\| / \|K_0\|$",
     )
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +13,8 @@ from secant import nets
 from secant.lab import (
     Erratum,
     Estimate,
-    Finding,
+    Figure,
+    Findings,
     Tolerance,
     claims,
     estimate,
@@ -27,9 +26,6 @@ from secant.lab import (
 )
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory import relu_gradients as rg
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEPTHS = (2, 3, 4, 5, 6)
 
@@ -57,9 +53,7 @@ class Config:
 
 
 @study(
-    "thesis/prop-2.4.4",
-    section="2.4",
-    title="The gradient at the start, and how narrow is too narrow",
+    "thesis/prop-2.4.4", section="2.4", title="The gradient at the start, and how narrow is too narrow",
     statement=r"""
     For an input $x \sim \mathcal N(0, I)$ and homogeneous activations of degree $r$ with
     $C_\sigma = \inf \mathbb E_z\, \sigma(z)^2 > 0$, the proposition bounds the mean gradient of a random network from
@@ -122,7 +116,7 @@ def _chains(key: jax.Array, count: int) -> dict[str, jax.Array]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for depth in DEPTHS:
         norms = data.wide.sel(depth=depth)
         name, square = f"width {config.width}, L = {depth}", float(rg.mean_square_gradient(depth))
@@ -132,12 +126,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
         spread = np.expm1(5 * depth / config.width)
         yield claims.equal(
-            f"{name}: mean norm of the gradient against infinite width",
-            np.sqrt(square),
-            estimate(norms),
-            0,
-            "an eighth of the variance of the squared norm, about 5 L / m",
-            relative=spread / 8,
+            f"{name}: mean norm of the gradient against infinite width", np.sqrt(square), estimate(norms), 0,
+            "an eighth of the variance of the squared norm, about 5 L / m", relative=spread / 8,
         )
         yield claims.equal(
             f"{name}: mean square of the gradient", square, estimate(norms**2), 0, "exact at every width"
@@ -145,45 +135,36 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     narrow = data.narrow_mean
     for depth in DEPTHS[:3]:
         yield claims.equal(
-            f"one neuron a layer, L = {depth}: mean square of the gradient",
-            rg.mean_square_gradient(depth),
-            Estimate(float(narrow.sel(depth=depth, moment="square")), _chain_error(depth, config.chains)),
-            0,
+            f"one neuron a layer, L = {depth}: mean square of the gradient", rg.mean_square_gradient(depth),
+            Estimate(float(narrow.sel(depth=depth, moment="square")), _chain_error(depth, config.chains)), 0,
             "exact; the sampling error comes from the exact fourth moment",
         )
     fourth, eighth = float(rg.chain_fourth_moment(2)), 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
     yield claims.equal(
-        "one neuron a layer, L = 2: mean fourth power of the gradient",
-        fourth,
-        Estimate(float(narrow.sel(depth=2, moment="fourth")), float(np.sqrt((eighth - fourth**2) / config.chains))),
-        0,
+        "one neuron a layer, L = 2: mean fourth power of the gradient", fourth,
+        Estimate(float(narrow.sel(depth=2, moment="fourth")), float(np.sqrt((eighth - fourth**2) / config.chains))), 0,
         "exact; the sampling error comes from the exact eighth moment",
     )
     depth = 4
     last, square = float(rg.chain_last_gradient(depth)), 2.0 ** (1 - depth)
     yield claims.equal(
-        f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient",
-        last,
+        f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient", last,
         Estimate(
             float(narrow.sel(depth=depth, moment="last layer")), float(np.sqrt((square - last**2) / config.chains))
         ),
-        0,
-        "exact; the sampling error comes from the exact mean square",
+        0, "exact; the sampling error comes from the exact mean square",
         note="The last display of appendix A.7 bounds it from below by 2^(-L/2), by the root that is taken there.",
     )
     yield Erratum(
-        f"one neuron a layer, L = {depth}: mean norm of the gradient",
-        printed=r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}",
+        f"one neuron a layer, L = {depth}: mean norm of the gradient", printed=r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}",
         corrected=r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
         printed_value=2 ** (-depth / 2),
         corrected_value=float(rg.mean_from_moments(rg.mean_square_gradient(depth), rg.chain_fourth_moment(depth))),
         measured=Estimate(
-            float(narrow.sel(depth=depth, moment="norm")),
-            float(data.narrow_error.sel(depth=depth, moment="norm")),
+            float(narrow.sel(depth=depth, moment="norm")), float(data.narrow_error.sel(depth=depth, moment="norm")),
             config.chains - 1,
         ),
-        relation="at least",
-        tolerance=Tolerance(why="both are lower bounds"),
+        relation="at least", tolerance=Tolerance(why="both are lower bounds"),
         why="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
         "gives a lower bound.",
         where="Proposition 2.4.4, equation (2.18), and Appendix A.7",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +13,7 @@ from secant import losses
 from secant.core.types import Params
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
-from secant.lab import Finding, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.setups.width import (
     COPIES,
     KINDS,
@@ -32,9 +30,6 @@ from secant.setups.width import (
     one_input,
     refuse_oversized,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
 """The networks, by the kind of their output."""
@@ -63,9 +58,7 @@ class Config:
 
 
 @study(
-    "thesis/sec-2.4",
-    section="2.4",
-    title="From a steady kernel to a global minimum",
+    "thesis/sec-2.4", section="2.4", title="From a steady kernel to a global minimum",
     statement=r"""
     On $\mathcal L = \frac12\sum_i r_i^2$ the tangent kernel gives $\|\nabla\mathcal L\|^2 \ge 2\lambda_{\min}(K)\,
     \mathcal L$ (2.16). Where $\lambda_{\min}(K(w)) \ge \mu$ along the way, gradient descent with
@@ -89,12 +82,8 @@ def run(config: Config) -> xr.Dataset:
     y = jnp.asarray(random.uniform(0.1, 0.6, config.samples))  # within the range of both outputs
     for kind in OUTPUTS:
         refuse_oversized(
-            "thesis/sec-2.4",
-            KINDS[kind].by_width(config.dim, keys[0]),
-            config.dim,
-            config.widths,
-            copies=2 * COPIES + config.seeds,
-            itemsize=8,
+            "thesis/sec-2.4", KINDS[kind].by_width(config.dim, keys[0]), config.dim, config.widths,
+            copies=2 * COPIES + config.seeds, itemsize=8,
         )
     kinds = [
         xr.concat([_runs(kind, width, x, y, config) for width in config.widths], "width").assign_coords(
@@ -128,8 +117,7 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
     parts = {"square": square, "smallest": smallest, "largest": largest, "length": length}
     return xr.Dataset(
         {
-            "loss": (("network", "step"), data.loss.values),
-            "lr": ("network", data.lr.values),
+            "loss": (("network", "step"), data.loss.values), "lr": ("network", data.lr.values),
             "norm": (("network", "end"), data.norm.values),
             **{name: (("network", "step"), values) for name, values in parts.items()},
         }
@@ -137,51 +125,42 @@ def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> 
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     alive = data.loss > 1e-20  # above what rounding of outputs of order one leaves
     yield claims.at_least(
-        "squared gradient over 2 lambda_min L, all runs and steps: smallest",
-        1.0,
+        "squared gradient over 2 lambda_min L, all runs and steps: smallest", 1.0,
         (data.square / (2 * data.smallest * data.loss)).where(alive).min(),
-        "rounding, relative to residuals that shrink",
-        slack=1e-9,
+        "rounding, relative to residuals that shrink", slack=1e-9,
     )
     mu = data.smallest.min("step")
     bound = 2 * np.sqrt(2 * data.loss.isel(step=0) / mu)
     yield claims.at_most(
-        "length of the way over 2 sqrt(2 L(0) / mu): largest",
-        1.0,
+        "length of the way over 2 sqrt(2 L(0) / mu): largest", 1.0,
         (data.length.isel(step=-1) / bound).sel(kind="fcn").max(),
         "proved for step sizes of at most one over the curvature",
         note="linear outputs; with the others the kernel grows on the way, and the step is too long for the proof",
     )
     plain = data.sel(kind="fcn")
     yield claims.equal(
-        "factor of the loss late in the run over (1 - eta lambda_min)^2: largest",
-        1.0,
-        (_late(plain) / _predicted(plain)).max(),
-        0.01,
+        "factor of the loss late in the run over (1 - eta lambda_min)^2: largest", 1.0,
+        (_late(plain) / _predicted(plain)).max(), 0.01,
         "no run is slower, but for a kernel that still moves by a thousandth; one attains it",
     )
     change = np.abs(data.smallest - data.smallest.isel(step=0)).max("step")
     spread = np.sqrt(data.largest).max("step") + np.sqrt(data.largest.isel(step=0))
     guard = np.sqrt(config.samples) * data.norm.max("end") * data.length.isel(step=-1) * spread
     yield claims.at_most(
-        "change of lambda_min over its bound by the norm of the Hessian: largest",
-        1.0,
+        "change of lambda_min over its bound by the norm of the Hessian: largest", 1.0,
         (change / guard).sel(kind="fcn").max(),
         "the bound; the norm is looked at for one output at both ends of the way",
     )
     yield claims.at_most(
-        "change of lambda_min: exponent in the width",
-        -0.5,
-        exponent(change.sel(kind="fcn")),
+        "change of lambda_min: exponent in the width", -0.5, exponent(change.sel(kind="fcn")),
         slack=logarithm(config.widths),
     )
     yield claims.zero(
         "nonlinear output: exponent of the norm of the Hessian in the width",
-        exponent(data.norm.sel(kind="output").max("end")),
-        next_order(config.widths, 0.5, 2.0),
+        exponent(data.norm.sel(kind="output").max("end")), next_order(config.widths, 0.5, 2.0),
     )
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.types import Params
-from secant.lab import Finding, Tolerance, claims, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets.graphs.network import graph_of
 from secant.setups.width import (
@@ -35,27 +33,19 @@ from secant.setups.width import (
     stacked,
 )
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True)
 class Config(WidthConfig):
     """Widths, networks and the input."""
 
     dim: int = scaled(
-        smoke=2,
-        laptop=8,
-        at_least=2,
-        at_most=10_000,
+        smoke=2, laptop=8, at_least=2, at_most=10_000,
         help="input dimension; neurons of a random graph also read inputs, which do not bend",
     )
 
 
 @study(
-    "thesis/thm-2.3.6",
-    section="2.3",
-    title="Wide networks turn linear",
+    "thesis/thm-2.3.6", section="2.3", title="Wide networks turn linear",
     statement=r"""
     For a feedforward network on any directed acyclic graph whose neurons from layer 2 on have in-degree at least
     $m$, with smooth activations and linear outputs, the Hessian of every output in the weights satisfies
@@ -74,10 +64,7 @@ def run(config: Config) -> xr.Dataset:
     key_input, key_graph = jax.random.split(jax.random.key(config.seed))
     for kind in KINDS.values():
         refuse_oversized(
-            "thesis/thm-2.3.6",
-            kind.by_width(config.dim, key_graph),
-            config.dim,
-            config.widths,
+            "thesis/thm-2.3.6", kind.by_width(config.dim, key_graph), config.dim, config.widths,
             copies=COPIES + config.seeds * (1 if kind.graph is None else 2),  # all networks, and their edges
         )
     x = one_input(key_input, config.dim, config.size)
@@ -119,27 +106,21 @@ def _norms(kind: Kind, width: int, x: jax.Array, key: jax.Array, config: Config)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for kind, facts in KINDS.items():
         found = exponent(data.norm.sel(kind=kind))
         if facts.claim == "stays":
             yield claims.at_least(
-                f"{facts.name}: exponent of the Hessian's norm in the width, nearer to 0 than to -1/2",
-                -0.25,
-                found,
+                f"{facts.name}: exponent of the Hessian's norm in the width, nearer to 0 than to -1/2", -0.25, found,
                 "half way from no decay to 1/sqrt(m)",
             )
         else:
             yield claims.at_most(
-                f"{facts.name}: exponent of the Hessian's norm in the width",
-                -0.5,
-                found,
+                f"{facts.name}: exponent of the Hessian's norm in the width", -0.5, found,
                 slack=logarithm(config.widths) if facts.graph is None else _random_graph(config),
             )
     yield claims.at_least(
-        "the rate is attained: exponent of the fully connected network",
-        -0.5,
-        exponent(data.norm.sel(kind="fcn")),
+        "the rate is attained: exponent of the fully connected network", -0.5, exponent(data.norm.sel(kind="fcn")),
         slack=next_order(config.widths, 0.5),
     )
     yield resolved(data)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 
 from secant.core.types import Params
 from secant.curvature import second_derivative
-from secant.lab import Finding, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -32,9 +32,6 @@ from secant.setups.width import (
     refuse_oversized,
     stacked,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 DEPTH = 3
 """Layers of weights."""
@@ -59,9 +56,7 @@ class Config:
 
 
 @study(
-    "thesis/thm-2.3.8",
-    section="2.3",
-    title="Every neuron turns linear",
+    "thesis/thm-2.3.8", section="2.3", title="Every neuron turns linear",
     statement=r"""
     The pre-activation $\tilde f^{(\ell)}_k$ of every neuron, not of the outputs alone, has a Hessian of norm
     $O((\log m + R)^{\ell^2}/\sqrt m)$ in a ball around the start (2.12). In the first layer it is exactly zero
@@ -91,9 +86,7 @@ def run(config: Config) -> xr.Dataset:
             xr.Dataset({n: (("network", *dims[n]), np.asarray(part)) for n, part in zip(names, parts, strict=True)})
         )
     return xr.concat(found, "width").assign_coords(
-        width=list(config.widths),
-        layer=list(range(1, DEPTH + 1)),
-        pair=[f"{a},{b}" for a, b in BLOCKS],
+        width=list(config.widths), layer=list(range(1, DEPTH + 1)), pair=[f"{a},{b}" for a, b in BLOCKS],
         lower=list(range(1, DEPTH)),
     )
 
@@ -177,45 +170,34 @@ def _block_norms(net: Network) -> Look:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
-        "first layer: norm of the Hessian of a pre-activation: largest",
-        data.norm.sel(layer=1).max(),
-        0,
+        "first layer: norm of the Hessian of a pre-activation: largest", data.norm.sel(layer=1).max(), 0,
         "linear in the weights, so zero to the last bit",
     )
     for layer in range(2, DEPTH + 1):
         yield claims.at_most(
-            f"layer {layer}: exponent of the norm in the width, largest of some neurons",
-            -0.5,
-            exponent(data.norm.sel(layer=layer).max("neuron")),
-            slack=logarithm(config.widths),
+            f"layer {layer}: exponent of the norm in the width, largest of some neurons", -0.5,
+            exponent(data.norm.sel(layer=layer).max("neuron")), slack=logarithm(config.widths),
         )
     yield claims.zero(
-        "block of the last layer with itself: largest norm",
-        data.block.sel(pair=f"{DEPTH},{DEPTH}").max(),
-        0,
+        "block of the last layer with itself: largest norm", data.block.sel(pair=f"{DEPTH},{DEPTH}").max(), 0,
         "the output is linear in the weights it reads with",
     )
     for layer in range(1, DEPTH):
         ratio = data.block.sel(pair=f"{layer},{DEPTH}") / data.slope.sel(lower=layer)
         yield claims.zero(
             f"block of layer {layer} with the last over the slope of what the output reads: largest distance from 1",
-            np.abs(ratio - 1).max(),
-            0.02,
+            np.abs(ratio - 1).max(), 0.02,
             "an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order",
         )
     yield claims.zero(
-        "product of these blocks with a vector against that of the slopes: largest relative difference",
-        data.gap.max(),
-        1e-12,
-        "the blocks are the transposed slopes over the root of m; rounding",
+        "product of these blocks with a vector against that of the slopes: largest relative difference", data.gap.max(),
+        1e-12, "the blocks are the transposed slopes over the root of m; rounding",
     )
     yield claims.at_most(
-        "norm over the sum of the norms of its blocks: largest",
-        1.0,
-        (data.norm.sel(layer=DEPTH).max("neuron") / _sum_of_blocks(data)).max(),
-        "the triangle inequality",
+        "norm over the sum of the norms of its blocks: largest", 1.0,
+        (data.norm.sel(layer=DEPTH).max("neuron") / _sum_of_blocks(data)).max(), "the triangle inequality",
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ import xarray as xr
 
 from secant import nets
 from secant.dynamics import Probe, simulate
-from secant.lab import Finding, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.losses import half_sum
 from secant.optim import gradient_descent
 from secant.setups.width import (
@@ -28,9 +28,6 @@ from secant.setups.width import (
 )
 from secant.theory.quadratic_model import TwoLayer
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 Activation = Callable[[jax.Array], jax.Array]
 
 ACTIVATIONS: dict[str, Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
@@ -43,10 +40,8 @@ GROUP = 4
 """So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border."""
 
 EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
-    ("tanh", "training"): (-1.0, -1.0, -1.0),
-    ("tanh", "together"): (-0.5, -0.5, -1.5),
-    ("relu", "training"): (None, -1.0, -0.5),
-    ("relu", "unseen"): (None, -1.0, -0.75),
+    ("tanh", "training"): (-1.0, -1.0, -1.0), ("tanh", "together"): (-0.5, -0.5, -1.5),
+    ("relu", "training"): (None, -1.0, -0.5), ("relu", "unseen"): (None, -1.0, -0.75),
     ("relu", "together"): (-0.5, -0.5, -0.75),
 }
 """Derived in the statement, in the order of `PAIRS`; none where two powers compete."""
@@ -89,9 +84,7 @@ class Start(NamedTuple):
 
 
 @study(
-    "thesis/eq-3.4",
-    section="3.1",
-    title="A network, its linear and its quadratic model",
+    "thesis/eq-3.4", section="3.1", title="A network, its linear and its quadratic model",
     statement=r"""
     In a ball of fixed radius around the start $\|f - f_{\mathrm{lin}}\|$, and so
     $\|f_{\mathrm{quad}} - f_{\mathrm{lin}}\|$, is $\tilde O(1/\sqrt m)$. Below the critical step size gradient descent
@@ -116,12 +109,8 @@ class Start(NamedTuple):
 )
 def run(config: Config) -> xr.Dataset:
     refuse_oversized(
-        "thesis/eq-3.4",
-        lambda m: nets.mlp([m]),
-        config.dim,
-        config.widths,
-        copies=6 * len(ACTIVATIONS) * len(config.widths) * config.seeds,
-        itemsize=8,
+        "thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, config.widths,
+        copies=6 * len(ACTIVATIONS) * len(config.widths) * config.seeds, itemsize=8,
     )
     random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
     inputs = random.normal(size=(2 * config.samples, config.dim))
@@ -135,14 +124,10 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "apart": ((*dims, "way", "pair"), table["apart"].reshape(*shape, len(WAYS), len(PAIRS))),
-            "distance": (dims, table["distance"].reshape(shape)),
-            "rise": (dims, table["rise"].reshape(shape)),
+            "distance": (dims, table["distance"].reshape(shape)), "rise": (dims, table["rise"].reshape(shape)),
         },
         coords={
-            "activation": list(ACTIVATIONS),
-            "way": list(WAYS),
-            "pair": list(PAIRS),
-            "width": list(config.widths),
+            "activation": list(ACTIVATIONS), "way": list(WAYS), "pair": list(PAIRS), "width": list(config.widths),
         },
     )
 
@@ -152,9 +137,7 @@ def _followed(name: str, starts: Start, inputs: np.ndarray, y: np.ndarray, confi
     activation, x = ACTIVATIONS[name], inputs[: len(y)]
     found = simulate(
         lambda start: gradient_descent(lambda params: half_sum(_outputs(activation, params, x), y), start.lr),
-        lambda start: start.params,
-        config.steps,
-        over={"start": starts},
+        lambda start: start.params, config.steps, over={"start": starts},
         probes={
             "apart": Probe(
                 lambda params, start: _look(activation, params, start, inputs, y), 5, dims=("pair", "inputs")
@@ -165,8 +148,7 @@ def _followed(name: str, starts: Start, inputs: np.ndarray, y: np.ndarray, confi
     alike = jax.jit(jax.vmap(lambda start: _together(activation, start, jnp.asarray(x), config.radius)))(starts)
     return {
         "apart": np.concatenate([along, np.asarray(alike)[:, None]], axis=1),
-        "distance": found.apart_distance.max("step").values,
-        "rise": found.apart_loss.diff("step").max("step").values,
+        "distance": found.apart_distance.max("step").values, "rise": found.apart_loss.diff("step").max("step").values,
     }
 
 
@@ -234,15 +216,14 @@ def _grouped(values: xr.DataArray) -> xr.DataArray:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for (activation, way), exponents in EXPONENTS.items():
         where = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}[way]
         for pair, power in zip(PAIRS, exponents, strict=True):
             if power is None:
                 continue
             yield claims.equal(
-                f"{activation}, {where}: exponent of {pair} in the width",
-                power,
+                f"{activation}, {where}: exponent of {pair} in the width", power,
                 exponent(_grouped(data["apart"].sel(activation=activation, way=way, pair=pair))),
                 next_order(config.widths, 0.25),
             )
@@ -253,25 +234,18 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         for p in PAIRS
     )
     yield claims.equal(
-        "largest exponent of all: the rate of (3.4), which is attained",
-        -0.5,
-        largest[0],
-        next_order(config.widths, 0.25),
-        note=largest[1],
+        "largest exponent of all: the rate of (3.4), which is attained", -0.5, largest[0],
+        next_order(config.widths, 0.25), note=largest[1],
     )
     for activation in ACTIVATIONS:
         yield claims.zero(
             f"{activation}: exponent of the distance from the start in the width",
-            exponent(data.distance.sel(activation=activation)),
-            next_order(config.widths, 0.5),
+            exponent(data.distance.sel(activation=activation)), next_order(config.widths, 0.5),
             note="a ball of fixed radius; outputs that move by one need a move of order one",
         )
     yield claims.at_most(
-        "largest rise of the loss in five steps",
-        0.0,
-        data.rise.max(),
-        "half of the critical step size is below it; squares of rounding errors",
-        slack=1e-28,
+        "largest rise of the loss in five steps", 0.0, data.rise.max(),
+        "half of the critical step size is below it; squares of rounding errors", slack=1e-28,
     )
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -17,13 +15,10 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 from secant.theory.linear_descent import critical_step, loss_growth, residual_after
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -55,9 +50,7 @@ class Config:
 
 
 @study(
-    "thesis/eq-3.8",
-    section="3.2",
-    title="A linear model has one threshold",
+    "thesis/eq-3.8", section="3.2", title="A linear model has one threshold",
     statement=r"""
     When $f$ is linear in $w$ the tangent kernel $K$ is constant, and gradient descent on
     $\frac12 \sum_i (f_i - y_i)^2$ obeys $$F(w(t+1)) - y = (I - \eta K)\,(F(w(t)) - y).$$ The Hessian of the loss,
@@ -76,13 +69,10 @@ def run(config: Config) -> xr.Dataset:
     kernel = ntk(net.apply, start, x).dense()
     critical = float(critical_step(kernel))
     done = train(
-        Problem(linear, x, y, losses.half_sum),
-        start,
-        steps=config.steps,
+        Problem(linear, x, y, losses.half_sum), start, steps=config.steps,
         over={"lr": critical * np.array(config.ratios)},
         probes={
-            "loss": measure.loss(),
-            "residual": Probe(lambda params: linear(params, x) - y, dims=("sample",)),
+            "loss": measure.loss(), "residual": Probe(lambda params: linear(params, x) - y, dims=("sample",)),
         },
     )
     steps, fine = np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
@@ -104,10 +94,8 @@ def run(config: Config) -> xr.Dataset:
         {
             "loss": (("ratio", "step"), done.dataset.loss.values),
             "residual": (("ratio", "step", "sample"), done.dataset.residual.values),
-            "predicted": (("ratio", "step", "sample"), np.asarray(predicted)),
-            "growth": ("fine", np.asarray(growth)),
-            "kernel_change": _relative(ntk(linear, last, x).dense(), kernel),
-            "critical": critical,
+            "predicted": (("ratio", "step", "sample"), np.asarray(predicted)), "growth": ("fine", np.asarray(growth)),
+            "kernel_change": _relative(ntk(linear, last, x).dense(), kernel), "critical": critical,
             "critical_hessian": 2 / float(sharpness(start, direction)),
         },
         coords={"ratio": list(config.ratios), "step": steps, "fine": fine},
@@ -119,28 +107,21 @@ def _relative(now: jax.Array, before: jax.Array) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     size = np.sqrt((data.predicted**2).sum("sample"))
     gap = np.sqrt(((data.residual - data.predicted) ** 2).sum("sample")) / np.maximum(size, size[:, 0])
     rounding = 10 * config.steps * np.finfo(float).eps * np.sqrt(config.width * config.dim)
     yield claims.zero(
         "residual against (I - eta K)^t r(0), every step and step size: largest difference over |r(t)| or |r(0)|",
-        gap.max(),
-        rounding,
-        "rounding of outputs as large as these: ten units a step, times the root of the terms",
+        gap.max(), rounding, "rounding of outputs as large as these: ten units a step, times the root of the terms",
     )
     yield claims.zero(
-        "tangent kernel after training: largest relative change",
-        data.kernel_change,
-        rounding / config.steps,
+        "tangent kernel after training: largest relative change", data.kernel_change, rounding / config.steps,
         "rounding of one evaluation",
     )
     yield claims.equal(
-        "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)",
-        1.0,
-        data.critical_hessian / data.critical,
-        1e-10,
-        "the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding",
+        "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)", 1.0, data.critical_hessian / data.critical,
+        1e-10, "the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding",
     )
     below, above = data.ratio.values < 1, data.ratio.values > 1
     change = (data.loss.values[:, 1:] / data.loss.values[:, :-1])[:, : config.steps]
@@ -151,7 +132,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
             name, 1.0, change[below][alive[below]].max(), "every direction shrinks; rounding", slack=1e-12
         )
     else:
-        yield undecided(name, 1.0, "all step sizes are critical or above", "at most")
+        yield claims.undecided(name, 1.0, "all step sizes are critical or above", "at most")
     ends = data.loss.values[:, -1] / data.loss.values[:, 0]
     name = "above: smallest ratio of the last loss to the first"
     # The first direction has outgrown its share of the first loss, by the theory.
@@ -160,36 +141,30 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         yield claims.at_least(name, 1.0, ends[above].min(), "the loss grows")
     else:
         why = "in so few steps the first direction does not outgrow the others" if above.any() else "none is above"
-        yield undecided(name, 1.0, why, "at least")
+        yield claims.undecided(name, 1.0, why, "at least")
     name = "largest step size from which the loss falls, over the critical one"
     falls = ends < 1
     if falls.any() and not falls.all():
         low, high = data.ratio.values[falls].max(), data.ratio.values[~falls].min()
         yield claims.equal(
-            name,
-            1.0,
-            (low + high) / 2,
-            abs(high - low) / 2,
+            name, 1.0, (low + high) / 2, abs(high - low) / 2,
             "half the distance between neighbouring step sizes of the sweep",
         )
     else:
-        yield undecided(name, 1.0, "the loss falls from all step sizes, or from none")
+        yield claims.undecided(name, 1.0, "the loss falls from all step sizes, or from none")
     yield _first_step(data, above)
 
 
 def _first_step(data: xr.Dataset, above: np.ndarray) -> Finding | Erratum:
     name = "loss after one step just above the critical step size, over the loss before"
     if not above.any():
-        return undecided(name, 1.0, "no step size is above the critical one")
+        return claims.undecided(name, 1.0, "no step size is above the critical one")
     first = int(np.argmax(above))
     return Erratum(
-        name,
-        printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)",
-        corrected=r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2",
-        printed_value=1.0,
+        name, printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)",
+        corrected=r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2", printed_value=1.0,
         corrected_value=float((data.predicted[first, 1] ** 2).sum() / (data.predicted[first, 0] ** 2).sum()),
-        measured=float(data.loss[first, 1] / data.loss[first, 0]),
-        tolerance=Tolerance(relative=1e-10, why="rounding"),
+        measured=float(data.loss[first, 1] / data.loss[first, 0]), tolerance=Tolerance(relative=1e-10, why="rounding"),
         why=f"At {float(data.ratio[first]):g} times the critical step size only the first direction grows, and all "
         "others shrink; the loss keeps increasing once the first dominates.",
         where="section 3.2, after equation (3.8)",
@@ -218,9 +193,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.text(0.97, 3.6, "loss falls", ha="right", color=ink)
     right.text(1.03, 3.6, "loss grows", color=ink)
     right.set(
-        title="Factor of the loss in one step, late",
-        xlabel=r"$\eta\,/\,\eta_{\mathrm{crit}}$",
-        ylabel=r"$\mathcal{L}(t+1)/\mathcal{L}(t)$",
-        ylim=(0, 5.2),
+        title="Factor of the loss in one step, late", xlabel=r"$\eta\,/\,\eta_{\mathrm{crit}}$",
+        ylabel=r"$\mathcal{L}(t+1)/\mathcal{L}(t)$", ylim=(0, 5.2),
     )
     right.legend(loc="upper left")

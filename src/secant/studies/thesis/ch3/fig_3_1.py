@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +11,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import KINDS, Kind, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import TwoLayer
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 DEAD, UNKNOWN = 3, 4
 """Codes of two more regimes: every neuron of the network has switched off, and a loss that has not come back yet."""
@@ -47,9 +42,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-3.1",
-    section="3.1",
-    title="Three models, three regimes",
+    "thesis/fig-3.1", section="3.1", title="Three models, three regimes",
     statement=r"""
     A linear model converges monotonically for $\eta < \eta_{\mathrm{crit}}$ and diverges above. A quadratic model and
     a finite network have a third regime between: for $\eta_{\mathrm{crit}} < \eta < \eta_{\max}$ the loss first rises,
@@ -68,10 +61,7 @@ def run(config: Config) -> xr.Dataset:
     found = [
         _sweep(
             "network" if panel == "pair" else panel,  # type: ignore[arg-type]
-            sample.params,
-            pair if panel == "pair" else sample.x,
-            config,
-            ratios * critical[panel],
+            sample.params, pair if panel == "pair" else sample.x, config, ratios * critical[panel],
         )
         for panel in PANELS
     ]
@@ -85,8 +75,7 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
-            "regime": (("model", "ratio"), regime),
-            "border": float(border),
+            "regime": (("model", "ratio"), regime), "border": float(border),
             "edge": _edge(sample.output, sample.curvature, config),
         },
         coords={"model": list(PANELS), "ratio": ratios, "step": np.arange(config.steps + 1)},
@@ -101,11 +90,7 @@ def _sweep(kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: jax.
         return jnp.sum((outputs(p) - y) ** 2) / 2
 
     data = simulate(
-        lambda lr: descent(kind, params, x, y, lr),
-        params,
-        config.steps,
-        over={"lr": lrs},
-        probes={"loss": loss},
+        lambda lr: descent(kind, params, x, y, lr), params, config.steps, over={"lr": lrs}, probes={"loss": loss},
         stop=Stop(converged=lambda p: loss(p) < 1e-14, diverged=lambda p: loss(p) > 1e10),
     ).dataset
     losses = np.pad(data.loss.values, ((0, 0), (0, config.steps + 1 - data.sizes["step"])), mode="edge")
@@ -124,7 +109,7 @@ def _edge(output: jax.Array, curvature: jax.Array, config: Config) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     spacing = float(data.ratio[1] - data.ratio[0])
     grid = Tolerance(spacing, why="spacing of the step sizes")
     # In units of the critical step the theorems keep half of log m / sqrt m away from the borders.
@@ -132,23 +117,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     blur = Tolerance(spacing + margin, why="spacing of the step sizes, and log m / sqrt m in eta lambda")
     regime = {panel: data.regime.sel(model=panel) for panel in PANELS}
     for panel, predicted, near in (
-        ("linear", 1.0, grid),
-        ("quadratic", float(data.edge), grid),
-        ("network", 1.0, blur),
-        ("pair", 1.0, blur),
+        ("linear", 1.0, grid), ("quadratic", float(data.edge), grid), ("network", 1.0, blur), ("pair", 1.0, blur),
     ):
         yield claims.equal(
-            f"{NAMES[panel]}: smallest step over the critical one that is not monotone",
-            predicted,
-            data.ratio.where(regime[panel] != cs.MONOTONE).min(),
-            near,
+            f"{NAMES[panel]}: smallest step over the critical one that is not monotone", predicted,
+            data.ratio.where(regime[panel] != cs.MONOTONE).min(), near,
         )
     for panel, predicted in (("linear", 1.0), ("quadratic", float(data.border))):
         known = (regime[panel] == cs.MONOTONE) | (regime[panel] == cs.CATAPULT)
         yield claims.equal(
-            f"{NAMES[panel]}: largest convergent step over the critical one",
-            predicted,
-            data.ratio.where(known).max(),
+            f"{NAMES[panel]}: largest convergent step over the critical one", predicted, data.ratio.where(known).max(),
             grid,
         )
     yield claims.zero(
@@ -158,28 +136,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     for panel in ("network", "pair"):
         name = f"{NAMES[panel]}: share of the step sizes up to 1.5 critical ones that catapult"
         if not bool(middle.any()):
-            yield undecided(name, 1.0, "no step size lies between 1 and 1.5, log m / sqrt m from the edge")
+            yield claims.undecided(name, 1.0, "no step size lies between 1 and 1.5, log m / sqrt m from the edge")
             continue
         yield claims.equal(
-            name,
-            1.0,
-            ((regime[panel] == cs.CATAPULT) & middle).sum() / middle.sum(),
-            0,
+            name, 1.0, ((regime[panel] == cs.CATAPULT) & middle).sum() / middle.sum(), 0,
             "the first half of the quadratic model's range, log m / sqrt m from the edge",
         )
     order = [int(code) for code in regime["pair"].values if code != UNKNOWN]
     yield claims.equal(
-        "network on two opposed samples: number of regimes, in the figure's order",
-        3.0,
-        float(len(set(order))) if order == sorted(order) else 0.0,
-        0,
-        "monotone, catapult, divergent",
+        "network on two opposed samples: number of regimes, in the figure's order", 3.0,
+        float(len(set(order))) if order == sorted(order) else 0.0, 0, "monotone, catapult, divergent",
         note="" if order == sorted(order) else "they come in another order",
     )
     yield claims.zero(
-        "network: step sizes at which it diverges",
-        (regime["network"] == cs.DIVERGENT).sum(),
-        0,
+        "network: step sizes at which it diverges", (regime["network"] == cs.DIVERGENT).sum(), 0,
         "on one sample a large step switches neurons off; with none left the output stays 0",
         note="the figure shows divergence for networks too: that takes two samples",
     )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -13,15 +11,12 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Estimate, Finding, claims, estimate, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import WideLimit, wide_limit, wide_network_limit
 from secant.theory.power_law import fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MODELS: tuple[Kind, ...] = ("quadratic", "network")
 
@@ -31,11 +26,7 @@ class Config:
     """Widths, sample and the two step sizes."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(100, 1_000, 10_000),
-        laptop=(100, 1_000, 10_000, 100_000),
-        at_least=100,
-        at_most=10**7,
-        ascending=True,
+        smoke=(100, 1_000, 10_000), laptop=(100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True,
         help="hidden neurons",
     )
     dim: int = scaled(smoke=2, laptop=5, at_least=1, help="input dimension")
@@ -53,9 +44,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-3.2a",
-    section="3.1",
-    title="Large steps leave the ball",
+    "thesis/fig-3.2a", section="3.1", title="Large steps leave the ball",
     statement=r"""
     With sub-critical step sizes the whole path stays in a ball around the start whose radius does not depend
     on the width, and the tangent kernel hardly moves. With super-critical step sizes the loss rises, the
@@ -77,11 +66,8 @@ def run(config: Config) -> xr.Dataset:
         sample = one_sample(key, width, config.dim)
         params = jax.tree.map(lambda p: jnp.pad(p, [(0, widest - width)] + [(0, 0)] * (p.ndim - 1)), sample.params)
         return {
-            "params": params,
-            "x": sample.x * jnp.sqrt(widest / width),
-            "y": sample.output + config.gap,
-            "curvature": sample.curvature,
-            "output": sample.output,
+            "params": params, "x": sample.x * jnp.sqrt(widest / width), "y": sample.output + config.gap,
+            "curvature": sample.curvature, "output": sample.output,
         }
 
     members = [padded(k, m) for row, m in zip(keys, config.widths, strict=True) for k in row]
@@ -94,12 +80,9 @@ def run(config: Config) -> xr.Dataset:
             lambda network, ratio, kind=kind: descent(
                 kind, network["params"], network["x"], network["y"], ratio / network["curvature"]
             ),
-            lambda network: network["params"],
-            config.steps,
-            over={"network": networks, "ratio": ratios},
+            lambda network: network["params"], config.steps, over={"network": networks, "ratio": ratios},
             probes={
-                "distance": lambda p, network: distance(p, network["params"]),
-                "loss": lambda p, network, kind=kind: (
+                "distance": lambda p, network: distance(p, network["params"]), "loss": lambda p, network, kind=kind: (
                     (model(kind, network["params"], network["x"])(p) - network["y"]) ** 2 / 2
                 ),
             },
@@ -125,20 +108,17 @@ def _curvature(kind: Kind, network: dict[str, object], params: object) -> jax.Ar
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     far = data.distance.max("step")
     for kind in MODELS:
         for regime, power in (("below", 0.0), ("above", 0.5)):
             name = f"{kind}, {regime} the critical step: exponent of the distance in the width"
             if len(config.widths) < 2:
-                yield undecided(name, power, "one width has no exponent")
+                yield claims.undecided(name, power, "one width has no exponent")
                 continue
             law = fit_power_law(data.width, far.sel(model=kind, regime=regime).transpose("width", "seed"))
             yield claims.equal(
-                name,
-                power,
-                Estimate(law.exponent, law.error, law.freedom),
-                1 / np.sqrt(min(config.widths)),
+                name, power, Estimate(law.exponent, law.error, law.freedom), 1 / np.sqrt(min(config.widths)),
                 "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first",
             )
     wide = data.isel(width=-1)
@@ -146,12 +126,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     yield from _kernels(wide, config)
 
 
-def _distances(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _distances(wide: xr.Dataset, config: Config) -> Findings:
     """How far beyond the critical step, against the limit of infinite width."""
     excess, width = config.above - 2, float(wide.width)
     limits: dict[str, WideLimit] = {
-        "quadratic": wide_limit(excess),
-        "network": jax.jit(wide_network_limit)(excess),
+        "quadratic": wide_limit(excess), "network": jax.jit(wide_network_limit)(excess),
     }
     end = wide.sel(regime="above").isel(step=-1)
     for kind, limit in limits.items():
@@ -159,18 +138,15 @@ def _distances(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
         band = np.asarray(limit.distance)
         centre, half = float(band.max() + band.min()) / 2, float(band.max() - band.min()) / 2
         if not bool((end.loss.sel(model=kind) < 1e-6 * config.gap**2).all()):
-            yield undecided(name, centre, f"some runs have not come to rest within {config.steps} steps")
+            yield claims.undecided(name, centre, f"some runs have not come to rest within {config.steps} steps")
             continue
         yield claims.equal(
-            name,
-            centre,
-            estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
-            half + 1 / np.sqrt(width),
-            "its range over the phases at which a peak is met, and 1/sqrt(m)",
+            name, centre, estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
+            half + 1 / np.sqrt(width), "its range over the phases at which a peak is met, and 1/sqrt(m)",
         )
 
 
-def _kernels(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _kernels(wide: xr.Dataset, config: Config) -> Findings:
     """What becomes of the kernel below the critical step, against what is known of it to leading order."""
     width, v = float(wide.width), config.below
     lr = v / wide.start_curvature
@@ -181,8 +157,7 @@ def _kernels(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
     drift = np.asarray(cs.lazy_drift(a**2, v, a * bend))
     delta = min(v, 2 - v)
     yield claims.equal(
-        "quadratic: change of eta lambda below the critical step over its leading term, largest width",
-        1.0,
+        "quadratic: change of eta lambda below the critical step over its leading term, largest width", 1.0,
         (change.sel(model="quadratic") / drift).mean(),
         float(cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * np.abs(bend))[0].max()) / delta,
         "relative; the next order is the bound on the drift over delta",
@@ -195,11 +170,8 @@ def _kernels(wide: xr.Dataset, config: Config) -> Iterator[Finding]:
     flips = float(width * share.sum())
     name = "network: change of eta lambda below the critical step over its leading term, largest width"
     yield claims.equal(
-        name,
-        1.0,
-        Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
-        2 * float(reach.max()),
-        "the next order in the share of the neurons that switch off",
+        name, 1.0, Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
+        2 * float(reach.max()), "the next order in the share of the neurons that switch off",
         note=f"about {flips:.0f} neurons switch off in {config.seeds} networks, a random number",
     )
 
@@ -215,20 +187,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         for regime, style in (("below", "-"), ("above", "-")):
             part = one.sel(regime=regime)
             first.semilogy(
-                steps,
-                part.distance[steps],
-                style,
-                color=f"C{i}",
-                label=label if regime == "above" else None,
+                steps, part.distance[steps], style, color=f"C{i}", label=label if regime == "above" else None,
                 lw=1.0 if regime == "below" else 2.0,
             )
             second.semilogy(
-                part.distance[steps][1:],
-                part.loss[steps][1:] + 1e-12,
-                ".-",
-                ms=4,
-                lw=1.0 if regime == "below" else 2.0,
-                color=f"C{i}",
+                part.distance[steps][1:], part.loss[steps][1:] + 1e-12, ".-", ms=4,
+                lw=1.0 if regime == "below" else 2.0, color=f"C{i}",
             )
     first.set(title="Distance from the start", xlabel="step", ylabel=r"$\|w - w_0\|$", ylim=(0.2, None))
     first.text(0.97, 0.03, "thin: below, thick: above", transform=first.transAxes, ha="right", color=ink, fontsize=8)
@@ -238,19 +202,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     names = {"quadratic": ("o", "quadratic model"), "network": ("s", "ReLU network")}
     for kind, (mark, name) in names.items():
         third.loglog(
-            data.width,
-            far.sel(model=kind, regime="above"),
-            mark + "-",
-            ms=5,
-            color="C0" if kind == "quadratic" else "C1",
-            label=name,
+            data.width, far.sel(model=kind, regime="above"), mark + "-", ms=5,
+            color="C0" if kind == "quadratic" else "C1", label=name,
         )
         third.loglog(
-            data.width,
-            far.sel(model=kind, regime="below"),
-            mark + "-",
-            ms=5,
-            mfc="none",
+            data.width, far.sel(model=kind, regime="below"), mark + "-", ms=5, mfc="none",
             color="C0" if kind == "quadratic" else "C1",
         )
     reach = float(np.asarray(wide_limit(config.above - 2).distance).mean())

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from secant.lab import Finding, study
+from secant.lab import Figure, Findings, study
 from secant.setups.panels import PANELS
 from secant.setups.step_sizes.generalisation import PanelConfig, sweep_steps
 from secant.setups.step_sizes.statements import draw_panels, loss_findings
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -23,9 +18,7 @@ class Config(PanelConfig):
 
 
 @study(
-    "thesis/fig-3.2b",
-    section="3.1",
-    title="Steps beyond the critical one generalise better",
+    "thesis/fig-3.2b", section="3.1", title="Steps beyond the critical one generalise better",
     statement=r"""
     A two-layer ReLU network $f$ and its Taylor models $f_{\mathrm{lin}}$ and $f_{\mathrm{quad}}$ are trained from the
     same start with constant steps. For sub-critical steps, $\eta < \eta_{\mathrm{crit}}$, their test losses are almost
@@ -42,7 +35,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield from loss_findings(data, config.channels if PANELS[config.panel].images else config.width)
 
 

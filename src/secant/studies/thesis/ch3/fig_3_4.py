@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import xarray as xr
 
-from secant.lab import Finding, study
+from secant.lab import Figure, Findings, study
 from secant.setups.panels import PANELS, known_panel
 from secant.setups.step_sizes.generalisation import PanelsConfig, sweep_panels
 from secant.setups.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -24,9 +19,7 @@ class Config(PanelsConfig):
 
 
 @study(
-    "thesis/fig-3.4",
-    section="3.4",
-    title="Best test loss against step size",
+    "thesis/fig-3.4", section="3.4", title="Best test loss against step size",
     statement=r"""
     Best test loss during training with a constant step, of two-layer ReLU networks $f$, fully connected and
     convolutional, and of their models $f_{\mathrm{lin}}$ and $f_{\mathrm{quad}}$. Below $\eta_{\mathrm{crit}}$ the
@@ -46,7 +39,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         width = config.channels if PANELS[name].images else config.width
         yield from loss_findings(data.sel(panel=name), width, PANELS[name].title)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +13,9 @@ from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.expansion import expand
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.theory.power_law import fit_power_law
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 ACTIVATIONS = ("tanh", "swish")
 
@@ -50,9 +46,7 @@ class Config:
 
 
 @study(
-    "thesis/eq-3.10",
-    section="3.3",
-    title="Behind frozen gates",
+    "thesis/eq-3.10", section="3.3", title="Behind frozen gates",
     statement=r"""
     For the two-layer ReLU network the second-order Taylor polynomial in the weights is
     $$g = f(u_0, v_0) + \tfrac{1}{\sqrt{md}} \sum_i G_i \big( v_{0,i} (u_i - u_{0,i})^\top x
@@ -71,8 +65,7 @@ def run(config: Config) -> xr.Dataset:
     found = [_remainders(key, name, x, sizes, config) for key, name in zip(keys[2:], ACTIVATIONS, strict=True)]
     return relu.assign(
         remainder=(
-            ("activation", "order", "size", "direction"),
-            np.stack(found),
+            ("activation", "order", "size", "direction"), np.stack(found),
             {"long_name": "distance between the model and the network, root mean square over inputs and signs"},
         )
     ).assign_coords(activation=list(ACTIVATIONS), order=[1, 2], size=sizes)
@@ -96,8 +89,7 @@ def _relu(key: jax.Array, x: jax.Array, config: Config) -> xr.Dataset:
     def forms(distance: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
         params = at(distance)
         values = {
-            "autodiff": lambda p: quadratic(p, x),
-            "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
+            "autodiff": lambda p: quadratic(p, x), "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
             "printed": lambda p: _printed(_pair(p), first, x),
         }
         # One gradient, of a sum over the inputs with different weights, stands for those of all outputs.
@@ -112,10 +104,8 @@ def _relu(key: jax.Array, x: jax.Array, config: Config) -> xr.Dataset:
         params = at(distance)
         flips = jnp.mean(gates(_pair(params).u, x) != on, axis=-1)
         return {
-            "network": net.apply(params, x),
-            "linear": linear(params, x),
-            "quadratic": gated_bilinear(_pair(params), on, x),
-            "flips": flips,
+            "network": net.apply(params, x), "linear": linear(params, x),
+            "quadratic": gated_bilinear(_pair(params), on, x), "flips": flips,
         }
 
     values, slopes = jax.tree.map(np.asarray, forms(jnp.array(1.0)))
@@ -168,7 +158,7 @@ def _remainders(key: jax.Array, activation: str, x: jax.Array, sizes: np.ndarray
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     terms = config.width * config.dim
     rounding = 8 * np.finfo(float).eps * np.sqrt(terms)
     why = "8 units in the last place, times the root of the number of terms in the sum"
@@ -178,16 +168,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield claims.zero(f"{name} against autodiff: largest difference of the values, relative", gap, rounding, why)
         yield claims.zero(
             f"{name} against autodiff: largest difference of the gradients, relative",
-            data.slope_gap.sel(form=form) / data.slope_size,
-            rounding,
-            why,
+            data.slope_gap.sel(form=form) / data.slope_size, rounding, why,
         )
     same = data.flips == 0
     yield claims.zero(
         "network against its quadratic model while no gate has flipped: largest difference",
-        np.abs(data.network - data.quadratic).where(same).max(),
-        rounding,
-        why,
+        np.abs(data.network - data.quadratic).where(same).max(), rounding, why,
         note=f"{int(same.sum())} of {same.size} points of the walk",
     )
     bend, lever = 10 * config.longest**2, np.log(config.longest / config.shortest)
@@ -196,9 +182,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             law = fit_power_law(data.size, data.remainder.sel(activation=activation, order=order))
             rough = 8 * np.finfo(float).eps * config.smooth_width / config.shortest ** (order + 1)
             yield claims.equal(
-                f"{activation}: exponent of the {name} model's remainder in the distance",
-                order + 1.0,
-                law.exponent,
+                f"{activation}: exponent of the {name} model's remainder in the distance", order + 1.0, law.exponent,
                 bend + rough / lever,
                 "over both signs of a direction the next term is s^2 relative, times ten; rounding of outputs "
                 "at the smallest distance",
@@ -228,8 +212,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                 place = (float(data.size[1]), 2.2 * float(guide[1]))
                 right.annotate(rf"$|\delta|^{order + 1}$", place, color=ink, ha="right")
     right.set(
-        title="What a smooth network's models miss",
-        xlabel="root-mean-square change of a weight",
+        title="What a smooth network's models miss", xlabel="root-mean-square change of a weight",
         ylabel="distance to the network",
     )
     right.legend(fontsize=8, loc="lower right")

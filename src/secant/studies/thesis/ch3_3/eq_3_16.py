@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory.quadratic_model import (
     TwoLayer,
@@ -23,9 +21,6 @@ from secant.theory.quadratic_model import (
     residual_update,
     two_layer_init,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -46,9 +41,7 @@ class Config:
 
 
 @study(
-    "thesis/eq-3.16",
-    section="3.3",
-    title="The kernel update of every quadratic model",
+    "thesis/eq-3.16", section="3.3", title="The kernel update of every quadratic model",
     statement=r"""
     For a model quadratic in its parameters, with Jacobian $J$, residual $r$, Hessians $H_i$ and
     $G_i = H_i J^\top r$, one step of gradient descent on $\frac12\|r\|^2$ gives exactly
@@ -66,12 +59,9 @@ def run(config: Config) -> xr.Dataset:
     outputs = model("quadratic", params, x)
     lr = config.ratio / jnp.linalg.eigvalsh(tangent_kernel("quadratic", params, x, params))[-1]
     path = simulate(
-        descent("quadratic", params, x, y, lr),
-        params,
-        config.steps,
+        descent("quadratic", params, x, y, lr), params, config.steps,
         probes={
-            "u": Probe(lambda p: p.u, dims=("neuron", "dim")),
-            "v": Probe(lambda p: p.v, dims=("neuron",)),
+            "u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",)),
         },
     ).dataset
 
@@ -90,15 +80,9 @@ def run(config: Config) -> xr.Dataset:
         top = vectors[:, -1]
         cross, bend = top @ G @ J.T @ top, jnp.sum((G.T @ top) ** 2)
         return {
-            "residual": r,
-            "kernel": K,
-            "residual_next": residual_update(r, J, G, lr),
-            "kernel_next": kernel_update(J, G, lr),
-            "top": values[-1],
-            "vector": top,
-            "along": r @ top,
-            "remainder_f": lr**2 / 2 * cross,
-            "remainder_k": 2 * lr * cross - lr**2 * bend,
+            "residual": r, "kernel": K, "residual_next": residual_update(r, J, G, lr),
+            "kernel_next": kernel_update(J, G, lr), "top": values[-1], "vector": top, "along": r @ top,
+            "remainder_f": lr**2 / 2 * cross, "remainder_k": 2 * lr * cross - lr**2 * bend,
             "printed": lr / 4 * (4 * cross - lr * bend),
         }
 
@@ -133,7 +117,7 @@ def _random_gap(key: jax.Array, config: Config) -> float:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     r, K = data.residual.values, data.kernel.values
     rounding = Tolerance(1e-11, why="rounding, relative to the size of the quantity")
     error = np.abs(r[1:] - data.residual_next.values[:-1]).max() / np.abs(r).max()
@@ -150,10 +134,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Erratum(
         "fall of the top eigenvalue at the peak of the loss",
         printed=r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)",
-        corrected=r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top",
-        printed_value=float(data.printed[peak]),
-        corrected_value=float(data.remainder_k[peak]),
-        measured=measured,
+        corrected=r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", printed_value=float(data.printed[peak]),
+        corrected_value=float(data.remainder_k[peak]), measured=measured,
         tolerance=Tolerance(relative=1e-9, why="rounding"),
         why="The Jacobian moves to J - eta G, and K' is its Gram matrix; G lives in as many dimensions as parameters.",
         where="equation (3.16)",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,26 +12,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import (
-    Erratum,
-    Estimate,
-    Finding,
-    Tolerance,
-    claims,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-    undecided,
-)
+from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import Kind, descent, model
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import TwoLayer, two_layer_init
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MODELS: tuple[Kind, ...] = ("quadratic", "network")
 NAMES = ("sub-critical", "between", "past both", "near the border", "past the border")
@@ -60,9 +44,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-3.3",
-    section="3.3",
-    title="Two thresholds, and whose loss they belong to",
+    "thesis/fig-3.3", section="3.3", title="Two thresholds, and whose loss they belong to",
     statement=r"""
     A quadratic model of width 5000 on 128 scalar points, $x \sim \mathcal N(\pm 2, 1)$ with label $\pm 1$.
     Below the first threshold the kernel is nearly constant; between the two thresholds the loss catapults in
@@ -90,9 +72,7 @@ def run(config: Config) -> xr.Dataset:
     for kind in MODELS:
         outputs = model(kind, params, inputs)
         data = simulate(
-            lambda lr, kind=kind: descent(kind, params, inputs, y, lr, scale=1 / n),
-            params,
-            config.steps,
+            lambda lr, kind=kind: descent(kind, params, inputs, y, lr, scale=1 / n), params, config.steps,
             over={"lr": jnp.asarray(lrs)},
             probes={
                 "loss": lambda p, outputs=outputs: jnp.mean((outputs(p) - y) ** 2),
@@ -116,17 +96,14 @@ def run(config: Config) -> xr.Dataset:
     dims = ("model", "lr", "step", "direction")
     return xr.Dataset(
         {
-            "loss": (dims[:3], np.stack(found["loss"])),
-            "along": (dims, np.stack(found["along"])[..., order]),
+            "loss": (dims[:3], np.stack(found["loss"])), "along": (dims, np.stack(found["along"])[..., order]),
             "eigenvalue": (dims, np.stack(found["eigenvalue"])[..., order]),
             "outcome": (dims[:2], np.stack(found["outcome"])),
             "exact": (("lr", "direction"), np.asarray(exact)[:, order], {"long_name": "final eta lambda by the map"}),
             "square": (("lr", "direction"), np.asarray(pairs.a**2)[:, order], {"long_name": "u at the start"}),
             "bend": (("lr", "direction"), np.abs(np.asarray(b))[:, order], {"long_name": "size of the rescaled label"}),
-            "threshold": ("direction", thresholds),
-            "half_sum": ("direction", np.asarray(2 / eigenvalues)[order]),
-            "border": ("direction", border),
-            "spread": ("draw", np.asarray(spread)),
+            "threshold": ("direction", thresholds), "half_sum": ("direction", np.asarray(2 / eigenvalues)[order]),
+            "border": ("direction", border), "spread": ("draw", np.asarray(spread)),
         },
         coords={"model": list(MODELS), "lr": lrs, "name": ("lr", list(NAMES)), "direction": [1, 2]},
     )
@@ -173,16 +150,14 @@ def _first_threshold(key: jax.Array, samples: int) -> jax.Array:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     ratio = data.eigenvalue.isel(step=-1) / data.eigenvalue.isel(step=0)
     v = 2 * data.lr / data.threshold * ratio  # eta lambda at the end, for the half sum
     settled = data.outcome.sel(model="quadratic") != Outcome.DIVERGED
     gap = np.abs(v.sel(model="quadratic") - data.exact).isel(lr=[0, 1, 2])
     yield claims.zero(
         "quadratic: final eigenvalues times the step size against the exact map of each direction, largest difference",
-        gap.max(),
-        1e-6,
-        "rounding, which a catapult amplifies; near the border it is chaotic",
+        gap.max(), 1e-6, "rounding, which a catapult amplifies; near the border it is chaotic",
     )
     # The drift that theorem B.3.1 allows at its own distance from the edge, as a share of eta lambda.
     m, margin = config.width, float(np.log(config.width) / np.sqrt(config.width))
@@ -195,18 +170,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         moves = np.sqrt(data.square) * size.max("step") / size.isel(step=0)
         moved = (kind == "network") * moves.max("direction") / np.sqrt(2 * np.pi)
         yield claims.equal(
-            f"{kind}, sub-critical: final over initial eigenvalue, furthest from one",
-            1.0,
-            own[0, int(np.argmax(np.abs(own[0].values - 1)))],
-            lazy[0].max() + moved[0],
-            NEARLY[kind],
+            f"{kind}, sub-critical: final over initial eigenvalue, furthest from one", 1.0,
+            own[0, int(np.argmax(np.abs(own[0].values - 1)))], lazy[0].max() + moved[0], NEARLY[kind],
         )
         yield claims.equal(
-            f"{kind}, between the thresholds: second eigenvalue, final over initial",
-            1.0,
-            own[1, 1],
-            lazy[1, 1] + moved[1],
-            NEARLY[kind],
+            f"{kind}, between the thresholds: second eigenvalue, final over initial", 1.0, own[1, 1],
+            lazy[1, 1] + moved[1], NEARLY[kind],
         )
         end = v.sel(model=kind)
         for name, value in (
@@ -215,17 +184,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         ):
             yield claims.at_most(name, 2.0, value, "a catapult ends below the edge; it began above")
     yield claims.equal(
-        "quadratic: runs 2 per cent below and past the exact border that end as they should",
-        2.0,
-        float(settled[3]) + float(~settled[4]),
-        0,
-        "the border is exact",
+        "quadratic: runs 2 per cent below and past the exact border that end as they should", 2.0,
+        float(settled[3]) + float(~settled[4]), 0, "the border is exact",
     )
     yield claims.equal(
-        "the printed first threshold is a draw of n / lambda_1: the mean of all draws",
-        PRINTED[0],
-        Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1),
-        0,
+        "the printed first threshold is a draw of n / lambda_1: the mean of all draws", PRINTED[0],
+        Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1), 0,
         "the spread of single draws",
     )
     yield from _first(data)
@@ -238,22 +202,18 @@ NEARLY = {
 """What 'nearly constant' means."""
 
 
-def _first(data: xr.Dataset) -> Iterator[Finding | Erratum]:
+def _first(data: xr.Dataset) -> Findings:
     """Where gradient descent on the mean loss begins to raise the loss along the first direction."""
     name = "first threshold: step size on the mean loss at which it begins to rise"
     along = np.abs(data.along.sel(model="quadratic", direction=1))
     rises = (along.max("step") > along.isel(step=0) * (1 + 1e-9)).values
     if rises[0] or not rises[1]:
-        yield undecided(name, float(data.threshold[0]), "the first two step sizes do not bracket it")
+        yield claims.undecided(name, float(data.threshold[0]), "the first two step sizes do not bracket it")
         return
     low, high = (float(lr) for lr in data.lr[:2])
     yield Erratum(
-        name,
-        printed=r"2/\lambda_1(0)",
-        corrected=r"n/\lambda_1(0)",
-        printed_value=float(data.half_sum[0]),
-        corrected_value=float(data.threshold[0]),
-        measured=(low + high) / 2,
+        name, printed=r"2/\lambda_1(0)", corrected=r"n/\lambda_1(0)", printed_value=float(data.half_sum[0]),
+        corrected_value=float(data.threshold[0]), measured=(low + high) / 2,
         tolerance=Tolerance((high - low) / 2, why="half the distance of a step where it falls from one where it rises"),
         why="The figure's numbers belong to the loss (1/n) sum r^2; for the half sum of section 3.2 they are 0.006.",
         where="Figures 3.3 and B.1",

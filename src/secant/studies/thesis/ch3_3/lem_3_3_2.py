@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,14 +10,11 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.power_law import fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -46,9 +41,7 @@ class Config:
 
 
 @study(
-    "thesis/lem-3.3.2",
-    section="3.3.2",
-    title="The rise: exponential, with frozen curvature",
+    "thesis/lem-3.3.2", section="3.3.2", title="The rise: exponential, with frozen curvature",
     statement=r"""
     While $u(t) \le C_u'\,\delta^2/\log m$, the square $u$ grows by at least
     $(1 + \delta - C_\kappa\delta/\log m)^2$ a step, and $|v(t) - v(0)| \le C_v\,\delta/\log m$, with
@@ -58,12 +51,10 @@ def run(config: Config) -> xr.Dataset:
     widths = jnp.asarray(config.widths)
     traj = simulate(
         lambda width, excess, sign: ct.reduced_catapult(sign * config.pull / jnp.sqrt(width)),
-        lambda width, excess: (jnp.sqrt(config.start / width), 2 + excess),
-        400,
+        lambda width, excess: (jnp.sqrt(config.start / width), 2 + excess), 400,
         over={"width": widths, "excess": jnp.asarray(config.excesses), "sign": jnp.array([-1.0, 1.0])},
         probes={
-            "square": lambda s: s.a**2,
-            "curvature": lambda s: s.v,
+            "square": lambda s: s.a**2, "curvature": lambda s: s.v,
             "growth": lambda s, width, sign: ct.growth(s.a, s.v, sign * config.pull / jnp.sqrt(width)) ** 2,
         },
         stop=Stop(
@@ -96,33 +87,27 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     rising = (data.square <= data.level) & data.applies
     growth = "growth of u per step over its guaranteed floor, smallest"
     drift = "drift of v over its guaranteed ceiling, largest"
     if not bool(rising.any()):
         why = "the lemma asks for larger widths than these: there is no step at which it promises anything"
-        yield undecided(growth, 1.0, why, "at least")
-        yield undecided(drift, 1.0, why, "at most")
+        yield claims.undecided(growth, 1.0, why, "at least")
+        yield claims.undecided(drift, 1.0, why, "at most")
     else:
         covered = f"the conditions hold at {int(data.applies.sum())} of {data.applies.size} widths and step sizes"
         yield claims.at_least(
             growth, 1.0, (data.growth / data.growth_floor).where(rising).min(), "a proven bound", note=covered
         )
         yield claims.at_most(
-            drift,
-            1.0,
-            (np.abs(data.curvature - 2 - data.excess) / data.drift_ceiling).where(rising).max(),
-            "a proven bound",
-            note=covered,
+            drift, 1.0, (np.abs(data.curvature - 2 - data.excess) / data.drift_ceiling).where(rising).max(),
+            "a proven bound", note=covered,
         )
     law = fit_power_law(data.small_width, data.w0.transpose("small_width", "network"))
     yield Erratum(
-        "scale of w at the start: exponent of the width",
-        printed=r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}",
-        corrected=r"|w(0)| \le C\sqrt{C_u}\,m^{-1}",
-        printed_value=-1.5,
-        corrected_value=-1.0,
+        "scale of w at the start: exponent of the width", printed=r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}",
+        corrected=r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", printed_value=-1.5, corrected_value=-1.0,
         measured=Estimate(law.exponent, law.error, law.freedom),
         tolerance=Tolerance(0.02, why="the curvature varies by sqrt(2/m) at width 100, of which the square enters"),
         why="From |w| = C sqrt(u/m) and u(0) <= C_u/m; the main text has it right.",
@@ -143,13 +128,10 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         "smallest width of the first condition (C_u = 100, delta = 1/2)",
         printed=r"m \ge \frac{C_\kappa\,\delta}{C_u(C + 1)}",
         corrected=r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}",
-        printed_value=float(ratio * excess / (start * (pull + 1))),
-        corrected_value=float(upper),
-        measured=float(smallest),
-        tolerance=Tolerance(1.0, why="whole widths"),
+        printed_value=float(ratio * excess / (start * (pull + 1))), corrected_value=float(upper),
+        measured=float(smallest), tolerance=Tolerance(1.0, why="whole widths"),
         why="The step uses C_u(1 + C)/m <= C_kappa delta/log m; the fraction is upside down and the logarithm is lost.",
-        where="Lemma 3.3.2, formal statement, appendix B.4",
-        by="derivation",
+        where="Lemma 3.3.2, formal statement, appendix B.4", by="derivation",
     )
     log = np.log(1e6)
     yield Erratum(
@@ -158,11 +140,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         corrected=r"(1 - \tfrac{C_\kappa}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa}{\log m})\delta",
         printed_value=(1 - ratio * excess / log) ** 2 * excess**2 + 2 * (1 - ratio * excess / log) * excess,
         corrected_value=(1 - ratio / log) ** 2 * excess**2 + 2 * (1 - ratio / log) * excess,
-        measured=(1 + excess - ratio * excess / log) ** 2 - 1,
-        tolerance=Tolerance(1e-12, why="an identity"),
-        why="The factor delta has already been taken out.",
-        where="appendix B.4",
-        by="derivation",
+        measured=(1 + excess - ratio * excess / log) ** 2 - 1, tolerance=Tolerance(1e-12, why="an identity"),
+        why="The factor delta has already been taken out.", where="appendix B.4", by="derivation",
     )
 
 

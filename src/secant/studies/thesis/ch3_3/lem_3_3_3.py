@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -42,9 +37,7 @@ class Config:
 
 
 @study(
-    "thesis/lem-3.3.3",
-    section="3.3.3",
-    title="The fall: curvature drops until the loss is of order one",
+    "thesis/lem-3.3.3", section="3.3.3", title="The fall: curvature drops until the loss is of order one",
     statement=r"""
     After the rise there is a time $T_2$ with $v(T_2) \le 3$ (for $\bar C$ in place of 3, any constant in
     $(2, 4)$), from which $v$ keeps falling until $u = O(1/m)$: there is $T^\ast$ with $u(T^\ast) = O(1/m)$,
@@ -55,12 +48,9 @@ def run(config: Config) -> xr.Dataset:
     starts = np.geomspace(0.2, 2.0, config.starts) * (-1.0) ** np.arange(config.starts)
     data = simulate(
         lambda width: ct.reduced_catapult(config.pull / jnp.sqrt(width)),
-        lambda width, excess, start: (start / jnp.sqrt(width), 2 + excess),
-        config.steps,
+        lambda width, excess, start: (start / jnp.sqrt(width), 2 + excess), config.steps,
         over={
-            "width": jnp.asarray(config.widths),
-            "excess": jnp.asarray(config.excesses),
-            "start": jnp.asarray(starts),
+            "width": jnp.asarray(config.widths), "excess": jnp.asarray(config.excesses), "start": jnp.asarray(starts),
         },
         probes={"a": lambda s: s.a, "v": lambda s: s.v},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-10) & (s.v < 2)),
@@ -71,7 +61,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     u, v = data.a**2, data.v
     b = (config.pull / np.sqrt(data.width)).values.reshape(-1, 1, 1, 1)
     below = np.asarray(ct.separatrix(data.a.values, data.v.values, b)) < 0
@@ -81,12 +71,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     falling = below[..., 0] & ~end & (v.values[..., -1] < 2)
     needed = 2 * float(cs.time_to_peak(config.excesses[0], config.widths[-1]))
     if falling.any() or config.steps < needed:
-        yield undecided(name, 0.0, f"{config.steps} steps are too few: {int(falling.sum())} runs are still falling")
+        yield claims.undecided(
+            name, 0.0, f"{config.steps} steps are too few: {int(falling.sum())} runs are still falling"
+        )
     else:
         yield claims.zero(
-            name,
-            (below[..., 0] & ~end).sum(),
-            0,
+            name, (below[..., 0] & ~end).sum(), 0,
             "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
             note=f"of {int(below[..., 0].sum())} runs",
         )
@@ -94,27 +84,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     must_fall = (u.values > threshold) & (v.values < 4) & below
     rises = np.diff(v.values, axis=-1) > 1e-14
     yield claims.zero(
-        "steps with u above the threshold on which the curvature rose",
-        (rises & must_fall[..., :-1]).sum(),
-        0,
+        "steps with u above the threshold on which the curvature rose", (rises & must_fall[..., :-1]).sum(), 0,
         "a proven implication",
     )
     after = np.maximum.accumulate(v.values <= 3, axis=-1)[..., :-1] & below[..., :-1]
     yield claims.at_most(
-        "m u where the curvature first rises after it fell below 3",
-        ceiling,
-        np.where(rises & after, scaled_u[..., :-1], 0).max(),
-        "the threshold at v = 3 is 16 C^2, whatever the width",
+        "m u where the curvature first rises after it fell below 3", ceiling,
+        np.where(rises & after, scaled_u[..., :-1], 0).max(), "the threshold at v = 3 is 16 C^2, whatever the width",
     )
     # the true threshold at C = 1, m = 100, v = 2, read off the map
     falls = data.square.values[np.flatnonzero(data.change.values >= 0)[-1]]
     yield Erratum(
-        "square above which the curvature must fall (C = 1, m = 100, v = 2)",
-        printed=r"u > \frac{4C}{m(4 - v)^2}",
-        corrected=r"u > \frac{16\,C^2}{m(4 - v)^2}",
-        printed_value=4 * 1.0 / (100 * 4),
-        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)),
-        measured=float(falls),
+        "square above which the curvature must fall (C = 1, m = 100, v = 2)", printed=r"u > \frac{4C}{m(4 - v)^2}",
+        corrected=r"u > \frac{16\,C^2}{m(4 - v)^2}", printed_value=4 * 1.0 / (100 * 4),
+        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)), measured=float(falls),
         tolerance=Tolerance(relative=0.01, why="spacing of the grid of squares"),
         why="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
         where="Proposition B.5.2 (used again in B.5.3 and B.8)",
@@ -135,10 +118,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot([], [], "--", lw=1, color=ink, label=r"$16\,C^2/(m(4 - v)^2)$")
     left.axvline(2, color=ink, lw=0.8, ls=":")
     left.set(
-        title=rf"Orbits, $\delta = {excess:g}$",
-        xlabel=r"$v = \eta\lambda$",
-        ylabel=r"$u$",
-        ylim=(1e-11, 10),
+        title=rf"Orbits, $\delta = {excess:g}$", xlabel=r"$v = \eta\lambda$", ylabel=r"$u$", ylim=(1e-11, 10),
         xlim=(0, 3.5),
     )
     left.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 0))

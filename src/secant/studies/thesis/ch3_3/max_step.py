@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Finding, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Estimate, Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 REST = 1e-10
 """The residual below which a run has come to rest."""
@@ -51,10 +46,7 @@ class Config:
 
 
 @study(
-    "thesis/max-step",
-    section="3.3",
-    title="The exact maximal step size",
-    new=True,
+    "thesis/max-step", section="3.3", title="The exact maximal step size", new=True,
     statement=r"""
     For one sample the border of divergence is exact at every width:
     $$\eta_{\max} = \frac{8}{\lambda_0 + \sqrt{\lambda_0^2 - 16\,c\,(g_0 - y)\,y}}, \qquad c = \frac{\|x\|^2}{md},$$
@@ -85,11 +77,8 @@ def run(config: Config) -> xr.Dataset:
     # the picture: y = 0, one start, all step sizes
     ratios = 4 * (jnp.arange(config.sweep) + 0.5) / config.sweep
     sweep = simulate(
-        lambda ratio: ct.reduced_catapult(0.0),
-        lambda ratio, start: (start * ratio, ratio),
-        config.steps,
-        over={"ratio": ratios, "start": jnp.array([1e-2, 2e-2])},
-        probes={"u": lambda s: s.a**2},
+        lambda ratio: ct.reduced_catapult(0.0), lambda ratio, start: (start * ratio, ratio), config.steps,
+        over={"ratio": ratios, "start": jnp.array([1e-2, 2e-2])}, probes={"u": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < REST) & (s.v < 2)),
     )
     peaks = sweep.dataset.u.max("step")
@@ -102,10 +91,8 @@ def run(config: Config) -> xr.Dataset:
     low_v, high_v = 2 * jnp.abs(a + labels[:, None]), 4 + a * labels[:, None]
     v = low_v + (high_v - low_v) * jax.random.uniform(keys[1], low_v.shape)
     rest = simulate(
-        lambda label: ct.reduced_catapult(label["b"]),
-        lambda label, number: (a[number], label["v"][number]),
-        config.steps,
-        over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
+        lambda label: ct.reduced_catapult(label["b"]), lambda label, number: (a[number], label["v"][number]),
+        config.steps, over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
         stop=Stop(converged=lambda s: jnp.abs(s.a) < REST, every=50),
     )
 
@@ -123,68 +110,53 @@ def run(config: Config) -> xr.Dataset:
     growths = np.log(np.asarray(4 - escape.v) / 1e-9) / span
     return xr.Dataset(
         {
-            "exact": (("target", "network"), np.asarray(exact)),
-            "bisected": (("target", "network"), np.asarray(low)),
-            "curvature": ("network", np.asarray(curvature)),
-            "final": (("ratio", "start"), np.asarray(sweep.state.v)),
-            "residual": (("ratio", "start"), np.abs(np.asarray(sweep.state.a))),
-            "peak": peaks,
+            "exact": (("target", "network"), np.asarray(exact)), "bisected": (("target", "network"), np.asarray(low)),
+            "curvature": ("network", np.asarray(curvature)), "final": (("ratio", "start"), np.asarray(sweep.state.v)),
+            "residual": (("ratio", "start"), np.abs(np.asarray(sweep.state.a))), "peak": peaks,
             "ended": (("label", "number"), rest.dataset.outcome.values),
             "rest_residual": (("label", "number"), np.abs(np.asarray(rest.state.a))),
             "rest_curvature": (("label", "number"), np.asarray(rest.state.v)),
-            "confined": (("label", "number"), np.asarray(low_v < high_v)),
-            "log_product": product,
-            "orbit": ("time", orbit),
-            "orbit_map": ("time", seen),
-            "escape": ((), growths.mean()),
+            "confined": (("label", "number"), np.asarray(low_v < high_v)), "log_product": product,
+            "orbit": ("time", orbit), "orbit_map": ("time", seen), "escape": ((), growths.mean()),
             "escape_error": ((), growths.std(ddof=1) / np.sqrt(growths.size)),
         },
         coords={
-            "label": np.asarray(labels),
-            "target": list(config.targets),
-            "ratio": np.asarray(ratios),
+            "label": np.asarray(labels), "target": list(config.targets), "ratio": np.asarray(ratios),
             "start": [1e-2, 2e-2],
         },
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     error = np.abs(data.bisected / data.exact - 1)
     yield claims.zero(
-        "maximal step by bisection against the formula: largest relative difference",
-        error.max(),
-        2.0 ** -(config.halvings - 1),
-        "width of the last bracket; runs this close still end in time",
+        "maximal step by bisection against the formula: largest relative difference", error.max(),
+        2.0 ** -(config.halvings - 1), "width of the last bracket; runs this close still end in time",
     )
     naive = float(np.abs(data.exact * data.curvature / 4 - 1).max())
     name = "the correction to 4 / lambda_0 that is resolved: largest"
     if not naive:
-        yield undecided(name, 0.0, "a label of zero has no correction", "at least")
+        yield claims.undecided(name, 0.0, "a label of zero has no correction", "at least")
     else:
         yield claims.at_least(name, 100 * 2.0 ** -(config.halvings - 1), naive, "a hundred brackets")
     yield claims.at_most("largest u in any run below the border", 4.0, data.peak.max(), "q < 0 confines |a| < 2")
     done = data.residual < REST
     gap = np.abs((4 - data.final) / (4 - data.ratio) - np.exp(data.log_product)).where(done)
     yield claims.zero(
-        "product rule for the final curvature: largest relative deviation",
-        (gap / np.exp(data.log_product)).max(),
-        1e-10,
-        "a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border",
+        "product rule for the final curvature: largest relative deviation", (gap / np.exp(data.log_product)).max(),
+        1e-10, "a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border",
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
     yield claims.zero(
         f"step sizes below the border not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2",
-        (~done & (data.final > slow) & (data.final < 2 - slow)).sum(),
-        0,
+        (~done & (data.final > slow) & (data.final < 2 - slow)).sum(), 0,
         "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
         note=f"{int((~done).sum())} of {done.size} are not at rest",
     )
     yield claims.zero(
-        "runs below the border that diverged, any label",
-        ((data.ended == Outcome.DIVERGED) & data.confined).sum(),
-        0,
+        "runs below the border that diverged, any label", ((data.ended == Outcome.DIVERGED) & data.confined).sum(), 0,
         "q < 0 confines the model for every |b| < 2",
     )
     small, large = data.sel(label=data.label < 1), data.sel(label=data.label > 1)
@@ -194,28 +166,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     away = (small.rest_curvature > reach) & (np.abs(small.rest_curvature - 2) > reach)
     yield claims.zero(
         f"|b| < 1: runs below the border not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2",
-        (under_way & away).sum(),
-        0,
-        "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
+        (under_way & away).sum(), 0, "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
         note=f"{int(under_way.sum())} of {int(small.confined.sum())} are not at rest",
     )
     yield claims.zero(
         "share of runs below the border that come to rest, |b| > 1",
-        (large.ended == Outcome.CONVERGED).sum() / large.confined.sum(),
-        0,
-        "no minimum is stable",
+        (large.ended == Outcome.CONVERGED).sum() / large.confined.sum(), 0, "no minimum is stable",
     )
     yield claims.zero(
-        "orbit on the border against 2 cos(3^t theta), twelve steps",
-        np.abs(data.orbit - data.orbit_map).max(),
-        6.0**12 * 2**-52,
-        "rounding grows by 3 along the border and by up to 6 across it each step",
+        "orbit on the border against 2 cos(3^t theta), twelve steps", np.abs(data.orbit - data.orbit_map).max(),
+        6.0**12 * 2**-52, "rounding grows by 3 along the border and by up to 6 across it each step",
     )
     yield claims.equal(
-        "mean rate of escape from the border",
-        ct.transverse_exponent(),
-        Estimate(float(data.escape), float(data.escape_error), ORBITS - 1),
-        1e-3,
+        "mean rate of escape from the border", ct.transverse_exponent(),
+        Estimate(float(data.escape), float(data.escape_error), ORBITS - 1), 1e-3,
         "eight steps from 1e-9 lead to 4e-4 from the border, where the rate is another",
     )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +12,9 @@ import xarray as xr
 from secant import data as tasks
 from secant import losses, nets
 from secant.expansion import expand
-from secant.lab import Finding, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem
 from secant.optim.largest_step import estimate_max_lr, find_max_lr
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MODELS = ("quadratic", "network")
 
@@ -33,12 +28,7 @@ class Config:
         (0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"
     )
     samples: tuple[int, ...] = scaled(
-        smoke=(1, 8),
-        laptop=(1, 4, 16, 64),
-        paper=(1, 4, 16, 64, 256),
-        at_least=1,
-        at_most=10_000,
-        ascending=True,
+        smoke=(1, 8), laptop=(1, 4, 16, 64), paper=(1, 4, 16, 64, 256), at_least=1, at_most=10_000, ascending=True,
         help="training samples",
     )
     activations: tuple[str, ...] = scaled(
@@ -59,10 +49,7 @@ class Config:
 
 
 @study(
-    "thesis/max-step-samples",
-    section="3.3",
-    title="The maximal step size beyond one sample",
-    new=True,
+    "thesis/max-step-samples", section="3.3", title="The maximal step size beyond one sample", new=True,
     statement=r"""
     For one sample and frozen gates the maximal step size is known exactly. With several samples, other activations
     and real networks, keep only the top direction of the tangent kernel and the second derivative as far as its
@@ -106,25 +93,23 @@ def _problem(config: Config, activation: str, samples: int, seed: int) -> tuple[
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     off = np.abs(data.estimate / data.found - 1)
     four = np.abs(4 / data.found - 1)
     bracket = data.bracket / data.found
     name = "one sample, quadratic model: largest relative error of the estimate"
     if 1 not in config.samples:
-        yield undecided(name, 0.0, "one sample is not among `samples`")
+        yield claims.undecided(name, 0.0, "one sample is not among `samples`")
     else:
         one = off.sel(model="quadratic", samples=1)
         yield claims.zero(
-            name,
-            one.max(),
-            0.005 + float(bracket.sel(model="quadratic", samples=1).max()),
+            name, one.max(), 0.005 + float(bracket.sel(model="quadratic", samples=1).max()),
             "half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
         )
     name = "several samples, quadratic models: median relative error"
     many = off.sel(model="quadratic", samples=[n for n in config.samples if n > 1])
     if not many.size:
-        yield undecided(name, 0.1, "there is only one sample", "at most")
+        yield claims.undecided(name, 0.1, "there is only one sample", "at most")
     else:
         yield claims.at_most(
             name, 0.1, many.median(), "the claim: good to a tenth", note=f"largest {float(many.max()):.2f}"
@@ -132,25 +117,20 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     name = "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda"
     smooth = {"model": "quadratic", "activation": _smooth(config)}
     if not smooth["activation"]:
-        yield undecided(name, 1.0, "all activations are gates", "at most")
+        yield claims.undecided(name, 1.0, "all activations are gates", "at most")
     else:
         yield claims.at_most(
-            name,
-            1.0,
-            off.sel(smooth).median() / four.sel(smooth).median(),
+            name, 1.0, off.sel(smooth).median() / four.sel(smooth).median(),
             "the claim: the spread of the spectrum matters",
         )
     name = "networks: median relative error"
     found = data.found.sel(model="network")
     networks, naive = (error.sel(model="network").where(np.isfinite(found)) for error in (off, four))
     if not bool(np.isfinite(found).any()):
-        yield undecided(name, 0.25, "no network diverged: their neurons died", "at most")
+        yield claims.undecided(name, 0.25, "no network diverged: their neurons died", "at most")
     else:
         yield claims.at_most(
-            name,
-            0.25,
-            networks.median(),
-            "the claim: good to a quarter; higher derivatives are left out",
+            name, 0.25, networks.median(), "the claim: good to a quarter; higher derivatives are left out",
             note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
             f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
         )

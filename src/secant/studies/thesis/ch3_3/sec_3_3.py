@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,13 +10,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, sheet, study
 from secant.setups.two_layer.models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -40,9 +35,7 @@ class Config:
 
 
 @study(
-    "thesis/sec-3.3",
-    section="3.3",
-    title="One sample, two numbers",
+    "thesis/sec-3.3", section="3.3", title="One sample, two numbers",
     statement=r"""
     Gradient descent on the quadratic model of a two-layer ReLU network, with one sample $(x, y)$ and the loss
     $\frac12 (g - y)^2$, obeys exactly
@@ -56,10 +49,7 @@ def run(config: Config) -> xr.Dataset:
     y, lrs = config.target, jnp.asarray(config.ratios) / sample.curvature
     blown = Stop(diverged=lambda s: jnp.abs(gated_bilinear(s, sample.on, sample.x)) > 1e6)
     weights = simulate(
-        lambda lr: descent("quadratic", sample.params, sample.x, y, lr),
-        sample.params,
-        config.steps,
-        over={"lr": lrs},
+        lambda lr: descent("quadratic", sample.params, sample.x, y, lr), sample.params, config.steps, over={"lr": lrs},
         probes={
             "output": lambda s: gated_bilinear(s, sample.on, sample.x),
             "curvature": lambda s: gated_curvature(s, sample.on, sample.x),
@@ -68,10 +58,7 @@ def run(config: Config) -> xr.Dataset:
         stop=blown,
     ).dataset
     reduced = simulate(
-        lambda lr: ct.catapult(lr, config.width, y),
-        (sample.output, sample.curvature),
-        config.steps,
-        over={"lr": lrs},
+        lambda lr: ct.catapult(lr, config.width, y), (sample.output, sample.curvature), config.steps, over={"lr": lrs},
         probes={
             "output_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[0],
             "curvature_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[1],
@@ -85,14 +72,12 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     alive = (np.abs(data.output) < 1e4) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name, label in (("output", "output g"), ("curvature", "curvature")):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
         yield claims.zero(
-            f"{label}: reduced map against gradient descent on the weights",
-            error.where(alive).max(),
-            1e-9,
+            f"{label}: reduced map against gradient descent on the weights", error.where(alive).max(), 1e-9,
             "rounding, amplified by the growth of the loss during the catapult",
         )
     lr = data.lr.values[:, None]
@@ -104,16 +89,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     step = q[:, 1:] - np.asarray(ct.separatrix_factor(a, b))[:, :-1] * q[:, :-1]
     yield claims.zero(
         "separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w",
-        np.abs(step / (1 + np.abs(q[:, 1:])))[keep].max(),
-        1e-10,
-        "rounding of the recorded weights",
+        np.abs(step / (1 + np.abs(q[:, 1:])))[keep].max(), 1e-10, "rounding of the recorded weights",
     )
     D = data.imbalance.values
     step = D[:, 1:] - (1 - a[:, :-1] ** 2) * D[:, :-1]
     yield claims.zero(
-        "imbalance of the two layers is multiplied by 1 - u",
-        np.abs(step / (1 + np.abs(D[:, 1:])))[keep].max(),
-        1e-10,
+        "imbalance of the two layers is multiplied by 1 - u", np.abs(step / (1 + np.abs(D[:, 1:])))[keep].max(), 1e-10,
         "rounding of the recorded weights",
     )
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
@@ -121,7 +102,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     inside = np.flatnonzero((ratios >= 2 + margin) & (ratios <= 4 - margin))
     name = "loss past the critical step size: largest over first"
     if not inside.size or config.steps < 20:
-        yield undecided(
+        yield claims.undecided(
             name, 1.0, "no step size is within the range of catapults, or there are too few steps to see one"
         )
         return
@@ -129,12 +110,8 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     loss = ((data.output - config.target) ** 2).isel(lr=past)
     loss_map = ((data.output_map - config.target) ** 2).isel(lr=past)
     yield Erratum(
-        name,
-        printed=r"\max_t \mathcal L(t) = \mathcal L(0)",
-        corrected=r"\max_t \mathcal L(t) > \mathcal L(0)",
-        printed_value=1.0,
-        corrected_value=float(loss_map.max() / loss_map[0]),
-        measured=float(loss.max() / loss[0]),
+        name, printed=r"\max_t \mathcal L(t) = \mathcal L(0)", corrected=r"\max_t \mathcal L(t) > \mathcal L(0)",
+        printed_value=1.0, corrected_value=float(loss_map.max() / loss_map[0]), measured=float(loss.max() / loss[0]),
         tolerance=Tolerance(relative=1e-6, why="the reduced map is exact; rounding only"),
         why="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
         where="section 3.3, after equation (3.12)",

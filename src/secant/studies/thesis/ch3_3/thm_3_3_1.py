@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,8 @@ import xarray as xr
 from secant.dynamics import Stop, simulate
 from secant.lab import (
     Estimate,
-    Finding,
+    Figure,
+    Findings,
     Tolerance,
     claims,
     estimate,
@@ -23,16 +23,12 @@ from secant.lab import (
     scaled,
     sheet,
     study,
-    undecided,
 )
 from secant.setups.two_layer.models import starting_points
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import wide_limit
 from secant.theory.power_law import fit_power_law
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LONGER = 50
 """So many times its recorded steps a run goes on, until it has come to rest."""
@@ -43,12 +39,8 @@ class Config:
     """Widths, step sizes and random networks."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(1_000, 10_000, 100_000),
-        laptop=(100, 1_000, 10_000, 100_000, 1_000_000),
-        at_least=100,
-        at_most=10**8,
-        ascending=True,
-        help="hidden neurons",
+        smoke=(1_000, 10_000, 100_000), laptop=(100, 1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
+        ascending=True, help="hidden neurons",
     )
     excesses: tuple[float, ...] = option(
         (0.2, 0.5, 1.0, 1.5), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
@@ -65,9 +57,7 @@ class Config:
 
 
 @study(
-    "thesis/thm-3.3.1",
-    section="3.3.1",
-    title="The catapult: high as the width, long as its logarithm",
+    "thesis/thm-3.3.1", section="3.3.1", title="The catapult: high as the width, long as its logarithm",
     statement=r"""
     For $\eta \in [(2 + \varepsilon)/\lambda_0, (4 - \varepsilon)/\lambda_0]$ with
     $\varepsilon = \Theta(\log m/\sqrt m)$ the loss of the quadratic model on one sample rises to
@@ -85,14 +75,12 @@ def run(config: Config) -> xr.Dataset:
     starts = [starting_points(k, int(m), config.seeds) for k, m in zip(keys, widths, strict=True)]
     # the start is the network's, the step size is set so that each network has the same excess
     networks = {
-        "output": jnp.concatenate([s[0] for s in starts]),
-        "curvature": jnp.concatenate([s[1] for s in starts]),
+        "output": jnp.concatenate([s[0] for s in starts]), "curvature": jnp.concatenate([s[1] for s in starts]),
         "width": jnp.repeat(jnp.asarray(widths, float), config.seeds),
     }
     traj = simulate(
         lambda network, excess: ct.catapult((2 + excess) / network["curvature"], network["width"], config.target),
-        lambda network: (network["output"], network["curvature"]),
-        config.steps,
+        lambda network: (network["output"], network["curvature"]), config.steps,
         over={"network": networks, "excess": jnp.asarray(config.excesses)},
         probes={"square": lambda s: s.a**2, "curvature": lambda s: s.v, "residual": lambda s: s.a},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-12) & (s.v < 2)),
@@ -128,7 +116,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     limit = wide_limit(jnp.asarray(config.excesses), steps=max(400, int(60 / min(config.excesses))))
     low, high = (xr.DataArray(np.asarray(f(limit.peak, axis=-1)), dims="excess") for f in (np.min, np.max))
     # The theorem has its range of step sizes from log m / sqrt m beyond the edge to as far below the border.
@@ -136,15 +124,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     inside = (data.excess >= margin) & (data.excess <= 2 - margin)
     if not bool(inside.any()):
         for name, relation in CLAIMS.items():
-            yield undecided(name, np.nan, "no step size is within the theorem's range at these widths", relation)
+            yield claims.undecided(name, np.nan, "no step size is within the theorem's range at these widths", relation)
     else:
         yield from _heights(data, inside, low, high)
         yield from _rest(data, inside, config)
     yield claims.equal(
         "loss at the start from the rescaled square, u m / (2 eta^2), over half the squared residual: furthest from 1",
-        1.0,
-        _furthest(data["first"] / ((data.output - config.target) ** 2 / 2)),
-        1e-9,
+        1.0, _furthest(data["first"] / ((data.output - config.target) ** 2 / 2)), 1e-9,
         "an identity: rounding, of the difference of an output and its label",
     )
     yield from _exponents(data, config)
@@ -160,13 +146,12 @@ def _furthest(ratios: xr.DataArray) -> float:
 CLAIMS: dict[str, Any] = {
     "largest width: peak over the lowest at infinite width, smallest": "at least",
     "largest width: peak over the highest at infinite width, largest": "at most",
-    "largest final curvature, times the step size": "at most",
-    "largest final loss, of order one": "at most",
+    "largest final curvature, times the step size": "at most", "largest final loss, of order one": "at most",
 }
 """What is claimed of every run in the theorem's range of step sizes."""
 
 
-def _heights(data: xr.Dataset, inside: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> Iterator[Finding]:
+def _heights(data: xr.Dataset, inside: xr.DataArray, low: xr.DataArray, high: xr.DataArray) -> Findings:
     lowest, highest, *_ = CLAIMS
     kept = inside.any("excess") & (inside.width == inside.width[inside.any("excess")].max())
     wide, range_ = data.sel(width=kept).isel(width=0), inside.sel(width=kept).isel(width=0)
@@ -176,23 +161,20 @@ def _heights(data: xr.Dataset, inside: xr.DataArray, low: xr.DataArray, high: xr
         float(blur.where(range_).max()), why="what the start adds at finite width, u(0) and b sqrt(u)/delta"
     )
     yield claims.at_least(
-        lowest,
-        1.0,
-        (wide.peak_square / low).where(range_).min(),
-        slack=near,
+        lowest, 1.0, (wide.peak_square / low).where(range_).min(), slack=near,
         note=f"so u is at least {float((low / data.excess**2).min()):.2f} delta^2 there: no logarithm of the width is "
         "needed in the theorem's lower bound",
     )
     yield claims.at_most(highest, 1.0, (wide.peak_square / high).where(range_).max(), slack=near)
 
 
-def _rest(data: xr.Dataset, inside: xr.DataArray, config: Config) -> Iterator[Finding]:
+def _rest(data: xr.Dataset, inside: xr.DataArray, config: Config) -> Findings:
     *_, curvature, loss = CLAIMS
     needed = 2 * float(cs.time_to_peak(config.excesses[0], float(config.widths[-1])))
     if config.steps < needed:
         why = f"{config.steps} steps are too few for the slowest run to rise and to fall, which takes {needed:.0f}"
-        yield undecided(curvature, 2.0, why, "at most")
-        yield undecided(loss, 1.0, why, "at most")
+        yield claims.undecided(curvature, 2.0, why, "at most")
+        yield claims.undecided(loss, 1.0, why, "at most")
         return
     yield claims.at_most(curvature, 2.0, data.final.where(inside).max(), "a stable minimum has eta lambda below 2")
     yield claims.at_most(
@@ -200,17 +182,16 @@ def _rest(data: xr.Dataset, inside: xr.DataArray, config: Config) -> Iterator[Fi
     )
 
 
-def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _exponents(data: xr.Dataset, config: Config) -> Findings:
     one = float(data.excess[np.argmin(np.abs(data.excess.values - 1.0))])
     at_one, names = (
-        data.sel(excess=one),
-        ("exponent of the peak loss in the width", "steps to the peak per tenfold width"),
+        data.sel(excess=one), ("exponent of the peak loss in the width", "steps to the peak per tenfold width"),
     )
     rate = float(cs.time_to_peak(one, 10.0) - cs.time_to_peak(one, 1.0))
     why = "one width has no exponent" if len(config.widths) < 2 else "some networks are too narrow: they diverge"
     if len(config.widths) < 2 or not bool(np.isfinite(at_one.peak).all()):
         for name, predicted in zip(names, (1.0, rate), strict=True):
-            yield undecided(f"{name}, delta = {one:g}", predicted, why)
+            yield claims.undecided(f"{name}, delta = {one:g}", predicted, why)
         return
     law = fit_power_law(data.width, at_one.peak.transpose("width", "seed"))
     finite = Tolerance(
@@ -222,15 +203,12 @@ def _exponents(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     decades = np.log10(config.widths) - np.mean(np.log10(config.widths))
     # Networks of different widths are independent draws: every row is a repeat of the whole fit.
     yield claims.equal(
-        f"{names[1]}, delta = {one:g}",
-        rate,
-        estimate(times @ decades / (decades**2).sum()),
-        finite,
+        f"{names[1]}, delta = {one:g}", rate, estimate(times @ decades / (decades**2).sum()), finite,
         note="at equal rescaled residuals",
     )
 
 
-def _series() -> Iterator[Finding]:
+def _series() -> Findings:
     """The orders in the excess at which the series end, extrapolated to zero by Richardson's scheme."""
     largest = 0.1
     deltas = largest / 2.0 ** np.arange(3)
@@ -244,10 +222,7 @@ def _series() -> Iterator[Finding]:
     ):
         once = 2 * table[1:] - table[:-1]
         yield claims.equal(
-            f"{name} as delta goes to 0, infinite width",
-            series,
-            (4 * once[1] - once[0]) / 3,
-            largest**3,
+            f"{name} as delta goes to 0, infinite width", series, (4 * once[1] - once[0]) / 3, largest**3,
             "extrapolated from delta = 0.1 and two halvings, the third order is left",
         )
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +10,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import catapult as ct
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 REST = 1e-9
 """The residual below which a run has come to rest."""
@@ -36,9 +31,7 @@ class Config:
 
 
 @study(
-    "thesis/thm-3.3.4",
-    section="3.3.4",
-    title="Only minima flatter than the edge are stable",
+    "thesis/thm-3.3.4", section="3.3.4", title="Only minima flatter than the edge are stable",
     statement=r"""
     The stable equilibria of the dynamics have $g = y$ and $\lambda \in [\varepsilon, 2/\eta - \varepsilon]$.
 
@@ -54,15 +47,10 @@ def run(config: Config) -> xr.Dataset:
     b = config.b
     a, v = np.linspace(-2.6, 2.6, config.grid), np.linspace(0.0, 6.0, config.grid)
     basin = simulate(
-        ct.reduced_catapult(b),
-        lambda a, v: (a, v),
-        config.steps,
-        over={"a": jnp.asarray(a), "v": jnp.asarray(v)},
+        ct.reduced_catapult(b), lambda a, v: (a, v), config.steps, over={"a": jnp.asarray(a), "v": jnp.asarray(v)},
         probes={"final": Probe(lambda s: s.v, every=config.steps)},
         stop=Stop(
-            converged=lambda s: jnp.abs(s.a) < REST,
-            diverged=lambda s: jnp.abs(s.a) > 1e3,
-            every=10,
+            converged=lambda s: jnp.abs(s.a) < REST, diverged=lambda s: jnp.abs(s.a) > 1e3, every=10,
         ),
     )
     fixed, double = (_search(config, period) for period in (1, 2))
@@ -70,10 +58,8 @@ def run(config: Config) -> xr.Dataset:
     after = ct.step(1e-7, line, 0.0)
     return xr.Dataset(
         {
-            "final": (("a", "v"), np.asarray(basin.state.v)),
-            "outcome": basin.dataset.outcome,
-            "fixed": (("fixed_point", "coordinate"), fixed),
-            "double": (("double_point", "coordinate"), double),
+            "final": (("a", "v"), np.asarray(basin.state.v)), "outcome": basin.dataset.outcome,
+            "fixed": (("fixed_point", "coordinate"), fixed), "double": (("double_point", "coordinate"), double),
             "line_growth": ("line", np.abs(np.asarray(after.a)) / 1e-7),
         },
         coords={"a": a, "v": v, "line": line},
@@ -116,31 +102,24 @@ def _search(config: Config, period: int) -> np.ndarray:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     b = config.b
     yield claims.zero(
         "growth along the line of minima is |1 - v|: largest deviation",
-        np.abs(data.line_growth - np.abs(1 - data.line)).max(),
-        1e-9,
-        "the perturbation is 1e-7, its square is dropped",
+        np.abs(data.line_growth - np.abs(1 - data.line)).max(), 1e-9, "the perturbation is 1e-7, its square is dropped",
     )
     a, v = np.meshgrid(data.a.values, data.v.values, indexing="ij")
     known = (v > 2 * np.abs(a + b) + 1e-9) & (np.abs(a) > REST)
     resting = known & (data.outcome.values == Outcome.CONVERGED)
     yield claims.at_most(
-        "largest curvature at which gradient descent came to rest",
-        2.0,
-        data.final.where(resting).max(),
-        "multiplier 1 - v",
-        note=f"{int(resting.sum())} starts",
+        "largest curvature at which gradient descent came to rest", 2.0, data.final.where(resting).max(),
+        "multiplier 1 - v", note=f"{int(resting.sum())} starts",
     )
     side = np.where(np.asarray(ct.separatrix(a, v, b)) < 0, Outcome.CONVERGED, Outcome.DIVERGED)
     ended = data.outcome.values != Outcome.UNFINISHED
     yield claims.zero(
         "feasible starts that ended on the wrong side of the separatrix",
-        (known & ended & (data.outcome.values != side)).sum(),
-        0,
-        "the sign of q is conserved",
+        (known & ended & (data.outcome.values != side)).sum(), 0, "the sign of q is conserved",
         note=f"of {int((known & ended).sum())}",
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
@@ -148,9 +127,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     under_way = known & ~ended & (data.final.values > slow) & (data.final.values < 2 - slow)
     yield claims.zero(
         f"feasible starts still under way, though more than {slow:.2f} from 0 and 2, where the approach is slow",
-        under_way.sum(),
-        0,
-        "multiplier 1 - v",
+        under_way.sum(), 0, "multiplier 1 - v",
         note=f"{int((known & ~ended).sum())} of {int(known.sum())} are under way",
     )
     points = ct.equilibria(b)
@@ -165,14 +142,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         yield claims.equal(f"number of {near}", len(known_points), len(found), 0, why)
         yield claims.zero(
             f"{near}: largest distance from their formulas",
-            np.abs(found[:, None] - known_points).max(axis=2).min(axis=1).max(initial=0.0),
-            1e-7,
+            np.abs(found[:, None] - known_points).max(axis=2).min(axis=1).max(initial=0.0), 1e-7,
             "Newton's method, rounded to eight digits",
         )
     yield claims.zero(
-        "points of period two: largest distance from the separatrix",
-        np.abs(q[genuine]).max(initial=0.0),
-        1e-7,
+        "points of period two: largest distance from the separatrix", np.abs(q[genuine]).max(initial=0.0), 1e-7,
         "Newton's method, rounded to eight digits",
     )
     largest = 0.0
@@ -189,49 +163,36 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     yield Erratum(
         "multiplier of the equilibrium with zero output, case (2.2)",
         printed=r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast",
-        corrected=r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m",
-        printed_value=1 + 4 * b**2,
-        corrected_value=(1 + b) ** 2,
-        measured=float(measured),
+        corrected=r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", printed_value=1 + 4 * b**2,
+        corrected_value=(1 + b) ** 2, measured=float(measured),
         tolerance=Tolerance(1e-6, why="Newton's method, rounded to eight digits"),
         why="The Jacobian was evaluated for mu = -1 but mu = +1 there; the printed number would be a squared modulus.",
         where="appendix B.6",
     )
     root = data.double.values[np.argmin(np.abs(data.double.values[:, 0] - np.sqrt(2)))]
     yield Erratum(
-        "curvature of the states with |mu| = 1, from u* and w*",
-        printed=r"v^\ast = 2 - u^\ast + w^\ast",
-        corrected=r"v^\ast = 2 + u^\ast + w^\ast",
-        printed_value=2 - root[0] ** 2 + root[0] * b,
-        corrected_value=2 + root[0] ** 2 + root[0] * b,
-        measured=float(root[1]),
+        "curvature of the states with |mu| = 1, from u* and w*", printed=r"v^\ast = 2 - u^\ast + w^\ast",
+        corrected=r"v^\ast = 2 + u^\ast + w^\ast", printed_value=2 - root[0] ** 2 + root[0] * b,
+        corrected_value=2 + root[0] ** 2 + root[0] * b, measured=float(root[1]),
         tolerance=Tolerance(1e-6, why="Newton's method, rounded to eight digits"),
-        why="Solve 1 - v + u + w = -1 for v.",
-        where="appendix B.6, case (2.1)",
+        why="Solve 1 - v + u + w = -1 for v.", where="appendix B.6, case (2.1)",
     )
     small = (data.double.values[:, 0] ** 2 < 10 * b**2) & (data.double.values[:, 1] > 0.5)
     small &= (np.abs(q) > 1e-6) & genuine
     yield Erratum(
         "states with u* = Theta(1/m) and v* between 1 and 2",
         printed=r"u^\ast \in \big(\tfrac43\tfrac{C^2}{m}, 2\tfrac{C^2}{m}\big),\ v^\ast \in (1, 2)",
-        corrected=r"\text{none}",
-        printed_value=1.0,
-        corrected_value=0.0,
-        measured=float(small.sum()),
+        corrected=r"\text{none}", printed_value=1.0, corrected_value=0.0, measured=float(small.sum()),
         tolerance=Tolerance(0.0, why="a count"),
         why="w changes sign with g - y, so a state with mu = -1 has period two, and this one is no orbit at all.",
         where="appendix B.6, case (2.1)",
     )
     yield Erratum(
-        "largest square among the fixed points",
-        printed=r"u^\ast = \Theta(1/m)\ \text{in all cases}",
-        corrected=r"u^\ast = 4,\ v^\ast = 4 + w^\ast",
-        printed_value=b**2,
-        corrected_value=4.0,
+        "largest square among the fixed points", printed=r"u^\ast = \Theta(1/m)\ \text{in all cases}",
+        corrected=r"u^\ast = 4,\ v^\ast = 4 + w^\ast", printed_value=b**2, corrected_value=4.0,
         measured=float((data.fixed.values[:, 0] ** 2).max()),
         tolerance=Tolerance(1e-6, why="Newton's method, rounded to eight digits"),
-        why="The claim of only two cases misses the corners of the separatrix.",
-        where="appendix B.6",
+        why="The claim of only two cases misses the corners of the separatrix.", where="appendix B.6",
     )
 
 

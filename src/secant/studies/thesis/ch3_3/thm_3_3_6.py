@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,15 +10,12 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import wide_limit
 from secant.theory.quadratic_model import two_layer_init
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -28,12 +23,8 @@ class Config:
     """Data, widths and step sizes."""
 
     widths: tuple[int, ...] = scaled(
-        smoke=(1_000, 10_000, 100_000),
-        laptop=(1_000, 10_000, 100_000, 1_000_000),
-        at_least=100,
-        at_most=10**8,
-        ascending=True,
-        help="hidden neurons",
+        smoke=(1_000, 10_000, 100_000), laptop=(1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
+        ascending=True, help="hidden neurons",
     )
     positive: float = option(1.5, at_least=0.1, at_most=10, help="squared norm of the positive inputs")
     negative: float = option(1.0, at_least=0.1, at_most=10, help="squared norm of the negative inputs")
@@ -41,10 +32,7 @@ class Config:
     ratios: tuple[float, ...] = scaled(
         smoke=tuple(np.linspace(1.6, 4.3, 28).round(3).tolist()),
         laptop=tuple(np.linspace(1.5, 4.3, 113).round(4).tolist()),
-        paper=tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()),
-        at_least=0.1,
-        at_most=10,
-        ascending=True,
+        paper=tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()), at_least=0.1, at_most=10, ascending=True,
         help="step sizes times the larger eigenvalue",
     )
     steps: int = option(1_500, at_least=100, at_most=10**6, help="gradient-descent steps")
@@ -57,9 +45,7 @@ class Config:
 
 
 @study(
-    "thesis/thm-3.3.6",
-    section="3.3.6",
-    title="Two eigendirections catapult one after the other",
+    "thesis/thm-3.3.6", section="3.3.6", title="Two eigendirections catapult one after the other",
     statement=r"""
     Scalar inputs, half-sum loss, $\lambda_1(0) \ge \lambda_2(0)$ and $2/\lambda_2(0) < 4/\lambda_1(0)$. For
     $2/\lambda_1(0) < \eta < 2/\lambda_2(0)$ the loss catapults in the direction $p_1$ alone and only
@@ -85,9 +71,7 @@ def run(config: Config) -> xr.Dataset:
         outputs.append(slopes * jnp.sqrt(split.squares))
         eigenvalues.append(kernel * split.squares)
     start = {
-        "width": jnp.asarray(config.widths, float),
-        "output": jnp.stack(outputs),
-        "eigenvalue": jnp.stack(eigenvalues),
+        "width": jnp.asarray(config.widths, float), "output": jnp.stack(outputs), "eigenvalue": jnp.stack(eigenvalues),
     }
     targets = split.units @ y
 
@@ -96,15 +80,10 @@ def run(config: Config) -> xr.Dataset:
         return ct.catapult(ratio / jnp.max(network["eigenvalue"]), network["width"], targets, split.squares)
 
     data = simulate(
-        system,
-        lambda network: (network["output"], network["eigenvalue"]),
-        config.steps,
-        over={"network": start, "ratio": jnp.asarray(config.ratios)},
-        probes={"a": lambda s: s.a, "v": lambda s: s.v},
+        system, lambda network: (network["output"], network["eigenvalue"]), config.steps,
+        over={"network": start, "ratio": jnp.asarray(config.ratios)}, probes={"a": lambda s: s.a, "v": lambda s: s.v},
         stop=Stop(
-            converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9),
-            diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4),
-            every=10,
+            converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9), diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4), every=10,
         ),
     ).dataset
     dims = ("width", "ratio", "direction")
@@ -116,22 +95,19 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "peak": (dims, u.max(axis=2) * scale_loss, {"long_name": "peak of the loss along the direction"}),
-            "peak_square": (dims, u.max(axis=2)),
-            "start_square": (dims, u[:, :, 0]),
+            "peak_square": (dims, u.max(axis=2)), "start_square": (dims, u[:, :, 0]),
             "start_pull": (dims, data.a.values[:, :, 0] * lr * np.asarray(targets) * factor),
             "bend": (dims, np.abs(lr * np.asarray(targets) * factor), {"long_name": "size of the rescaled label"}),
             "fall": (dims, v[:, :, -1] / v[:, :, 0], {"long_name": "final over initial eigenvalue"}),
-            "v0": (dims, v[:, :, 0]),
-            "final": (dims, v[:, :, -1]),
-            "outcome": (("width", "ratio"), data.outcome.values),
-            "eigenvalue": (("width", "direction"), eigen),
+            "v0": (dims, v[:, :, 0]), "final": (dims, v[:, :, -1]),
+            "outcome": (("width", "ratio"), data.outcome.values), "eigenvalue": (("width", "direction"), eigen),
         },
         coords={"width": list(config.widths), "ratio": np.asarray(config.ratios), "direction": [1, 2]},
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     margin = np.log(data.width) / np.sqrt(data.width)
     rises = data.peak_square > data.start_square * (1 + 1e-9)
     top = data.v0.max("direction")
@@ -142,22 +118,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         ("share of the directions below their threshold that catapult", rises, below, 0.0),
         ("share of the runs with eta lambda_1 below 4 that diverge", data.outcome == Outcome.DIVERGED, inside, 0.0),
         (
-            "share of the runs with eta lambda_1 above 4 that diverge",
-            data.outcome == Outcome.DIVERGED,
-            top >= 4 + margin,
-            1.0,
+            "share of the runs with eta lambda_1 above 4 that diverge", data.outcome == Outcome.DIVERGED,
+            top >= 4 + margin, 1.0,
         ),
     )
     for name, seen, among, predicted in statements:
         if not bool(among.any()):
-            yield undecided(name, predicted, "no step size lies there, log m / sqrt m from the borders")
+            yield claims.undecided(name, predicted, "no step size lies there, log m / sqrt m from the borders")
             continue
         yield claims.equal(
-            name,
-            predicted,
-            (seen & among).sum() / among.sum(),
-            0,
-            "the claim, log m / sqrt m away from the borders",
+            name, predicted, (seen & among).sum() / among.sum(), 0, "the claim, log m / sqrt m away from the borders",
             note=f"of {int(among.sum())}",
         )
     yield from _sizes(data.isel(width=-1), past.isel(width=-1), below.isel(width=-1))
@@ -165,25 +135,22 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
     name = "largest eta lambda_i after convergence"
     converged = data.outcome == Outcome.CONVERGED
     if not bool(converged.any()):
-        yield undecided(name, 2.0, f"no run converges within {config.steps} steps", "at most")
+        yield claims.undecided(name, 2.0, f"no run converges within {config.steps} steps", "at most")
     else:
         yield claims.at_most(
-            name,
-            2.0,
-            data.final.where(converged).max(),
-            "stability of the minimum",
+            name, 2.0, data.final.where(converged).max(), "stability of the minimum",
             note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
         )
 
 
-def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Iterator[Finding]:
+def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Findings:
     """At the largest width: how high catapults rise, and how little the other eigenvalues move."""
     low = "peak over the lowest at infinite width, smallest, largest width"
     high = "peak over the highest at infinite width, largest, largest width"
     still = "change of the eigenvalues of directions that do not catapult, against their lazy drift, largest width"
     if not bool(past.any()):
-        yield undecided(low, 1.0, "no direction catapults", "at least")
-        yield undecided(high, 1.0, "no direction catapults", "at most")
+        yield claims.undecided(low, 1.0, "no direction catapults", "at least")
+        yield claims.undecided(high, 1.0, "no direction catapults", "at most")
     else:
         rows = past.transpose("ratio", "direction").values
         u, u0, v0, bend = (
@@ -199,7 +166,7 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Iterato
         yield claims.at_most(high, 1.0, (u / highest).max(), slack=near)
     kept = below & (wide.outcome == Outcome.CONVERGED)
     if not bool(kept.any()):
-        yield undecided(still, 0.0, "no direction stays below its threshold in a run that converges")
+        yield claims.undecided(still, 0.0, "no direction stays below its threshold in a run that converges")
         return
     u0, v0, w0 = wide.start_square, wide.v0, wide.start_pull
     drift = xr.zeros_like(v0).copy(data=np.asarray(cs.lazy_drift(u0.values, v0.values, w0.values)))
@@ -209,32 +176,25 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Iterato
     ceiling, _ = cs.lazy_bounds(delta.values, m, (u0 * m).values, (wide.bend * np.sqrt(m)).values)
     next_order = (xr.zeros_like(v0).copy(data=np.asarray(ceiling)) / delta).where(kept)
     yield claims.zero(
-        still,
-        (np.abs(wide.final - v0 - drift) / size).where(kept).max(),
-        next_order.max(),
+        still, (np.abs(wide.final - v0 - drift) / size).where(kept).max(), next_order.max(),
         "relative; the next order is the drift's bound over delta",
     )
 
 
-def _edge(wide: xr.Dataset, rises: xr.DataArray, margin: float) -> Iterator[Finding | Erratum]:
+def _edge(wide: xr.Dataset, rises: xr.DataArray, margin: float) -> Findings:
     """Where the loss begins to rise."""
     name = "condition for monotone decrease, as the largest eta lambda_1"
     ratios, first = wide.ratio.values, rises.any("direction").values
     index = int(np.argmax(first))
     if not first.any() or index == 0 or not first[index:].all():
-        yield undecided(name, 2.0, "the step sizes do not bracket the edge")
+        yield claims.undecided(name, 2.0, "the step sizes do not bracket the edge")
         return
     half = float(ratios[index] - ratios[index - 1]) / 2
     yield Erratum(
-        name,
-        printed=r"\|I - \eta K\| < 2",
-        corrected=r"\|I - \eta K\| < 1 \text{ on the range of } K",
-        printed_value=3.0,
-        corrected_value=2.0,
-        measured=float(ratios[index] + ratios[index - 1]) / 2,
+        name, printed=r"\|I - \eta K\| < 2", corrected=r"\|I - \eta K\| < 1 \text{ on the range of } K",
+        printed_value=3.0, corrected_value=2.0, measured=float(ratios[index] + ratios[index - 1]) / 2,
         tolerance=Tolerance(half + margin, why="half the spacing of the step sizes, and log m / sqrt m"),
-        why="The residual shrinks where the factor is below one.",
-        where="appendix B.11, monotonic convergence",
+        why="The residual shrinks where the factor is below one.", where="appendix B.11, monotonic convergence",
     )
 
 
@@ -262,11 +222,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     lr = data.ratio.values / float(wide.eigenvalue.max())
     size = config.positive
     left.plot(
-        data.ratio,
-        np.asarray(cs.small_excess_peak(delta)) / (2 * lr**2 * size),
-        "--",
-        color=ink,
-        lw=1,
+        data.ratio, np.asarray(cs.small_excess_peak(delta)) / (2 * lr**2 * size), "--", color=ink, lw=1,
         label=r"$\delta^2/2 + \delta^3/3$",
     )
     left.set(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -18,11 +16,8 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Stop
 from secant.expansion import expand
-from secant.lab import Erratum, Finding, Tolerance, claims, fits_memory, option, scaled, sheet, study, undecided
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, train
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RISE = 1.2
 """A loss has risen if it passes this many times the smallest before."""
@@ -54,9 +49,7 @@ class Config:
 
 
 @study(
-    "thesis/eq-4.2",
-    section="4.2",
-    title="The loss at the top of the kernel, and the rest",
+    "thesis/eq-4.2", section="4.2", title="The loss at the top of the kernel, and the rest",
     statement=r"""
     With $\mathcal P_{\le s}$ the projection on the first $s$ eigenvectors of the current tangent kernel, the mean
     squared loss splits exactly at every step, $$\mathcal L = \frac1n \|f - y\|^2
@@ -97,10 +90,7 @@ def _catapult(x: jax.Array, y: jax.Array, outputs: int, key: jax.Array, config: 
     lr = config.ratio * len(x) / float(np.linalg.eigvalsh(ntk(net.apply, start, x).dense())[-1])
     problem = Problem(net.apply, x, y, losses.mean_mse)
     data = train(
-        problem,
-        start,
-        lr=lr,
-        steps=config.steps,
+        problem, start, lr=lr, steps=config.steps,
         probes={"loss": measure.loss(), "split": Probe(split, dims=("part",))},
         stop=Stop(diverged=lambda params: problem.objective(params) > 1e9),
     ).dataset
@@ -139,7 +129,7 @@ def _bend(x: jax.Array, y: jax.Array, key: jax.Array, config: Config) -> tuple[f
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     why = "rounding: orthonormal directions to some units in the last place"
     for k in data.outputs.values:
         one = data.sel(outputs=k).dropna("step", subset=["loss"])
@@ -154,9 +144,7 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
         rise = float((one.loss.values / np.minimum.accumulate(one.loss.values)).max())
         falls = f"{name}: kernel at the end over the border n / eta"
         yield claims.at_least(
-            f"{name}: a catapult, largest loss over the smallest before it",
-            RISE,
-            rise,
+            f"{name}: a catapult, largest loss over the smallest before it", RISE, rise,
             "below the critical step size the loss never rises",
         )
         if one.sizes["step"] > config.steps:
@@ -164,16 +152,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding | Erratum]:
                 falls, 1.0, one.kernel[-1] * one.lr / config.samples, "only below the border can the loss fall"
             )
         else:
-            yield undecided(falls, 1.0, f"the loss diverges in {one.sizes['step'] - 1} steps", "at most")
+            yield claims.undecided(falls, 1.0, f"the loss diverges in {one.sizes['step'] - 1} steps", "at most")
     ratio, scatter = data.bend.values
     yield Erratum(
         "what a step of the quadratic model adds to the linear map, over <w' - w, H (w' - w)>",
         printed=r"\Delta_i = \langle w' - w, H_{f_i} (w' - w) \rangle",
-        corrected=r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle",
-        printed_value=1.0,
-        corrected_value=0.5,
-        measured=ratio,
-        tolerance=Tolerance(1e-10, why="exact in the quadratic model; rounding"),
+        corrected=r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle", printed_value=1.0,
+        corrected_value=0.5, measured=ratio, tolerance=Tolerance(1e-10, why="exact in the quadratic model; rounding"),
         why=f"Taylor's factor one half is missing; the samples agree on it to {scatter:.0e}.",
         where="equations (4.3) and (4.4)",
     )
@@ -201,9 +186,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels[2].axhline(1, color=ink, lw=1.2, ls="--")
     panels[2].text(float(shown.step[-1]), 1.02, "critical", ha="right", color=ink)
     panels[2].set(
-        title="The kernel falls",
-        xlabel="step",
-        ylabel=r"$\eta\,\lambda_{\max}(K)\,/\,n$",
-        ylim=(0, None),
+        title="The kernel falls", xlabel="step", ylabel=r"$\eta\,\lambda_{\max}(K)\,/\,n$", ylim=(0, None),
     )
     panels[2].legend(loc="lower left")

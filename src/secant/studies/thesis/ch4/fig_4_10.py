@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Finding, claims, estimate, option, scaled, sheet, study, undecided
+from secant.lab import Estimate, Figure, Finding, Findings, claims, estimate, option, scaled, sheet, study
 from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.setups.features.batch_sizes import Setting, batch_sizes, check_batches, check_memory, ended_well
 from secant.setups.features.tasks import Sizes, feature_task
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LITTLE = 0.25
 """An effect with small steps is little beside the one with large steps if it is at most this share of it."""
@@ -60,9 +55,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-4.10",
-    section="4.4",
-    title="With small steps the batch size does not matter",
+    "thesis/fig-4.10", section="4.4", title="With small steps the batch size does not matter",
     statement=r"""
     Smaller batches learn better features because their steps exceed the critical step of their batch. With a step size
     of a fortieth of the critical one of all samples none does, and batch size has little effect on test loss and
@@ -73,32 +66,25 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
-        Setting(config.goal, config.epochs, config.steps, config.pause),
-        config.batches,
-        range(config.seed, config.seed + config.seeds),
-        shares=(config.large, config.small),
-        count=False,
+        Setting(config.goal, config.epochs, config.steps, config.pause), config.batches,
+        range(config.seed, config.seed + config.seeds), shares=(config.large, config.small), count=False,
     )
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     few, many = config.batches[0], config.batches[-1]
     trained = data.where(ended_well(data))
     for name, sign, what in measures("loss"):
         gain = gains(trained[name], sign, few, many)
         large, small = (gain.sel(share=share).values for share in (config.large, config.small))
         yield claims.at_least(
-            f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step",
-            0.0,
-            estimate(large),
-            "smaller batches, better features",
+            f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step", 0.0,
+            estimate(large), "smaller batches, better features",
         )
         yield claims.at_most(
-            f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size",
-            LITTLE,
-            ratio(small, large),
-            "'little effect', for which the thesis has no number: a quarter at most",
+            f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size", LITTLE,
+            ratio(small, large), "'little effect', for which the thesis has no number: a quarter at most",
             note=f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}",
         )
     yield _on_the_way(data, config)
@@ -131,7 +117,9 @@ def _on_the_way(data: xr.Dataset, config: Config) -> Finding:
         if len(both) > 1:
             apart.append(np.abs(np.subtract(*lines)).max() / lines[0][0])
     if not apart:
-        return undecided(name, WIDTH_OF_A_LINE, "the two batch sizes have no look in common but the first", "at most")
+        return claims.undecided(
+            name, WIDTH_OF_A_LINE, "the two batch sizes have no look in common but the first", "at most"
+        )
     return claims.at_most(
         name, WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line"
     )

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import jax
 import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
 from secant.optim import optimisers
 from secant.setups.features.batch_claims import goal_finding
 from secant.setups.features.batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
 from secant.setups.features.tasks import TITLES, Sizes, feature_task
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 RULES = {
-    "GD": optimisers.gd,
-    "SGD": optimisers.gd,
-    "momentum": optimisers.momentum,
-    "Adadelta": optimisers.adadelta,
-    "Adagrad": optimisers.adagrad,
-    "RMSprop": optimisers.rmsprop,
-    "Adam": optimisers.adam,
+    "GD": optimisers.gd, "SGD": optimisers.gd, "momentum": optimisers.momentum, "Adadelta": optimisers.adadelta,
+    "Adagrad": optimisers.adagrad, "RMSprop": optimisers.rmsprop, "Adam": optimisers.adam,
 }
 """By name; all but the first on batches. Momentum is 0.9, and everything else as in PyTorch."""
 
@@ -78,9 +69,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-4.11",
-    section="4.4",
-    title="Across optimisers, test loss falls with alignment",
+    "thesis/fig-4.11", section="4.4", title="Across optimisers, test loss falls with alignment",
     statement=r"""
     Gradient descent, stochastic gradient descent, momentum, Adadelta, Adagrad, RMSprop and Adam train one network on
     one task, on batches of 100 but for the first, with the step sizes of table C.1, to a training loss of $10^{-3}$.
@@ -121,7 +110,7 @@ def run(config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     trained = data.where(ended_well(data))
     means = trained.mean("seed")
     table = "; ".join(
@@ -130,17 +119,14 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     )
     ordered = _by_alignment(trained)
     rho, p = falling_trend(ordered, "place")
-    yield significant(
-        f"{TITLES[config.panel]}: test loss falls with alignment across optimisers",
-        p,
-        "by permutation within seeds",
+    yield claims.significant(
+        f"{TITLES[config.panel]}: test loss falls with alignment across optimisers", p, "by permutation within seeds",
         note=f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
     )
     low, high = _fisher(means)
     yield claims.at_most(
         f"{TITLES[config.panel]}: Pearson correlation of test loss and alignment, mean over seeds",
-        -float(np.sqrt(0.5)),
-        estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
+        -float(np.sqrt(0.5)), estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
         "strong: alignment explains at least half of the variance",
         note=f"of the {len(config.rules)} means over seeds {_pearson(means):.3f}, "
         f"and with 95 percent in [{low:.2f}, {high:.2f}]",

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, sheet, study, undecided
+from secant.lab import Estimate, Figure, Finding, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -23,8 +18,7 @@ class Config(Networks):
     """Networks, data and the run."""
 
     panels: tuple[str, ...] = scaled(
-        smoke=("shallow",), laptop=("fcn", "rank-2"),
-        paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),
+        smoke=("shallow",), laptop=("fcn", "rank-2"), paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),
         distinct=True, help=f"some of {', '.join(PANELS)}",
     )  # fmt: skip
     width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
@@ -47,9 +41,7 @@ class Config(Networks):
 
 
 @study(
-    "thesis/fig-4.3",
-    section="4.3.1",
-    title="A catapult happens at the top of the kernel",
+    "thesis/fig-4.3", section="4.3.1", title="A catapult happens at the top of the kernel",
     statement=r"""
     Gradient descent with a constant step above the critical one, $\eta > n/\|K\|_2$, on 128 images of two classes of
     CIFAR-10 or 128 samples of $f^*(x) = x_1x_2$. Split the loss between the first $s$ eigenvectors of the current
@@ -69,11 +61,8 @@ def run(config: Config) -> xr.Dataset:
         starts = [start_of(name, config, config.seed + i, net) for i in range(config.draws)]
         ratio = panel.ratio if config.ratio is None else config.ratio
         run = descend(
-            starts,
-            [ratio * start.critical for start in starts],
-            steps=config.steps,
-            looks=Looks(split=(config.within(panel),)),
-            together=panel.network in DENSE and panel.outputs == 1,
+            starts, [ratio * start.critical for start in starts], steps=config.steps,
+            looks=Looks(split=(config.within(panel),)), together=panel.network in DENSE and panel.outputs == 1,
             label=panel.title,
         )
         criticals = np.full(config.starts, np.nan)
@@ -92,7 +81,7 @@ def ended(data: xr.Dataset) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         panel, runs = PANELS[name], data.sel(panel=name)
         rows = [_judged(ended(runs.isel(run=i))) for i in range(runs.sizes["run"])]
@@ -100,17 +89,15 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
             f"{panel.title}: runs that diverge", (runs.outcome == Outcome.DIVERGED).sum(), 0, "a catapult comes back"
         )
         yield claims.at_least(
-            f"{panel.title}: largest loss over the smallest before, the least of all draws",
-            2.0,
-            min(row["height"] for row in rows),
-            "a catapult: the loss at least doubles",
+            f"{panel.title}: largest loss over the smallest before, the least of all draws", 2.0,
+            min(row["height"] for row in rows), "a catapult: the loss at least doubles",
         )
         yield from _of_spike(panel.title, config.within(panel), [row for row in rows if row["height"] > 1])
         if panel.critical is not None:
             yield _against_the_print(name, runs.criticals.values, config)
 
 
-def _of_spike(title: str, s: int, rows: list[dict[str, float]]) -> Iterator[Finding]:
+def _of_spike(title: str, s: int, rows: list[dict[str, float]]) -> Findings:
     """Of the draws whose loss rises at all: a loss that only falls has no spike to split."""
     tenth = "'almost' monotone: the rest may add a tenth of the spike"
     for key, what, predicted, relation, tolerance in (
@@ -123,7 +110,7 @@ def _of_spike(title: str, s: int, rows: list[dict[str, float]]) -> Iterator[Find
     ):  # fmt: skip
         name = f"{title}: {what}"
         if not rows:
-            yield undecided(name, predicted, "the loss of no draw rises", relation)
+            yield claims.undecided(name, predicted, "the loss of no draw rises", relation)
             continue
         worst = min if relation == "at least" else max
         yield Finding(name, predicted, worst(row[key] for row in rows), tolerance, relation)
@@ -135,15 +122,11 @@ def _against_the_print(name: str, criticals: np.ndarray, config: Config) -> Find
     claim = f"{panel.title}: critical step size at the start, against the printed one"
     printed = panel.critical or np.nan
     if not _full_size(name, config):
-        return undecided(claim, printed, "the thesis has other data or a network of another size")
+        return claims.undecided(claim, printed, "the thesis has other data or a network of another size")
     spread = float(criticals.std(ddof=1) * np.sqrt(1 + 1 / count))
     unsaid = "depth and width of this network are not said" if panel.target else "how pixels are scaled is not said"
     return claims.equal(
-        claim,
-        printed,
-        Estimate(float(criticals.mean()), spread, count - 1),
-        0,
-        "the rounding of the printed number",
+        claim, printed, Estimate(float(criticals.mean()), spread, count - 1), 0, "the rounding of the printed number",
         relative=0.02,
         note=f"from {criticals.min():.3g} to {criticals.max():.3g} over {count} draws. The error is that of one draw,"
         f" for the thesis has one; {unsaid}",
@@ -171,8 +154,7 @@ def _judged(one: xr.Dataset) -> dict[str, float]:
     before = int(np.argmin(loss[: peak + 1]))
     height = max(loss[peak] - loss[before], np.finfo(float).tiny)
     return {
-        "height": loss[peak] / loss[before],
-        "share": (within[peak] - within[before]) / height,
+        "height": loss[peak] / loss[before], "share": (within[peak] - within[before]) / height,
         "rises": float(np.clip(np.diff(beyond), 0, None).sum() / height),
         "kernel": float(one.critical[0] / one.critical.values[good][-1]),
     }

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Stop
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import proportion
 from secant.optim import Problem, control, train
 from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, network, start_of
 from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RAISES = {"fcn": ((0, 6.0), (15, 10.0), (60, 15.0)), "cnn": ((0, 8.0), (10, 15.0), (40, 20.0))}
 """Printed steps, and the printed step size from each on."""
@@ -60,9 +56,7 @@ class Config(Networks):
 
 
 @study(
-    "thesis/fig-4.4",
-    section="4.3.1",
-    title="One catapult after another",
+    "thesis/fig-4.4", section="4.3.1", title="One catapult after another",
     statement=r"""
     Gradient descent as in figure 4.3 whose step size is raised twice, from 6 to 10 and 15 after 15 and 60 steps (the
     5-layer FCN) and from 8 to 15 and 20 after 10 and 40 (the 5-layer CNN). Every raise above the current critical step
@@ -93,12 +87,8 @@ def _panel(name: str, config: Config) -> xr.Dataset:
     for begin, size in RAISES[name]:
         sizes[begin:] = size
     raised = descend(
-        starts,
-        units[: config.draws, None] * sizes,
-        steps=config.steps,
-        looks=Looks(split=(config.top,)),
-        together=name != "cnn",
-        label=f"{panel.title}, raised",
+        starts, units[: config.draws, None] * sizes, steps=config.steps, looks=Looks(split=(config.top,)),
+        together=name != "cnn", label=f"{panel.title}, raised",
     )
     # Most diverge within a few steps, and would wait for the last: one after the other.
     at_once = [
@@ -123,10 +113,7 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
     problem = Problem(start.net.apply, start.x, start.y, start.loss)
     critical = kernel_critical_lr(start.net.apply, start.loss)
     controller = control.catapults(
-        config.catapults,
-        over=config.ratio,
-        share=SETTLE,
-        rest=REST,
+        config.catapults, over=config.ratio, share=SETTLE, rest=REST,
         critical=lambda params: critical(params, problem.x),
     )
 
@@ -135,21 +122,14 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
         return {"value": found.size, "critical": found.meter.critical, "count": found.done, "begun": found.begun}
 
     found = train(
-        problem,
-        start.params,
-        rule=optax.chain(optax.sgd(1.0), controller),
-        steps=config.steps,
+        problem, start.params, rule=optax.chain(optax.sgd(1.0), controller), steps=config.steps,
         probes={"loss": problem.objective, "lr": Probe(look, whole=True)},
-        stop=Stop(diverged=lambda params: ~(problem.objective(params) < CEILING)),
-        label=f"{title}, automatic",
+        stop=Stop(diverged=lambda params: ~(problem.objective(params) < CEILING)), label=f"{title}, automatic",
     ).dataset
     # The state after a step knows what it was made with.
     made = found.isel(step=slice(1, None)).assign_coords(step=found.step.values[:-1])
     return {
-        "auto_loss": found.loss,
-        "auto_lr": made.lr,
-        "auto_critical": made.lr_critical,
-        "auto_count": made.lr_count,
+        "auto_loss": found.loss, "auto_lr": made.lr, "auto_critical": made.lr_critical, "auto_count": made.lr_count,
         "auto_begun": made.lr_begun,
     }
 
@@ -160,22 +140,19 @@ def phases(name: str, steps: int) -> list[tuple[int, int]]:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         panel, one = PANELS[name], data.sel(panel=name)
         title = panel.title
         yield claims.zero(
-            f"{title}: draws that diverge when raised",
-            (one.outcome == Outcome.DIVERGED).sum(),
-            0,
+            f"{title}: draws that diverge when raised", (one.outcome == Outcome.DIVERGED).sum(), 0,
             "each catapult comes back",
         )
         yield from _judge_raises(name, one, config)
         for place, size in enumerate((RAISES[name][-1][1], AT_ONCE[name])):
             ratio = size / float(panel.critical or np.nan)
             yield claims.at_least(
-                f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps",
-                0.5,
+                f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps", 0.5,
                 proportion(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
                 "figure C.7: it diverges, in most draws at least",
                 note="the last step size of figure 4.4" if place == 0 else "the step size that figure C.7 prints",
@@ -183,13 +160,13 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield from _judge_automatic(title, one, config)
 
 
-def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Findings:
     """What follows raises to a step above the critical one then; of others nothing is claimed."""
     title, found = PANELS[name].title, []
     whole = one.isel(draw=(one.outcome != Outcome.DIVERGED).values)
     runs = [until_its_end(whole.isel(draw=i)) for i in range(whole.sizes["draw"])]
     if not runs:
-        yield undecided(f"{title}: catapults that follow raises", 1.0, "every draw diverges")
+        yield claims.undecided(f"{title}: catapults that follow raises", 1.0, "every draw diverges")
         return
     for (begin, end), (_, size) in zip(phases(name, config.steps), RAISES[name], strict=True):
         seen = xr.concat([_raise(run, begin, end) for run in runs], "draw", join="outer")
@@ -198,31 +175,22 @@ def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Iterator[Findin
         above = counted.above.dropna("draw")
         claim = f"{title}: share of draws whose loss rises to {RISE:g} times the smallest before, step size {size:g}"
         if not above.size:
-            yield undecided(claim, 1.0, "in no draw the step is above the critical one then")
+            yield claims.undecided(claim, 1.0, "in no draw the step is above the critical one then")
             continue
         yield claims.equal(
-            claim,
-            1.0,
-            estimate(counted.height.dropna("draw") > RISE),
-            0,
+            claim, 1.0, estimate(counted.height.dropna("draw") > RISE), 0,
             "every raise above the critical step triggers a catapult",
             note=f"{above.size} of {len(runs)} draws are above the critical step then, {float(above.mean()):.2f} of it"
             f" on average; the loss rises to {float(np.exp(np.log(counted.height).mean())):.3g} times, geometric mean",
         )
     every = xr.concat(found, "raise", join="outer").mean("raise")
     yield claims.at_least(
-        f"{title}: rise within {config.top} directions over all of it, mean over raises and draws",
-        1.0,
-        estimate(every.share),
-        "the rest may add a tenth of the spike, as in figure 4.3",
-        slack=0.1,
+        f"{title}: rise within {config.top} directions over all of it, mean over raises and draws", 1.0,
+        estimate(every.share), "the rest may add a tenth of the spike, as in figure 4.3", slack=0.1,
     )
     yield claims.at_most(
-        f"{title}: ln of the norm of the kernel after a raise over before, mean over raises and draws",
-        0.0,
-        estimate(every.kernel),
-        "each catapult lowers it",
-        note="between catapults it grows again",
+        f"{title}: ln of the norm of the kernel after a raise over before, mean over raises and draws", 0.0,
+        estimate(every.kernel), "each catapult lowers it", note="between catapults it grows again",
     )
 
 
@@ -239,20 +207,19 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
     alive = bool(((ends > 0) & (ends < np.inf)).all())  # a network that has died has no kernel
     return xr.Dataset(
         {
-            "above": float(part.lr[0]) / critical[0],
-            "height": loss[peak] / loss[foot],
+            "above": float(part.lr[0]) / critical[0], "height": loss[peak] / loss[foot],
             "share": (within[peak] - within[foot]) / rise if rise > 0 else np.nan,
             "kernel": np.log(critical[0] / critical[-1]) if alive else np.nan,
         }
     )
 
 
-def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Findings:
     count, sizes = one.auto_count.dropna("step").values, one.auto_lr.dropna("step").values
     begun = one.auto_begun.dropna("step").values
     name = f"{title}: catapults of the automatic run"
     if count[-1] < config.catapults == begun[-1]:
-        yield undecided(
+        yield claims.undecided(
             name, config.catapults, "the run ends while the last of them has not come down; take more steps"
         )
     else:
@@ -261,24 +228,19 @@ def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Iterator[Fi
     after = loss[int(done[0]) :] if len(done) else loss[:0]
     name = f"{title}: largest rise of its loss in a step after the last of them"
     if len(after) < 2:
-        yield undecided(name, 1.0, "the run ends before", "at most")
+        yield claims.undecided(name, 1.0, "the run ends before", "at most")
     else:
         yield claims.at_most(
-            name,
-            1.0,
-            (after[1:] / after[:-1]).max(),
-            "with half the critical step it only falls, to the rounding of float32",
-            slack=1e-5,
+            name, 1.0, (after[1:] / after[:-1]).max(),
+            "with half the critical step it only falls, to the rounding of float32", slack=1e-5,
         )
     thrown = sizes[np.flatnonzero(np.diff(begun, prepend=0))]
     name = f"{title}: step size of one of its catapults over that of the one before, the least"
     if len(thrown) < 2:
-        yield undecided(name, 1.0, "there are not two of them", "at least")
+        yield claims.undecided(name, 1.0, "there are not two of them", "at least")
     else:
         yield claims.at_least(
-            name,
-            1.0,
-            np.min(thrown[1:] / thrown[:-1]),
+            name, 1.0, np.min(thrown[1:] / thrown[:-1]),
             "each lowers the norm of the kernel and so raises the critical step",
         )
 

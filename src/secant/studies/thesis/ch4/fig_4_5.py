@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,25 +13,10 @@ from scipy import special, stats
 
 from secant.data import sphere
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import (
-    RISK,
-    Finding,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    significant,
-    study,
-    undecided,
-)
+from secant.lab import RISK, Figure, Finding, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.lab.significance import proportion
 from secant.optim import Batches, gradient_descent
 from secant.optim.batches import BatchState, on_batches
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MOST = 0.9
 """In so many of ten cases what happens at most visits does."""
@@ -72,9 +56,7 @@ class Draw(NamedTuple):
 
 
 @study(
-    "thesis/fig-4.5",
-    section="4.3.2",
-    title="The loss spikes at one sample",
+    "thesis/fig-4.5", section="4.3.2", title="The loss spikes at one sample",
     statement=r"""
     A wide two-layer ReLU network $f(x) = m^{-1/2}\sum_i v_i\,\mathrm{relu}(u_i^\top x)$ with fixed signs $v$ learns
     $y = 1$ on 100 points of the unit sphere, one of which, $(x^*, y^*)$, is doubled. Stochastic gradient descent sees
@@ -118,19 +100,15 @@ def run(config: Config) -> xr.Dataset:
         inner = draw.x @ state.inner
         share = (inner > 0).mean(axis=1)
         return {
-            "value": jax.nn.relu(inner) @ draw.v / root - draw.y,
-            "kernel": (draw.x**2).sum(axis=1) * share,
+            "value": jax.nn.relu(inner) @ draw.v / root - draw.y, "kernel": (draw.x**2).sum(axis=1) * share,
             "visited": Batches(1, seed=draw.seed).indices(samples, state.step)[0],
         }
 
     draws = [draw(seed) for seed in range(config.seed, config.seed + config.draws)]
     found = simulate(
-        system,
-        lambda draw: draw.u,
-        config.epochs * samples,
+        system, lambda draw: draw.u, config.epochs * samples,
         probes={"residual": Probe(look, dims=("sample",), whole=True)},
-        over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *draws)},
-        label="one sample a step",
+        over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *draws)}, label="one sample a step",
     ).dataset
     visited = found.residual_visited.values
     with np.errstate(divide="ignore"):  # a sample that activates no neuron has no critical step
@@ -143,13 +121,10 @@ def run(config: Config) -> xr.Dataset:
     dims, made = ("draw", "step"), ("draw", "made")
     return xr.Dataset(
         {
-            "loss": (dims, (residual**2).mean(axis=2)),
-            "visited": (made, visited[:, :-1]),
+            "loss": (dims, (residual**2).mean(axis=2)), "visited": (made, visited[:, :-1]),
             "critical": (made, np.take_along_axis(critical, visited[..., None], axis=2)[:, :-1, 0]),
-            "before": (made, own[:, :-1] ** 2),
-            "after": (made, after**2),
-            "start": (("draw", "sample"), critical[:, 0]),
-            "first": ("draw", residual[:, 0, 0]),
+            "before": (made, own[:, :-1] ** 2), "after": (made, after**2),
+            "start": (("draw", "sample"), critical[:, 0]), "first": ("draw", residual[:, 0, 0]),
         },
         coords={"step": steps, "made": steps[:-1]},
     )
@@ -167,7 +142,7 @@ def until_gates_turn(data: xr.Dataset, config: Config) -> np.ndarray:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     lengths = np.array([config.length] + [1.0] * (config.samples - 1))
     count = config.samples * config.draws
     # Twice the share of active neurons, a mean of m coin flips: the largest deviation from 1 of so many.
@@ -175,13 +150,11 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
     name = "2/|x|^2 over critical steps of single samples: largest difference from 1"
     if most_of_all < 0.5:
         yield claims.zero(
-            name,
-            np.abs(2 / (data.start * lengths**2) - 1).max(),
-            most_of_all,
+            name, np.abs(2 / (data.start * lengths**2) - 1).max(), most_of_all,
             f"a mean of m coin flips, the most of {count}",
         )
     else:
-        yield undecided(name, 0.0, f"{config.width} coin flips do not tell a critical step from its half")
+        yield claims.undecided(name, 0.0, f"{config.width} coin flips do not tell a critical step from its half")
     data = data.transpose("draw", ...)
     early = until_gates_turn(data, config)
     visits = data.visited.values == 0
@@ -200,7 +173,7 @@ def _margin(config: Config) -> float:
     return min(1 - 2 / pull - 1 / ((pull - 2) * np.sqrt(2 * np.pi)), 2 / config.lr - 1)
 
 
-def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: float, apart: bool) -> Iterator[Finding]:
+def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: float, apart: bool) -> Findings:
     """Whether a step is above the critical one of its sample, and that sample's own loss."""
     over, own = data.critical.values < lr, (data.after > data.before).values
     close = "the step size is so close to a critical one that random numbers of active neurons decide"
@@ -208,19 +181,16 @@ def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: f
     if apart:
         yield claims.zero(name, (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones")
     else:
-        yield undecided(name, 0.0, close)
+        yield claims.undecided(name, 0.0, close)
     for name, given, then in (
         ("share of steps above it at which the sample's own loss rises", over, own),
         ("share of rises of a sample's own loss that are at such steps", own, over),
     ):
         if not apart or not (early & given).any():
-            yield undecided(name, 1.0, "gates turn at the first visit" if apart else close)
+            yield claims.undecided(name, 1.0, "gates turn at the first visit" if apart else close)
             continue
         yield claims.equal(
-            name,
-            1.0,
-            (early & given & then).sum() / (early & given).sum(),
-            0,
+            name, 1.0, (early & given & then).sum() / (early & given).sum(), 0,
             "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only",
         )
 
@@ -230,41 +200,34 @@ def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Findin
     name = "factor of the residual at the first visit over the predicted one, mean over draws"
     drawn = visits.any(axis=1)
     if drawn.sum() < 2:
-        return undecided(name, 1.0, "gates turn at the first visit")
+        return claims.undecided(name, 1.0, "gates turn at the first visit")
     at = np.arange(len(visits))[drawn], visits[drawn].argmax(axis=1)
     before, after, critical = (data[key].values[at] for key in ("before", "after", "critical"))
     moved = 2 * config.lr * np.sqrt(before) * config.length / np.sqrt(config.width)
     factor = np.abs(1 - 2 * config.lr / critical * (1 - moved / np.sqrt(8 * np.pi)))
     return claims.equal(
-        name,
-        1.0,
-        estimate(np.sqrt(after / before) / factor),
-        np.mean(moved**2),
+        name, 1.0, estimate(np.sqrt(after / before) / factor), np.mean(moved**2),
         "the next order in how far pre-activations move",
         note=f"they move by {float(moved.mean()):.2g} of their deviation on average",
     )
 
 
-def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Iterator[Finding]:
+def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Findings:
     """The loss of all samples, which also rises elsewhere."""
     here, elsewhere = rise[early & visits], rise[early & ~visits]
     statements = "larger changes of the loss at visits than at other steps", "share of visits at which the loss rises"
     if not (len(here) and len(elsewhere)):
         for name, predicted in zip(statements, (0.0, MOST), strict=True):
-            yield undecided(name, predicted, "gates turn at the first visit", "at least")
+            yield claims.undecided(name, predicted, "gates turn at the first visit", "at least")
         return
     total = np.clip(rise[early], 0, None).sum()
-    yield significant(
-        statements[0],
-        float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue),
-        "of ranks",
+    yield claims.significant(
+        statements[0], float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue), "of ranks",
         note=f"{len(here)} visits and {int((rise[early] > 0).sum()):,} rises of any size in {int(early.sum()):,} steps;"
         f" visits make up {np.clip(here, 0, None).sum() / total:.0%} of the sum of all rises",
     )
     yield claims.at_least(
-        statements[1],
-        MOST,
-        proportion(here > 0),
+        statements[1], MOST, proportion(here > 0),
         "a spike at every visit, but for starts that fit the longer sample by chance",
     )
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, estimate, option, scaled, sheet, study, undecided
+from secant.lab import Figure, Finding, Findings, Tolerance, claims, estimate, option, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
 from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SPIKE = 1.5
 """A spike rises to at least so many times where it began."""
@@ -30,8 +26,7 @@ class Config(Networks):
     """Networks, data and the run."""
 
     panels: tuple[str, ...] = scaled(
-        smoke=("shallow",), laptop=("fcn", "cnn"),
-        paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),
+        smoke=("shallow",), laptop=("fcn", "cnn"), paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),
         distinct=True, help=f"some of {', '.join(PANELS)}",
     )  # fmt: skip
     samples: int = scaled(smoke=32, laptop=64, paper=128, at_least=4, at_most=5_000, help="training samples")
@@ -59,9 +54,7 @@ class Config(Networks):
 
 
 @study(
-    "thesis/fig-4.7",
-    section="4.3.2",
-    title="Spikes of stochastic gradient descent are catapults",
+    "thesis/fig-4.7", section="4.3.2", title="Spikes of stochastic gradient descent are catapults",
     statement=r"""
     Stochastic gradient descent with batches of 32 of 128 images and a constant step size, until the loss is below
     $10^{-3}$: a 5-layer FCN, a 5-layer CNN, Wide ResNet 10-10, ViT-4 (figures 4.7 and C.8) and Myrtle-5 on ten classes
@@ -87,15 +80,9 @@ def run(config: Config) -> xr.Dataset:
             cycle = schedules.cyclical(config.low, config.high, config.period)
             sizes = np.array([float(cycle(step)) for step in range(config.steps)])
         one = descend(
-            starts,
-            np.multiply.outer([start.critical for start in starts], sizes),
-            steps=config.steps,
-            looks=Looks(split=(1,), batch=True),
-            batch=config.batch,
-            goal=config.goal,
-            seeds=list(seeds),
-            together=panel.network in DENSE and panel.outputs == 1,
-            label=panel.title,
+            starts, np.multiply.outer([start.critical for start in starts], sizes), steps=config.steps,
+            looks=Looks(split=(1,), batch=True), batch=config.batch, goal=config.goal, seeds=list(seeds),
+            together=panel.network in DENSE and panel.outputs == 1, label=panel.title,
         )
         found.append(one.isel(s=0, drop=True).rename(run="draw"))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
@@ -129,27 +116,25 @@ def spikes_of(*runs: xr.Dataset) -> Seen:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         title = PANELS[name].title
         runs = [ended(data.sel(panel=name), draw) for draw in range(config.draws)]
         seen = spikes_of(*runs)
         yield claims.at_least(
-            f"{title}: spikes that come back, each above {SPIKE:g} times where it began",
-            1.0,
-            len(seen.begins),
+            f"{title}: spikes that come back, each above {SPIKE:g} times where it began", 1.0, len(seen.begins),
             "otherwise there is nothing to judge",
         )
         yield from _of_spikes(title, seen)
         rises = {key: [np.clip(np.diff(one[key].values), 0, None).sum() for one in runs] for key in ("loss", "beyond")}
         name = f"{title}: all rises of the loss beyond the first direction over all rises of the loss"
         if not sum(rises["loss"]) > 0:
-            yield undecided(name, NEARLY, "the loss never rises", "at most")
+            yield claims.undecided(name, NEARLY, "the loss never rises", "at most")
             continue
         yield claims.at_most(name, NEARLY, sum(rises["beyond"]) / sum(rises["loss"]), "'nearly monotone': a tenth")
 
 
-def _of_spikes(title: str, seen: Seen) -> Iterator[Finding]:
+def _of_spikes(title: str, seen: Seen) -> Findings:
     """What happens at spikes, which are the repeats whose spread is the error."""
     count = len(seen.begins)
     dropped = seen.kernel < 1
@@ -163,7 +148,7 @@ def _of_spikes(title: str, seen: Seen) -> Iterator[Finding]:
     ):  # fmt: skip
         name = f"{title}: {what}"
         if count < 2:
-            yield undecided(name, predicted, f"{count or 'no'} spike comes back; an error needs two", relation)
+            yield claims.undecided(name, predicted, f"{count or 'no'} spike comes back; an error needs two", relation)
         else:
             note = f"{int(dropped.sum())} of {count} spikes" if values is dropped else f"median {np.median(values):.3g}"
             yield Finding(name, predicted, estimate(values), tolerance, relation, note=note)

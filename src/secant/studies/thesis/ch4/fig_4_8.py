@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, Tolerance, claims, estimate, significant, study, undecided
+from secant.lab import Figure, Findings, Tolerance, claims, estimate, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
 from secant.setups.catapults.raises import (
@@ -23,14 +22,9 @@ from secant.setups.catapults.raises import (
 from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
 from secant.setups.features.tasks import SHALLOW, TITLES, behind_the_truth, truth_finding
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 
 @study(
-    "thesis/fig-4.8",
-    section="4.4",
-    title="The more catapults, the better the features",
+    "thesis/fig-4.8", section="4.4", title="The more catapults, the better the features",
     statement=r"""
     A network is trained by gradient descent, and its step size raised again and again. Where it comes to lie above the
     critical one, the loss catapults: it shoots up, comes down again, and the critical step size is larger than before.
@@ -49,13 +43,8 @@ def run(config: RaisesConfig) -> xr.Dataset:
     for panel in config.panels:
         task = task_of(config, panel)
         one = raised(
-            task,
-            lr=course_of(config, panel).lr,
-            raises=raises_of(config, panel),
-            steps=config.steps,
-            every=config.every,
-            seeds=seeds_of(config),
-            goal=config.goal,
+            task, lr=course_of(config, panel).lr, raises=raises_of(config, panel), steps=config.steps,
+            every=config.every, seeds=seeds_of(config), goal=config.goal,
         )
         truth = (("row", "column"), task.truth[:BLOCK, :BLOCK])
         found.append(one.assign({"goal": config.goal, "truth": truth} | behind_the_truth(task)))
@@ -68,33 +57,27 @@ def _one(data: xr.Dataset, panel: str, config: RaisesConfig) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: RaisesConfig) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
     for panel in config.panels:
         yield from _of_panel(_one(data, panel, config), panel, config)
 
 
-def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Iterator[Finding]:
+def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Findings:
     end, title = trained(data), TITLES[panel]
     what = "loss" if np.isnan(data.strong) else "error"
     yield from truth_finding(panel, data, end.test)
     for name, label, claim, sign in (
-        ("alignment", "alignment", "alignment grows", -1.0),
-        ("test", f"test {what}", f"test {what} falls", 1.0),
+        ("alignment", "alignment", "alignment grows", -1.0), ("test", f"test {what}", f"test {what} falls", 1.0),
     ):
         rho, p = falling_trend(sign * end[name], "raises")
-        yield significant(
-            f"{title}: {claim} with the number of raises",
-            p,
-            "by permutation within seeds",
+        yield claims.significant(
+            f"{title}: {claim} with the number of raises", p, "by permutation within seeds",
             note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
         gain = sign * (end[name].isel(raises=0) - end[name].where(catapults(data) > 0).mean("raises"))
         yield claims.at_least(
-            f"{title}: {label} with catapults against none, mean gain",
-            0.0,
-            estimate(gain),
-            "catapults help",
+            f"{title}: {label} with catapults against none, mean gain", 0.0, estimate(gain), "catapults help",
             note=f"{int(gain.notnull().sum())} draws with both",
         )
     width = config.shallow if panel in SHALLOW else config.deep
@@ -103,7 +86,7 @@ def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Iterator[Fi
     yield trained_finding(title, data)
 
 
-def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset, sizes: list[float], width: int) -> Iterator[Finding]:
+def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset, sizes: list[float], width: int) -> Findings:
     """Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one."""
     thrown = catapulted(data) & end.outcome.notnull()
     steps = xr.DataArray(sizes, dims="raises")
@@ -125,7 +108,7 @@ def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset, sizes: list[flo
     ):  # fmt: skip
         name = f"{title}: ln of {what}, mean over draws"
         if not bool(thrown.any()):
-            yield undecided(name, 0.0, "no raise is followed by a catapult in a run that is trained", "at least")
+            yield claims.undecided(name, 0.0, "no raise is followed by a catapult in a run that is trained", "at least")
             continue
         growth = np.log(values).where(thrown).mean("raises")
         yield claims.at_least(name, 0.0, estimate(growth), slack=tolerance, note=note)

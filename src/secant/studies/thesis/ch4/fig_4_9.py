@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, option, scaled, study
+from secant.lab import Figure, Findings, claims, option, scaled, study
 from secant.lab.significance import proportion
 from secant.setups.features.batch_claims import draw_sizes, order_findings
 from secant.setups.features.batch_sizes import (
@@ -29,9 +28,6 @@ from secant.setups.features.tasks import (
     feature_task,
     truth_finding,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -75,9 +71,7 @@ class Config:
 
 
 @study(
-    "thesis/fig-4.9",
-    section="4.4",
-    title="Smaller batches, better features, in deeper networks",
+    "thesis/fig-4.9", section="4.4", title="Smaller batches, better features, in deeper networks",
     statement=r"""
     As in table 4.1, which is panel a of figure 4.9: stochastic gradient descent with one step size, half the critical
     one of all samples, and batches of several sizes. The smaller the batch, the more catapults, the larger the
@@ -99,11 +93,7 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     sizes = Sizes(
-        config.width,
-        config.samples,
-        config.held_out,
-        config.dim,
-        config.label_noise,
+        config.width, config.samples, config.held_out, config.dim, config.label_noise,
         parametrization=config.parametrization,
     )
     task = feature_task(config.panel, sizes)
@@ -122,13 +112,12 @@ def _score(data: xr.Dataset) -> str:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield from truth_finding(config.panel, data, data.test.where(ended_well(data)))
     if config.lr is None:
         rungs = [f"{int(count)} with {config.share / 2**i:g}" for i, count in enumerate(data.trained.values)]
         yield claims.at_least(
-            f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step",
-            0.5,
+            f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step", 0.5,
             proportion(np.arange(config.seeds) < int(data.trained[0])),
             "the thesis trains with half the critical step, whatever the batch size: most do",
             note=f"of {config.seeds} draws are trained: {', '.join(rungs)} of the critical step or more",

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Finding, claims, option, scaled, study, undecided
+from secant.lab import Estimate, Figure, Findings, claims, option, scaled, study
 from secant.setups.features.batch_claims import draw_sizes, order_findings
 from secant.setups.features.batch_sizes import Setting, batch_sizes, check_batches, check_memory
 from secant.setups.features.tasks import Sizes, feature_task
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PRINTED = {2_000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
 """Alignment and test loss of the table, means of three runs, by batch size."""
@@ -54,9 +49,7 @@ class Config:
 
 
 @study(
-    "thesis/table-4.1",
-    section="4.4",
-    title="Smaller batches, better features",
+    "thesis/table-4.1", section="4.4", title="Smaller batches, better features",
     statement=r"""
     A two-layer ReLU network of width 1024 learns $f^*(x) = x_1x_2$ from 2,000 noisy samples in 100 dimensions by
     stochastic gradient descent with a constant step, half the critical one of all samples. A batch of $b$ samples has a
@@ -72,36 +65,32 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
-        Setting(config.goal, config.epochs, config.steps),
-        config.batches,
-        range(config.seed, config.seed + config.seeds),
-        shares=(config.share,),
+        Setting(config.goal, config.epochs, config.steps), config.batches,
+        range(config.seed, config.seed + config.seeds), shares=(config.share,),
     ).isel(share=0, drop=True)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     yield from order_findings(data)
     yield from _against_the_table(data, config)
 
 
-def _against_the_table(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def _against_the_table(data: xr.Dataset, config: Config) -> Findings:
     """Every number of the table that this run has one for."""
     same = (config.samples, config.dim, config.width, config.share) == (2_000, 100, 1_024, 0.5)
     for size in data.batch.values.tolist():
         for name, printed in zip(("aligned", "test"), PRINTED.get(size, ()), strict=False):
             claim = f"{'alignment' if name == 'aligned' else 'test loss'} with batches of {size:,}, against the table"
             if not same:
-                yield undecided(claim, printed, "the table has 2,000 samples in 100 dimensions and width 1,024")
+                yield claims.undecided(claim, printed, "the table has 2,000 samples in 100 dimensions and width 1,024")
                 continue
             values = data[name].sel(batch=size)
             spread = float(values.std(ddof=1))
             yield claims.equal(
-                claim,
-                printed,
+                claim, printed,
                 Estimate(float(values.mean()), spread * float(np.sqrt(1 / RUNS + 1 / values.size)), values.size - 1),
-                0.005,
-                "the table's rounding",
+                0.005, "the table's rounding",
                 note=f"the error is that of the difference of our {values.size} runs and its {RUNS}, with our spread",
             )
 

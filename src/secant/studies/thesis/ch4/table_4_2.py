@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Finding, claims, option, scaled, sheet, significant, study, undecided
+from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, sheet, study
 from secant.lab.significance import goes_with, proportion
 from secant.measure.events import match_rates, rises, spikes
 from secant.setups.catapults.panels import PANELS, Networks, check_panels, network, start_of
 from secant.setups.catapults.runs import Looks, descend, until_its_end
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 PRINTED = {"shallow": (97.32, 0.45), "fcn": (96.17, 1.46), "cnn": (94.67, 3.27)}
 """Match rates of the table in percent, mean and standard deviation of three runs."""
@@ -67,9 +63,7 @@ class Config(Networks):
 
 
 @study(
-    "thesis/table-4.2",
-    section="4.3.2",
-    title="When the loss rises in stochastic gradient descent",
+    "thesis/table-4.2", section="4.3.2", title="When the loss rises in stochastic gradient descent",
     statement=r"""
     Networks learn 128 images of two classes by stochastic gradient descent with batches of 32 and a constant step
     size $\eta$, until the training loss is below $10^{-3}$. The thesis says: of all steps at which the loss of *all*
@@ -111,14 +105,9 @@ def _runs(name: str, config: Config) -> xr.Dataset:
         sizes[f"{name}, {PANELS[name].ratio:.2f} critical"] = PANELS[name].ratio * critical
     every = config.hessian if shallow else config.deep_hessian
     found = descend(
-        starts * len(sizes),
-        np.concatenate(list(sizes.values())),
-        steps=config.steps if shallow else config.deep_steps,
-        looks=Looks(batch=True, hessian=every),
-        batch=config.batch,
-        goal=config.goal,
-        seeds=list(range(config.seed, config.seed + config.seeds)) * len(sizes),
-        together=name != "cnn",
+        starts * len(sizes), np.concatenate(list(sizes.values())), steps=config.steps if shallow else config.deep_steps,
+        looks=Looks(batch=True, hessian=every), batch=config.batch, goal=config.goal,
+        seeds=list(range(config.seed, config.seed + config.seeds)) * len(sizes), together=name != "cnn",
         label=PANELS[name].title,
     )
     if every > 1:
@@ -165,15 +154,12 @@ def rates(data: xr.Dataset) -> xr.Dataset:
             found = match_rates(one.loss, one.lr, one.own)
             rows.append(
                 {
-                    "foretold": found.foretold,
-                    "followed": found.followed,
+                    "foretold": found.foretold, "followed": found.followed,
                     "doubled": over[rise > DOUBLE].mean() if (rise > DOUBLE).any() else np.nan,
-                    "itself": over[one.itself].mean() if one.itself.any() else np.nan,
-                    "over": over.mean(),
+                    "itself": over[one.itself].mean() if one.itself.any() else np.nan, "over": over.mean(),
                     "rises": (rise > 0).mean(),
                     "missed": np.median(rise[(rise > 0) & ~over]) if ((rise > 0) & ~over).any() else np.nan,
-                    "spikes": len(spikes(one.loss, factor=2.0)),
-                    "steps": len(rise),
+                    "spikes": len(spikes(one.loss, factor=2.0)), "steps": len(rise),
                 }
             )
     shape = data.sizes["case"], data.sizes["run"]
@@ -184,7 +170,7 @@ def rates(data: xr.Dataset) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     found, cases = rates(data), [str(case) for case in data.case.values]
     for name in config.networks:
         yield from _foretold(name, [one for case in cases if case.split(",")[0] == name for one in counted(data, case)])
@@ -197,19 +183,16 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         ratios = exact / kernel
         claim = f"{case}: critical step by the Hessian of the batch over that by its kernel, median"
         if not ratios.size:
-            yield undecided(claim, 1.0, "no look at the Hessian is finite")
+            yield claims.undecided(claim, 1.0, "no look at the Hessian is finite")
             continue
         yield claims.equal(
-            claim,
-            1.0,
-            np.median(ratios),
-            _gap(name, config),
+            claim, 1.0, np.median(ratios), _gap(name, config),
             "the distance of appendix C.1, log m / sqrt m with m neurons",
             note=f"from {float(ratios.min()):.3g} to {float(ratios.max()):.3g} over {ratios.size}",
         )
 
 
-def _foretold(name: str, runs: list[Counted]) -> Iterator[Finding]:
+def _foretold(name: str, runs: list[Counted]) -> Findings:
     """Whether a step above the critical one of its batch makes it likelier that the loss of all samples rises."""
     for what, events in (
         ("the loss rises", [rises(one.loss) for one in runs]),
@@ -219,10 +202,8 @@ def _foretold(name: str, runs: list[Counted]) -> Iterator[Finding]:
         both = sum(int((event & one.over).sum()) for event, one in zip(events, runs, strict=True))
         total, above = (sum(int(x.sum()) for x in xs) for xs in (events, [one.over for one in runs]))
         p = goes_with((event, one.over) for event, one in zip(events, runs, strict=True))
-        yield significant(
-            claim,
-            p,
-            "Fisher's, exact, within each run",
+        yield claims.significant(
+            claim, p, "Fisher's, exact, within each run",
             note=f"{total} of {sum(one.over.size for one in runs)} steps, {both} of them among the {above} above",
         )
 
@@ -231,7 +212,7 @@ def _monotone(case: str, one: xr.Dataset, config: Config) -> Finding:
     """Figure 4.6: below all critical steps the loss falls all the time."""
     name = f"{case}: share of steps at which the loss of all samples rises"
     if bool((one.over > 0).any()):
-        return undecided(name, 0.0, "some steps are above the critical one of their batch")
+        return claims.undecided(name, 0.0, "some steps are above the critical one of their batch")
     noise = f"in the median by {100 * float(one.missed.mean()):.2g} percent: a batch is not all samples"
     return claims.zero(name, one.rises.mean(), 0, "'monotone': at no step", note=noise if one.rises.any() else "")
 
@@ -243,9 +224,7 @@ def _descent(case: str, runs: list[Counted]) -> Finding:
     rose = int(sum(one.itself.sum() for one in runs))
     missed = int(below.sum())
     return claims.at_most(
-        name,
-        MISSED,
-        proportion(below),
+        name, MISSED, proportion(below),
         "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
         note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps above it",
     )
@@ -262,15 +241,12 @@ def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
     name = f"{case}: rises of the loss at steps above the critical one, percent"
     values = 100 * one.foretold.dropna("run")
     if config.data != "cifar10":
-        return undecided(name, printed, "the thesis has CIFAR-10")
+        return claims.undecided(name, printed, "the thesis has CIFAR-10")
     if values.size < 2:
-        return undecided(name, printed, "the loss of fewer than two runs rises")
+        return claims.undecided(name, printed, "the loss of fewer than two runs rises")
     spread = float(np.sqrt(deviation**2 / RUNS + float(values.std(ddof=1)) ** 2 / values.size))
     return claims.equal(
-        name,
-        printed,
-        Estimate(float(values.mean()), spread, values.size + RUNS - 2),
-        0.005,
+        name, printed, Estimate(float(values.mean()), spread, values.size + RUNS - 2), 0.005,
         "the rounding of the table",
         note=f"{100 * float(one.over.mean()):.0f} percent of all steps are above the critical one; of these the loss"
         f" rises at {100 * float(one.followed.mean()):.0f} percent; of the rises below it half are by less than"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,7 +12,7 @@ from scipy import stats
 
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
-from secant.lab import Finding, claims, estimate, option, scaled, sheet, significant, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults.controllers import (
     CONTROLLED,
@@ -29,9 +28,6 @@ from secant.setups.catapults.controllers import (
     tuned,
 )
 from secant.setups.features.batch_sizes import check_memory
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -87,9 +83,7 @@ class Config:
 
 
 @study(
-    "thesis/controller",
-    section="5",
-    title="A step size that knows the critical one",
+    "thesis/controller", section="5", title="A step size that knows the critical one",
     statement=r"""
     'It would be promising to develop an algorithm that is aware of the critical learning rate and adapts the learning
     rate to be larger than the critical one. Therefore, a greater number of catapults will occur during training and
@@ -144,7 +138,7 @@ def _panel(task: str, config: Config) -> xr.Dataset:
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
+def check(data: xr.Dataset, config: Config) -> Findings:
     for task in config.tasks:
         # An error of none among so many samples is counted as half of one: logarithms are compared.
         least = 0.0 if is_regression(task) else 0.5 / config.held_out
@@ -152,13 +146,12 @@ def check(data: xr.Dataset, config: Config) -> Iterator[Finding]:
         yield from _of_task(one.assign({name: one[name].clip(least) for name in ("score", "thrown_score")}), task)
 
 
-def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
+def _of_task(data: xr.Dataset, task: str) -> Findings:
     others = [name for name in data.schedule.values.tolist() if name != CONTROLLED]
     lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
     yield claims.zero(
         f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given",
-        lost.sel(schedule=CONTROLLED),
-        0,
+        lost.sel(schedule=CONTROLLED), 0,
         "below the critical step the loss of the batch falls, whatever the step given",
         note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
     )
@@ -166,10 +159,9 @@ def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
     untuned = {name: np.log(data.score.sel(schedule=name)).mean("ratio") for name in best}
     for name in others:
         gain = np.asarray(untuned[name] - untuned[CONTROLLED])
-        yield significant(
+        yield claims.significant(
             f"{task}: a smaller test {_unit(task)}, on average over step sizes given, than {name}",
-            float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue),
-            "paired over seeds",
+            float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue), "paired over seeds",
             f"{np.exp(-gain.mean()):.3f} of it",
         )
     champion = min(others, key=lambda name: float(np.log(best[name]).mean()))
@@ -180,17 +172,14 @@ def _of_task(data: xr.Dataset, task: str) -> Iterator[Finding]:
         yield claims.at_most(
             f"{task}, {name}: ln of the test {_unit(task)} over that of the best schedule, its step size chosen by"
             " validation",
-            0.0,
-            estimate(apart),
-            "as good as the best of them",
+            0.0, estimate(apart), "as good as the best of them",
             note=f"{np.exp(apart.mean()):.3g} times it; best is {champion}; "
             + ", ".join(f"{other} {float(found.mean()):.3g}" for other, found in (best | rivals).items()),
         )
     scores = np.log(data.thrown_score.transpose("seed", "catapults"))
     rho, p = falling_trend(scores, "catapults")
-    yield significant(
-        f"{task}: a test {_unit(task)} that falls with the number of catapults on purpose",
-        p,
+    yield claims.significant(
+        f"{task}: a test {_unit(task)} that falls with the number of catapults on purpose", p,
         "by permutation within seeds",
         f"Spearman correlation {rho:.2f}; by number "
         + ", ".join(f"{float(value):.3g}" for value in data.thrown_score.mean("seed"))
