@@ -26,8 +26,8 @@ def sgd_probes() -> Row:
     lr = 0.5 * sc.critical_lr(net.apply, params, problem.x, problem.y, sc.losses.mean_mse).ntk
     batches = sc.Batches(BATCH)
     watched = {
-        "critical": sc.measure.batch_critical_lr(batches),
-        "loss": sc.measure.batch_loss(batches),
+        "critical": sc.measure.batch_critical_lr(),
+        "loss": sc.measure.batch_loss(),
         "alignment": sc.measure.alignment(sc.data.TARGETS["rank-2"].egop(100), every=50),
     }
 

@@ -71,7 +71,7 @@ def test_the_critical_step_of_every_batch_is_measured_before_the_step(size):
         net = sc.nets.mlp([9], activation="tanh")
         problem = sc.Problem(net.apply, x, np.sin(x[:, 0]), sc.losses.mean_mse)
         batches = sc.Batches(size, seed=4)
-        probes = {"critical": sc.measure.batch_critical_lr(batches), "loss": sc.measure.loss()}
+        probes = {"critical": sc.measure.batch_critical_lr(), "loss": sc.measure.loss()}
         start = net.init(jax.random.key(0), x.shape)
         run = sc.train(problem, start, lr=0.3, steps=3, batches=batches, probes=probes)
         rows = np.asarray([batches.indices(45, 0)])
@@ -82,5 +82,3 @@ def test_the_critical_step_of_every_batch_is_measured_before_the_step(size):
         np.testing.assert_allclose(run["critical"][-1], expected[0], rtol=1e-6)
         with pytest.raises(ValueError, match="a run on batches"):
             sc.train(problem, start, lr=0.3, steps=3, probes=probes)
-        with pytest.raises(TypeError, match="Batches"):
-            sc.measure.batch_critical_lr(3)

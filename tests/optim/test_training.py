@@ -277,7 +277,7 @@ def test_runs_over_draws_are_those_of_each_draw(draws, batched):
         "distance": sc.measure.distance(),
     }
     if batched:
-        measured["own"] = sc.measure.batch_loss(batches)
+        measured["own"] = sc.measure.batch_loss()
     together = sc.train(
         lambda draw: sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean),
         lambda draw: draw.params,
@@ -289,9 +289,8 @@ def test_runs_over_draws_are_those_of_each_draw(draws, batched):
     )
     for number, draw in enumerate(each):
         own = sc.Batches(4, seed=int(draw.seed)) if batched else None
-        probes = measured | ({"own": sc.measure.batch_loss(own)} if batched else {})
         problem = sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean)
-        alone = sc.train(problem, draw.params, lr=0.3, steps=6, batches=own, probes=probes, reduce=False)
+        alone = sc.train(problem, draw.params, lr=0.3, steps=6, batches=own, probes=measured, reduce=False)
         for name in measured:
             np.testing.assert_allclose(
                 together.dataset[name].isel(draw=number).values, alone.dataset[name].values, rtol=1e-7

@@ -100,14 +100,17 @@ class Loop:
         return {name: records for name, (records, _) in looks.items()}, {name: looks[name][1] for name in memory}
 
     def advance(
-        self, values: AxisValues, carry: Carry, first: Any, blocks: Any, capacity: int
+        self, values: AxisValues, carry: Carry, first: Any, rounds: Any, blocks: Any, capacity: int
     ) -> tuple[Carry, dict[str, Any]]:
-        """Runs `blocks` blocks from block number `first` on. Block -1 takes no step: it records the start.
+        """Runs `rounds` rounds from round number `first` on: a look at the state, and then a block of steps.
 
-        Neither does a block after the last trajectory has stopped.
+        Round $k$ looks at the state after $k$ blocks. The look comes first so that the compiler sees look and step side
+        by side, and what both compute, such as the outputs of a network, is computed once. A run of `blocks` blocks has
+        one round more than that: in the last one no step is taken. It ends earlier once every trajectory has stopped
+        and every probe has had its look at that.
 
         Returns the new carry and, for each probe, buffers of its records, of which the first
-        `(first + blocks) // ratio - first // ratio` are valid, `ratio` being the probe's cadence in blocks.
+        `ceil((first + rounds) / ratio) - ceil(first / ratio)` are valid, `ratio` being the probe's cadence in blocks.
         """
         ratios = {name: probe.every // self.block for name, probe in self.probes.items()}
         shapes, _ = compiled(self).observe.eval_shape(values, carry.state, carry.memory)  # traced once a loop
@@ -119,51 +122,70 @@ class Loop:
             for name, records in shapes.items()
         }
 
-        def body(index: Any, loop_state: tuple[Carry, dict[str, Any]]) -> tuple[Carry, dict[str, Any]]:
-            carry, buffers = loop_state
-            number = first + index
-            # The start is recorded by the same code as everything after it, which is then compiled only once. After
-            # the last stop no step is taken: what is still to come are the looks of slower probes.
-            moves = (number >= 0) & jnp.any(carry.outcome == Outcome.UNFINISHED)
-            carry = lax.cond(moves, lambda c: self._advance_block(values, c, number), lambda c: c, carry)
+        def goes_on(loop_state: tuple[Any, Carry, dict[str, Any]]) -> Any:
+            number, carry, _ = loop_state
+            return (number < first + rounds) & (number <= self._last_round(carry, blocks))
+
+        def body(loop_state: tuple[Any, Carry, dict[str, Any]]) -> tuple[Any, Carry, dict[str, Any]]:
+            number, carry, buffers = loop_state
             written, memory = {}, {}
             for name, rows in buffers.items():
                 ratio, remembered = ratios[name], carry.memory.get(name)
-                # A slot is written at every block of its group and the last write, the due one, stays: no branch
+                # A slot is written in every round of its group and the last write, the due one, stays: no branch
                 # ever touches the buffer, so it is updated in place.
                 records, latest = _when(
-                    (number + 1) % ratio == 0,
+                    number % ratio == 0,
                     ratio == 1,
                     functools.partial(self._look, name, values, carry.state, remembered),
                     ({record: jnp.zeros(s.shape, s.dtype) for record, s in shapes[name].items()}, remembered),
                 )
                 if name in carry.memory:
                     memory[name] = latest
-                slot = number // ratio - first // ratio
+                slot = -(-number // ratio) - -(-first // ratio)
                 written[name] = {
                     record: lax.dynamic_update_index_in_dim(rows[record], value, slot, 0)
                     for record, value in records.items()
                 }
-            return carry._replace(memory=memory), written
+            # A step after every look is taken in any case, and thrown away where none is due: no branch hides it from
+            # the look.
+            due = number < blocks
+            carry = _when(
+                due & jnp.any(carry.outcome == Outcome.UNFINISHED),
+                any(probe.every == 1 for probe in self.probes.values()),
+                lambda: self._advance_block(values, carry, number, due),
+                carry,
+            )
+            return number + 1, carry._replace(memory=memory), written
 
-        return lax.fori_loop(0, blocks, body, (carry, buffers))
+        return lax.while_loop(goes_on, body, (first, carry, buffers))[1:]
+
+    def _last_round(self, carry: Carry, blocks: Any) -> Any:
+        """The last round that is due, as far as is known: an earlier one once every trajectory has stopped."""
+        end = jnp.max(carry.stopped_at) // self.block
+        ratios = {probe.every // self.block for probe in self.probes.values()} or {1}
+        seen = functools.reduce(jnp.maximum, (-(-end // ratio) * ratio for ratio in sorted(ratios)))
+        running = jnp.any(carry.outcome == Outcome.UNFINISHED)
+        return jnp.where(running, blocks, jnp.minimum(blocks, seen))
 
     def steps(self, values: AxisValues, state: State, count: int) -> State:
         """`count` steps of every trajectory, with nothing recorded."""
         step = self.lift(self._step)
+        if count == 1:
+            return step(values, state)
         return lax.scan(lambda s, _: (step(values, s), None), state, length=count)[0]
 
-    def freeze(self, carry: Carry, moved: State) -> State:
-        """`moved` where the trajectory is still running, the old state where it has stopped."""
-        running = carry.outcome == Outcome.UNFINISHED
+    def freeze(self, carry: Carry, moved: State, due: Any = True) -> State:
+        """`moved` where the trajectory is still running and a step is due, the old state where it has stopped."""
+        running = (carry.outcome == Outcome.UNFINISHED) & due
 
         def choose(new: Any, old: Any) -> Any:
             return jnp.where(running.reshape(running.shape + (1,) * (new.ndim - running.ndim)), new, old)
 
         return jax.tree.map(choose, moved, carry.state)
 
-    def _advance_block(self, values: AxisValues, carry: Carry, number: Any) -> Carry:
-        state = self.freeze(carry, self.steps(values, carry.state, self.block))
+    def _advance_block(self, values: AxisValues, carry: Carry, number: Any, due: Any) -> Carry:
+        """A block of steps of what is still running, if it is due, and how each trajectory stands after it."""
+        state = self.freeze(carry, self.steps(values, carry.state, self.block), due)
         ratio = (self.stop.every or self.block) // self.block
         verdict = _when(
             (number + 1) % ratio == 0,
@@ -171,7 +193,7 @@ class Loop:
             lambda: self.lift(self._judge)(values, state),
             jnp.zeros_like(carry.outcome),
         )
-        running = carry.outcome == Outcome.UNFINISHED
+        running = (carry.outcome == Outcome.UNFINISHED) & due
         ends_now = running & (verdict != Outcome.UNFINISHED)
         return Carry(
             state,

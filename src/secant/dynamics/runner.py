@@ -137,15 +137,6 @@ class _Host:
         self.saved: dict[str, int] = dict.fromkeys(self.records, 0)
         self.checkpoint: checkpoints.Checkpoint | None = None
         self._capacity = self._blocks_per_chunk({n: math.prod(k.shape) * k.dtype.itemsize for n, k in kinds.items()})
-        if kinds:
-            self._record_start()
-
-    def _record_start(self) -> None:
-        self.carry, buffers = self.compiled.advance(
-            self.values, self.carry, jnp.int32(-1), jnp.int32(1), capacity=self._capacity
-        )
-        for name, buffer in ((name, rows) for parts in buffers.values() for name, rows in parts.items()):
-            self.records[name][0] = np.asarray(buffer)[0]
 
     def resume(self, folder: Path) -> None:
         """Saves to `folder` from now on, and goes on from what it holds, if anything."""
@@ -153,7 +144,7 @@ class _Host:
 
         def identify() -> str:
             """What this run is: its program, its constants, its start and its length."""
-            arguments = (self.values, self.carry, jnp.int32(0), jnp.int32(0))
+            arguments = (self.values, self.carry, jnp.int32(0), jnp.int32(0), jnp.int32(0))
             program = self.compiled.advance.trace(*arguments, capacity=self._capacity).jaxpr
             return checkpoints.fingerprint(str(program), list(program.consts), origin)
 
@@ -169,15 +160,18 @@ class _Host:
             self.saved[name] = len(stacked)
 
     def run(self, reporter: reporters.Progress) -> None:
-        """Chunk after chunk until the last step, or until every trajectory has stopped and every probe has seen it."""
-        capacity = self._capacity
+        """Chunk after chunk until the last step, or until every trajectory has stopped and every probe has seen it.
+
+        Each is of so many rounds, a look and then a block of steps; the last round of a run is a look alone.
+        """
+        capacity, blocks = self._capacity, jnp.int32(self.blocks)
         began = last_save = clock()
         size, began_at = min(16, capacity), self.done
-        while (left := self._last_block() - self.done) > 0:
+        while (left := self._last_block() + 1 - self.done) > 0:
             size = min(size, capacity, left)
             chunk_began = clock()
             self.carry, buffers = self.compiled.advance(
-                self.values, self.carry, jnp.int32(self.done), jnp.int32(size), capacity=capacity
+                self.values, self.carry, jnp.int32(self.done), jnp.int32(size), blocks, capacity=capacity
             )
             self._take(buffers, size)
             seconds = clock() - chunk_began
@@ -185,7 +179,7 @@ class _Host:
                 size = max(1, int(size * min(16.0, CHUNK_SECONDS / max(seconds, 1e-9))))
             else:
                 size = min(16, capacity)
-            reporter.update(self.done * self.loop.block, self._note())
+            reporter.update(min(self.done, self.blocks) * self.loop.block, self._note())
             if self.checkpoint is not None and clock() - last_save > SAVE_SECONDS:
                 self.save()
                 last_save = clock()
@@ -242,7 +236,7 @@ class _Host:
     def _recorded(self, name: str) -> int:
         """How many records of a probe there are: up to now, or to its first look after the last trajectory stopped."""
         ratio = self.owners[name].every // self.loop.block
-        return min(self.done // ratio, -(-self.end // ratio)) + 1
+        return min(-(-self.done // ratio), -(-self.end // ratio) + 1)
 
     def _last_block(self) -> int:
         """How many blocks there are to run, as far as is known: fewer than asked once every trajectory has stopped."""
@@ -267,7 +261,7 @@ class _Host:
         block = self.loop.block
         per_block = sum(size * block / self.owners[name].every for name, size in sizes.items())
         slowest = max((probe.every // block for probe in self.probes.values()), default=1)
-        return max(1, min(self.blocks, max(slowest, int(CHUNK_BYTES / max(per_block, 1.0)))))
+        return min(self.blocks + 1, max(1, slowest, int(CHUNK_BYTES / max(per_block, 1.0))))
 
 
 def _floats(state: Any) -> list[np.ndarray]:

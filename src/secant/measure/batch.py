@@ -2,74 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
 from jaxtyping import Array
 
 from secant.curvature.critical import kernel_critical_lr
-from secant.dynamics.axes import call_with, is_function
 from secant.dynamics.probes import Probe
 from secant.losses import get as get_loss
-from secant.optim.batches import Batches, BatchState, params_of
+from secant.optim.batches import BatchState, params_of
 from secant.optim.measurement import Measurement, measurement
 from secant.optim.problem import Problem
 
-Drawn = Batches | Callable[..., Batches]
-"""Batches, or what makes them from the values of the axes of a run."""
 
-
-def batch_critical_lr(batches: Drawn, *, every: int = 1) -> Measurement:
+def batch_critical_lr(*, every: int = 1) -> Measurement:
     r"""The critical step size of the batch that the next step sees, $2/(c_b\,\lambda_{\max}(K_b))$.
 
-    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small: at every step it costs about
-    as much as the step.
+    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small, and the outputs it begins with
+    are those of the step: at every step it costs less than the step.
 
     Args:
-        batches: those of the run, or the function that makes them from the values of its axes.
         every: steps between two measurements.
     """
-    return measurement(_batch_critical, batches=_batches("batch_critical_lr", batches), every=every)
+    return measurement(_batch_critical, every=every)
 
 
-def _batch_critical(problem: Problem, batches: Drawn, every: int) -> Probe:
+def _batch_critical(problem: Problem, every: int) -> Probe:
     critical = kernel_critical_lr(problem.f, get_loss(problem.loss))
 
-    def look(state: BatchState, **values: Any) -> Array:
-        rows = _rows("batch_critical_lr", problem, batches, state, values)
-        return critical(params_of(state), problem.x[rows])
+    def look(state: BatchState) -> Array:
+        params, inputs, _ = _seen("batch_critical_lr", problem, state)
+        return critical(params, inputs)
 
     return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
 
 
-def batch_loss(batches: Drawn, *, every: int = 1) -> Measurement:
-    """The loss of the batch that the next step sees, for a pass forward through that batch.
+def batch_loss(*, every: int = 1) -> Measurement:
+    """The loss of the batch that the next step sees, which at every step is the step's own.
 
     Args:
-        batches: those of the run, or the function that makes them from the values of its axes.
         every: steps between two measurements.
     """
-    return measurement(_batch_loss, batches=_batches("batch_loss", batches), every=every)
+    return measurement(_batch_loss, every=every)
 
 
-def _batch_loss(problem: Problem, batches: Drawn, every: int) -> Probe:
-    def look(state: BatchState, **values: Any) -> Array:
-        rows = _rows("batch_loss", problem, batches, state, values)
-        inputs, targets = (jax.tree.map(lambda leaf: leaf[rows], part) for part in (problem.x, problem.y))
-        return problem.objective_on(params_of(state), inputs, targets)
+def _batch_loss(problem: Problem, every: int) -> Probe:
+    def look(state: BatchState) -> Array:
+        return problem.objective_on(*_seen("batch_loss", problem, state))
 
     return Probe(look, every, label="loss of the batch", whole=True)
 
 
-def _batches(caller: str, batches: Any) -> Any:
-    if not isinstance(batches, Batches) and not is_function(batches):
-        raise TypeError(f"measure.{caller}: `batches` must be secant.Batches, got {type(batches).__name__}.")
-    return batches
-
-
-def _rows(caller: str, problem: Problem, batches: Drawn, state: Any, values: dict[str, Any]) -> Array:
+def _seen(caller: str, problem: Problem, state: Any) -> tuple[Any, Any, Any]:
+    """Parameters, inputs and targets of the next step."""
     if not isinstance(state, BatchState):
-        raise ValueError(f"measure.{caller}: there are batches in a run on batches only; pass them too.")
-    found = batches if isinstance(batches, Batches) else call_with(batches, values, role=f"measure.{caller}: `batches`")
-    return found.indices(len(jax.tree.leaves(problem.x)[0]), state.step)
+        raise ValueError(f"measure.{caller}: there are batches in a run on batches only. Pass `batches` to the run.")
+    inputs, targets = (jax.tree.map(lambda leaf: leaf[state.rows], part) for part in (problem.x, problem.y))
+    return params_of(state), inputs, targets

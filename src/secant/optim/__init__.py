@@ -5,7 +5,7 @@ from secant.optim import control, schedules
 from secant.optim.batches import Batches
 from secant.optim.descent import gradient_descent, gradient_field
 from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, find_max_lr
-from secant.optim.measurement import Measurement
+from secant.optim.measurement import Measurement, Pair
 from secant.optim.problem import Problem
 from secant.optim.training import train
 
@@ -14,6 +14,7 @@ __all__ = [
     "Border",
     "BorderEstimate",
     "Measurement",
+    "Pair",
     "Problem",
     "control",
     "estimate_max_lr",

@@ -94,10 +94,12 @@ class BatchState(NamedTuple):
     Attributes:
         inner: state of the update rule.
         step: how many steps have been made.
+        rows: the samples that the next step sees, for it and for whoever looks before it.
     """
 
     inner: State
     step: Int[Array, ""]
+    rows: Int[Array, " size"]
 
 
 def params_of(state: BatchState) -> Params:
@@ -127,16 +129,15 @@ def on_batches(
         inputs, targets = (jax.tree.map(lambda leaf: leaf[index], part) for part in (x, y))
         return rule(lambda params: loss(params, inputs, targets))
 
-    def of_batch(step: Any) -> Map:
-        return of_rows(batches.indices(samples, step))
-
     def init(start: Any) -> BatchState:
         if isinstance(start, BatchState):  # goes on where another run stopped
-            return start
-        return BatchState(of_batch(0).init(start), jnp.zeros((), jnp.uint32))
+            return start._replace(rows=batches.indices(samples, start.step))
+        rows = batches.indices(samples, 0)
+        return BatchState(of_rows(rows).init(start), jnp.zeros((), jnp.uint32), rows)
 
     def step(state: BatchState) -> BatchState:
-        return BatchState(of_batch(state.step).step(state.inner), state.step + jnp.uint32(1))
+        after = state.step + jnp.uint32(1)
+        return BatchState(of_rows(state.rows).step(state.inner), after, batches.indices(samples, after))
 
     # What a rule shows does not depend on the batch: the first rows will do.
     return Map(init, step, shown=lambda state: of_rows(slice(batches.size)).shown(state.inner))

@@ -6,11 +6,23 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from secant.dynamics.axes import call_with
 from secant.dynamics.probes import Probe
 from secant.optim.problem import Problem
+
+
+class Pair(NamedTuple):
+    """A measurement for a loop of one's own; a batch is `(x, y)`.
+
+    Attributes:
+        init: `(params, batch) -> memory`, before the first look.
+        look: `(params, batch, memory) -> (record, memory)`.
+    """
+
+    init: Callable[[Any, tuple[Any, Any]], Any]
+    look: Callable[[Any, tuple[Any, Any], Any], tuple[Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,48 @@ class Measurement:
     def on(self, problem: Problem) -> Probe:
         """The probe that measures this on a problem; its state is the parameters."""
         return _made(self, problem)
+
+    def pair(self, f: Callable[..., Any], loss: Any) -> Pair:
+        """The same for a loop of one's own: what it remembers first, and its look at any batch.
+
+        Both are functions of arrays alone, to be traced and compiled once for all batches of a size.
+
+        Args:
+            f: any `f(params, x)`.
+            loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets.
+
+        Example:
+            ```python
+            import jax
+            import secant as sc
+
+            task = sc.data.load("digits", classes=(0, 1), samples=64)
+            net = sc.nets.mlp([32], activation="tanh")
+            params = net.init(jax.random.key(0), task.train.x.shape)
+            init, look = sc.measure.sharpness().pair(net.apply, "mse")
+            look = jax.jit(look)
+            for start in (0, 32):
+                batch = task.train.x[start : start + 32], task.train.y[start : start + 32]
+                memory = init(params, batch) if start == 0 else memory
+                record, memory = look(params, batch, memory)
+            ```
+        """
+
+        def at(batch: tuple[Any, Any]) -> Probe:
+            probe = self.make(Problem(f, *batch, loss), **dict(self.options))
+            if probe.whole:
+                raise ValueError("Measurement.pair: what looks at the next batch of a run has none in another loop.")
+            return probe
+
+        def init(params: Any, batch: tuple[Any, Any]) -> Any:
+            first = at(batch).memory
+            return None if first is None else first(params)
+
+        def look(params: Any, batch: tuple[Any, Any], memory: Any) -> tuple[Any, Any]:
+            probe = at(batch)
+            return (probe.function(params), None) if probe.memory is None else probe.function(params, memory)
+
+        return Pair(init, look)
 
     def on_each(self, problem: Callable[..., Problem], example: Problem) -> Probe:
         """The probe that measures this on the problem that belongs to the values of the axes.
