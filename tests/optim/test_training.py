@@ -78,7 +78,7 @@ def test_measurements_are_what_they_say(runs, fitted):
 
 def test_eigenvalues_keep_the_error_they_promise(fitted):
     problem, params = fitted
-    wide = sc.nets.mlp([40, 40], activation="tanh")
+    wide = sc.nets.mlp([12, 12], activation="tanh")
     params = wide.init(jax.random.key(3), problem.x.shape)
     problem = sc.Problem(wide.apply, problem.x, problem.y, sc.losses.half_sum)
     probes = {"sharp": sc.measure.sharpness(2, every=5, tol=1e-3), "w": sc.Probe(lambda p: ravel_pytree(p)[0], every=5)}

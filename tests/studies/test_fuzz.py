@@ -2,13 +2,11 @@
 
 import random
 import zlib
-from pathlib import Path
 
 import pytest
 from fuzzing import accepted, chosen, outcome, small_configurations
 
 from secant import lab
-from secant.lab.code import closure
 
 IDS = [study.id for study in lab.catalog()]
 EACH = -(-2_000 // len(IDS))
@@ -22,10 +20,21 @@ def test_options_are_accepted_or_refused_in_a_line_that_names_them(id):
         accepted(study, chosen(study, draw, small=False))
 
 
+LIGHT = {
+    "lectures/11-07-catapult", "quadreg/acceleration", "quadreg/app-A.1", "quadreg/app-B.2", "quadreg/app-B.4",
+    "quadreg/drift-law", "quadreg/eq-27", "quadreg/fig-1", "quadreg/fig-11", "quadreg/fig-2", "quadreg/fig-8",
+    "quadreg/fig-9", "quadreg/limit-series", "quadreg/sec-3.3", "quadreg/thm-2.1", "quadreg/thm-B.3",
+    "thesis/lem-3.3.3", "thesis/lem-A.11", "thesis/thm-3.3.4",
+}  # fmt: skip
+"""Studies of at most three CPU-seconds at smoke scale."""
+
+
 def runs(id):
-    """How often a study is run: those of networks and of phase planes are dear, and run once, the others four times."""
-    files = {path.parts[-2:] for path in closure(Path(lab.get(id).module))}
-    return 1 if files & {("nets", "network.py"), ("theory", "phase_plane.py")} else 4
+    """How often a study is run: every one once, and seven times where that takes seconds.
+
+    `python tests/studies/fuzzing.py ID --runs 20 --seed 1` tries more.
+    """
+    return 7 if id in LIGHT else 1
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -37,4 +46,5 @@ def test_whatever_is_accepted_runs_to_its_end(id):
 
 def test_enough_is_tried():
     assert EACH * len(IDS) >= 2_000
+    assert set(IDS) >= LIGHT
     assert sum(map(runs, IDS)) >= 200
