@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import xarray as xr
@@ -28,7 +28,7 @@ def refuse_strangers(config: Any, *names: str) -> None:
 def draw_peaks(
     figure: Figure,
     size: tuple[float, float],
-    columns: Sequence[Iterable[tuple[str, xr.Dataset]]],
+    columns: Sequence[Sequence[tuple[str, xr.Dataset]]],
     titles: Sequence[str],
     lr: float,
 ) -> Any:
@@ -49,7 +49,7 @@ def draw_peaks(
         for label, one in runs:
             above.semilogy(one.step, one.loss, label=label)
             below.plot(one.step, one.kernel)
-        above.legend(fontsize=8, loc="upper right")
+        above.legend(fontsize=8, loc="upper right", ncols=2 if len(runs) > 6 else 1)
         below.set_xlabel("step")
     for axes, title in zip(grid.flat, titles, strict=True):
         axes.set_title(title)

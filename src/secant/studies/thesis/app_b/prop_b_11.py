@@ -94,16 +94,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     r, kernel, lr, m = data.residual, data.kernel, float(data.lr), config.width
     scale, factor = np.abs(kernel).max(), lr * np.sqrt(data.squares / m)
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
+    defect = data.images - data.eigenvalue * data.units
+    reduced = xr.concat([factor * data.along - data.a, lr * data.eigenvalue - data.v], "variable")
+    change, loss = data.rest - data.rest[0], (r**2).sum("sample")
     for name, gap, over in (
         ("third eigenvalue of the kernel over the first", np.linalg.eigvalsh(kernel.values)[:, :-2], scale),
-        ("p_1 and p_2 are eigenvectors at all times: largest defect", data.images - data.eigenvalue * data.units, scale),
+        ("p_1 and p_2 are eigenvectors at all times: largest defect", defect, scale),
         ("residuals: (B.7) against gradient descent, over the largest", r - data.residual_map, np.abs(r).max()),
         ("kernel: (B.8) against gradient descent", kernel - data.kernel_map, scale),
-        ("loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss",
-         data.rest - data.rest[0], (r**2).sum("sample").max()),
-        ("both directions follow the map of one sample: largest deviation",
-         xr.concat([factor * data.along - data.a, lr * data.eigenvalue - data.v], "of"), 1.0),
-    ):  # fmt: skip
+        ("loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss", change, loss.max()),
+        ("both directions follow the map of one sample: largest deviation", reduced, 1.0),
+    ):
         yield claims.zero(name, np.abs(gap).max() / over, rounding)
     positive = data.x >= 0
     yield claims.zero(
@@ -113,7 +114,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     # what w must be for (B.9) to hold at the first step, from gradient descent alone
     one = data.isel(direction=0)
-    along, value, square, unit = one.along.values, float(one.eigenvalue), float(one.squares), one.units.values
+    along, value, square, unit = one.along.values, float(one.eigenvalue[0]), float(one.squares), one.units.values
     yield Erratum(
         "reduced variable w_1 at the start",
         printed=r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
