@@ -80,23 +80,22 @@ def run(config: Config) -> xr.Dataset:
         probes={"square": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-9) & (s.v < 2), diverged=lambda s: jnp.abs(s.a) > 1e6),
     )
-    square = phases.dataset.square
-    start = np.abs(0.5 - config.target) * square.ratio / np.sqrt(square.width)
+    square, outcome = phases.dataset.square, phases.dataset.outcome
+    peak, start = square.max("step"), np.abs(0.5 - config.target) * square.ratio / np.sqrt(square.width)
+    phase = xr.where(outcome == Outcome.DIVERGED, 2, xr.where(peak > 1.0001 * start**2, 1, 0))
     data = xr.merge([trained[["z", "kernel"]], recursion[["z_map", "kernel_map"]]], join="inner")
     return data.assign(
-        peak=square.max("step"), time=square.argmax("step"), final=(("width", "ratio"), np.asarray(phases.state.v)),
-        outcome=phases.dataset.outcome, risen=square.max("step") > 1.0001 * start**2, lr=float(lr), size=float(size),
+        peak=peak, time=square.argmax("step"), final=(("width", "ratio"), np.asarray(phases.state.v)), outcome=outcome,
+        phase=phase.assign_attrs(long_name="monotone, catapult or divergence"), lr=float(lr), size=float(size),
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    gaps = {
-        "output": np.abs(data.z - data.z_map) / np.abs(data.z).max(), "kernel": np.abs(data.kernel - data.kernel_map),
-    }
-    for name, gap in gaps.items():
-        why = "rounding, amplified by the growth of the loss"
-        yield claims.zero(f"{name}: recursion against gradient descent", gap.max(), 1e-10, why)
+    rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
+    scale = np.abs(data.z).max()
+    for name, gap in (("output", (data.z - data.z_map) / scale), ("kernel", data.kernel - data.kernel_map)):
+        yield claims.zero(f"{name}: recursion against gradient descent", np.abs(gap).max(), rounding)
     # the phase diagram
     wide = data.sel(width=data.width >= WIDE)
     expected = xr.where(wide.ratio < 2, 0, xr.where(wide.ratio < 4, 1, 2))
@@ -104,7 +103,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     clear = (np.abs(wide.ratio - 2) > blur) & (np.abs(wide.ratio - 4) > blur)
     yield claims.zero(
         f"points of the phase diagram in another phase than predicted, width {WIDE} and more",
-        ((_phase(wide) != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders",
+        ((wide.phase != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders",
     )
     ended = (data.outcome == Outcome.CONVERGED) & (data.ratio > 2)
     yield claims.at_most(
@@ -124,21 +123,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             name, predicted, np.polyfit(logs, values, 1)[0], within / span, why, note=f"eta lambda_0 = {ratio:.3g}",
             given=near, otherwise="the diagram has no step sizes near 3, or too few wide networks",
         )
-    yield _at_the_peak(data, config)
-
-
-def _phase(data: xr.Dataset) -> xr.DataArray:
-    """0 where the loss only falls, 1 where it rises and comes back, 2 where it diverges."""
-    return xr.where(data.outcome == Outcome.DIVERGED, 2, xr.where(data.risen, 1, 0))
-
-
-def _at_the_peak(data: xr.Dataset, config: Config) -> Erratum:
-    """One step of the trained model where its residual is largest, against the notes."""
+    # one step of the trained model where its residual is largest, against the notes
     r = data.z.values - config.target
     t = int(np.argmax(np.abs(r[:-1])))
     z, lam, lr = float(data.z[t]), float(data.kernel[t]), float(data.lr)
     scale = lr * (float(data.size) / config.width) * r[t] ** 2
-    return Erratum(
+    yield Erratum(
         "change of the kernel at the peak",
         printed=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]",
         corrected=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]",
@@ -170,7 +160,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     look = {
         "cmap": ListedColormap(["C2", "C1", "C5"]), "alpha": 0.45, "vmin": 0, "vmax": 2, "rasterized": True, "lw": 0,
     }
-    middle.pcolormesh(data.ratio, data.width, _phase(data), **look)
+    middle.pcolormesh(data.ratio, data.width, data.phase, **look)
     sheet.mark(middle, x=(2, 4), lw=1)
     for x, name in ((1.0, "monotone"), (3.0, "catapult"), (4.25, "diverges")):
         middle.text(x, 1e5, name, ha="center", va="center", color=sheet.ink(), rotation=0 if x < 4 else 90)

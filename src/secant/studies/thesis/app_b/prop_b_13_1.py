@@ -96,8 +96,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         otherwise=f"no run ends within {config.steps} steps",
     )
     # one step from a state with a large output, read off gradient descent
-    one = data.isel(lr=int(np.abs(data.ratio - 3.0).argmin()))
-    t = int(np.abs(one.output[: int(min(one.stopped_at, one.sizes["step"] - 1))]).argmax())
+    one = data.isel(lr=int(np.abs(data.ratio - 3.0).argmin("lr")))
+    t = int(np.abs(one.output[: int(min(one.stopped_at, one.sizes["step"] - 1))]).argmax("step"))
     (g, g2), (lam, lam2) = one.output.values[t : t + 2], one.curvature.values[t : t + 2]
     lr, size, gamma = float(one.lr), float(data.size), config.width**-0.5
     rounding = Tolerance(relative=1e-8, why="rounding")
@@ -130,7 +130,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
     shown = [r for r in (1.5, 2.2, 3.0, 3.8, 4.2) if np.any(np.abs(data.ratio - r) < 1e-6)]
     for i, r in enumerate(shown):
-        one = data.isel(lr=int(np.abs(data.ratio - r).argmin()))
+        one = data.isel(lr=int(np.abs(data.ratio - r).argmin("lr")))
         one = one.sel(step=one.step <= min(float(one.stopped_at), 50))
         look = {"ms": 3.5, "color": f"C{i}"}
         left.semilogy(one.step, one.output**2 / 2 + 1e-18, "o", label=rf"$\eta\lambda_0 = {r:g}$", **look)
