@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
@@ -52,19 +54,21 @@ class Config:
     with $\lambda_\infty < 2/\eta$; for $\eta > 4/\lambda_0$ it diverges.""",
 )
 def run(config: Config) -> xr.Dataset:
-    key_x, key = jax.random.split(jax.random.key(config.seed))
-    x = jax.random.normal(key_x, (config.dim,))
-    size = x @ x / config.dim
-    params = two_layer_init(key, config.width, config.dim)
-    on = gates(params.u, x)
-    output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
-    lr = config.ratio / curvature
+    def begin(key: jax.Array) -> tuple[Any, ...]:
+        key_x, key = jax.random.split(key)
+        x = jax.random.normal(key_x, (config.dim,))
+        params = two_layer_init(key, config.width, config.dim)
+        on = gates(params.u, x)
+        output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
+        return x, params, on, (output, curvature), x @ x / config.dim, config.ratio / curvature
+
+    x, params, on, start, size, lr = jit(begin, quick=True)(jax.random.key(config.seed))
     trained = simulate(
         gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr), params, TRAINED,
         probes={"z": lambda p: gated_bilinear(p, on, x), "kernel": lambda p: gated_curvature(p, on, x)},
     ).dataset
     recursion = simulate(
-        ct.catapult(lr, config.width, config.target, size), (output, curvature), TRAINED,
+        ct.catapult(lr, config.width, config.target, size), start, TRAINED,
         probes={
             "z_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[0],
             "kernel_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[1],
@@ -74,15 +78,14 @@ def run(config: Config) -> xr.Dataset:
     phases = simulate(
         lambda width, ratio: ct.catapult(ratio, width, config.target), (0.5, 1.0), config.steps,
         over={
-            "width": jnp.asarray(np.geomspace(20, 1e8, config.widths)),
-            "ratio": jnp.asarray(np.linspace(0.1, 4.5, config.ratios)),
+            "width": np.geomspace(20, 1e8, config.widths), "ratio": np.linspace(0.1, 4.5, config.ratios),
         },
         probes={"square": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-9) & (s.v < 2), diverged=lambda s: jnp.abs(s.a) > 1e6),
     )
     square, outcome = phases.dataset.square, phases.dataset.outcome
-    peak, start = square.max("step"), np.abs(0.5 - config.target) * square.ratio / np.sqrt(square.width)
-    phase = xr.where(outcome == Outcome.DIVERGED, 2, xr.where(peak > 1.0001 * start**2, 1, 0))
+    peak, first = square.max("step"), np.abs(0.5 - config.target) * square.ratio / np.sqrt(square.width)
+    phase = xr.where(outcome == Outcome.DIVERGED, 2, xr.where(peak > 1.0001 * first**2, 1, 0))
     data = xr.merge([trained[["z", "kernel"]], recursion[["z_map", "kernel_map"]]], join="inner")
     return data.assign(
         peak=peak, time=square.argmax("step"), final=(("width", "ratio"), np.asarray(phases.state.v)), outcome=outcome,

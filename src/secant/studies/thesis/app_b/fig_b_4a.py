@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, study
 from secant.lab.significance import falling_trend
@@ -65,8 +66,10 @@ def run(config: Config) -> xr.Dataset:
             "w": jax.random.normal(k3, (config.dim,)),
         }
 
-    models = jax.vmap(one)(jax.random.split(jax.random.key(config.seed), config.seeds))
-    over = {"model": models, "gamma": jnp.asarray(config.gammas), "lr": jnp.asarray(config.lrs)}
+    models = jit(lambda key: jax.vmap(one)(jax.random.split(key, config.seeds)), quick=True)(
+        jax.random.key(config.seed)
+    )
+    over = {"model": models, "gamma": np.asarray(config.gammas), "lr": np.asarray(config.lrs)}
 
     def residual(w: jax.Array, model: dict[str, jax.Array], gamma: jax.Array) -> jax.Array:
         return w @ model["phi"] + gamma / 2 * jnp.sum(model["sigma"] * w**2) - config.target
@@ -139,7 +142,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     excess, largest = config.lr - 2, max(config.gammas)
     shift = min(config.lr * largest * (2 + largest * config.dim), 0.9 * min(excess, 2 - excess))
     steps = max(2_000, int(60 / (excess - shift)))
-    limit = wide_limit(jnp.asarray([excess - shift, excess, excess + shift]), steps=steps)
+    limit = jit(lambda excess: wide_limit(excess, steps=steps))(np.array([excess - shift, excess, excess + shift]))
     logs, spread = np.log(config.gammas), np.log(largest / min(config.gammas))
     centred = logs - np.mean(logs)
     for name, (predicted, values), range_ in zip(names, laws.values(), (limit.peak, limit.curvature), strict=True):

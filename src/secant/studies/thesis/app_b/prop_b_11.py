@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
@@ -45,16 +47,20 @@ class Config:
     own.""",
 )
 def run(config: Config) -> xr.Dataset:
-    key_x, key_y, key = jax.random.split(jax.random.key(config.seed), 3)
-    x = jax.random.normal(key_x, (config.samples,)).at[0].set(0.8).at[1].set(-1.2)
-    y = jax.random.normal(key_y, (config.samples,))
-    params = two_layer_init(key, config.width, 1)
+    def begin(key: jax.Array) -> tuple[Any, ...]:
+        key_x, key_y, key = jax.random.split(key, 3)
+        x = jax.random.normal(key_x, (config.samples,)).at[0].set(0.8).at[1].set(-1.2)
+        y, params = jax.random.normal(key_y, (config.samples,)), two_layer_init(key, config.width, 1)
+        kernel = tangent_kernel("quadratic", params, x[:, None], params)
+        start = (model("quadratic", params, x[:, None])(params) - y, kernel)
+        lr = config.ratio / jnp.linalg.eigvalsh(kernel)[-1]
+        return x, y, params, start, lr, sm.reduce_directions(*start, x, y, lr, config.width), sm.directions(x)
+
+    x, y, params, start, lr, (pair, b), split = jit(begin, quick=True)(jax.random.key(config.seed))
     inputs = x[:, None]
     outputs = model("quadratic", params, inputs)
-    start = (outputs(params) - y, tangent_kernel("quadratic", params, inputs, params))
-    lr = config.ratio / jnp.linalg.eigvalsh(start[1])[-1]
     # the second set of labels differs on the negative inputs only, and must not be felt by the positive ones
-    labels = jnp.stack([y, jnp.where(x < 0, -2 * y, y)])
+    labels = np.stack([y, np.where(np.asarray(x) < 0, -2 * np.asarray(y), y)])
     weights = simulate(
         lambda labels: descent("quadratic", params, inputs, labels, lr), params, config.steps, over={"labels": labels},
         probes={
@@ -69,7 +75,6 @@ def run(config: Config) -> xr.Dataset:
             "kernel_map": Probe(lambda s: s.kernel, dims=("sample", "other")),
         },
     ).dataset
-    pair, b = sm.reduce_directions(*start, x, y, lr, config.width)
     reduced = simulate(
         ct.reduced_catapult(b), pair, config.steps,
         probes={name: Probe(operator.attrgetter(name), dims=("direction",)) for name in ("a", "v")}, stop=Stop(),
@@ -79,7 +84,6 @@ def run(config: Config) -> xr.Dataset:
         residual_other=other.residual, x=("sample", np.asarray(x)), y=("sample", np.asarray(y)),
         b=("direction", np.asarray(b)), lr=float(lr),
     )
-    split = sm.directions(x)
     units = xr.DataArray(np.asarray(split.units), dims=("direction", "sample"))
     along, images = data.residual @ units, data.kernel @ units.rename(sample="other")
     return data.assign(
@@ -128,14 +132,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     # sign and factor of the change of lambda_1 at a large output with y = 0
     big, eta = 50.0, 5 / value
-    state = sm.SamplesState(jnp.asarray(big * unit), jnp.asarray(kernel[0].values))
-    after = sm.samples_catapult(jnp.asarray(data.x.values), jnp.zeros(len(unit)), eta, m).step(state)
+    state = sm.SamplesState(big * unit, kernel[0].values)
+    after = jit(lambda x, state: sm.samples_catapult(x, 0 * x, eta, m).step(state), quick=True)(data.x.values, state)
     pull = big**2 * square / m * eta
     yield Erratum(
         "change of lambda_1 past the maximal step (y = 0, eta lambda_1 = 5, |g| = 50)",
         printed=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\lambda_1 - 4\eta)",
         corrected=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)", printed_value=pull * (value - 4 * eta),
-        corrected_value=pull * (eta * value - 4), measured=unit @ after.kernel @ unit - value,
+        corrected_value=pull * (eta * value - 4), measured=unit @ np.asarray(after.kernel) @ unit - value,
         tolerance=Tolerance(relative=1e-10, why="rounding"),
         why="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
         where="appendix B.11, divergence",

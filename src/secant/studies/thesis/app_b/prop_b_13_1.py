@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
@@ -46,9 +47,13 @@ class Config:
     $f = \frac{1}{\sqrt m} v^\top U x$ is such a model with $\gamma = 1/\sqrt m$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), 3)
     m, d = config.width, config.dim
-    u, v, x = (jax.random.normal(k, s) for k, s in zip(keys, ((m, d), (m,), (d,)), strict=True))
+
+    def drawn(key: jax.Array) -> list[jax.Array]:
+        keys = jax.random.split(key, 3)
+        return [jax.random.normal(k, shape) for k, shape in zip(keys, ((m, d), (m,), (d,)), strict=True)]
+
+    u, v, x = jit(drawn, quick=True)(jax.random.key(config.seed))
 
     def output(p: tuple[jax.Array, jax.Array]) -> jax.Array:
         return qm.linear_network(p[0], p[1], x)
@@ -59,17 +64,18 @@ def run(config: Config) -> xr.Dataset:
     def ends(output: Callable[[Any], jax.Array]) -> Stop:
         return Stop(converged=lambda s: jnp.abs(output(s)) < 1e-9, diverged=lambda s: jnp.abs(output(s)) > 1e8)
 
-    lrs = jnp.asarray(config.ratios) / curvature((u, v))
+    start = jit(lambda p: (output(p), curvature(p)), quick=True)((u, v))
+    lrs, size = np.asarray(config.ratios) / float(start[1]), float(np.asarray(x) @ np.asarray(x))
     weights = simulate(
         lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr), (u, v), config.steps, over={"lr": lrs},
         probes={"output": output, "curvature": curvature}, stop=ends(output),
     ).dataset
     reduced = simulate(
-        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, x @ x), (output((u, v)), curvature((u, v))), config.steps,
-        over={"lr": lrs}, probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
+        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, size), start, config.steps, over={"lr": lrs},
+        probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
         stop=ends(lambda s: s.output),
     ).dataset
-    sigma, size = np.asarray(qm.linear_network_matrix(x, 4)), float(x @ x)
+    sigma = np.asarray(jit(lambda x: qm.linear_network_matrix(x, 4), quick=True)(x))
     square = sigma @ sigma
     data = xr.merge([weights, reduced[["output_map", "curvature_map"]]], join="inner", compat="override")
     return data.assign(
@@ -87,9 +93,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{name}: corrected map against gradient descent on the linear network", error.where(fine).max(), 1e-8,
             "rounding, amplified by the growth of the loss",
         )
-    seen = np.asarray(classify_run(jnp.asarray(np.nan_to_num(data.output.values, nan=np.inf) ** 2)))
+    seen = np.asarray(jit(classify_run, quick=True)(np.nan_to_num(data.output.values, nan=np.inf) ** 2))
     start = np.sqrt(float(data.size) / config.width) * data.lr.values * data.output.values[:, 0]
-    ended, expected = data.outcome.values != Outcome.UNFINISHED, np.asarray(regime(start, data.ratio.values))
+    ended, expected = (
+        data.outcome.values != Outcome.UNFINISHED, np.asarray(jit(regime, quick=True)(start, data.ratio.values)),
+    )
     yield claims.zero(
         "step sizes with another regime than predicted", (ended & (seen != expected)).sum(), 0, "the claim",
         note=f"of {int(ended.sum())} runs that have ended", given=ended,

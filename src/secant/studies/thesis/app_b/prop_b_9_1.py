@@ -48,7 +48,7 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
-    starts = random_starts(config.seed, config.widths, config.networks)
+    starts = random_starts(jax.random.key(config.seed), config.widths, config.networks)
     drawn = xr.Dataset({name: ("draw", starts[name]) for name in ("curvature", "output")})
     gaussian = np.asarray(starting_points(key_gaussian, WIDE, config.networks, signs=False)[1])
     return unfold(drawn, "draw", width=config.widths, network=range(config.networks)).assign(

@@ -9,12 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
 from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
+
+lazy_bounds = jit(cs.lazy_bounds, quick=True)
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class Config:
     $C_\kappa = (8 + \delta)(C_u + C\sqrt{C_u})$ of their own start.""",
 )
 def run(config: Config) -> xr.Dataset:
-    networks = random_starts(config.seed, config.widths, config.seeds)
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
     runs = simulate(
         lambda network, ratio: ct.catapult(ratio / network["curvature"], network["width"], config.target),
         lambda network: (network["output"], network["curvature"]), config.steps,
@@ -60,7 +63,7 @@ def run(config: Config) -> xr.Dataset:
     runs = unfold(runs, "network", width=config.widths, seed=range(config.seeds))
     a, v, a0 = runs.a, runs.v, runs.a.isel(step=0, drop=True)
     lr, m = xr.broadcast(runs.ratio / runs.curvature, runs.width)
-    b = lr.copy(data=np.asarray(ct.rescaled_target(lr.values, m.values, config.target)))
+    b = lr.copy(data=np.asarray(jit(ct.rescaled_target, quick=True)(lr.values, m.values, config.target)))
     # where both are above rounding: the contraction of the loss per step
     fine = np.abs(a) > 1e-9
     kappa = xr.where(fine, (a.shift(step=-1) / a.where(fine, 1)) ** 2, 0).isel(step=slice(-1)).max("step", skipna=False)
@@ -81,11 +84,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield from _laws(data, config)
     # the part of the drift that w makes: a label far away, a residual of either sign
     v0, a0, b0 = 1.0, 1e-5, 1e-3
-    above, below = np.asarray(cs.catapult_outcome(np.array([a0, -a0]), v0, b0, steps=200).curvature)
-    drift = (below - above) / 2
+    ends = jit(lambda a: cs.catapult_outcome(a, v0, b0, steps=200).curvature, quick=True)(np.array([a0, -a0]))
+    drift = float(ends[1] - ends[0]) / 2
     yield claims.equal(
         "drift due to w over its bound, at eta lambda = 1", 0.5,
-        drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]), 0,
+        drift / float(lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]), 0,
         "u(0), which the bound adds to w(0), is smaller by 1/100", relative=2 * a0 / b0,
         note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
     )
@@ -100,13 +103,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     size, m0 = 100.0, 10_000
     epsilon = np.log(m0) / np.sqrt(m0)
     steps = np.geomspace(epsilon / size, (2 - epsilon) / size, 41)
-    state = ct.rescale(0.0, size, steps, m0, 0.05, size)
-    b = np.asarray(ct.rescaled_target(steps, m0, 0.05, size))
-    a, v = np.asarray(state.a), np.asarray(state.v)
-    bound = np.asarray(cs.lazy_bounds(np.minimum(v, 2 - v), m0, a**2 * m0, np.abs(b) * np.sqrt(m0))[1])
+    a, v = map(np.asarray, jit(ct.rescale, quick=True)(0.0, size, steps, m0, 0.05, size))
+    b = np.asarray(jit(ct.rescaled_target, quick=True)(steps, m0, 0.05, size))
+    bound = np.asarray(lazy_bounds(np.minimum(v, 2 - v), m0, a**2 * m0, np.abs(b) * np.sqrt(m0))[1])
+    step = jit(ct.step, quick=True)
     holds = np.ones(steps.size, bool)
     for _ in range(100):
-        after, v = map(np.asarray, ct.step(a, v, b))
+        after, v = map(np.asarray, step(a, v, b))
         holds &= (after / a) ** 2 <= bound + 1e-12
         a = np.where(np.abs(after) < 1e-150, 1e-150, after)
     yield Erratum(
@@ -125,7 +128,7 @@ def _bounds(data: xr.Dataset) -> Findings:
     start, pull = data.u0 * data.width, np.abs(data.w0) / np.sqrt(data.u0) * np.sqrt(data.width)
     start, pull, m, delta = xr.broadcast(start, pull, data.width, np.minimum(data.ratio, 2 - data.ratio))
     covered = m > 12 * (8 + delta) * (start + pull * np.sqrt(start)) / delta**2
-    bounds = cs.lazy_bounds(delta.values, m.values, start.values, pull.values)
+    bounds = lazy_bounds(delta.values, m.values, start.values, pull.values)
     drift, ceiling = (start.copy(data=np.asarray(bound)) for bound in bounds)
     note = f"the proof covers {int(covered.sum())} of {covered.size} networks and step sizes"
     none = "the proof asks for larger widths"
@@ -159,8 +162,8 @@ def _laws(data: xr.Dataset, config: Config) -> Findings:
     a, b = last.a0.values / scale, last.w0.values / last.a0.values / scale
     size = np.sqrt(widths)[:, None, None]
     v = np.broadcast_to(data.ratio.values, a.shape)
-    ends = jax.jit(lambda a, b: cs.catapult_outcome(a, v, b, steps=1_000).curvature)(a / size, b / size)
-    leading = np.asarray(cs.lazy_drift((a / size) ** 2, v, a * b / size**2))
+    ends = jit(lambda a, b: cs.catapult_outcome(a, v, b, steps=1_000).curvature)(a / size, b / size)
+    leading = np.asarray(jit(cs.lazy_drift, quick=True)((a / size) ** 2, v, a * b / size**2))
     left = np.abs(np.asarray(ends) - v - leading).max(axis=(1, 2))
     yield claims.equal(
         "exponent in the width of what the leading term leaves of the change of the curvature", -2.0,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
@@ -41,7 +43,7 @@ class Config:
     $4/\lambda_0$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    networks = random_starts(config.seed, config.widths, config.seeds)
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
     output, curvature, m = networks["output"], networks["curvature"], networks["width"]
     lr = (4 + np.log(m) / np.sqrt(m)) / curvature
     runs = simulate(
@@ -50,8 +52,8 @@ def run(config: Config) -> xr.Dataset:
         over={"network": networks | {"lr": lr}}, probes={"a": lambda s: s.a, "v": lambda s: s.v},
         stop=Stop(diverged=lambda s: jnp.abs(s.a) > 1e6),
     ).dataset[["a", "v", "outcome"]]
-    bend = np.asarray(ct.rescaled_target(lr, m, config.target))
-    border = np.asarray(ct.max_step(output, curvature, m, config.target)) * curvature
+    bend = np.asarray(jit(ct.rescaled_target, quick=True)(lr, m, config.target))
+    border = np.asarray(jit(ct.max_step, quick=True)(output, curvature, m, config.target)) * curvature
     about = {"long_name": "exact maximal step size times the initial curvature"}
     runs = runs.assign(bend=("network", bend, {"long_name": "rescaled label"}), border=("network", border, about))
     return unfold(runs, "network", width=config.widths, seed=range(config.seeds))
