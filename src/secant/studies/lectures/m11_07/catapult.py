@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
@@ -25,8 +27,6 @@ TRAINED = 60
 
 @dataclass(frozen=True)
 class Config:
-    """Network for the recursion, widths and step sizes for the phases."""
-
     width: int = scaled(smoke=300, laptop=3_000, paper=10_000, at_least=20, help="neurons of the trained model")
     dim: int = option(3, at_least=1, help="input dimension")
     target: float = option(-0.4, at_least=-2, at_most=2, help="label of the sample")
@@ -54,108 +54,89 @@ class Config:
     with $\lambda_\infty < 2/\eta$; for $\eta > 4/\lambda_0$ it diverges.""",
 )
 def run(config: Config) -> xr.Dataset:
-    key_x, key = jax.random.split(jax.random.key(config.seed))
-    x = jax.random.normal(key_x, (config.dim,))
-    size = x @ x / config.dim
-    params = two_layer_init(key, config.width, config.dim)
-    on = gates(params.u, x)
-    output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
-    lr = config.ratio / curvature
+    def begin(key: jax.Array) -> tuple[Any, ...]:
+        key_x, key = jax.random.split(key)
+        x = jax.random.normal(key_x, (config.dim,))
+        params = two_layer_init(key, config.width, config.dim)
+        on = gates(params.u, x)
+        output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
+        return x, params, on, (output, curvature), x @ x / config.dim, config.ratio / curvature
+
+    x, params, on, start, size, lr = jit(begin, quick=True)(jax.random.key(config.seed))
     trained = simulate(
         gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr), params, TRAINED,
         probes={"z": lambda p: gated_bilinear(p, on, x), "kernel": lambda p: gated_curvature(p, on, x)},
     ).dataset
     recursion = simulate(
-        ct.catapult(lr, config.width, config.target, size), (output, curvature), TRAINED,
+        ct.catapult(lr, config.width, config.target, size), start, TRAINED,
         probes={
             "z_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[0],
             "kernel_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[1],
         },
     ).dataset
     # the phase diagram: unit input and curvature, output and label of order one
-    widths, ratios = np.geomspace(20, 1e8, config.widths), np.linspace(0.1, 4.5, config.ratios)
     phases = simulate(
         lambda width, ratio: ct.catapult(ratio, width, config.target), (0.5, 1.0), config.steps,
-        over={"width": jnp.asarray(widths), "ratio": jnp.asarray(ratios)}, probes={"square": lambda s: s.a**2},
+        over={
+            "width": np.geomspace(20, 1e8, config.widths), "ratio": np.linspace(0.1, 4.5, config.ratios),
+        },
+        probes={"square": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-9) & (s.v < 2), diverged=lambda s: jnp.abs(s.a) > 1e6),
     )
-    square = phases.dataset.square
+    square, outcome = phases.dataset.square, phases.dataset.outcome
+    peak, first = square.max("step"), np.abs(0.5 - config.target) * square.ratio / np.sqrt(square.width)
+    phase = xr.where(outcome == Outcome.DIVERGED, 2, xr.where(peak > 1.0001 * first**2, 1, 0))
     data = xr.merge([trained[["z", "kernel"]], recursion[["z_map", "kernel_map"]]], join="inner")
-    a0 = np.abs(0.5 - config.target) * ratios[None] / np.sqrt(widths)[:, None]
     return data.assign(
-        {
-            "peak": (("width", "ratio"), square.max("step").values),
-            "time": (("width", "ratio"), square.argmax("step").values),
-            "final": (("width", "ratio"), np.asarray(phases.state.v)),
-            "outcome": (("width", "ratio"), phases.dataset.outcome.values),
-            "risen": (("width", "ratio"), square.max("step").values > 1.0001 * a0**2), "lr": float(lr),
-            "size": float(size),
-        }
-    ).assign_coords(width=widths, ratio=ratios)
+        peak=peak, time=square.argmax("step"), final=(("width", "ratio"), np.asarray(phases.state.v)), outcome=outcome,
+        phase=phase.assign_attrs(long_name="monotone, catapult or divergence"), lr=float(lr), size=float(size),
+    )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
-    scale = float(np.abs(data.z).max())
-    yield claims.zero(
-        "output: recursion against gradient descent", float(np.abs(data.z - data.z_map).max()) / scale, rounding
-    )
-    yield claims.zero(
-        "kernel: recursion against gradient descent", np.abs(data.kernel - data.kernel_map).max(), rounding
-    )
-    yield from _phases(data)
-    yield _at_the_peak(data, config)
-
-
-def _phases(data: xr.Dataset) -> Findings:
-    """The phase diagram, and how the peak grows with the width."""
+    scale = np.abs(data.z).max()
+    for name, gap in (("output", (data.z - data.z_map) / scale), ("kernel", data.kernel - data.kernel_map)):
+        yield claims.zero(f"{name}: recursion against gradient descent", np.abs(gap).max(), rounding)
+    # the phase diagram
     wide = data.sel(width=data.width >= WIDE)
     expected = xr.where(wide.ratio < 2, 0, xr.where(wide.ratio < 4, 1, 2))
-    seen = xr.where(wide.outcome == Outcome.DIVERGED, 2, xr.where(wide.risen, 1, 0))
     blur = 2 * np.log(wide.width) / np.sqrt(wide.width)
     clear = (np.abs(wide.ratio - 2) > blur) & (np.abs(wide.ratio - 4) > blur)
     yield claims.zero(
         f"points of the phase diagram in another phase than predicted, width {WIDE} and more",
-        ((seen != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders",
+        ((wide.phase != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders",
     )
     ended = (data.outcome == Outcome.CONVERGED) & (data.ratio > 2)
     yield claims.at_most(
         "largest final eta lambda after a catapult", 2.0, data.final.where(ended).max(), "stability of the minimum"
     )
+    # Where in a step the peak falls moves its height by a factor of at most (1 + delta)^2, and its time by a step.
     at3 = wide.sel(ratio=3.0, method="nearest")
     ratio, logs = float(at3.ratio), np.log(at3.width.values)
-    names = ("exponent of the peak loss in the width", "steps to the peak per unit of log m")
-    if not 2.5 < ratio < 3.5 or len(logs) < 3:
-        for name, predicted in zip(names, (1.0, float("nan")), strict=True):
-            yield claims.undecided(name, predicted, "the diagram has no step sizes near 3, or too few wide networks")
-        return
-    # Where in a step the peak falls moves its height by a factor of at most (1 + delta)^2, and its time by a step.
-    span = logs[-1] - logs[0]
-    yield claims.equal(
-        names[0], 1.0, np.polyfit(logs, np.log(at3.peak * at3.width), 1)[0], np.log(ratio - 1) / span,
-        "the height moves by log(1 + delta) with the fraction of a step", note=f"eta lambda_0 = {ratio:.3g}",
-    )
-    yield claims.equal(
-        names[1], 1 / (2 * np.log(ratio - 1)), np.polyfit(logs, at3.time, 1)[0], 1 / span,
-        "whole steps over the range of log m", note=f"eta lambda_0 = {ratio:.3g}",
-    )
-
-
-def _at_the_peak(data: xr.Dataset, config: Config) -> Erratum:
-    """One step of the trained model where its residual is largest, against the notes."""
+    near, growth, span = 2.5 < ratio < 3.5 and len(logs) >= 3, np.log(ratio - 1), np.ptp(logs)
+    per_log = 1 / (2 * growth) if near else np.nan
+    fraction = "the height moves by log(1 + delta) with the fraction of a step"
+    for name, predicted, values, within, why in (
+        ("exponent of the peak loss in the width", 1.0, np.log(at3.peak * at3.width), growth, fraction),
+        ("steps to the peak per unit of log m", per_log, at3.time, 1.0, "whole steps over the range of log m"),
+    ):
+        yield claims.equal(
+            name, predicted, np.polyfit(logs, values, 1)[0], within / span, why, note=f"eta lambda_0 = {ratio:.3g}",
+            given=near, otherwise="the diagram has no step sizes near 3, or too few wide networks",
+        )
+    # one step of the trained model where its residual is largest, against the notes
     r = data.z.values - config.target
     t = int(np.argmax(np.abs(r[:-1])))
     z, lam, lr = float(data.z[t]), float(data.kernel[t]), float(data.lr)
-    c = float(data.size) / config.width
-    change = float(data.kernel[t + 1] - data.kernel[t])
-    return Erratum(
+    scale = lr * (float(data.size) / config.width) * r[t] ** 2
+    yield Erratum(
         "change of the kernel at the peak",
         printed=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]",
         corrected=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]",
-        printed_value=lr * c * r[t] ** 2 * (lr * lam - 4 / r[t]),
-        corrected_value=lr * c * r[t] ** 2 * (lr * lam - 4 * z / r[t]), measured=change,
-        tolerance=Tolerance(relative=1e-9, why="rounding"),
+        printed_value=scale * (lr * lam - 4 / r[t]), corrected_value=scale * (lr * lam - 4 * z / r[t]),
+        measured=data.kernel[t + 1] - lam, tolerance=Tolerance(relative=1e-9, why="rounding"),
         why="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, "
         "which fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the "
         "transcript.",
@@ -165,32 +146,27 @@ def _at_the_peak(data: xr.Dataset, config: Config) -> Erratum:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
     from matplotlib.colors import ListedColormap
 
     left, middle, right = sheet.panels(figure, (11, 3.9), 3, width_ratios=(3, 4, 3))
-    ink = sheet.ink()
-    n = 30
-    loss = (data.z - config.target) ** 2 / 2
-    left.semilogy(data.step[:n], loss[:n], "o", ms=4, color="C0", label="loss")
-    left.semilogy(data.step[:n], (data.z_map[:n] - config.target) ** 2 / 2, "--", lw=0.9, color=ink)
-    twin = left.twinx()
-    twin.plot(data.step[:n], data.lr * data.kernel[:n], "s", ms=4, color="C1", label=r"$\eta\lambda$")
-    twin.plot(data.step[:n], data.lr * data.kernel_map[:n], "--", lw=0.9, color=ink, label="recursion")
+    one, twin = data.isel(step=slice(0, 30)), left.twinx()
+    left.semilogy(one.step, (one.z - config.target) ** 2 / 2, "o", ms=4, color="C0")
+    sheet.guide(left, one.step, (one.z_map - config.target) ** 2 / 2, lw=0.9)
+    twin.plot(one.step, one.lr * one.kernel, "s", ms=4, color="C1")
+    sheet.guide(twin, one.step, one.lr * one.kernel_map, lw=0.9)
     twin.set(ylim=(0, 4))
     twin.grid(False)
     twin.spines["right"].set_visible(False)
     left.set(title=rf"The fight, $\eta\lambda_0 = {config.ratio:g}$", xlabel="step", ylabel="loss", ylim=(1e-8, None))
-    handles = [*left.get_legend_handles_labels()[0], *twin.get_legend_handles_labels()[0]]
+    handles = [left.lines[0], *twin.lines]
     left.legend(handles, ["loss", r"$\eta\lambda$ (right)", "recursion"], fontsize=8, loc="upper right")
-    phase = xr.where(data.outcome == 2, 2, xr.where(data.risen, 1, 0))
-    cycle = plt.rcParams["axes.prop_cycle"].by_key()["color"]
-    colours = ListedColormap([cycle[2], cycle[1], cycle[5]])
-    middle.pcolormesh(data.ratio, data.width, phase, cmap=colours, alpha=0.45, vmin=0, vmax=2, rasterized=True, lw=0)
-    for value in (2.0, 4.0):
-        middle.axvline(value, color=ink, ls="--", lw=1)
+    look = {
+        "cmap": ListedColormap(["C2", "C1", "C5"]), "alpha": 0.45, "vmin": 0, "vmax": 2, "rasterized": True, "lw": 0,
+    }
+    middle.pcolormesh(data.ratio, data.width, data.phase, **look)
+    sheet.mark(middle, x=(2, 4), lw=1)
     for x, name in ((1.0, "monotone"), (3.0, "catapult"), (4.25, "diverges")):
-        middle.text(x, 1e5, name, ha="center", va="center", color=ink, rotation=0 if x < 4 else 90)
+        middle.text(x, 1e5, name, ha="center", va="center", color=sheet.ink(), rotation=0 if x < 4 else 90)
     middle.set(title="Phases", xlabel=r"$\eta\lambda_0$", ylabel="width $m$", yscale="log")
     middle.grid(False)
     for i, value in enumerate((2.3, 3.0, 3.6)):
@@ -198,7 +174,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         label = rf"$\eta\lambda_0 = {float(part.ratio):.1f}$"
         right.semilogx(data.width, part.time, "o", ms=3.5, color=f"C{i}", label=label)
         line = np.asarray(cs.time_to_peak(float(part.ratio) - 2, data.width.values))
-        right.semilogx(data.width, line + float((part.time - line).mean()), "--", lw=1, color=ink)
-    right.plot([], [], "--", lw=1, color=ink, label=r"slope $1/(2\log(1 + \delta))$")
+        sheet.guide(right, data.width, line + float((part.time - line).mean()), lw=1)
+    sheet.guide(right, [], [], r"slope $1/(2\log(1 + \delta))$", lw=1)
     right.set(title="Time to the peak", xlabel="width $m$", ylabel=r"$T_1$")
     right.legend(fontsize=8, loc="upper left")

@@ -16,26 +16,11 @@ from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet
 from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
-from secant.setups.width import (
-    COPIES,
-    LANCZOS,
-    WidthConfig,
-    direction,
-    drawn,
-    exponent,
-    law,
-    logarithm,
-    mark_widths,
-    one_input,
-    refuse_oversized,
-    stacked,
-)
+from secant.setups import width as wide
 
 
 @dataclass(frozen=True)
-class Config(WidthConfig):
-    """Widths, networks, outputs and the input."""
-
+class Config(wide.WidthConfig):
     seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     outputs: int = option(3, at_least=2, at_most=1_000, help="outputs")
     rounds: int = option(
@@ -59,15 +44,15 @@ def run(config: Config) -> xr.Dataset:
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m, m], config.outputs), "tanh")
 
-    refuse_oversized("thesis/cor-A.3.1", make, config.dim, config.widths, copies=2 * COPIES + config.seeds, itemsize=8)
-    x = one_input(jax.random.key(config.seed), config.dim, config.size)
-    own = np.empty((len(config.widths), config.seeds, config.outputs))
-    joint = np.empty((len(config.widths), config.seeds))
+    copies = 2 * wide.COPIES + config.seeds
+    wide.refuse_oversized("thesis/cor-A.3.1", make, config.dim, config.widths, copies=copies, itemsize=8)
+    x = wide.one_input(jax.random.key(config.seed), config.dim, config.size)
+    found = []
     for j, width in enumerate(config.widths):
         net = make(width)
-        networks = drawn(net, x, (config.seed, j), config.seeds)
-        climb = jax.jit(_climber(net, config))
-        own[j], joint[j] = climb(stacked(networks), x, direction(networks[0]))
+        networks = wide.drawn(net, x, (config.seed, j), config.seeds)
+        found.append(_climber(net, config)(wide.stacked(networks), x, wide.direction(networks[0])))
+    own, joint = (np.stack(norms) for norms in zip(*found, strict=True))
     return xr.Dataset(
         {"own": (("width", "network", "output"), own), "joint": (("width", "network"), joint)},
         coords={"width": list(config.widths)},
@@ -83,21 +68,17 @@ def _climber(net: Network, config: Config) -> Callable[[Params, jax.Array, jax.A
 
         def turn(state: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
             mix, before = state
-            pair = leading_pair(product(mix), before, LANCZOS)
+            pair = leading_pair(product(mix), before, wide.LANCZOS)
             way = unravel_like(params)(pair.vector)
-
-            def slope(p: Params) -> jax.Array:
-                return jax.jvp(lambda p: net.apply(p, x)[0], (p,), (way,))[1]
-
-            bend = jax.jvp(slope, (params,), (way,))[1]
+            bend = jax.jvp(lambda p: jax.jvp(lambda p: net.apply(p, x)[0], (p,), (way,))[1], (params,), (way,))[1]
             return (bend / jnp.linalg.norm(bend), pair.vector), jnp.abs(pair.value)
 
         outputs = jnp.eye(config.outputs)
-        own = jax.lax.map(lambda mix: spectral_norm(product(mix), start, LANCZOS).value, outputs)
+        own = jax.lax.map(lambda mix: spectral_norm(product(mix), start, wide.LANCZOS).value, outputs)
         _, values = jax.lax.scan(turn, (outputs[jnp.argmax(own)], start), None, length=config.rounds + 1)
         return own, values[-1]
 
-    return lambda networks, x, start: jax.lax.map(lambda params: climb(params, x, start), networks)
+    return jax.jit(lambda networks, x, start: jax.lax.map(lambda params: climb(params, x, start), networks))
 
 
 @run.findings
@@ -113,24 +94,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.at_least(
         "the same: mean over networks", 1.0, estimate(ratio), "all outputs together bend more than one alone"
     )
-    yield claims.at_most(
-        "exponent of the tensor's norm in the width", -0.5, exponent(data.joint), slack=logarithm(config.widths)
-    )
+    slack = wide.logarithm(config.widths)
+    yield claims.at_most("exponent of the tensor's norm in the width", -0.5, wide.exponent(data.joint), slack=slack)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    axes, ink = sheet.panels(figure, (7.6, 4.4)), sheet.ink()
-    own, joint = data.own.max("output"), data.joint
-    for label, values, mark in (("largest of the outputs", own, "o"), ("all outputs together", joint, "s")):
-        found = law(values)
-        (points,) = axes.plot(
-            data.width, np.exp(np.log(values).mean("network")), mark, ms=6, label=f"{label}: {found.exponent:.2f}"
-        )
-        axes.plot(data.width, found(data.width), color=points.get_color(), lw=1)
+    axes = sheet.panels(figure, (7.6, 4.4))
+    own = data.own.max("output")
+    for label, values, mark in (("largest of the outputs", own, "o"), ("all outputs together", data.joint, "s")):
+        law, mean = wide.law(values), np.exp(np.log(values).mean("network"))
+        (points,) = axes.plot(data.width, mean, mark, ms=6, label=f"{label}: {law.exponent:.2f}")
+        axes.plot(data.width, law(data.width), color=points.get_color(), lw=1)
     mean = np.exp(np.log(own).mean("network"))
-    axes.plot(data.width, np.sqrt(config.outputs) * mean, ":", color=ink, lw=1.4, label=r"$\sqrt{d_L}\,\max_k \|H_k\|$")
-    axes.plot(data.width, config.outputs * mean, "--", color=ink, lw=1.2, label=r"$d_L \max_k \|H_k\|$")
-    mark_widths(axes, data.width)
+    bound = r"$\sqrt{d_L}\,\max_k \|H_k\|$"
+    sheet.guide(axes, data.width, np.sqrt(config.outputs) * mean, bound, ls=":", lw=1.4)
+    sheet.guide(axes, data.width, config.outputs * mean, r"$d_L \max_k \|H_k\|$")
+    wide.mark_widths(axes, data.width)
     axes.set(title=f"Hessian of {config.outputs} outputs", ylabel="norm")
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5), title="exponent", title_fontsize=8)

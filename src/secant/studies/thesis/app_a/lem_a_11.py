@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import (
-    Erratum,
-    Estimate,
-    Figure,
-    Finding,
-    Findings,
-    Tolerance,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-)
-from secant.theory.power_law import fit_power_law
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab.estimate import Estimate, estimate
+from secant.setups.exponents import exponent
 
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
 """Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""
@@ -43,8 +30,6 @@ DEPTH = 3
 
 @dataclass(frozen=True)
 class Config:
-    """Sizes of the random matrices and numbers of samples."""
-
     draws: int = scaled(
         smoke=4_000, laptop=40_000, paper=200_000, at_least=1_000, at_most=10**8, help="samples of every lemma"
     )
@@ -89,19 +74,14 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    samplers: dict[str, Callable[[np.random.Generator, Config], tuple[np.ndarray, np.ndarray]]] = {
-        "A.11.4": _product, "A.11.6": _columns, "A.11.7": _image, "A.11.8": _series,
-    }
-    over = []
-    for sample in samplers.values():
-        values, limits = sample(random, config)
-        over.append((values[:, None] > limits).mean(axis=0))
+    sampled = [sample(random, config) for sample in (_product, _columns, _image, _series)]  # in the order of LEMMAS
     largest, length = _neurons(random, config)
+    dims = ("width", "layer", "network")
     return xr.Dataset(
         {
-            "violated": (("lemma", "level"), np.array(over)), "blocks": _blocks(random),
-            "moved": (("radius", "batch"), _diagonal(random, config)),
-            "largest": (("width", "layer", "network"), largest), "length": (("width", "layer", "network"), length),
+            "violated": (("lemma", "level"), [(norms[:, None] > bounds).mean(axis=0) for norms, bounds in sampled]),
+            "blocks": _blocks(random), "moved": (("radius", "batch"), _diagonal(random, config)),
+            "largest": (dims, largest), "length": (dims, length),
         },
         coords={
             "lemma": list(LEMMAS), "level": LEVELS, "radius": RADII, "width": list(config.widths),
@@ -114,6 +94,15 @@ def _norms(matrices: np.ndarray) -> np.ndarray:
     return np.linalg.norm(matrices, 2, axis=(-2, -1))
 
 
+def _moved(build: Any, pull: Any, gaussians: np.ndarray, radius: float) -> np.ndarray:
+    """Norms of matrices linear in Gaussians, these moved along the slope of the norm; `pull` is the adjoint."""
+    matrices = build(gaussians)
+    u, _, v = np.linalg.svd(matrices, full_matrices=False)
+    slope = pull(u[:, :, 0], v[:, 0])
+    slope *= radius / np.linalg.norm(slope, axis=tuple(range(1, slope.ndim)), keepdims=True)
+    return _norms(matrices + build(slope))
+
+
 def _product(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
     b = random.normal(size=config.columns)
     length = np.linalg.norm(b)
@@ -122,17 +111,15 @@ def _product(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 
 def _columns(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    n, count = config.terms, config.draws
-    maps = random.normal(size=(n, config.rows, config.columns)) / np.sqrt(config.columns)
-    drawn = random.normal(size=(count, n, config.columns))
-    matrix = np.einsum("nij,snj->sin", maps, drawn)
-    u, _, v = np.linalg.svd(matrix, full_matrices=False)
-    slope = np.einsum("si,nij,sn->snj", u[:, :, 0], maps, v[:, 0])  # of the norm in the Gaussians
-    slope *= config.radius / np.linalg.norm(slope, axis=(1, 2), keepdims=True)
-    moved = _norms(matrix + np.einsum("nij,snj->sin", maps, slope))
+    maps = random.normal(size=(config.terms, config.rows, config.columns)) / np.sqrt(config.columns)
+    moved = _moved(
+        lambda gaussians: np.einsum("nij,snj->sin", maps, gaussians),
+        lambda left, right: np.einsum("si,nij,sn->snj", left, maps, right),
+        random.normal(size=(config.draws, config.terms, config.columns)), config.radius,
+    )
     t, spectral = np.sqrt(np.log(2 / LEVELS)), _norms(maps).max()
     frobenius = np.linalg.norm(maps, axis=(1, 2)).max()
-    return moved, np.sqrt(2) * (spectral * (np.sqrt(n) + config.radius + t) + frobenius)
+    return moved, np.sqrt(2) * (spectral * (np.sqrt(config.terms) + config.radius + t) + frobenius)
 
 
 def _image(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
@@ -140,26 +127,24 @@ def _image(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.
     drawn = random.normal(size=(config.draws, config.columns))
     slope = drawn @ matrix.T @ matrix
     slope /= np.linalg.norm(slope, axis=1, keepdims=True)
-    top = np.linalg.svd(matrix)[2][0] * np.sign(drawn @ np.linalg.svd(matrix)[2][0])[:, None]
-    lengths = [np.linalg.norm((drawn + config.radius * way) @ matrix.T, axis=1) for way in (slope, top)]
+    leading = np.linalg.svd(matrix)[2][0]
+    ways = slope, leading * np.sign(drawn @ leading)[:, None]
+    moved = np.maximum(*(np.linalg.norm((drawn + config.radius * way) @ matrix.T, axis=1) for way in ways))
     spectral = np.linalg.norm(matrix, 2)
-    t = spectral * np.sqrt(2 * np.log(2 / LEVELS))
-    return np.maximum(*lengths), t + np.linalg.norm(matrix) + config.radius * spectral
+    return moved, spectral * np.sqrt(2 * np.log(2 / LEVELS)) + np.linalg.norm(matrix) + config.radius * spectral
 
 
 def _series(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
     terms = random.normal(size=(config.terms, config.rows, config.columns))
-    weights = random.normal(size=(config.draws, config.terms))
-    total = np.tensordot(weights, terms, 1)
-    u, _, v = np.linalg.svd(total, full_matrices=False)
-    slope = np.einsum("si,kij,sj->sk", u[:, :, 0], terms, v[:, 0])
-    slope *= config.radius / np.linalg.norm(slope, axis=1, keepdims=True)
-    variance = max(
-        np.linalg.norm(np.einsum("kij,klj->il", terms, terms), 2),
-        np.linalg.norm(np.einsum("kji,kjl->il", terms, terms), 2),
+    moved = _moved(
+        lambda gaussians: np.tensordot(gaussians, terms, 1),
+        lambda left, right: np.einsum("si,kij,sj->sk", left, terms, right),
+        random.normal(size=(config.draws, config.terms)), config.radius,
     )
+    squares = np.einsum("kij,klj->il", terms, terms), np.einsum("kji,kjl->il", terms, terms)
+    variance = max(np.linalg.norm(square, 2) for square in squares)
     t = np.sqrt(2 * variance * np.log((config.rows + config.columns) / LEVELS))
-    return _norms(total + np.tensordot(slope, terms, 1)), t + config.radius * np.sqrt(variance)
+    return moved, t + config.radius * np.sqrt(variance)
 
 
 def _blocks(random: np.random.Generator) -> float:
@@ -209,15 +194,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "the triangle inequality; rounding", slack=1e-13,
     )
     for lemma, name in LEMMAS.items():
-        violated = data.violated.sel(lemma=lemma)
-        worst = (violated / data.level).argmax("level")
-        level = float(data.level[worst])
-        yield Finding(
-            f"{lemma}, {name}: how often the bound is exceeded over how often it may be, largest of five levels",
-            predicted=1.0,
-            # The error is that of an event as frequent as allowed: one that never occurs has none of its own.
-            measured=Estimate(float(violated[worst]) / level, float(np.sqrt((1 - level) / (level * config.draws)))),
-            relation="at most", tolerance=Tolerance(why="an upper bound"),
+        excess = (data.violated.sel(lemma=lemma) / data.level).values
+        level = LEVELS[excess.argmax()]
+        # The error is that of an event as frequent as allowed: one that never occurs has none of its own.
+        error = np.sqrt((1 - level) / (level * config.draws))
+        yield claims.at_most(
+            f"{lemma}, {name}: how often the bound is exceeded over how often it may be, largest of five levels", 1.0,
+            Estimate(excess.max(), error), "an upper bound",
             note=f"largest where a probability of {level:g} is allowed",
         )
     radius = float(RADII[-1])
@@ -232,16 +215,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     for layer in range(1, DEPTH + 1):
         scale = (np.log(data.width) + config.radius) ** layer
-        found = fit_power_law(data.width, (data.largest.sel(layer=layer) / scale).transpose("width", "network"))
         yield claims.at_most(
             f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width", 0.0,
-            Estimate(found.exponent, found.error, found.freedom), "an upper bound",
+            exponent(data.largest.sel(layer=layer) / scale), "an upper bound",
         )
-    found = fit_power_law(data.width, data.length.sel(layer=DEPTH).transpose("width", "network"))
     first, last = data.width.values[[0, -1]]
     yield claims.equal(
-        f"A.11.3, layer {DEPTH}: length: exponent in the width", 0.5,
-        Estimate(found.exponent, found.error, found.freedom), 10 * (1 / first - 1 / last) / np.log(last / first),
+        f"A.11.3, layer {DEPTH}: length: exponent in the width", 0.5, exponent(data.length.sel(layer=DEPTH)),
+        10 * (1 / first - 1 / last) / np.log(last / first),
         "a sum of m squares has a relative variance of some units over m, and three layers pass it on: 10/m",
     )
 
@@ -249,15 +230,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2)
-    ink = sheet.ink()
-    floor = 0.3 / config.draws
-    left.loglog(data.level, data.level, "--", color=ink, lw=1.2, label="allowed")
+    ink, floor = sheet.ink(), 0.3 / config.draws
+    sheet.guide(left, data.level, data.level, "allowed")
     for (lemma, name), mark in zip(LEMMAS.items(), "os^D", strict=True):
         shown = np.maximum(data.violated.sel(lemma=lemma), floor)
         left.loglog(data.level, shown, marker=mark, ms=5, lw=1, label=f"{lemma}, {name}")
-    left.annotate(
-        "never", (float(LEVELS.max()), floor), xytext=(-4, 4), textcoords="offset points", ha="right", color=ink
-    )
+    left.annotate("never", (LEVELS.max(), floor), xytext=(-4, 4), textcoords="offset points", ha="right", color=ink)
     left.set_xticks(LEVELS, [f"{level:g}" for level in LEVELS])
     left.minorticks_off()
     left.set(title="How often a bound is exceeded", xlabel="probability that the lemma allows", ylabel="measured")
@@ -266,8 +244,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot(RADII, t + RADII / root, color="C0", lw=1.4, label=r"$t + R\sqrt{\nu}$, proved")
     right.plot(RADII, t + RADII / config.width, "--", color="C1", lw=1.4, label=r"$t + R\,\nu$, printed")
     right.plot(RADII, data.moved.mean("batch"), "o", color=ink, ms=6, label="sampled, exceeded by 5 %")
-    right.set(
-        title=rf"Gaussian sum of matrices, $\nu = 1/{config.width}$", xlabel="move of the Gaussians $R$",
-        ylabel=r"$\|Z\|$",
-    )  # fmt: skip
+    right.set(title=rf"Gaussian sum of matrices, $\nu = 1/{config.width}$", xlabel="move of the Gaussians $R$")
+    right.set_ylabel(r"$\|Z\|$")
     right.legend(fontsize=9, loc="upper left")

@@ -15,8 +15,6 @@ from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 @dataclass(frozen=True)
 class Config(Sizes):
-    """Panel, activations and the sweep."""
-
     width: int = scaled(smoke=64, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
     panel: str = scaled(smoke="digits", laptop="mnist", paper="spoken-digits", help=f"one of {', '.join(PANELS)}")
     activations: tuple[str, ...] = scaled(

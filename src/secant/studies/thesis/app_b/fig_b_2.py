@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -39,8 +39,6 @@ LARGE = 2.0
 
 @dataclass(frozen=True)
 class Config:
-    """Data, networks and the run."""
-
     panels: tuple[str, ...] = scaled(
         smoke=("digits",), laptop=("cifar-2", "cifar-2-cnn"),
         paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"), distinct=True,
@@ -120,24 +118,22 @@ def _slope(loss: np.ndarray, remainder: np.ndarray) -> float:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     quadratic = data.sel(model="quadratic")
-    alive = np.isfinite(quadratic.rest_k)
-    gap = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
-    yield claims.zero(
-        "quadratic models: closed form of p_1 R_K p_1 against what the kernel loses, largest difference over lambda_1",
-        gap.where(alive).max(), 1e-10, "an identity: rounding of kernels and eigenvectors",
-    )
-    gap = np.abs((quadratic.closed_whole - quadratic.rest_f) * quadratic.along) / np.abs(quadratic.along).max("step")
-    yield claims.zero(
-        "quadratic models: closed form of p_1 R_f (f - y) against the next residual, largest difference over the peak",
-        gap.where(alive).max(), 1e-10, "an identity: rounding of residuals and eigenvectors",
-    )
+    alive, along = np.isfinite(quadratic.rest_k), np.abs(quadratic.along)
+    lost = np.abs(quadratic.closed_k - quadratic.rest_k) / quadratic.largest.isel(step=0)
+    missed = np.abs((quadratic.closed_whole - quadratic.rest_f) * along) / along.max("step")
+    for what, gap, rounded in (
+        ("p_1 R_K p_1 against what the kernel loses, largest difference over lambda_1", lost, "kernels"),
+        ("p_1 R_f (f - y) against the next residual, largest difference over the peak", missed, "residuals"),
+    ):
+        name, why = f"quadratic models: closed form of {what}", f"an identity: rounding of {rounded} and eigenvectors"
+        yield claims.zero(name, gap.where(alive).max(), 1e-10, why)
     one = quadratic.isel(panel=0, trial=0)
     one = one.isel(step=int(one.loss.argmax("step")))
     yield Erratum(
         f"{config.panels[0]}, quadratic: growth of the residual along p_1 at the peak, beyond 1 - eta lambda_1",
         printed=r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
         corrected=r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
-        printed_value=float(one.closed_f), corrected_value=float(one.closed_whole), measured=float(one.rest_f),
+        printed_value=float(one.closed_f), corrected_value=float(one.closed_whole), measured=one.rest_f,
         tolerance=Tolerance(relative=1e-8, why="an identity: rounding"),
         why="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
         where="appendix B.14, below (B.14)",
@@ -148,84 +144,70 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 
 def _claims(data: xr.Dataset, name: str) -> Findings:
-    large, peak = is_large(data), data.loss.argmax("step")
-    top = data.isel(step=peak)
+    large, rise = is_large(data), data.loss / data.loss.isel(step=0)
+    peak, steps = data.loss.argmax("step"), large.sum("step")
     yield claims.at_least(
-        f"{name}: share of the loss along p_1 at the peak", 0.9, estimate(top.within / top.loss),
+        f"{name}: share of the loss along p_1 at the peak", 0.9, estimate((data.within / data.loss).isel(step=peak)),
         "'almost captures the spike'",
-        note=f"the loss rises {float((top.loss / data.loss.isel(step=0)).mean()):.0f} times; it is large for "
-        f"{int(large.sum('step').min())} to {int(large.sum('step').max())} steps",
+        note=f"the loss rises {float(rise.isel(step=peak).mean()):.0f} times; it is large for {int(steps.min())} to "
+        f"{int(steps.max())} steps",
     )
-    few = "the loss of some draw is large at fewer than three steps"
+    enough, few = steps.min() >= 3, "the loss of some draw is large at fewer than three steps"
     for label, values in (("R_f", data.rest_f), ("R_K", data.rest_k)):
-        lowest = f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest"
-        exponent = f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large"
-        if int(large.sum("step").min()) < 3:
-            yield claims.undecided(lowest, 0.0, few, "at least")
-            yield claims.undecided(exponent, 1.0, few)
-            continue
-        lows = (values.where(large).min("step") / values.where(large).max("step")).values
+        tall = values.where(large)
         yield claims.at_least(
-            lowest, 0.0, lows.min(), "the claim: positive",
-            note=_exceptions(data, large & (values <= 0), int(large.sum())),
+            f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest", 0.0,
+            (tall.min("step") / tall.max("step")).min(), "the claim: positive",
+            note=_exceptions(data, large & (values <= 0), int(large.sum())), given=enough, otherwise=few,
         )
-        slopes = [
-            _slope(data.within.values[i][rows], values.values[i][rows])
-            for i, rows in enumerate(large.transpose("trial", "step").values)
-        ]
+        slopes = [_slope(*rows) for rows in zip(data.within.values, tall.values, strict=True)]
         yield claims.equal(
-            exponent, 1.0, estimate(slopes), 0.2,
+            f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large", 1.0, estimate(slopes), 0.2,
             "while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
             "residual, drops out: 0.1 each",
-            note="" if np.isfinite(slopes).all() else few,
+            note="" if np.isfinite(slopes).all() else few, given=enough, otherwise=few,
         )
-    name = f"{name}: largest curvature at the end, over 2 / eta"
-    if bool((data.loss.isel(step=-1) > data.loss.isel(step=0)).any()):
-        yield claims.undecided(name, 1.0, "the loss has not come back to where it was in time", "at most")
-        return
     yield claims.at_most(
-        name, 1.0, (data.largest.isel(step=-1) * data.lr / 2).max(), "the catapult ends below the edge"
+        f"{name}: largest curvature at the end, over 2 / eta", 1.0, (data.largest.isel(step=-1) * data.lr / 2).max(),
+        "the catapult ends below the edge", given=not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any(),
+        otherwise="the loss has not come back to where it was in time",
     )
 
 
 def _exceptions(data: xr.Dataset, bad: xr.DataArray, total: int) -> str:
     """How many steps break a claim, and how large the loss is there."""
-    if not bool(bad.any()):
+    if not bad.any():
         return ""
-    rise, share = (
-        float(values.where(bad).max()) for values in (data.loss / data.loss.isel(step=0), data.within / data.loss)
-    )
-    return (
-        f"not at {int(bad.sum())} of {total} steps: loss up to {rise:.1f} times the start, {share:.0%} of it along p_1"
-    )
+    rise = float((data.loss / data.loss.isel(step=0)).where(bad).max())
+    share = float((data.within / data.loss).where(bad).max())
+    many = f"not at {int(bad.sum())} of {total} steps"
+    return f"{many}: loss up to {rise:.1f} times the start, {share:.0%} of it along p_1"
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     rows = [(panel, kind) for panel in config.panels for kind in KINDS]
-    figure.set_size_inches(11, 2.9 * len(rows))
-    ink = sheet.ink()
-    grid: Any = figure.subplots(len(rows), 3, squeeze=False)
+    grid = sheet.panels(figure, (11, 2.9 * len(rows)), 3, len(rows), squeeze=False)
     for (left, middle, right), (panel, kind) in zip(grid, rows, strict=True):
         one = data.sel(panel=panel, model=kind).isel(trial=0)
-        end = min(one.sizes["step"], 2 * int(one.loss.argmax("step")) + 8)
-        one, large = one.isel(step=slice(0, end)), is_large(one).isel(step=slice(0, end))
+        shown = slice(0, 2 * int(one.loss.argmax("step")) + 8)
+        one, large = one.isel(step=shown), is_large(one).isel(step=shown)
         left.semilogy(one.step, one.loss, "o-", ms=3.5, color="C0", label="loss")
         left.semilogy(one.step, one.within, "s--", ms=3, lw=1, color="C1", label="along $p_1$")
-        left.set(
-            title=f"{PANELS[panel].title}: {kind}", ylabel="loss", ylim=(1e-3 * one.loss.max(), 3 * one.loss.max())
-        )
+        top = one.loss.max()
+        left.set(title=f"{PANELS[panel].title}: {kind}", ylabel="loss", ylim=(1e-3 * top, 3 * top))
         left.legend(fontsize=8, loc="lower right")
-        for axes, measured, closed, scale, label in (
-            (middle, one.rest_f, one.closed_f, 1.0, r"$p_1^\top R_f\,p_1$"),
-            (right, one.rest_k, one.closed_k, float(one.curvature[0]), r"$p_1^\top R_K\,p_1/\lambda_1(0)$"),
+        unit = one.curvature[0]
+        for axes, measured, closed, label in (
+            (middle, one.rest_f, one.closed_f, r"$p_1^\top R_f\,p_1$"),
+            (right, one.rest_k / unit, one.closed_k / unit, r"$p_1^\top R_K\,p_1/\lambda_1(0)$"),
         ):
             if kind == "quadratic":
-                axes.plot(one.step, closed / scale, "-", lw=1, color=ink, label="closed form")
-            axes.plot(one.step, (measured / scale).where(large), "o", ms=5, color="C2", label="loss large")
-            axes.plot(one.step, (measured / scale).where(~large), "o", ms=4, mfc="none", color="C2", label="small")
-            tall = float((measured / scale).where(large).max())
-            axes.axhline(0, color=ink, lw=0.8, ls=":")
+                sheet.guide(axes, one.step, closed, "closed form", ls="-", lw=1)
+            axes.plot(one.step, measured.where(large), "o", ms=5, color="C2", label="loss large")
+            axes.plot(one.step, measured.where(~large), "o", ms=4, mfc="none", color="C2", label="small")
+            tall = measured.where(large).max()
+            sheet.mark(axes, y=0, lw=0.8, ls=":")
             axes.set(title=label, ylim=(-0.25 * tall, 1.15 * tall))
             axes.legend(fontsize=8, loc="upper right")
     for axes in grid[-1]:

@@ -9,18 +9,18 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, study
 from secant.lab.significance import falling_trend
 from secant.optim import gradient_descent
+from secant.setups.catapults.peaks import draw_peaks, refuse_strangers
 from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
 
 
 @dataclass(frozen=True)
 class Config:
-    """Model, step sizes and bends."""
-
     dim: int = option(100, at_least=20, at_most=10**6, help="parameters")
     gammas: tuple[float, ...] = option(
         (1e-2, 1e-3, 1e-4), at_least=1e-6, at_most=0.02, distinct=True, help="size of the quadratic part"
@@ -39,9 +39,7 @@ class Config:
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""
-        for name, value, among in (("gamma", self.gamma, self.gammas), ("lr", self.lr, self.lrs)):
-            if value not in among:
-                raise ValueError(f"{name}: {value:g} is not one of `{name}s`, {among}. Give one of them.")
+        refuse_strangers(self, "gamma", "lr")
         runs = self.seeds * len(self.gammas) * len(self.lrs)
         fits_memory(32.0 * runs * (self.dim + self.steps), "seeds, dim or steps")
 
@@ -68,35 +66,34 @@ def run(config: Config) -> xr.Dataset:
             "w": jax.random.normal(k3, (config.dim,)),
         }
 
-    models = jax.vmap(one)(jax.random.split(jax.random.key(config.seed), config.seeds))
+    models = jit(lambda key: jax.vmap(one)(jax.random.split(key, config.seeds)), quick=True)(
+        jax.random.key(config.seed)
+    )
+    over = {"model": models, "gamma": np.asarray(config.gammas), "lr": np.asarray(config.lrs)}
 
     def residual(w: jax.Array, model: dict[str, jax.Array], gamma: jax.Array) -> jax.Array:
         return w @ model["phi"] + gamma / 2 * jnp.sum(model["sigma"] * w**2) - config.target
 
-    data = simulate(
-        lambda model, gamma, lr: gradient_descent(lambda w: residual(w, model, gamma) ** 2 / 2, lr),
-        lambda model: model["w"], config.steps,
-        over={"model": models, "gamma": jnp.asarray(config.gammas), "lr": jnp.asarray(config.lrs)},
-        probes={
-            "loss": lambda w, model, gamma: residual(w, model, gamma) ** 2 / 2,
-            "kernel": lambda w, model, gamma: jnp.sum((model["phi"] + gamma * model["sigma"] * w) ** 2),
-        },
-        stop=Stop(
-            converged=lambda w, model, gamma: residual(w, model, gamma) ** 2 < 1e-18,
-            diverged=lambda w, model, gamma: jnp.abs(residual(w, model, gamma)) > 1e9,
-        ),
-    ).dataset
+    def kernel(w: jax.Array, model: dict[str, jax.Array], gamma: jax.Array) -> jax.Array:
+        return jnp.sum((model["phi"] + gamma * model["sigma"] * w) ** 2)
 
     def bend(model: dict[str, jax.Array], gamma: jax.Array, lr: jax.Array) -> jax.Array:
         return gamma * lr * (config.target + jnp.sum(model["sigma"] * model["phi"] ** 2) / (2 * gamma))
 
     def start(model: dict[str, jax.Array], gamma: jax.Array, lr: jax.Array) -> ct.Catapult:
-        features = model["phi"] + gamma * model["sigma"] * model["w"]
-        return ct.Catapult(gamma * lr * residual(model["w"], model, gamma), lr * jnp.sum(features**2))
+        return ct.Catapult(gamma * lr * residual(model["w"], model, gamma), lr * kernel(model["w"], model, gamma))
 
+    data = simulate(
+        lambda model, gamma, lr: gradient_descent(lambda w: residual(w, model, gamma) ** 2 / 2, lr),
+        lambda model: model["w"], config.steps, over=over,
+        probes={"loss": lambda w, model, gamma: residual(w, model, gamma) ** 2 / 2, "kernel": kernel},
+        stop=Stop(
+            converged=lambda w, model, gamma: residual(w, model, gamma) ** 2 < 1e-18,
+            diverged=lambda w, model, gamma: jnp.abs(residual(w, model, gamma)) > 1e9,
+        ),
+    ).dataset
     reduced = simulate(
-        lambda model, gamma, lr: ct.reduced_catapult(bend(model, gamma, lr)), start, 60,
-        over={"model": models, "gamma": jnp.asarray(config.gammas), "lr": jnp.asarray(config.lrs)},
+        lambda model, gamma, lr: ct.reduced_catapult(bend(model, gamma, lr)), start, 60, over=over,
         probes={"kernel_map": lambda s, lr: s.v / lr},
     ).dataset
     return data.assign(kernel_map=reduced.kernel_map.rename(step="step_map").drop_vars("step_map"))
@@ -117,99 +114,75 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     v = one.lr * one.kernel.isel(step=0)
     rose = one.loss.max("step") > one.loss.isel(step=0)
     diverged = one.outcome == Outcome.DIVERGED
-    statements = (
-        ("share of the runs below 2 / lambda_0 whose loss ever rose", rose, v <= 2 - margin, 0.0),
-        ("share of the runs between 2 / lambda_0 and 4 / lambda_0 whose loss rose", rose, _between(v, margin), 1.0),
-        ("share of the runs between 2 / lambda_0 and 4 / lambda_0 that diverge", diverged, _between(v, margin), 0.0),
-        ("share of the runs past 4 / lambda_0 that diverge", diverged, v >= 4 + margin, 1.0),
-    )
-    for name, seen, among, predicted in statements:
-        if not bool(among.any()):
-            yield claims.undecided(name, predicted, "no step size lies there")
-            continue
-        yield claims.equal(
-            name, predicted, (seen & among).sum() / among.sum(), 0,
-            "the claim, gamma log(1 / gamma^2) away from the borders", note=f"of {int(among.sum())}",
+    between = (v >= 2 + margin) & (v <= 4 - margin)
+    for name, seen, among, predicted in (
+        ("below 2 / lambda_0 whose loss ever rose", rose, v <= 2 - margin, 0.0),
+        ("between 2 / lambda_0 and 4 / lambda_0 whose loss rose", rose, between, 1.0),
+        ("between 2 / lambda_0 and 4 / lambda_0 that diverge", diverged, between, 0.0),
+        ("past 4 / lambda_0 that diverge", diverged, v >= 4 + margin, 1.0),
+    ):
+        yield claims.share(
+            f"share of the runs {name}", predicted, seen, among,
+            "the claim, gamma log(1 / gamma^2) away from the borders", otherwise="no step size lies there",
         )
-    yield from _exponents(data, config)
-    yield from _trends(one, config)
-
-
-def _between(v: xr.DataArray, margin: float) -> xr.DataArray:
-    return (v >= 2 + margin) & (v <= 4 - margin)
+    yield from _exponents(data.sel(lr=config.lr), config)
+    yield from _trends(one)
 
 
 def _exponents(data: xr.Dataset, config: Config) -> Findings:
     """How peak and end depend on gamma at the default step size."""
-    names = "exponent of the peak loss in gamma", "exponent of the kernel at convergence in gamma"
-    where, spread = f", step size {config.lr:g}", np.log(max(config.gammas) / min(config.gammas))
-    part = data.sel(lr=config.lr)
-    settled = part.outcome == Outcome.CONVERGED
-    if len(config.gammas) < 2 or not bool(settled.all()):
-        why = "one gamma has no exponent" if len(config.gammas) < 2 else "some runs have not converged in time"
-        for name, predicted in zip(names, (-2.0, 0.0), strict=True):
-            yield claims.undecided(name + where, predicted, why)
+    laws = {"the peak loss": (-2.0, data.loss.max("step")), "the kernel at convergence": (0.0, data.kernel[..., -1])}
+    names = [f"exponent of {name} in gamma, step size {config.lr:g}" for name in laws]
+    few, settled = len(config.gammas) < 2, data.outcome == Outcome.CONVERGED
+    if few or not settled.all():
+        why = "one gamma has no exponent" if few else "some runs have not converged in time"
+        yield from (claims.undecided(name, law[0], why) for name, law in zip(names, laws.values(), strict=True))
         return
     # gamma moves lambda_0 = |phi + gamma Sigma w|^2 away from one, and with it the excess.
     excess, largest = config.lr - 2, max(config.gammas)
     shift = min(config.lr * largest * (2 + largest * config.dim), 0.9 * min(excess, 2 - excess))
     steps = max(2_000, int(60 / (excess - shift)))
-    limit = wide_limit(jnp.asarray([excess - shift, excess, excess + shift]), steps=steps)
-    centred = np.log(config.gammas) - np.mean(np.log(config.gammas))
-    for name, predicted, values, range_ in (
-        (names[0], -2.0, part.loss.max("step"), limit.peak),
-        (names[1], 0.0, part.kernel.isel(step=-1), limit.curvature),
-    ):
-        logs = np.log(values.sel(gamma=list(config.gammas)).transpose("model", "gamma").values)
-        band = float(np.log(np.max(range_) / np.min(range_)))
+    limit = jit(lambda excess: wide_limit(excess, steps=steps))(np.array([excess - shift, excess, excess + shift]))
+    logs, spread = np.log(config.gammas), np.log(largest / min(config.gammas))
+    centred = logs - np.mean(logs)
+    for name, (predicted, values), range_ in zip(names, laws.values(), (limit.peak, limit.curvature), strict=True):
+        slopes = np.log(values.transpose("model", "gamma").values) @ centred / (centred**2).sum()
         yield claims.equal(
-            name + where, predicted, estimate(logs @ centred / (centred**2).sum()), band / spread,
+            name, predicted, estimate(slopes), np.log(np.max(range_) / np.min(range_)) / spread,
             "the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
             "all phases, in so many decades",
         )
 
 
-def _trends(one: xr.Dataset, config: Config) -> Findings:
+def _trends(one: xr.Dataset) -> Findings:
     """How peak and end depend on the step size, where every model catapults."""
-    beyond = [lr for lr in config.lrs if bool(((one.outcome == Outcome.CONVERGED) & _past(one)).sel(lr=lr).all())]
+    past = (one.outcome == Outcome.CONVERGED) & (one.lr * one.kernel.isel(step=0, drop=True) > 2)
+    beyond = one.rename(model="seed").sel(lr=past.all("model"))
     for claim, values in (
-        ("the peak of the loss rises with the step size", -one.loss.max("step")),
-        ("the kernel at convergence falls with the step size", one.kernel.isel(step=-1)),
+        ("the peak of the loss rises with the step size", -beyond.loss.max("step")),
+        ("the kernel at convergence falls with the step size", beyond.kernel.isel(step=-1)),
     ):
-        rho, p = falling_trend(values.sel(lr=beyond).rename(model="seed"), "lr")
+        rho, p = falling_trend(values, "lr")
         if np.isnan(rho):
             why = "fewer than three step sizes at which all models catapult"
             yield claims.undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
             continue
-        note = f"correlation {abs(rho):.2f}, mean over models, of {len(beyond)} step sizes"
+        note = f"correlation {abs(rho):.2f}, mean over models, of {beyond.sizes['lr']} step sizes"
         yield claims.significant(claim, p, "by permutation within models", note)
-
-
-def _past(one: xr.Dataset) -> xr.DataArray:
-    return one.lr * one.kernel.isel(step=0) > 2
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    (a, b), (c, d) = sheet.panels(figure, (9.5, 6), 2, 2, sharex=True, sharey="row")
-    ink = sheet.ink()
-    one = data.isel(model=0, step=slice(0, min(60, data.sizes["step"])))
-    for i, g in enumerate(data.gamma.values):
-        part = one.sel(gamma=g, lr=config.lr)
-        a.semilogy(part.step, part.loss + 1e-12, color=f"C{i}", label=rf"$\gamma = 10^{{{np.log10(g):.0f}}}$")
-        c.plot(part.step, part.kernel, color=f"C{i}")
+    one = data[["loss", "kernel"]].isel(model=0, step=slice(0, 60))
+    one = one.assign(loss=one.loss + 1e-12).where(one.loss < 1e9)
+    bends = [(rf"$\gamma = 10^{{{np.log10(g):.0f}}}$", one.sel(gamma=g, lr=config.lr)) for g in config.gammas]
     shown = config.lrs[:: max(1, len(config.lrs) // 5)]
-    for i, r in enumerate(shown):
-        part = one.sel(gamma=config.gamma, lr=r)
-        fine = part.loss < 1e9
-        b.semilogy(part.step, part.loss.where(fine) + 1e-12, color=f"C{i}", label=rf"$\eta = {r:g}$")
-        d.plot(part.step, part.kernel.where(fine), color=f"C{i}")
-    a.set(title=rf"Smaller $\gamma$, higher peak ($\eta = {config.lr:g}$)", ylabel="loss", ylim=(1e-6, 1e9))
-    b.set(title=rf"Larger steps, higher peak ($\gamma = {config.gamma:g}$)")
-    c.set(title=r"$\gamma$ does not matter to the end", xlabel="step", ylabel=r"kernel $\lambda$", ylim=(0, 1.4))
-    d.set(title="Larger steps end flatter", xlabel="step")
-    a.legend(fontsize=8, loc="upper right")
-    b.legend(fontsize=8, loc="upper right", ncols=2)
-    for axes, r in ((c, config.lr),):
-        axes.axhline(2 / r, color=ink, lw=0.8, ls=":")
-        axes.text(59, 2 / r + 0.02, r"$2/\eta$", ha="right", color=ink)
+    titles = (
+        rf"Smaller $\gamma$, higher peak ($\eta = {config.lr:g}$)",
+        rf"Larger steps, higher peak ($\gamma = {config.gamma:g}$)", r"$\gamma$ does not matter to the end",
+        "Larger steps end flatter",
+    )
+    steps = [(rf"$\eta = {lr:g}$", one.sel(gamma=config.gamma, lr=lr)) for lr in shown]
+    grid = draw_peaks(figure, (9.5, 6), (bends, steps), titles, config.lr)
+    grid[0, 0].set_ylim(1e-6, 1e9)
+    grid[1, 0].set(ylabel=r"kernel $\lambda$", ylim=(0, 1.4))

@@ -15,8 +15,6 @@ from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 @dataclass(frozen=True)
 class Config(Sizes):
-    """Panels and the sweep."""
-
     width: int = scaled(smoke=32, laptop=128, paper=1_024, at_least=8, help="of both hidden layers")
     samples: int = scaled(smoke=25, laptop=100, at_least=4, help="training samples")
     held_out: int = scaled(smoke=300, laptop=500, at_least=20, help="test samples, or all if fewer")

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
-from secant.theory.quadratic_model import TwoLayer, two_layer_init
+from secant.theory.quadratic_model import two_layer_init
 
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data and step size."""
-
     width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=32, help="hidden neurons")
     samples: int = option(7, at_least=3, help="scalar inputs")
     ratio: float = option(2.8, at_least=0.1, at_most=3.5, help="step size times the larger eigenvalue")
@@ -46,28 +47,27 @@ class Config:
     own.""",
 )
 def run(config: Config) -> xr.Dataset:
-    key_x, key_y, key = jax.random.split(jax.random.key(config.seed), 3)
-    x = jax.random.normal(key_x, (config.samples,)).at[0].set(0.8).at[1].set(-1.2)
-    y = jax.random.normal(key_y, (config.samples,))
-    params = two_layer_init(key, config.width, 1)
+    def begin(key: jax.Array) -> tuple[Any, ...]:
+        key_x, key_y, key = jax.random.split(key, 3)
+        x = jax.random.normal(key_x, (config.samples,)).at[0].set(0.8).at[1].set(-1.2)
+        y, params = jax.random.normal(key_y, (config.samples,)), two_layer_init(key, config.width, 1)
+        kernel = tangent_kernel("quadratic", params, x[:, None], params)
+        start = (model("quadratic", params, x[:, None])(params) - y, kernel)
+        lr = config.ratio / jnp.linalg.eigvalsh(kernel)[-1]
+        return x, y, params, start, lr, sm.reduce_directions(*start, x, y, lr, config.width), sm.directions(x)
+
+    x, y, params, start, lr, (pair, b), split = jit(begin, quick=True)(jax.random.key(config.seed))
     inputs = x[:, None]
     outputs = model("quadratic", params, inputs)
-    kernel0 = tangent_kernel("quadratic", params, inputs, params)
-    lr = config.ratio / jnp.linalg.eigvalsh(kernel0)[-1]
     # the second set of labels differs on the negative inputs only, and must not be felt by the positive ones
-    labels = jnp.stack([y, jnp.where(x < 0, -2 * y, y)])
+    labels = np.stack([y, np.where(np.asarray(x) < 0, -2 * np.asarray(y), y)])
     weights = simulate(
         lambda labels: descent("quadratic", params, inputs, labels, lr), params, config.steps, over={"labels": labels},
         probes={
-            "u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",)),
+            "residual": Probe(lambda p: outputs(p) - y, dims=("sample",)),
+            "kernel": Probe(lambda p: tangent_kernel("quadratic", params, inputs, p), dims=("sample", "other")),
         },
     ).dataset
-    path = TwoLayer(jnp.asarray(weights.u.values), jnp.asarray(weights.v.values))
-    residual = np.asarray(jax.vmap(jax.vmap(outputs))(path) - y)
-    kernel = jax.jit(jax.vmap(lambda p: tangent_kernel("quadratic", params, inputs, p)))(
-        jax.tree.map(lambda leaf: leaf[0], path)
-    )
-    start = (outputs(params) - y, kernel0)
     matrix = simulate(
         sm.samples_catapult(x, y, lr, config.width), start, config.steps,
         probes={
@@ -75,89 +75,72 @@ def run(config: Config) -> xr.Dataset:
             "kernel_map": Probe(lambda s: s.kernel, dims=("sample", "other")),
         },
     ).dataset
-    pair, b = sm.reduce_directions(*start, x, y, lr, config.width)
     reduced = simulate(
         ct.reduced_catapult(b), pair, config.steps,
-        probes={
-            "a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",)),
-        },
-        stop=Stop(),
+        probes={name: Probe(operator.attrgetter(name), dims=("direction",)) for name in ("a", "v")}, stop=Stop(),
     ).dataset
-    data = xr.merge([matrix, reduced], compat="override", join="inner")
+    first, other = (weights[["residual", "kernel"]].isel(labels=i, drop=True) for i in range(2))
+    data = xr.merge([first, matrix, reduced], compat="override", join="inner").assign(
+        residual_other=other.residual, x=("sample", np.asarray(x)), y=("sample", np.asarray(y)),
+        b=("direction", np.asarray(b)), lr=float(lr),
+    )
+    units = xr.DataArray(np.asarray(split.units), dims=("direction", "sample"))
+    along, images = data.residual @ units, data.kernel @ units.rename(sample="other")
     return data.assign(
-        residual=(("step", "sample"), residual[0]), residual_other=(("step", "sample"), residual[1]),
-        kernel=(("step", "sample", "other"), np.asarray(kernel)), x=("sample", np.asarray(x)),
-        y=("sample", np.asarray(y)), b=("direction", np.asarray(b)), lr=float(lr),
+        units=units, squares=("direction", np.asarray(split.squares)), along=along, images=images,
+        eigenvalue=xr.dot(images, units, dim="sample"),
+        rest=((data.residual**2).sum("sample") - (along**2).sum("direction")) / 2,
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    x, y, lr, m = jnp.asarray(data.x.values), data.y.values, float(data.lr), config.width
-    split = sm.directions(x)
-    units, squares = np.asarray(split.units), np.asarray(split.squares)
-    r, K = data.residual.values, data.kernel.values
-    scale = np.abs(K).max()
-    spectrum = np.linalg.eigvalsh(K)
+    r, kernel, lr, m = data.residual, data.kernel, float(data.lr), config.width
+    scale, factor = np.abs(kernel).max(), lr * np.sqrt(data.squares / m)
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
-    yield claims.zero("third eigenvalue of the kernel over the first", np.abs(spectrum[:, :-2]).max() / scale, rounding)
-    images = np.einsum("tij,kj->tki", K, units)
-    values = np.einsum("tki,ki->tk", images, units)
-    yield claims.zero(
-        "p_1 and p_2 are eigenvectors at all times: largest defect",
-        np.abs(images - values[..., None] * units).max() / scale, rounding,
-    )
-    yield claims.zero(
-        "residuals: (B.7) against gradient descent, over the largest",
-        np.abs(r - data.residual_map.values).max() / np.abs(r).max(), rounding,
-    )
-    yield claims.zero(
-        "kernel: (B.8) against gradient descent", np.abs(K - data.kernel_map.values).max() / scale, rounding
-    )
-    along = r @ units.T
-    rest = (r**2).sum(1) / 2 - (along**2).sum(1) / 2
-    yield claims.zero(
-        "loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss",
-        np.abs(rest - rest[0]).max() / (r**2).sum(1).max(), rounding,
-    )
-    factor = lr * np.sqrt(squares / m)
-    yield claims.zero(
-        "both directions follow the map of one sample: largest deviation",
-        max(np.abs(factor * along - data.a.values).max(), np.abs(lr * values - data.v.values).max()), rounding,
-    )
-    positive = data.x.values >= 0
+    defect = data.images - data.eigenvalue * data.units
+    reduced = xr.concat([factor * data.along - data.a, lr * data.eigenvalue - data.v], "variable")
+    change, loss = data.rest - data.rest[0], (r**2).sum("sample")
+    for name, gap, over in (
+        ("third eigenvalue of the kernel over the first", np.linalg.eigvalsh(kernel.values)[:, :-2], scale),
+        ("p_1 and p_2 are eigenvectors at all times: largest defect", defect, scale),
+        ("residuals: (B.7) against gradient descent, over the largest", r - data.residual_map, np.abs(r).max()),
+        ("kernel: (B.8) against gradient descent", kernel - data.kernel_map, scale),
+        ("loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss", change, loss.max()),
+        ("both directions follow the map of one sample: largest deviation", reduced, 1.0),
+    ):
+        yield claims.zero(name, np.abs(gap).max() / over, rounding)
+    positive = data.x >= 0
     yield claims.zero(
         "other labels on the negative inputs change the positive outputs by",
-        np.abs(r - data.residual_other.values)[:, positive].max(), rounding,
+        np.abs(r - data.residual_other).where(positive).max(), rounding,
         note="the text says the directions are almost independent; they are exactly so",
     )
     # what w must be for (B.9) to hold at the first step, from gradient descent alone
-    mu = along[1, 0] / along[0, 0]
-    u1 = lr**2 / m * squares[0] * along[0, 0] ** 2
-    needed = mu - 1 + lr * values[0, 0] - u1
-    printed = lr**2 / m * float((r[0] * y)[positive].sum())
+    one = data.isel(direction=0)
+    along, value, square, unit = one.along.values, float(one.eigenvalue[0]), float(one.squares), one.units.values
     yield Erratum(
         "reduced variable w_1 at the start",
         printed=r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
         corrected=r"w_1 = \tfrac{\eta^2}{m}\|p_1\|^2\,\langle g - y, \hat p_1\rangle\langle y, \hat p_1\rangle",
-        printed_value=printed, corrected_value=float(lr**2 / m * squares[0] * along[0, 0] * (units @ y)[0]),
-        measured=float(needed),
+        printed_value=lr**2 / m * float((r[0] * data.y).where(positive).sum()),
+        corrected_value=lr**2 / m * square * along[0] * (unit @ data.y.values),
+        measured=along[1] / along[0] - 1 + lr * value - lr**2 / m * square * along[0] ** 2,
         tolerance=Tolerance(relative=1e-6, why="rounding, of a difference of numbers of order one"),
         why="The factor |p_1|^2 is missing and the part of y orthogonal to p_1 must not enter.",
         where="appendix B.12, before (B.9)",
     )
     # sign and factor of the change of lambda_1 at a large output with y = 0
-    unit, size, big = units[0], squares[0], 50.0
-    state = sm.SamplesState(jnp.asarray(big * unit), jnp.asarray(K[0]))
-    eta = 5 / values[0, 0]
-    after = sm.samples_catapult(x, jnp.zeros_like(x), eta, m).step(state)
+    big, eta = 50.0, 5 / value
+    state = sm.SamplesState(big * unit, kernel[0].values)
+    after = jit(lambda x, state: sm.samples_catapult(x, 0 * x, eta, m).step(state), quick=True)(data.x.values, state)
+    pull = big**2 * square / m * eta
     yield Erratum(
         "change of lambda_1 past the maximal step (y = 0, eta lambda_1 = 5, |g| = 50)",
         printed=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\lambda_1 - 4\eta)",
-        corrected=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)",
-        printed_value=big**2 * size / m * eta * (values[0, 0] - 4 * eta),
-        corrected_value=big**2 * size / m * eta * (eta * values[0, 0] - 4),
-        measured=float(unit @ after.kernel @ unit - values[0, 0]), tolerance=Tolerance(relative=1e-10, why="rounding"),
+        corrected=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)", printed_value=pull * (value - 4 * eta),
+        corrected_value=pull * (eta * value - 4), measured=unit @ np.asarray(after.kernel) @ unit - value,
+        tolerance=Tolerance(relative=1e-10, why="rounding"),
         why="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
         where="appendix B.11, divergence",
     )
@@ -166,22 +149,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
-    units = np.asarray(sm.directions(jnp.asarray(data.x.values)).units)
-    along = data.residual.values @ units.T
-    rest = (data.residual.values**2).sum(1) / 2 - (along**2).sum(1) / 2
-    factor = float(data.lr) * np.sqrt(np.asarray(sm.directions(jnp.asarray(data.x.values)).squares) / config.width)
+    mapped = data.a / (data.lr * np.sqrt(data.squares / config.width))
     for i in range(2):
-        left.semilogy(data.step, along[:, i] ** 2 / 2 + 1e-14, "o", ms=4, color=f"C{i}", label=rf"along $p_{i + 1}$")
-        left.semilogy(data.step, (data.a.values[:, i] / factor[i]) ** 2 / 2 + 1e-14, "--", color=ink, lw=0.9)
-    left.semilogy(data.step, rest, "s", ms=3, color="C2", label="orthogonal")
-    left.plot([], [], "--", color=ink, lw=0.9, label="map of one sample")
+        one, look = data.isel(direction=i), {"ms": 4, "color": f"C{i}"}
+        left.semilogy(data.step, one.along**2 / 2 + 1e-14, "o", label=rf"along $p_{i + 1}$", **look)
+        sheet.guide(left, data.step, mapped[:, i] ** 2 / 2 + 1e-14, lw=0.9)
+        right.plot(data.step, data.lr * one.eigenvalue, "o", label=rf"$\eta\lambda_{i + 1}$", **look)
+        sheet.guide(right, data.step, one.v, lw=0.9)
+    left.semilogy(data.step, data.rest, "s", ms=3, color="C2", label="orthogonal")
+    sheet.guide(left, [], [], "map of one sample", lw=0.9)
     left.set(title="The loss, direction by direction", xlabel="step", ylabel=r"$\Pi_i\,\mathcal{L}$")
-    left.legend()
-    values = np.einsum("tij,ki,kj->tk", data.kernel.values, units, units)
-    for i in range(2):
-        right.plot(data.step, float(data.lr) * values[:, i], "o", ms=4, color=f"C{i}", label=rf"$\eta\lambda_{i + 1}$")
-        right.plot(data.step, data.v.values[:, i], "--", color=ink, lw=0.9)
-    right.axhline(2, color=ink, lw=0.8, ls=":")
+    sheet.mark(right, y=2, lw=0.8, ls=":")
     right.set(title="The two eigenvalues", xlabel="step", ylabel=r"$\eta\lambda_i$", ylim=(0, None))
-    right.legend()
+    for axes in (left, right):
+        axes.legend()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
@@ -18,8 +21,6 @@ from secant.theory.catapult_scaling import classify_run, regime
 
 @dataclass(frozen=True)
 class Config:
-    """Network and step sizes."""
-
     width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
     dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
     ratios: tuple[float, ...] = option(
@@ -46,9 +47,13 @@ class Config:
     $f = \frac{1}{\sqrt m} v^\top U x$ is such a model with $\gamma = 1/\sqrt m$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), 3)
     m, d = config.width, config.dim
-    u, v, x = (jax.random.normal(k, s) for k, s in zip(keys, ((m, d), (m,), (d,)), strict=True))
+
+    def drawn(key: jax.Array) -> list[jax.Array]:
+        keys = jax.random.split(key, 3)
+        return [jax.random.normal(k, shape) for k, shape in zip(keys, ((m, d), (m,), (d,)), strict=True)]
+
+    u, v, x = jit(drawn, quick=True)(jax.random.key(config.seed))
 
     def output(p: tuple[jax.Array, jax.Array]) -> jax.Array:
         return qm.linear_network(p[0], p[1], x)
@@ -56,24 +61,26 @@ def run(config: Config) -> xr.Dataset:
     def curvature(p: tuple[jax.Array, jax.Array]) -> jax.Array:
         return jnp.sum(jnp.stack([jnp.sum(g**2) for g in jax.grad(output)(p)]))
 
-    lrs = jnp.asarray(config.ratios) / curvature((u, v))
+    def ends(output: Callable[[Any], jax.Array]) -> Stop:
+        return Stop(converged=lambda s: jnp.abs(output(s)) < 1e-9, diverged=lambda s: jnp.abs(output(s)) > 1e8)
+
+    start = jit(lambda p: (output(p), curvature(p)), quick=True)((u, v))
+    lrs, size = np.asarray(config.ratios) / float(start[1]), float(np.asarray(x) @ np.asarray(x))
     weights = simulate(
         lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr), (u, v), config.steps, over={"lr": lrs},
-        probes={"output": output, "curvature": curvature},
-        stop=Stop(converged=lambda p: jnp.abs(output(p)) < 1e-9, diverged=lambda p: jnp.abs(output(p)) > 1e8),
+        probes={"output": output, "curvature": curvature}, stop=ends(output),
     ).dataset
     reduced = simulate(
-        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, x @ x), (output((u, v)), curvature((u, v))), config.steps,
-        over={"lr": lrs}, probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
-        stop=Stop(converged=lambda s: jnp.abs(s.output) < 1e-9, diverged=lambda s: jnp.abs(s.output) > 1e8),
+        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, size), start, config.steps, over={"lr": lrs},
+        probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
+        stop=ends(lambda s: s.output),
     ).dataset
-    small = 4
-    sigma = qm.linear_network_matrix(x, small)
-    square, size = sigma @ sigma, float(x @ x)
+    sigma = np.asarray(jit(lambda x: qm.linear_network_matrix(x, 4), quick=True)(x))
+    square = sigma @ sigma
     data = xr.merge([weights, reduced[["output_map", "curvature_map"]]], join="inner", compat="override")
     return data.assign(
-        size=size, square_defect=float(jnp.linalg.norm(square - size * jnp.eye(square.shape[0]), 2)),
-        cube_defect=float(jnp.linalg.norm(square @ sigma - size * sigma, 2)),
+        size=size, square_defect=np.linalg.norm(square - size * np.eye(len(square)), 2),
+        cube_defect=np.linalg.norm(square @ sigma - size * sigma, 2),
     ).assign_coords(ratio=("lr", np.asarray(config.ratios)))
 
 
@@ -86,31 +93,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{name}: corrected map against gradient descent on the linear network", error.where(fine).max(), 1e-8,
             "rounding, amplified by the growth of the loss",
         )
-    loss = jnp.asarray(np.nan_to_num(data.output.values, nan=np.inf) ** 2)
-    seen = np.asarray(classify_run(loss))
-    ratio, ended = data.ratio.values, data.outcome.values != Outcome.UNFINISHED
+    seen = np.asarray(jit(classify_run, quick=True)(np.nan_to_num(data.output.values, nan=np.inf) ** 2))
     start = np.sqrt(float(data.size) / config.width) * data.lr.values * data.output.values[:, 0]
-    expected = np.asarray(regime(start, ratio))
-    name = "step sizes with another regime than predicted"
-    if not ended.any():
-        yield claims.undecided(name, 0.0, f"no run ends within {config.steps} steps")
-    else:
-        yield claims.zero(
-            name, (ended & (seen != expected)).sum(), 0, "the claim", note=f"of {int(ended.sum())} runs that have ended"
-        )
+    ended, expected = (
+        data.outcome.values != Outcome.UNFINISHED, np.asarray(jit(regime, quick=True)(start, data.ratio.values)),
+    )
+    yield claims.zero(
+        "step sizes with another regime than predicted", (ended & (seen != expected)).sum(), 0, "the claim",
+        note=f"of {int(ended.sum())} runs that have ended", given=ended,
+        otherwise=f"no run ends within {config.steps} steps",
+    )
     # one step from a state with a large output, read off gradient descent
-    i = int(np.argmin(np.abs(ratio - 3.0)))
-    run3 = data.isel(lr=i)
-    last = int(min(run3.stopped_at, run3.sizes["step"] - 1))
-    t = int(np.argmax(np.abs(run3.output.values[:last])))
-    g, lam = float(run3.output[t]), float(run3.curvature[t])
-    g2, lam2 = float(run3.output[t + 1]), float(run3.curvature[t + 1])
-    lr, size, gamma = float(data.lr[i]), float(data.size), config.width**-0.5
+    one = data.isel(lr=int(np.abs(data.ratio - 3.0).argmin("lr")))
+    t = int(np.abs(one.output[: int(min(one.stopped_at, one.sizes["step"] - 1))]).argmax("step"))
+    (g, g2), (lam, lam2) = one.output.values[t : t + 2], one.curvature.values[t : t + 2]
+    lr, size, gamma = float(one.lr), float(data.size), config.width**-0.5
+    rounding = Tolerance(relative=1e-8, why="rounding")
     yield Erratum(
         "output: coefficient of eta^2 |x|^2 g^2", printed=r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g",
         corrected=r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g", printed_value=gamma,
-        corrected_value=gamma**2, measured=(g2 / g - 1 + lr * lam) / (lr**2 * size * g**2),
-        tolerance=Tolerance(relative=1e-8, why="rounding"),
+        corrected_value=gamma**2, measured=(g2 / g - 1 + lr * lam) / (lr**2 * size * g**2), tolerance=rounding,
         why="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
         where="appendix B.13",
     )
@@ -118,14 +120,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)",
         printed=r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)",
         corrected=r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)", printed_value=gamma,
-        corrected_value=lr * gamma**2, measured=(lam - lam2) / (size * g**2 * (4 - lr * lam)),
-        tolerance=Tolerance(relative=1e-8, why="rounding"), why="The step size and one factor gamma are lost.",
-        where="appendix B.13",
+        corrected_value=lr * gamma**2, measured=(lam - lam2) / (size * g**2 * (4 - lr * lam)), tolerance=rounding,
+        why="The step size and one factor gamma are lost.", where="appendix B.13",
     )
     yield Erratum(
         "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I", printed=r"\Sigma^2 = \|x\|^2 I",
-        corrected=r"\Sigma^3 = \|x\|^2\,\Sigma", printed_value=0.0, corrected_value=size,
-        measured=float(data.square_defect), tolerance=Tolerance(1e-10, why="rounding"),
+        corrected=r"\Sigma^3 = \|x\|^2\,\Sigma", printed_value=0.0, corrected_value=size, measured=data.square_defect,
+        tolerance=Tolerance(1e-10, why="rounding"),
         why="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
         where="Proposition B.13.1",
     )
@@ -135,20 +136,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
-    shown = [r for r in (1.5, 2.2, 3.0, 3.8, 4.2) if np.any(np.abs(data.ratio.values - r) < 1e-6)]
+    shown = [r for r in (1.5, 2.2, 3.0, 3.8, 4.2) if np.any(np.abs(data.ratio - r) < 1e-6)]
     for i, r in enumerate(shown):
-        one = data.isel(lr=int(np.argmin(np.abs(data.ratio.values - r))))
+        one = data.isel(lr=int(np.abs(data.ratio - r).argmin("lr")))
         one = one.sel(step=one.step <= min(float(one.stopped_at), 50))
-        left.semilogy(
-            one.step, one.output**2 / 2 + 1e-18, "o", ms=3.5, color=f"C{i}", label=rf"$\eta\lambda_0 = {r:g}$"
-        )
-        left.semilogy(one.step, one.output_map**2 / 2 + 1e-18, "--", lw=0.9, color=ink)
-        right.plot(one.step, one.lr * one.curvature, "o", ms=3.5, color=f"C{i}")
-        right.plot(one.step, one.lr * one.curvature_map, "--", lw=0.9, color=ink)
-    left.plot([], [], "--", lw=0.9, color=ink, label="map of two numbers")
+        look = {"ms": 3.5, "color": f"C{i}"}
+        left.semilogy(one.step, one.output**2 / 2 + 1e-18, "o", label=rf"$\eta\lambda_0 = {r:g}$", **look)
+        sheet.guide(left, one.step, one.output_map**2 / 2 + 1e-18, lw=0.9)
+        right.plot(one.step, one.lr * one.curvature, "o", **look)
+        sheet.guide(right, one.step, one.lr * one.curvature_map, lw=0.9)
+    sheet.guide(left, [], [], "map of two numbers", lw=0.9)
     left.set(title="Two-layer linear network: loss", xlabel="step", ylabel=r"$\frac{1}{2} g^2$", ylim=(1e-10, 1e7))
     left.legend(fontsize=8, loc="upper right")
-    right.axhline(2, color=ink, lw=0.8, ls=":")
-    right.axhline(4, color=ink, lw=0.8, ls=":")
+    sheet.mark(right, y=(2, 4), lw=0.8, ls=":")
     right.set(title="Curvature", xlabel="step", ylabel=r"$\eta\lambda$", ylim=(0, 6))

@@ -11,8 +11,10 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab.estimate import Estimate, estimate
 from secant.setups.two_layer.models import starting_points
+from secant.setups.two_layer.starts import random_starts
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
 WIDE = 200
@@ -21,8 +23,6 @@ WIDE = 200
 
 @dataclass(frozen=True)
 class Config:
-    """Widths and number of networks."""
-
     widths: tuple[int, ...] = option(
         (20, 50, 200, 1_000, 5_000), at_least=20, at_most=10**7, ascending=True, help="hidden neurons"
     )
@@ -47,17 +47,12 @@ class Config:
     $M = \max_i \|p_i\|^2$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), len(config.widths))
     key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
-    draws = [starting_points(k, m, config.networks) for k, m in zip(keys, config.widths, strict=True)]
-    return xr.Dataset(
-        {
-            "curvature": (("width", "network"), np.stack([np.asarray(d[1]) for d in draws])),
-            "output": (("width", "network"), np.stack([np.asarray(d[0]) for d in draws])),
-            "gaussian": ("network", np.asarray(starting_points(key_gaussian, WIDE, config.networks, signs=False)[1])),
-            "network_gap": _network_gap(key),
-        },
-        coords={"width": list(config.widths)},
+    starts = random_starts(jax.random.key(config.seed), config.widths, config.networks)
+    drawn = xr.Dataset({name: ("draw", starts[name]) for name in ("curvature", "output")})
+    gaussian = np.asarray(starting_points(key_gaussian, WIDE, config.networks, signs=False)[1])
+    return unfold(drawn, "draw", width=config.widths, network=range(config.networks)).assign(
+        gaussian=("network", gaussian), network_gap=_network_gap(key)
     )
 
 
@@ -74,10 +69,8 @@ def _network_gap(key: jax.Array) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "tangent kernel of a network against the formula for it: relative difference", data.network_gap, 1e-13,
-        "rounding",
-    )
+    name = "tangent kernel of a network against the formula for it: relative difference"
+    yield claims.zero(name, data.network_gap, 1e-13, "rounding")
     wide = data.curvature.sel(width=data.width >= WIDE)
     name = "share of networks with curvature between 1/2 and 3/2 is above 0.99"
     if not wide.size:
@@ -86,21 +79,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for where, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
         count = int(((draws >= 0.5) & (draws <= 1.5)).sum())
         # So many or more of them, were the share 0.99.
-        p = float(binom.sf(count - 1, draws.size, 0.99))
+        p = binom.sf(count - 1, draws.size, 0.99)
         yield claims.significant(f"{where}: {name}", p, "binomial", f"{count} of {draws.size}")
+    exact = Tolerance(why="exact at every width, up to the sampling error")
     yield claims.equal(
         f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}", np.sqrt(3),
-        _spread(data.gaussian, WIDE), 0, "exact at every width, up to the sampling error",
+        _spread(data.gaussian, WIDE), exact,
     )
     for m in sorted({config.widths[0], config.widths[-1]}):
         one = data.curvature.sel(width=m)
-        yield claims.equal(
-            f"mean curvature at width {m}", 1.0, estimate(one), 0, "exact at every width, up to the sampling error"
-        )
-        yield claims.equal(
-            f"standard deviation times sqrt(m) at width {m}", np.sqrt(2), _spread(one, m), 0,
-            "exact at every width, up to the sampling error",
-        )
+        yield claims.equal(f"mean curvature at width {m}", 1.0, estimate(one), exact)
+        yield claims.equal(f"standard deviation times sqrt(m) at width {m}", np.sqrt(2), _spread(one, m), exact)
     yield claims.equal(
         "variance of the output at the largest width", 0.5, estimate(data.output.isel(width=-1) ** 2), 0,
         "exact at every width, up to the sampling error; the mean is zero",
@@ -111,24 +100,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def _spread(draws: xr.DataArray, width: int) -> Estimate:
     """Standard deviation times the root of the width, with its error from the fourth moment."""
     values = draws.values
-    kurtosis = float((((values - values.mean()) / values.std()) ** 4).mean())
-    size = float(values.std(ddof=1) * np.sqrt(width))
-    return Estimate(size, size * float(np.sqrt((kurtosis - 1) / (4 * values.size))), values.size - 1.0)
+    kurtosis = (((values - values.mean()) / values.std()) ** 4).mean()
+    size = values.std(ddof=1) * np.sqrt(width)
+    return Estimate(size, size * np.sqrt((kurtosis - 1) / (4 * values.size)), values.size - 1.0)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
-    bins = np.linspace(0, 2.2, 111)
+    look = {"bins": np.linspace(0, 2.2, 111), "density": True, "histtype": "step", "lw": 1.5}
     for i, m in enumerate(data.width.values):
-        left.hist(
-            data.curvature.sel(width=m), bins, density=True, histtype="step", lw=1.5, color=f"C{i}", label=f"$m = {m}$"
-        )
+        left.hist(data.curvature.sel(width=m), color=f"C{i}", label=f"$m = {m}$", **look)
     left.axvspan(0.5, 1.5, color=sheet.faint(), alpha=0.3, lw=0)
     left.set(title="Initial curvature", xlabel=r"$\lambda_0\,d/\|x\|^2$", ylabel="density", xlim=(0, 2.2))
-    left.legend()
     right.loglog(data.width, data.curvature.std("network"), "o", color="C0", label="measured")
-    right.loglog(data.width, np.sqrt(2 / data.width), "--", color=ink, lw=1, label=r"$\sqrt{2/m}$")
+    sheet.guide(right, data.width, np.sqrt(2 / data.width), r"$\sqrt{2/m}$", lw=1)
     right.set(title="Its spread", xlabel="width $m$", ylabel="standard deviation")
-    right.legend()
+    for axes in (left, right):
+        axes.legend()

@@ -9,18 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import starting_points
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.setups.exponents import exponent
+from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
-from secant.theory.power_law import fit_power_law
+
+lazy_bounds = jit(cs.lazy_bounds, quick=True)
 
 
 @dataclass(frozen=True)
 class Config:
-    """Widths, step sizes and random networks."""
-
     widths: tuple[int, ...] = option(
         (100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True, help="hidden neurons"
     )
@@ -52,36 +53,28 @@ class Config:
     $C_\kappa = (8 + \delta)(C_u + C\sqrt{C_u})$ of their own start.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), len(config.widths))
-    draws = [starting_points(k, m, config.seeds) for k, m in zip(keys, config.widths, strict=True)]
-    networks = {
-        "output": jnp.concatenate([d[0] for d in draws]), "curvature": jnp.concatenate([d[1] for d in draws]),
-        "width": jnp.repeat(jnp.asarray(config.widths, float), config.seeds),
-    }
-    data = simulate(
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
+    runs = simulate(
         lambda network, ratio: ct.catapult(ratio / network["curvature"], network["width"], config.target),
         lambda network: (network["output"], network["curvature"]), config.steps,
         over={"network": networks, "ratio": jnp.asarray(config.ratios)},
         probes={"a": lambda s: s.a, "v": lambda s: s.v}, stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-12),
-    ).dataset
-    shape = (len(config.widths), config.seeds, len(config.ratios), -1)
-    a, v = data.a.values.reshape(shape), data.v.values.reshape(shape)
-    widths = np.asarray(config.widths)[:, None, None]
-    lr = np.asarray(config.ratios) / np.asarray(networks["curvature"]).reshape(*shape[:2], 1)
-    b = np.asarray(ct.rescaled_target(lr, widths, config.target))
+    ).dataset.assign(curvature=("network", networks["curvature"]))
+    runs = unfold(runs, "network", width=config.widths, seed=range(config.seeds))
+    a, v, a0 = runs.a, runs.v, runs.a.isel(step=0, drop=True)
+    lr, m = xr.broadcast(runs.ratio / runs.curvature, runs.width)
+    b = lr.copy(data=np.asarray(jit(ct.rescaled_target, quick=True)(lr.values, m.values, config.target)))
     # where both are above rounding: the contraction of the loss per step
-    ok = np.abs(a[..., :-1]) > 1e-9
-    kappa = np.where(ok, (a[..., 1:] / np.where(ok, a[..., :-1], 1)) ** 2, 0)
-    dims = ("width", "seed", "ratio")
+    fine = np.abs(a) > 1e-9
+    kappa = xr.where(fine, (a.shift(step=-1) / a.where(fine, 1)) ** 2, 0).isel(step=slice(-1)).max("step", skipna=False)
+    drift = np.abs(v - v.isel(step=0)).max("step", skipna=False)
     return xr.Dataset(
         {
-            "drift": (dims, np.abs(v - v[..., :1]).max(-1), {"long_name": "largest change of eta lambda"}),
-            "change": (dims, v[..., -1] - v[..., 0], {"long_name": "final change of eta lambda"}),
-            "a0": (dims, a[..., 0]), "u0": (dims, a[..., 0] ** 2), "w0": (dims, a[..., 0] * b),
-            "kappa": (dims, kappa.max(-1), {"long_name": "slowest contraction of the loss"}),
-            "example": (("width", "ratio", "step"), a[:, 0] ** 2 / a[:, 0, :, :1] ** 2),
-        },
-        coords={"width": list(config.widths), "ratio": list(config.ratios), "step": data.step.values},
+            "drift": drift.assign_attrs(long_name="largest change of eta lambda"),
+            "change": (v.isel(step=-1) - v.isel(step=0)).assign_attrs(long_name="final change of eta lambda"),
+            "kappa": kappa.assign_attrs(long_name="slowest contraction of the loss"), "a0": a0, "u0": a0**2,
+            "w0": a0 * b, "example": a.isel(seed=0, drop=True) ** 2 / a0.isel(seed=0, drop=True) ** 2,
+        }
     )
 
 
@@ -91,11 +84,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield from _laws(data, config)
     # the part of the drift that w makes: a label far away, a residual of either sign
     v0, a0, b0 = 1.0, 1e-5, 1e-3
-    ends = [float(cs.catapult_outcome(s * a0, v0, b0, steps=200).curvature) for s in (1, -1)]
-    drift = (ends[1] - ends[0]) / 2
+    ends = jit(lambda a: cs.catapult_outcome(a, v0, b0, steps=200).curvature, quick=True)(np.array([a0, -a0]))
+    drift = float(ends[1] - ends[0]) / 2
     yield claims.equal(
         "drift due to w over its bound, at eta lambda = 1", 0.5,
-        drift / float(cs.lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]), 0,
+        drift / float(lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]), 0,
         "u(0), which the bound adds to w(0), is smaller by 1/100", relative=2 * a0 / b0,
         note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
     )
@@ -110,22 +103,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     size, m0 = 100.0, 10_000
     epsilon = np.log(m0) / np.sqrt(m0)
     steps = np.geomspace(epsilon / size, (2 - epsilon) / size, 41)
-    state = ct.rescale(0.0, size, steps, m0, 0.05, size)
-    b = np.asarray(ct.rescaled_target(steps, m0, 0.05, size))
+    a, v = map(np.asarray, jit(ct.rescale, quick=True)(0.0, size, steps, m0, 0.05, size))
+    b = np.asarray(jit(ct.rescaled_target, quick=True)(steps, m0, 0.05, size))
+    bound = np.asarray(lazy_bounds(np.minimum(v, 2 - v), m0, a**2 * m0, np.abs(b) * np.sqrt(m0))[1])
+    step = jit(ct.step, quick=True)
     holds = np.ones(steps.size, bool)
-    a, v = np.asarray(state.a), np.asarray(state.v)
-    bound = np.asarray(cs.lazy_bounds(np.minimum(v, 2 - v), m0, a**2 * m0, np.abs(b) * np.sqrt(m0))[1])
     for _ in range(100):
-        after = ct.step(a, v, b)
-        holds &= (np.asarray(after.a) / a) ** 2 <= bound + 1e-12
-        a, v = np.asarray(after.a), np.asarray(after.v)
-        a = np.where(np.abs(a) < 1e-150, 1e-150, a)
+        after, v = map(np.asarray, step(a, v, b))
+        holds &= (after / a) ** 2 <= bound + 1e-12
+        a = np.where(np.abs(after) < 1e-150, 1e-150, after)
     yield Erratum(
         "share of the lazy step sizes that the stated range covers, for an input with |x|^2/d = 100",
         printed=r"\eta \in [\varepsilon, (2 - \varepsilon)/\lambda_0]",
         corrected=r"\eta \in [\varepsilon/\lambda_0, (2 - \varepsilon)/\lambda_0]",
-        printed_value=float(((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean()), corrected_value=1.0,
-        measured=float(holds.mean()), tolerance=Tolerance(0.0, why="a count over 41 step sizes"),
+        printed_value=((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean(), corrected_value=1.0,
+        measured=holds.mean(), tolerance=Tolerance(0.0, why="a count over 41 step sizes"),
         why="What matters is eta lambda_0; the printed range is empty when lambda_0 exceeds 2/epsilon.",
         where="Theorem B.3.1",
     )
@@ -133,54 +125,45 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 def _bounds(data: xr.Dataset) -> Findings:
     """What the theorem promises to every network that it covers."""
-    dims = ("width", "seed", "ratio")
-    m, delta = data.width, np.minimum(data.ratio, 2 - data.ratio)
-    start, pull = data.u0 * m, np.abs(data.w0) / np.sqrt(data.u0) * np.sqrt(m)
+    start, pull = data.u0 * data.width, np.abs(data.w0) / np.sqrt(data.u0) * np.sqrt(data.width)
+    start, pull, m, delta = xr.broadcast(start, pull, data.width, np.minimum(data.ratio, 2 - data.ratio))
     covered = m > 12 * (8 + delta) * (start + pull * np.sqrt(start)) / delta**2
-    drift, ceiling = (
-        xr.DataArray(np.asarray(bound), dims=dims)
-        for bound in cs.lazy_bounds(
-            delta.values, m.values[:, None, None], start.transpose(*dims).values, pull.transpose(*dims).values,
-        )
-    )
-    names = (
-        "runs whose loss ever rose", "drift of the curvature over its bound, largest",
-        "contraction of the loss over its bound, largest",
-    )
-    if not bool(covered.any()):
-        for name, relation in zip(names, ("equal", "at most", "at most"), strict=True):
-            yield claims.undecided(name, float(relation != "equal"), "the proof asks for larger widths", relation)
-        return
+    bounds = lazy_bounds(delta.values, m.values, start.values, pull.values)
+    drift, ceiling = (start.copy(data=np.asarray(bound)) for bound in bounds)
     note = f"the proof covers {int(covered.sum())} of {covered.size} networks and step sizes"
-    yield claims.zero(names[0], (covered & (data.kappa > 1)).sum(), 0, "monotone decrease", note=note)
-    for name, values in zip(names[1:], (data.drift / drift, data.kappa / ceiling), strict=True):
+    none = "the proof asks for larger widths"
+    yield claims.zero(
+        "runs whose loss ever rose", (covered & (data.kappa > 1)).sum(), 0, "monotone decrease", note=note,
+        given=covered, otherwise=none,
+    )
+    for name, values in (
+        ("drift of the curvature over its bound, largest", data.drift / drift),
+        ("contraction of the loss over its bound, largest", data.kappa / ceiling),
+    ):
         yield claims.at_most(
             name, 1.0, values.where(covered).max(), "a proven bound, with the factor 4 restored; rounding", slack=1e-12,
-            note=note,
+            note=note, given=covered, otherwise=none,
         )
 
 
 def _laws(data: xr.Dataset, config: Config) -> Findings:
     """How the drift falls with the width, and what its leading term leaves."""
-    one = float(data.ratio[np.argmin(np.abs(data.ratio.values - 1.0))])
-    name = f"exponent of the drift in the width, eta lambda = {one:g}"
-    drift = data.drift.sel(ratio=one).transpose("width", "seed").values
-    if len(config.widths) < 2 or not (np.isfinite(drift) & (drift > 0)).all():
-        yield claims.undecided(name, -1.0, "one width has no exponent, nor have networks that leave the lazy regime")
-    else:
-        law = fit_power_law(config.widths, drift)
-        yield claims.equal(
-            name, -1.0, Estimate(law.exponent, law.error, law.freedom), 1 / np.sqrt(min(config.widths)),
-            "the curvature, which sets the step size, varies by sqrt(2/m)",
-        )
+    one = min(config.ratios, key=lambda ratio: abs(ratio - 1))
+    drift = data.drift.sel(ratio=one)
+    yield claims.equal(
+        f"exponent of the drift in the width, eta lambda = {one:g}", -1.0, lambda: exponent(drift),
+        1 / np.sqrt(min(config.widths)), "the curvature, which sets the step size, varies by sqrt(2/m)",
+        given=len(config.widths) > 1 and (np.isfinite(drift) & (drift > 0)).all(),
+        otherwise="one width has no exponent, nor have networks that leave the lazy regime",
+    )
     # The same starts, up to their scale, at widths so large that only the first two orders in 1/m are left.
     last, widths = data.isel(width=-1), np.geomspace(1e4, 1e6, 3)
     scale = float(np.sqrt((last.u0 + np.abs(last.w0)).max()))
     a, b = last.a0.values / scale, last.w0.values / last.a0.values / scale
     size = np.sqrt(widths)[:, None, None]
     v = np.broadcast_to(data.ratio.values, a.shape)
-    ends = jax.jit(lambda a, b: cs.catapult_outcome(a, v, b, steps=1_000).curvature)(a / size, b / size)
-    leading = np.asarray(cs.lazy_drift((a / size) ** 2, v, a * b / size**2))
+    ends = jit(lambda a, b: cs.catapult_outcome(a, v, b, steps=1_000).curvature)(a / size, b / size)
+    leading = np.asarray(jit(cs.lazy_drift, quick=True)((a / size) ** 2, v, a * b / size**2))
     left = np.abs(np.asarray(ends) - v - leading).max(axis=(1, 2))
     yield claims.equal(
         "exponent in the width of what the leading term leaves of the change of the curvature", -2.0,
@@ -193,21 +176,17 @@ def _laws(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
+    early, t = data.example.isel(width=-1, step=slice(0, 60)) + 1e-18, np.arange(60)
     for i, r in enumerate(data.ratio.values):
-        loss = data.example.isel(width=-1).sel(ratio=r)[:60]
-        left.semilogy(data.step[:60], loss + 1e-18, "o", ms=3, color=f"C{i}", label=rf"$\eta\lambda_0 = {r:g}$")
-        t = np.arange(60)
+        label = rf"$\eta\lambda_0 = {r:g}$"
+        left.semilogy(early.step, early.sel(ratio=r), "o", ms=3, color=f"C{i}", label=label)
         if r != 1:
-            left.semilogy(t, np.maximum((1 - r) ** (2.0 * t), 1e-18), "--", lw=0.9, color=ink)
-        m = data.width.values
-        drift = data.drift.sel(ratio=r)
-        right.loglog(m, drift.mean("seed"), "o-", ms=4, color=f"C{i}")
-    left.plot([], [], "--", lw=0.9, color=ink, label=r"$(1 - \eta\lambda_0)^{2t}$")
+            sheet.guide(left, t, np.maximum((1 - r) ** (2.0 * t), 1e-18), lw=0.9)
+        right.loglog(data.width, data.drift.sel(ratio=r).mean("seed"), "o-", ms=4, color=f"C{i}")
+    sheet.guide(left, [], [], r"$(1 - \eta\lambda_0)^{2t}$", lw=0.9)
     left.set(title=rf"Loss, $m = {int(data.width[-1])}$", xlabel="step", ylabel=r"$\mathcal{L}(t)/\mathcal{L}(0)$")
     left.set_ylim(1e-16, 3)
     left.legend(fontsize=8, ncols=2, loc="upper right")
-    line = 10.0 / data.width
-    right.loglog(data.width, line, "--", color=ink, lw=1, label="slope $-1$")
+    sheet.guide(right, data.width, 10.0 / data.width, "slope $-1$", lw=1)
     right.set(title="Drift of the curvature", xlabel="width $m$", ylabel=r"$\sup_t |v(t) - v(0)|$")
     right.legend()

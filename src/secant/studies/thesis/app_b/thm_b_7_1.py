@@ -9,17 +9,16 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import starting_points
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.setups.exponents import exponent
+from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
-from secant.theory.power_law import fit_power_law
 
 
 @dataclass(frozen=True)
 class Config:
-    """Widths and random networks."""
-
     widths: tuple[int, ...] = option(
         (100, 1_000, 10_000, 100_000), at_least=100, at_most=10**8, ascending=True, help="hidden neurons"
     )
@@ -44,65 +43,43 @@ class Config:
     $4/\lambda_0$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), len(config.widths))
-    draws = [starting_points(k, m, config.seeds) for k, m in zip(keys, config.widths, strict=True)]
-    widths = jnp.repeat(jnp.asarray(config.widths, float), config.seeds)
-    networks = {
-        "output": jnp.concatenate([d[0] for d in draws]), "curvature": jnp.concatenate([d[1] for d in draws]),
-        "width": widths,
-    }
-    border = ct.max_step(networks["output"], networks["curvature"], widths, config.target)
-    data = simulate(
-        lambda network: ct.catapult(
-            (4 + jnp.log(network["width"]) / jnp.sqrt(network["width"])) / network["curvature"], network["width"],
-            config.target,
-        ),
-        lambda network: (network["output"], network["curvature"]), config.steps, over={"network": networks},
-        probes={"a": lambda s: s.a, "v": lambda s: s.v}, stop=Stop(diverged=lambda s: jnp.abs(s.a) > 1e6),
-    ).dataset
-    shape = (len(config.widths), config.seeds)
-    bend = ct.rescaled_target((4 + jnp.log(widths) / jnp.sqrt(widths)) / networks["curvature"], widths, config.target)
-    return xr.Dataset(
-        {
-            "a": (("width", "seed", "step"), data.a.values.reshape(*shape, -1)),
-            "v": (("width", "seed", "step"), data.v.values.reshape(*shape, -1)),
-            "outcome": (("width", "seed"), data.outcome.values.reshape(shape)),
-            "bend": (("width", "seed"), np.asarray(bend).reshape(shape), {"long_name": "rescaled label"}),
-            "border": (
-                ("width", "seed"), np.asarray(border * networks["curvature"]).reshape(shape),
-                {"long_name": "exact maximal step size times the initial curvature"},
-            ),
-        },
-        coords={"width": list(config.widths), "step": data.step.values},
-    )
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
+    output, curvature, m = networks["output"], networks["curvature"], networks["width"]
+    lr = (4 + np.log(m) / np.sqrt(m)) / curvature
+    runs = simulate(
+        lambda network: ct.catapult(network["lr"], network["width"], config.target),
+        lambda network: (network["output"], network["curvature"]), config.steps,
+        over={"network": networks | {"lr": lr}}, probes={"a": lambda s: s.a, "v": lambda s: s.v},
+        stop=Stop(diverged=lambda s: jnp.abs(s.a) > 1e6),
+    ).dataset[["a", "v", "outcome"]]
+    bend = np.asarray(jit(ct.rescaled_target, quick=True)(lr, m, config.target))
+    border = np.asarray(jit(ct.max_step, quick=True)(output, curvature, m, config.target)) * curvature
+    about = {"long_name": "exact maximal step size times the initial curvature"}
+    runs = runs.assign(bend=("network", bend, {"long_name": "rescaled label"}), border=("network", border, about))
+    return unfold(runs, "network", width=config.widths, seed=range(config.seeds))
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    name = "share of the runs at (4 + log m / sqrt m) / lambda_0 that diverge"
     under_way = (data.outcome == Outcome.UNFINISHED) & (data.v.isel(step=-1) > 4)
-    if bool(under_way.any()):
-        yield claims.undecided(
-            name, 1.0, f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing"
-        )
-    else:
-        yield claims.equal(name, 1.0, (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim")
-    name = "exponent in the width of the distance of the exact border from 4"
-    if len(config.widths) < 2:
-        yield claims.undecided(name, -1.0, "one width has no exponent")
-    else:
-        law = fit_power_law(data.width, np.abs(data.border - 4).transpose("width", "seed"))
-        yield claims.equal(
-            name, -1.0, Estimate(law.exponent, law.error, law.freedom), 1 / np.sqrt(min(config.widths)),
-            "the curvature at the start varies by sqrt(2/m)", note="the theorem allows log m / sqrt m",
-        )
+    yield claims.equal(
+        "share of the runs at (4 + log m / sqrt m) / lambda_0 that diverge", 1.0,
+        (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim", given=not under_way.any(),
+        otherwise=f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing",
+    )
+    yield claims.equal(
+        "exponent in the width of the distance of the exact border from 4", -1.0,
+        lambda: exponent(np.abs(data.border - 4)), 1 / np.sqrt(min(config.widths)),
+        "the curvature at the start varies by sqrt(2/m)", note="the theorem allows log m / sqrt m",
+        given=len(config.widths) > 1, otherwise="one width has no exponent",
+    )
     # Large is an output for which R_lambda has the sign of 4 - eta lambda, |g - y| (eta lambda - 4) > 4 |y|.
     large = (data.v > 4) & (np.abs(data.a) * (data.v - 4) > 4 * np.abs(data.bend)) & (np.abs(data.a) < 1e3)
     change = data.v.shift(step=-1) - data.v
     rises = (change > 0).where(large & np.isfinite(change))
     yield Erratum(
         "sign of R_lambda when the output is large", printed=r"R_\lambda(t) > 0", corrected=r"R_\lambda(t) < 0",
-        printed_value=1.0, corrected_value=-1.0, measured=float(-(2 * rises - 1).mean()),
+        printed_value=1.0, corrected_value=-1.0, measured=-(2 * rises - 1).mean(),
         tolerance=Tolerance(0.0, why="a sign"),
         why="R_lambda is subtracted in (3.12); with eta lambda > 4 it is negative, so the curvature increases.",
         where="section 3.3, divergence",
@@ -113,8 +90,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield Erratum(
         "order of u at which w can stop the growth: power of log m", printed=r"u = O(1/\sqrt{\log m})",
         corrected=r"u = \Theta(1/\log^2 m)", printed_value=-0.5, corrected_value=-2.0,
-        measured=float(np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0]),
-        tolerance=Tolerance(1e-6, why="an identity"),
+        measured=np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0], tolerance=Tolerance(1e-6, why="an identity"),
         why="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.", where="appendix B.7", by="derivation",
     )
 
@@ -122,25 +98,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (11, 3.8), 3)
-    ink = sheet.ink()
-    for i, m in enumerate(data.width.values):
-        one = data.sel(width=m).isel(seed=0)
+    m = data.width.values
+    for i, width in enumerate(m):
+        one = data.sel(width=width).isel(seed=0)
         n = int(np.argmax((np.abs(one.a.values) > 1e3) | ~np.isfinite(one.a.values))) or data.sizes["step"]
-        label = rf"$m = 10^{{{np.log10(m):.0f}}}$"
-        left.semilogy(data.step[: n + 1], one.a[: n + 1] ** 2, "o-", ms=3, color=f"C{i}", label=label)
-        middle.plot(data.step[: n + 1], one.v[: n + 1], "o-", ms=3, color=f"C{i}")
-        right.plot(
-            np.full(data.sizes["seed"], m), np.abs(data.border.sel(width=m) - 4), ".", ms=3, color=f"C{i}", alpha=0.6
-        )
+        one, look = one.isel(step=slice(0, n + 1)), {"ms": 3, "color": f"C{i}"}
+        left.semilogy(one.step, one.a**2, "o-", label=rf"$m = 10^{{{np.log10(width):.0f}}}$", **look)
+        middle.plot(one.step, one.v, "o-", **look)
+        right.plot(np.full(data.sizes["seed"], width), np.abs(data.border.sel(width=width) - 4), ".", alpha=0.6, **look)
     left.set(title=r"The loss, $\eta\lambda_0 = 4 + \varepsilon$", xlabel="step", ylabel=r"$u \propto \mathcal{L}/m$")
     left.set_ylim(top=1e6)
-    left.legend()
-    middle.axhline(4, color=ink, lw=0.8, ls=":")
+    sheet.mark(middle, y=4, lw=0.8, ls=":")
     middle.set(title="The curvature", xlabel="step", ylabel=r"$v = \eta\lambda$", ylim=(3.5, 8))
-    m = data.width.values
-    right.loglog(m, np.log(m) / np.sqrt(m), "--", color=ink, lw=1, label=r"$\log m/\sqrt{m}$")
-    right.loglog(m, 10 / m, ":", color=ink, lw=1.2, label=r"slope $-1$")
-    right.set(
-        title="The exact border", xlabel="width $m$", ylabel=r"$|\eta_{\max}\lambda_0 - 4|$", xscale="log", yscale="log"
-    )
-    right.legend()
+    sheet.guide(right, m, np.log(m) / np.sqrt(m), r"$\log m/\sqrt{m}$", lw=1)
+    sheet.guide(right, m, 10 / m, r"slope $-1$", ls=":")
+    right.set(title="The exact border", xlabel="width $m$", ylabel=r"$|\eta_{\max}\lambda_0 - 4|$")
+    right.set(xscale="log", yscale="log")
+    for axes in (left, right):
+        axes.legend()

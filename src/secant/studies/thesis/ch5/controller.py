@@ -14,26 +14,13 @@ from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
-from secant.setups.catapults.controllers import (
-    CONTROLLED,
-    SCHEDULES,
-    Setting,
-    below_critical,
-    draw,
-    is_regression,
-    network_for,
-    runs,
-    scheduled,
-    thrown,
-    tuned,
-)
+from secant.setups.catapults import controllers
+from secant.setups.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
 from secant.setups.features.batch_sizes import check_memory
 
 
 @dataclass(frozen=True)
 class Config:
-    """Tasks, step sizes and controllers."""
-
     tasks: tuple[str, ...] = scaled(
         smoke=("rank-2",), laptop=("rank-2", "usps"), paper=("rank-2", "usps", "mnist", "fashion-mnist"),
         distinct=True, help="synthetic targets, and data sets of ten classes",
@@ -101,40 +88,33 @@ class Config:
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    return xr.concat([_panel(task, config) for task in config.tasks], "task", join="outer").assign_coords(
-        task=list(config.tasks)
-    )
+    panels = [_panel(task, config) for task in config.tasks]
+    return xr.concat(panels, "task", join="outer").assign_coords(task=list(config.tasks))
 
 
 def _panel(task: str, config: Config) -> xr.Dataset:
-    setting = Setting(
+    setting = controllers.Setting(
         task, config.width, config.samples, config.held_out, config.dim, min(config.batch, config.samples),
         config.steps, config.look,
     )  # fmt: skip
-    net = network_for(setting)
+    net = controllers.network_for(setting)
     seeds = range(config.seed, config.seed + config.seeds)
-    draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(draw(net, setting, seed) for seed in seeds))
+    draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(controllers.draw(net, setting, seed) for seed in seeds))
     kinds = [SCHEDULES.index(name) for name in config.schedules if name != CONTROLLED]
-    found = [
-        runs(net, setting, rule, ratios, variants, draws, f"{task}, {label}")
+    free, kept, thrown = (
+        controllers.runs(net, setting, rule, ratios, variants, draws, f"{task}, {label}")
         for rule, ratios, variants, label in (
-            (scheduled(config.steps), config.ratios, kinds, "schedules"),
-            (below_critical, config.ratios, [0], CONTROLLED),
-            (thrown(config.over, config.rest), [1.0], config.catapults, "catapults"),
+            (controllers.scheduled(config.steps), config.ratios, kinds, "schedules"),
+            (controllers.below_critical, config.ratios, [0], CONTROLLED),
+            (controllers.thrown(config.over, config.rest), [1.0], config.catapults, "catapults"),
         )
-    ]
-    by_name = xr.concat(found[:2], "variant", join="outer").rename(variant="schedule")
-    by_count = found[2].isel(ratio=0).rename(variant="catapults")
-    return xr.merge(
-        [
-            by_name.assign_coords(
-                schedule=[*(SCHEDULES[kind] for kind in kinds), CONTROLLED], ratio=list(config.ratios)
-            ),
-            by_count.rename({name: f"thrown_{name}" for name in by_count.data_vars}).assign_coords(
-                catapults=list(config.catapults)
-            ),
-        ]
-    ).assign_coords(seed=list(seeds))
+    )
+    by_name = xr.concat([free, kept], "variant", join="outer").rename(variant="schedule")
+    by_count = thrown.isel(ratio=0).rename({"variant": "catapults"} | {name: f"thrown_{name}" for name in thrown})
+    return xr.merge([by_name, by_count]).assign_coords(
+        schedule=[*(SCHEDULES[kind] for kind in kinds), CONTROLLED], ratio=list(config.ratios),
+        catapults=list(config.catapults), seed=list(seeds),
+    )
 
 
 @run.findings
@@ -147,7 +127,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 
 def _of_task(data: xr.Dataset, task: str) -> Findings:
-    others = [name for name in data.schedule.values.tolist() if name != CONTROLLED]
+    names, unit = data.schedule.values.tolist(), _unit(task)
+    others = [name for name in names if name != CONTROLLED]
     lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
     yield claims.zero(
         f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given",
@@ -155,35 +136,31 @@ def _of_task(data: xr.Dataset, task: str) -> Findings:
         "below the critical step the loss of the batch falls, whatever the step given",
         note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
     )
-    best = {name: tuned(data.sel(schedule=name)) for name in data.schedule.values.tolist()}
-    untuned = {name: np.log(data.score.sel(schedule=name)).mean("ratio") for name in best}
+    best = {name: controllers.tuned(data.sel(schedule=name)) for name in names}
+    untuned = np.log(data.score).mean("ratio")
     for name in others:
-        gain = np.asarray(untuned[name] - untuned[CONTROLLED])
+        gain = (untuned.sel(schedule=name) - untuned.sel(schedule=CONTROLLED)).values
+        p = float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue)
         yield claims.significant(
-            f"{task}: a smaller test {_unit(task)}, on average over step sizes given, than {name}",
-            float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue), "paired over seeds",
+            f"{task}: a smaller test {unit}, on average over step sizes given, than {name}", p, "paired over seeds",
             f"{np.exp(-gain.mean()):.3f} of it",
         )
-    champion = min(others, key=lambda name: float(np.log(best[name]).mean()))
-    most = int(data.catapults[-1])
+    champion, most = min(others, key=lambda name: float(np.log(best[name]).mean())), int(data.catapults[-1])
     rivals = {CONTROLLED: best[CONTROLLED], f"{most} catapults": data.thrown_score.sel(catapults=most)}
+    scores = ", ".join(f"{name} {float(found.mean()):.3g}" for name, found in (best | rivals).items())
     for name, values in rivals.items():
-        apart = np.asarray(np.log(values / best[champion]))
+        apart = np.log(values / best[champion]).values
         yield claims.at_most(
-            f"{task}, {name}: ln of the test {_unit(task)} over that of the best schedule, its step size chosen by"
-            " validation",
+            f"{task}, {name}: ln of the test {unit} over that of the best schedule, its step size chosen by validation",
             0.0, estimate(apart), "as good as the best of them",
-            note=f"{np.exp(apart.mean()):.3g} times it; best is {champion}; "
-            + ", ".join(f"{other} {float(found.mean()):.3g}" for other, found in (best | rivals).items()),
+            note=f"{np.exp(apart.mean()):.3g} times it; best is {champion}; {scores}",
         )
-    scores = np.log(data.thrown_score.transpose("seed", "catapults"))
-    rho, p = falling_trend(scores, "catapults")
+    rho, p = falling_trend(np.log(data.thrown_score), "catapults")
+    by_number = ", ".join(f"{float(value):.3g}" for value in data.thrown_score.mean("seed"))
+    diverged = data.thrown_outcome == Outcome.DIVERGED
     yield claims.significant(
-        f"{task}: a test {_unit(task)} that falls with the number of catapults on purpose", p,
-        "by permutation within seeds",
-        f"Spearman correlation {rho:.2f}; by number "
-        + ", ".join(f"{float(value):.3g}" for value in data.thrown_score.mean("seed"))
-        + f"; {int((data.thrown_outcome == Outcome.DIVERGED).sum())} of {data.thrown_outcome.size} runs diverge",
+        f"{task}: a test {unit} that falls with the number of catapults on purpose", p, "by permutation within seeds",
+        f"Spearman correlation {rho:.2f}; by number {by_number}; {int(diverged.sum())} of {diverged.size} runs diverge",
     )
 
 
@@ -192,32 +169,31 @@ def _unit(task: str) -> str:
 
 
 @run.figure
-def draw_runs(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    panels: Any = sheet.panels(
-        figure, (9.5, 3.4 * len(config.tasks)), 2, len(config.tasks), squeeze=False, width_ratios=(1.6, 1)
-    )
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    def spread(axes: Any, places: Any, values: xr.DataArray, **look: Any) -> None:
+        error = values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
+        axes.errorbar(places, values.mean("seed"), error, fmt="o-", **look)
+
+    rows = len(config.tasks)
+    panels = sheet.panels(figure, (9.5, 3.4 * rows), 2, rows, squeeze=False, width_ratios=(1.6, 1))
     for (left, right), task in zip(panels, config.tasks, strict=True):
         one = data.sel(task=task)
         for i, name in enumerate(data.schedule.values.tolist()):
-            values = one.score.sel(schedule=name)
-            mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
-            style = {"lw": 2.4, "zorder": 4} if name == CONTROLLED else {"lw": 1.4}
-            left.errorbar(one.ratio, mean, error, fmt="o-", ms=4, capsize=2, color=f"C{i}", label=name, **style)
+            look = {"lw": 2.4, "zorder": 4} if name == CONTROLLED else {"lw": 1.4}
+            spread(left, one.ratio, one.score.sel(schedule=name), ms=4, capsize=2, color=f"C{i}", label=name, **look)
         left.set_xscale("log")
         left.set_xticks(one.ratio.values, [f"{ratio:g}" for ratio in one.ratio.values])
         left.minorticks_off()
-        left.set(xlabel="step size given, over the critical one at the start", ylabel=f"test {_unit(task)}")
+        left.set(
+            xlabel="step size given, over the critical one at the start", ylabel=f"test {_unit(task)}", yscale="log"
+        )
         left.set_title(task, loc="left")
-        values = one.thrown_score
-        mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
-        places = np.arange(values.sizes["catapults"])
-        right.plot(places, values.transpose("catapults", "seed"), "o", ms=3, color="C4", alpha=0.35)
-        right.errorbar(places, mean, error, fmt="o-", color="C4", capsize=3)
-        right.set_xticks(places, [str(count) for count in values.catapults.values])
-        right.set(xlabel="catapults on purpose", ylabel=f"test {_unit(task)}")
-        left.set_yscale("log")
         left.yaxis.set_major_formatter("{x:g}")
         left.yaxis.set_minor_formatter("{x:g}")
-        right.set_ylim(0, 1.05 * float(values.max()))
+        values, places = one.thrown_score, np.arange(one.sizes["catapults"])
+        right.plot(places, values.transpose("catapults", "seed"), "o", ms=3, color="C4", alpha=0.35)
+        spread(right, places, values, color="C4", capsize=3)
+        right.set_xticks(places, [str(count) for count in values.catapults.values])
+        right.set(xlabel="catapults on purpose", ylabel=f"test {_unit(task)}", ylim=(0, 1.05 * values.max()))
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
