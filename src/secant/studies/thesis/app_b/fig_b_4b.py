@@ -69,7 +69,8 @@ def run(config: Config) -> xr.Dataset:
         x, y = model.signed_images(config.data, config.classes, config.samples, seed)
         drawn.append((model.spanned(x), y))
     for width in config.widths:
-        trials = [model.draw_trial(x, y, width, 0.5, np.random.default_rng(i)) for i, (x, y) in enumerate(drawn)]
+        draws = map(np.random.default_rng, range(config.seed, config.seed + config.seeds))
+        trials = [model.draw_trial(x, y, width, 0.5, draw) for (x, y), draw in zip(drawn, draws, strict=True)]
         runs.append(_descend(jax.tree.map(lambda *leaves: np.stack(leaves), *trials), config))
     return xr.concat(runs, "width", join="outer").assign_coords(width=list(config.widths), trial=range(config.seeds))
 
