@@ -29,10 +29,10 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     why = obstacle(data)
     network, early = one_model(data, NETWORK), one_model(data, FROM_START)
     half = max(first_above(network) // 2, 1)
-    fall, own = (float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network))
+    early_fall, own = (float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network))
     yield claims.equal(
         "fall of log(loss) on the first half of the way to the edge, expansion at the start over network", 1.0,
-        np.nan if why else fall / own, 0.1, "'good approximation', read as within ten percent",
+        np.nan if why else early_fall / own, 0.1, "'good approximation', read as within ten percent",
         note=why or f"{half} steps, in which the loss of the network falls to {np.exp(own):.2g} of its start",
     )
     found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC) if name in data.model}
@@ -44,38 +44,29 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
             "'the same shape', read as within a quarter",
             note=why or f"peaks at steps {steps[name]}; network {steps[NETWORK]}",
         )
+    # Where there is one peak, nothing is decided of oscillations.
     once = ", ".join(name for name, one in found.items() if one.sizes["step"] < 2)
-    yield from _oscillations(found, why or (f"one peak only within these steps: {once}" if once else ""))
-
-
-def _oscillations(found: dict[str, xr.Dataset], why: str) -> Findings:
-    """Steps from peak to peak, and how much lower the second peak is; where there is one peak, nothing is decided."""
+    why = why or (f"one peak only within these steps: {once}" if once else "")
     period = fall = dict.fromkeys((NETWORK, QUADRATIC, CUBIC), np.nan)
     count = 0 if why else min(one.sizes["step"] for one in found.values())
     if not why:
         period = {name: float(one.step[count - 1] - one.step[0]) / (count - 1) for name, one in found.items()}
         fall = {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
-    yield claims.at_most(
-        "mean steps from peak to peak, network over quadratic model", 1.0, period[NETWORK] / period[QUADRATIC],
-        "an inequality: faster in the network",
-        note=why or f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items()),
-    )
-    yield claims.at_most(
-        "error of the cubic model in these steps, over that of the quadratic one", 1.0,
-        _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
-        "an inequality: the third order improves the period", note=why,
-    )
-    yield claims.at_most(
-        "error of the cubic model in the second peak over the first, over that of the quadratic one", 1.0,
-        _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
-        "an inequality: the third order improves the size",
-        note=why or ", ".join(f"{name} {share:.2f}" for name, share in fall.items()),
-    )
-    caption = "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network"
-    yield claims.at_most(
-        "second peak over the first, network over quadratic model", 1.0, fall[NETWORK] / fall[QUADRATIC],
-        "an inequality: damped more quickly in the network", note=why or caption,
-    )
+    for claim, ratio, reason, note in (
+        ("mean steps from peak to peak, network over quadratic model", period[NETWORK] / period[QUADRATIC],
+         "faster in the network",
+         f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items())),
+        ("error of the cubic model in these steps, over that of the quadratic one",
+         _over(period[CUBIC] - period[NETWORK], period[QUADRATIC] - period[NETWORK]),
+         "the third order improves the period", ""),
+        ("error of the cubic model in the second peak over the first, over that of the quadratic one",
+         _over(np.log(fall[CUBIC] / fall[NETWORK]), np.log(fall[QUADRATIC] / fall[NETWORK])),
+         "the third order improves the size", ", ".join(f"{name} {share:.2f}" for name, share in fall.items())),
+        ("second peak over the first, network over quadratic model", fall[NETWORK] / fall[QUADRATIC],
+         "damped more quickly in the network",
+         "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network"),
+    ):  # fmt: skip
+        yield claims.at_most(claim, 1.0, ratio, f"an inequality: {reason}", note=why or note)
 
 
 def _over(a: float, b: float) -> float:

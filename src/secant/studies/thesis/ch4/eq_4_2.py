@@ -120,16 +120,12 @@ def _bend(x: jax.Array, y: jax.Array, key: jax.Array, config: Config) -> jax.Arr
     return jnp.stack([slope, jnp.linalg.norm(added - slope * curved) / jnp.linalg.norm(added)])
 
 
-def _name(outputs: int) -> str:
-    return "one output" if outputs == 1 else f"{outputs} outputs"
-
-
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     why = "rounding: orthonormal directions to some units in the last place"
     for k in data.outputs.values:
         one = data.sel(outputs=k).dropna("step", subset=["loss"])
-        name = _name(k)
+        name = "one output" if k == 1 else f"{k} outputs"
         for label, gap in (
             (f"L against L_<=s + L_>s with s = {config.top * k}", one.loss - one.top - one.rest),
             ("L against the sum over all directions", one.loss - one["all"]),
@@ -162,7 +158,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     *parts, kernel = sheet.panels(figure, (10.5, 4.2), 3)
     shown = data.isel(step=slice(80))
     for i, (axes, k) in enumerate(zip(parts, data.outputs.values, strict=True)):
-        one, s, name = shown.sel(outputs=k), config.top * k, _name(k)
+        one, s, name = shown.sel(outputs=k), config.top * k, "one output" if k == 1 else f"{k} outputs"
         sheet.guide(axes, one.step, one.loss, r"$\mathcal{L}$", lw=1)
         axes.semilogy(one.step, one.top, color="C0", label=rf"$\mathcal{{L}}_{{\leq {s}}}$")
         axes.semilogy(one.step, one.rest, color="C1", label=rf"$\mathcal{{L}}_{{> {s}}}$")

@@ -107,13 +107,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     means = trained.mean("seed")
     pairs = zip(config.rules, means.aligned.values, means.test.values, strict=True)
     table = "; ".join(f"{name} {aligned:.2f}, {test:.2f}" for name, aligned, test in pairs)
-    rho, p = falling_trend(_by_alignment(trained), "place")
+    aligned, test = (trained[name].transpose("seed", "rule").values for name in ("aligned", "test"))
+    ordered = np.take_along_axis(test, aligned.argsort(axis=1), axis=1)
+    rho, p = falling_trend(xr.DataArray(ordered, dims=("seed", "place")), "place")
     title = TITLES[config.panel]
     yield claims.significant(
         f"{title}: test loss falls with alignment across optimisers", p, "by permutation within seeds",
         note=f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
     )
-    low, high = _fisher(means)
+    # By Fisher's transformation.
+    middle, count = np.arctanh(np.clip(_pearson(means), -1 + 1e-12, 1 - 1e-12)), int(np.isfinite(means.aligned).sum())
+    low, high = np.tanh(middle + np.array([-1, 1]) * 1.96 / np.sqrt(max(count - 3, 1)))
     yield claims.at_most(
         f"{title}: Pearson correlation of test loss and alignment, mean over seeds", -np.sqrt(0.5),
         estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
@@ -125,13 +129,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield goal_finding(data, f"the others, {', '.join(n for n in lost if n[0] != '0') or 'none'}, are left out")
 
 
-def _by_alignment(data: xr.Dataset) -> xr.DataArray:
-    """Test losses of each seed in the order of alignments."""
-    order = np.argsort(data.aligned.transpose("seed", "rule").values, axis=1)
-    losses = np.take_along_axis(data.test.transpose("seed", "rule").values, order, axis=1)
-    return xr.DataArray(losses, dims=("seed", "place"))
-
-
 def _pearson(data: xr.Dataset) -> float:
     """Of the runs that have been trained; NaN if they are too few or all alike."""
     pair = np.array([data.aligned, data.test])
@@ -139,13 +136,6 @@ def _pearson(data: xr.Dataset) -> float:
     if pair.shape[1] < 4 or not np.ptp(pair, axis=1).all():
         return np.nan
     return float(stats.pearsonr(*pair).statistic)
-
-
-def _fisher(data: xr.Dataset) -> tuple[float, float]:
-    """The interval of 95 percent by Fisher's transformation."""
-    found, count = np.arctanh(np.clip(_pearson(data), -1 + 1e-12, 1 - 1e-12)), int(np.isfinite(data.aligned).sum())
-    reach = 1.96 / np.sqrt(max(count - 3, 1))
-    return float(np.tanh(found - reach)), float(np.tanh(found + reach))
 
 
 @run.figure

@@ -8,8 +8,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, study
-from secant.setups.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, network, start_of
+from secant.lab import Estimate, Figure, Findings, claims, option, scaled, study
+from secant.setups.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, start_of, starts_of
 from secant.setups.catapults.runs import Looks, descend, ended
 from secant.setups.catapults.splits_drawn import draw_splits, legends_beside
 
@@ -55,18 +55,18 @@ class Config(Networks):
 def run(config: Config) -> xr.Dataset:
     found = []
     for name in config.panels:
-        panel, net = PANELS[name], network(PANELS[name], config)
-        starts = [start_of(name, config, config.seed + i, net) for i in range(config.draws)]
-        critical = np.array([start.critical for start in starts])
+        panel = PANELS[name]
+        starts, critical = starts_of(name, config, config.draws)
         run = descend(
             starts, (panel.ratio if config.ratio is None else config.ratio) * critical, steps=config.steps,
             looks=Looks(split=(config.within(panel),)), together=panel.network in DENSE and panel.outputs == 1,
             label=panel.title,
         )
         criticals = np.full(config.starts, np.nan)
-        if _full_size(name, config):
+        if _full_size(panel, config):
             seeds = range(config.seed + config.draws, config.seed + config.starts)
-            criticals[:] = [*critical, *(start_of(name, config, seed, net).critical for seed in seeds)][: config.starts]
+            more = [start_of(name, config, seed, starts[0].net).critical for seed in seeds]
+            criticals[:] = [*critical, *more][: config.starts]
         found.append(run.isel(s=0, drop=True).assign(start=("run", critical), criticals=("seed", criticals)))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
 
@@ -101,26 +101,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             otherwise=without,
         )
         if panel.critical is not None:
-            yield _against_the_print(name, runs.criticals.values, config)
+            # Of the critical step size at the start the thesis has one draw.
+            drawn, count = runs.criticals.values, config.starts
+            spread = float(drawn.std(ddof=1) * np.sqrt(1 + 1 / count))
+            unsaid = "depth and width of this network are" if panel.target else "how pixels are scaled is"
+            yield claims.equal(
+                f"{title}: critical step size at the start, against the printed one", panel.critical,
+                Estimate(float(drawn.mean()), spread, count - 1), 0, "the rounding of the printed number",
+                relative=0.02,
+                note=f"from {drawn.min():.3g} to {drawn.max():.3g} over {count} draws. The error is that of one draw,"
+                f" for the thesis has one; {unsaid} not said",
+                given=_full_size(panel, config), otherwise="the thesis has other data or a network of another size",
+            )
 
 
-def _against_the_print(name: str, criticals: np.ndarray, config: Config) -> Finding:
-    """The critical step size at the start, of which the thesis has one draw."""
-    panel, count = PANELS[name], len(criticals)
-    spread = float(criticals.std(ddof=1) * np.sqrt(1 + 1 / count))
-    unsaid = "depth and width of this network are not said" if panel.target else "how pixels are scaled is not said"
-    return claims.equal(
-        f"{panel.title}: critical step size at the start, against the printed one", panel.critical,
-        Estimate(float(criticals.mean()), spread, count - 1), 0, "the rounding of the printed number", relative=0.02,
-        note=f"from {criticals.min():.3g} to {criticals.max():.3g} over {count} draws. The error is that of one draw,"
-        f" for the thesis has one; {unsaid}",
-        given=_full_size(name, config), otherwise="the thesis has other data or a network of another size",
-    )
-
-
-def _full_size(name: str, config: Config) -> bool:
+def _full_size(panel: Panel, config: Config) -> bool:
     """Whether data and network are those of the thesis, whose critical step is printed."""
-    panel = PANELS[name]
     if panel.critical is None or config.parametrization != "ntk" or config.samples != 128:
         return False
     if panel.target is None and config.data != "cifar10":

@@ -14,7 +14,7 @@ from secant.dynamics import Outcome, Probe, Stop
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import proportion
 from secant.optim import Problem, control, train
-from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, network, start_of
+from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, starts_of
 from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
 
 RAISES = {"fcn": ((0, 6.0), (15, 10.0), (60, 15.0)), "cnn": ((0, 8.0), (10, 15.0), (40, 20.0))}
@@ -77,25 +77,23 @@ def run(config: Config) -> xr.Dataset:
 def _panel(name: str, config: Config) -> xr.Dataset:
     """Raised; from the start with the last step size and that of figure C.7, up to the last raise; and automatic."""
     panel = PANELS[name]
-    net = network(panel, config)
-    everyone = [start_of(name, config, config.seed + i, net) for i in range(max(config.draws, config.direct))]
-    starts, others = everyone[: config.draws], everyone[: config.direct]
-    units = np.array([start.critical for start in everyone]) / float(panel.critical or np.nan)
+    starts, critical = starts_of(name, config, max(config.draws, config.direct))
+    units = critical / float(panel.critical or np.nan)
     begins, sizes = zip(*RAISES[name], strict=True)
     schedule = np.repeat(sizes, np.diff([*begins, config.steps]))
     raised = descend(
-        starts, units[: config.draws, None] * schedule, steps=config.steps, looks=Looks(split=(config.top,)),
-        together=name != "cnn", label=f"{panel.title}, raised",
+        starts[: config.draws], np.multiply.outer(units[: config.draws], schedule), steps=config.steps,
+        looks=Looks(split=(config.top,)), together=name != "cnn", label=f"{panel.title}, raised",
     )
     # Most diverge within a few steps, and would wait for the last: one after the other.
     at_once = [
         descend(
-            others, size * units[: config.direct], steps=begins[-1], looks=Looks(), together=False,
+            starts[: config.direct], size * units[: config.direct], steps=begins[-1], looks=Looks(), together=False,
             label=f"{panel.title}, at once",
         )
         for size in (sizes[-1], AT_ONCE[name])
     ]
-    data = raised.isel(s=0, drop=True).rename(run="draw").assign(start=("draw", [one.critical for one in starts]))
+    data = raised.isel(s=0, drop=True).rename(run="draw").assign(start=("draw", critical[: config.draws]))
     direct = xr.concat([one[["loss", "outcome"]].reindex(step=data.step) for one in at_once], "size").rename(run="one")
     return data.assign(
         {"direct": direct.loss, "direct_outcome": direct.outcome}

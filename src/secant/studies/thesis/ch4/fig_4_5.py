@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,16 +42,6 @@ class Config:
         fits_memory(4.0 * self.draws * each, "width, samples, dim, epochs or draws")
 
 
-class Draw(NamedTuple):
-    """One draw; the longer sample is the first."""
-
-    seed: Any
-    u: Any
-    v: Any
-    x: Any
-    y: Any
-
-
 @study(
     "thesis/fig-4.5", section="4.3.2", title="The loss spikes at one sample",
     statement=r"""
@@ -76,33 +66,35 @@ class Draw(NamedTuple):
 def run(config: Config) -> xr.Dataset:
     samples, root = config.samples, np.sqrt(config.width)
 
-    def draw(seed: int) -> Draw:
-        # Weights are drawn on the host: nothing is compiled for them.
-        random = np.random.default_rng(seed)
-        x, y = sphere(jax.random.key(seed), samples=samples, dim=config.dim, scale=config.length)
-        u = random.normal(size=(config.dim, config.width)).astype(np.float32)
-        return Draw(np.uint32(seed), u, random.choice([-1, 1], config.width).astype(np.float32), x, y)
+    # Weights are drawn on the host: nothing is compiled for them. The longer sample is the first.
+    seeds = range(config.seed, config.seed + config.draws)
+    random = [np.random.default_rng(seed) for seed in seeds]
+    size = {"samples": samples, "dim": config.dim, "scale": config.length}
+    x, y = zip(*(sphere(jax.random.key(seed), **size) for seed in seeds), strict=True)
+    draws = {
+        "seed": np.array(seeds, np.uint32), "x": np.stack(x), "y": np.stack(y),
+        "u": np.stack([one.normal(size=(config.dim, config.width)) for one in random]).astype(np.float32),
+        "v": np.stack([one.choice([-1, 1], config.width) for one in random]).astype(np.float32),
+    }
 
-    def system(draw: Draw) -> Map:
+    def system(draw: Any) -> Map:
         def loss(u: Any, x: Any, y: Any) -> Any:
-            return jnp.mean((jax.nn.relu(x @ u) @ draw.v / root - y) ** 2)
+            return jnp.mean((jax.nn.relu(x @ u) @ draw["v"] / root - y) ** 2)
 
-        batches = Batches(1, seed=draw.seed)
-        return on_batches(loss, draw.x, draw.y, batches, lambda of: gradient_descent(of, config.lr))
+        batches = Batches(1, seed=draw["seed"])
+        return on_batches(loss, draw["x"], draw["y"], batches, lambda of: gradient_descent(of, config.lr))
 
-    def look(state: BatchState, draw: Draw) -> dict[str, Any]:
-        inner = draw.x @ state.inner
-        share = (inner > 0).mean(axis=1)
+    def look(state: BatchState, draw: Any) -> dict[str, Any]:
+        inner = draw["x"] @ state.inner
         return {
-            "value": jax.nn.relu(inner) @ draw.v / root - draw.y, "kernel": (draw.x**2).sum(axis=1) * share,
-            "visited": Batches(1, seed=draw.seed).indices(samples, state.step)[0],
+            "value": jax.nn.relu(inner) @ draw["v"] / root - draw["y"],
+            "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1),
+            "visited": Batches(1, seed=draw["seed"]).indices(samples, state.step)[0],
         }
 
-    draws = [draw(seed) for seed in range(config.seed, config.seed + config.draws)]
     found = simulate(
-        system, lambda draw: draw.u, config.epochs * samples,
-        probes={"residual": Probe(look, dims=("sample",), whole=True)},
-        over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *draws)}, label="one sample a step",
+        system, lambda draw: draw["u"], config.epochs * samples,
+        probes={"residual": Probe(look, dims=("sample",), whole=True)}, over={"draw": draws}, label="one sample a step",
     ).dataset.drop_vars(("draw", "step"), errors="ignore")
     before, after = (found.isel(step=part).rename(step="made") for part in (slice(None, -1), slice(1, None)))
     visited = before.residual_visited  # the sample of each step
@@ -142,9 +134,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         given=most_of_all < 0.5, otherwise=f"{config.width} coin flips do not tell a critical step from its half",
     )
     data = data.transpose("draw", ...)
-    early = until_gates_turn(data, config)
-    visits = data.visited.values == 0
-    yield from _at_each_step(data, early, visits, config.lr, most_of_all < _margin(config))
+    early, visits = until_gates_turn(data, config), data.visited.values == 0
+    # Whether a step is above the critical one of its sample, and that sample's own loss.
+    over, own = data.critical.values < config.lr, (data.after > data.before).values
+    apart = most_of_all < _margin(config)
+    close = "the step size is so close to a critical one that random numbers of active neurons decide"
+    yield claims.zero(
+        "steps above the critical one of their sample that are not visits to the longer one, and the reverse",
+        (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones", given=apart,
+        otherwise=close,
+    )
+    for name, cases, then in (
+        ("share of steps above it at which the sample's own loss rises", early & over, own),
+        ("share of rises of a sample's own loss that are at such steps", early & own, over),
+    ):
+        yield claims.equal(
+            name, 1.0, (cases & then).sum() / max(cases.sum(), 1), 0,
+            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only", given=apart and cases.any(),
+            otherwise="gates turn at the first visit" if apart else close,
+        )
     yield _first_visit(data, early & visits, config)
     yield from _all_samples(np.diff(data.loss.values, axis=1), early, visits)
 
@@ -157,26 +165,6 @@ def _margin(config: Config) -> float:
     """
     pull = config.lr * config.length**2
     return min(1 - 2 / pull - 1 / ((pull - 2) * np.sqrt(2 * np.pi)), 2 / config.lr - 1)
-
-
-def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: float, apart: bool) -> Findings:
-    """Whether a step is above the critical one of its sample, and that sample's own loss."""
-    over, own = data.critical.values < lr, (data.after > data.before).values
-    close = "the step size is so close to a critical one that random numbers of active neurons decide"
-    yield claims.zero(
-        "steps above the critical one of their sample that are not visits to the longer one, and the reverse",
-        (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones", given=apart,
-        otherwise=close,
-    )
-    for name, given, then in (
-        ("share of steps above it at which the sample's own loss rises", early & over, own),
-        ("share of rises of a sample's own loss that are at such steps", early & own, over),
-    ):
-        yield claims.equal(
-            name, 1.0, (given & then).sum() / max(given.sum(), 1), 0,
-            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only", given=apart and given.any(),
-            otherwise="gates turn at the first visit" if apart else close,
-        )
 
 
 def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import xarray as xr
@@ -11,9 +11,10 @@ import xarray as xr
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
-from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, network, start_of
+from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
 from secant.setups.catapults.runs import Looks, descend, ended
 from secant.setups.catapults.splits_drawn import draw_splits, legends_beside
+from secant.setups.features.batch_sizes import check_batches
 
 SPIKE = 1.5
 """A spike rises to at least so many times where it began."""
@@ -46,8 +47,7 @@ class Config(Networks):
         """Panels that there are, batches of samples that there are, and a cycle that goes up."""
         super().check()
         check_panels("panels", self.panels)
-        if self.batch > self.samples:
-            raise ValueError(f"batch: must be at most the number of samples, {self.samples}, got {self.batch}.")
+        check_batches("batch", self.batch, self.samples)
         if self.low >= self.high:
             raise ValueError(f"low: a cycle goes from low up to high; must be below {self.high}, got {self.low}.")
 
@@ -70,39 +70,30 @@ class Config(Networks):
 def run(config: Config) -> xr.Dataset:
     found = []
     for name in config.panels:
-        panel, net = PANELS[name], network(PANELS[name], config)
-        seeds = range(config.seed, config.seed + config.draws)
-        starts = [start_of(name, config, seed, net) for seed in seeds]
+        panel = PANELS[name]
+        starts, critical = starts_of(name, config, config.draws)
         sizes = np.full(config.steps, panel.ratio if config.ratio is None else config.ratio)
         if config.schedule == "cyclical":
             cycle = schedules.cyclical(config.low, config.high, config.period)
             sizes = np.array([float(cycle(step)) for step in range(config.steps)])
         one = descend(
-            starts, np.multiply.outer([start.critical for start in starts], sizes), steps=config.steps,
-            looks=Looks(split=(1,), batch=True), batch=config.batch, goal=config.goal, seeds=list(seeds),
+            starts, np.multiply.outer(critical, sizes), steps=config.steps, looks=Looks(split=(1,), batch=True),
+            batch=config.batch, goal=config.goal, seeds=range(config.seed, config.seed + config.draws),
             together=panel.network in DENSE and panel.outputs == 1, label=panel.title,
         )
         found.append(one.isel(s=0, drop=True).rename(run="draw"))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
 
 
-class Seen(NamedTuple):
-    """Spikes of runs: where each begins, and of each the fall of the kernel and the share in the first direction."""
-
-    begins: np.ndarray
-    kernel: np.ndarray
-    share: np.ndarray
-
-
-def spikes_of(*runs: xr.Dataset) -> Seen:
-    """Spikes that come back, of all runs."""
+def spikes_of(*runs: xr.Dataset) -> np.ndarray:
+    """Of spikes that come back, of all runs: where they begin, how the kernel falls, their share in one direction."""
     rows = []
     for one in runs:
         for spike in spikes(one.loss.values, factor=SPIKE):
             if spike.end is not None:
                 rise, within = (float(one[key][spike.peak] - one[key][spike.start]) for key in ("loss", "within"))
                 rows.append((spike.start, float(one.critical[spike.start] / one.critical[spike.end]), within / rise))
-    return Seen(*np.reshape(rows, (-1, 3)).T)
+    return np.reshape(rows, (-1, 3)).T
 
 
 @run.findings
@@ -110,8 +101,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         title = PANELS[name].title
         runs = [ended(data.sel(panel=name).isel(draw=draw)) for draw in range(config.draws)]
-        seen = spikes_of(*runs)
-        count, falls = len(seen.begins), np.log(seen.kernel)
+        _, kernel, share = spikes_of(*runs)
+        count, falls = len(kernel), np.log(kernel)
         yield claims.at_least(
             f"{title}: spikes that come back, each above {SPIKE:g} times where it began", 1.0, count,
             "otherwise there is nothing to judge",
@@ -123,13 +114,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "it drops", note=f"median {np.median(falls):.3g}" if enough else "", given=enough, otherwise=few,
         )
         yield claims.equal(
-            f"{title}: share of spikes at which the norm of the kernel drops", 1.0, estimate(seen.kernel < 1), 0,
-            "'at every spike'", note=f"{(seen.kernel < 1).sum()} of {count} spikes", given=enough, otherwise=few,
+            f"{title}: share of spikes at which the norm of the kernel drops", 1.0, estimate(kernel < 1), 0,
+            "'at every spike'", note=f"{(kernel < 1).sum()} of {count} spikes", given=enough, otherwise=few,
         )
         yield claims.at_least(
             f"{title}: rise of the loss in the first direction over that of the loss, mean over spikes", 1.0,
-            estimate(seen.share), "the rest oscillates by little: a tenth of the spike", slack=NEARLY,
-            note=f"median {np.median(seen.share):.3g}" if enough else "", given=enough, otherwise=few,
+            estimate(share), "the rest oscillates by little: a tenth of the spike", slack=NEARLY,
+            note=f"median {np.median(share):.3g}" if enough else "", given=enough, otherwise=few,
         )
         all_of, beyond = (
             sum(np.clip(np.diff(one[key].values), 0, None).sum() for one in runs) for key in ("loss", "beyond")
@@ -148,6 +139,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for (top, bottom), (_, _, one) in zip(grid.T, runs, strict=True):
         # The part in the first direction passes through zero again and again, of which a hint is enough.
         top.set_ylim(float(one.loss.min()) / 30, 2 * float(one.loss.max()))
-        begins = one.step.values[spikes_of(one).begins.astype(int)]
+        begins = one.step.values[spikes_of(one)[0].astype(int)]
         sheet.mark(bottom, x=begins, label="a spike begins", color="C3", ls="-", lw=0.7, alpha=0.6)
     legends_beside(grid)

@@ -52,52 +52,50 @@ def _one(data: xr.Dataset, panel: str, config: RaisesConfig) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
     for panel in config.panels:
-        yield from _of_panel(_one(data, panel, config), panel, config)
-
-
-def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Findings:
-    end, title, what = raises.trained(data), TITLES[panel], scored(data)
-    yield from truth_finding(panel, data, end.test)
-    for name, label, claim, sign in (
-        ("alignment", "alignment", "alignment grows", -1.0), ("test", f"test {what}", f"test {what} falls", 1.0),
-    ):
-        rho, p = falling_trend(sign * end[name], "raises")
-        yield claims.significant(
-            f"{title}: {claim} with the number of raises", p, "by permutation within seeds",
-            note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average " + _listed(end[name]),
+        one, title = _one(data, panel, config), TITLES[panel]
+        end, what = raises.trained(one), scored(one)
+        yield from truth_finding(panel, one, end.test)
+        for name, label, claim, sign in (
+            ("alignment", "alignment", "alignment grows", -1.0), ("test", f"test {what}", f"test {what} falls", 1.0),
+        ):
+            rho, p = falling_trend(sign * end[name], "raises")
+            yield claims.significant(
+                f"{title}: {claim} with the number of raises", p, "by permutation within seeds",
+                note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average"
+                f" {_listed(end[name])}",
+            )
+            gain = sign * (end[name].isel(raises=0) - end[name].where(raises.catapults(one) > 0).mean("raises"))
+            yield claims.at_least(
+                f"{title}: {label} with catapults against none, mean gain", 0.0, estimate(gain), "catapults help",
+                note=f"{int(gain.notnull().sum())} draws with both",
+            )
+        # Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one.
+        thrown = raises.catapulted(one) & end.outcome.notnull()
+        course, width = course_of(config, panel), config.shallow if panel in SHALLOW else config.deep
+        steps = xr.DataArray([course.lr, *course.to], dims="raises")
+        # The first look of a branch is before its raise.
+        most = one.critical_along.isel(look=slice(1, None)).max("look")
+        close = Tolerance(
+            np.log(width) / np.sqrt(width),
+            why="a loss that falls has a step below the critical one, by the Hessian,"
+            " from which that by the kernel differs by log m / sqrt m (appendix C.1)",
         )
-        gain = sign * (end[name].isel(raises=0) - end[name].where(raises.catapults(data) > 0).mean("raises"))
-        yield claims.at_least(
-            f"{title}: {label} with catapults against none, mean gain", 0.0, estimate(gain), "catapults help",
-            note=f"{int(gain.notnull().sum())} draws with both",
-        )
-    # Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one.
-    thrown = raises.catapulted(data) & end.outcome.notnull()
-    course, width = course_of(config, panel), config.shallow if panel in SHALLOW else config.deep
-    steps = xr.DataArray([course.lr, *course.to], dims="raises")
-    # The first look of a branch is before its raise.
-    most = data.critical_along.isel(look=slice(1, None)).max("look")
-    close = Tolerance(
-        float(np.log(width) / np.sqrt(width)),
-        why="a loss that falls has a step below the critical one, by the Hessian, from which that by the kernel differs"
-        " by log m / sqrt m (appendix C.1)",
-    )
-    for what, values, tolerance, note in (
-        ("the critical step at the end over that before the catapult", end.critical / end.before,
-         Tolerance(why="every catapult lowers the norm of the kernel"),
-         f"before the raises it is {_listed(data.before.isel(raises=slice(1, None)))}"),
-        ("the largest critical step after the catapult over the step size", most / steps, close,
-         f"by raises, the first without one, the largest is {_listed(most)}"),
-        ("the critical step at the end over the step size", end.critical / steps, close,
-         f"by raises, the first without one, it is {_listed(end.critical)}"),
-    ):  # fmt: skip
-        growth = np.log(values.where(thrown)).mean("raises")
-        yield claims.at_least(
-            f"{title}: ln of {what}, mean over draws", 0.0, estimate(growth), slack=tolerance, note=note, given=thrown,
-            otherwise="no raise is followed by a catapult in a run that is trained",
-        )
-    yield raises.catapults_finding(title, data)
-    yield raises.trained_finding(title, data)
+        for what, values, tolerance, note in (
+            ("the critical step at the end over that before the catapult", end.critical / end.before,
+             Tolerance(why="every catapult lowers the norm of the kernel"),
+             f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}"),
+            ("the largest critical step after the catapult over the step size", most / steps, close,
+             f"by raises, the first without one, the largest is {_listed(most)}"),
+            ("the critical step at the end over the step size", end.critical / steps, close,
+             f"by raises, the first without one, it is {_listed(end.critical)}"),
+        ):  # fmt: skip
+            growth = np.log(values.where(thrown)).mean("raises")
+            yield claims.at_least(
+                f"{title}: ln of {what}, mean over draws", 0.0, estimate(growth), slack=tolerance, note=note,
+                given=thrown, otherwise="no raise is followed by a catapult in a run that is trained",
+            )
+        yield raises.catapults_finding(title, one)
+        yield raises.trained_finding(title, one)
 
 
 def _listed(values: xr.DataArray) -> str:

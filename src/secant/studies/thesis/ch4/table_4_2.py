@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
@@ -11,9 +10,10 @@ import xarray as xr
 from secant.dynamics import Outcome
 from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, sheet, study, unfold
 from secant.lab.significance import goes_with, proportion
-from secant.measure.events import match_rates, rises
-from secant.setups.catapults.panels import PANELS, Networks, check_panels, network, start_of
+from secant.measure.events import over_edge
+from secant.setups.catapults.panels import PANELS, Networks, check_panels, starts_of
 from secant.setups.catapults.runs import Looks, descend, ended
+from secant.setups.features.batch_sizes import check_batches
 
 PRINTED = {"shallow": (97.32, 0.45), "fcn": (96.17, 1.46), "cnn": (94.67, 3.27)}
 """Match rates of the table in percent, mean and standard deviation of three runs."""
@@ -54,8 +54,7 @@ class Config(Networks):
         """Networks that there are, and batches of samples that there are."""
         super().check()
         check_panels("networks", self.networks, PRINTED)
-        if self.batch > self.samples:
-            raise ValueError(f"batch: must be at most the number of samples, {self.samples}, got {self.batch}.")
+        check_batches("batch", self.batch, self.samples)
         if len(set(map("{:g}".format, self.ratios))) < len(self.ratios):
             raise ValueError(f"ratios: must differ in their first six digits, got {self.ratios!r}.")
 
@@ -91,10 +90,8 @@ def run(config: Config) -> xr.Dataset:
 
 def _runs(name: str, config: Config) -> xr.Dataset:
     """The cases of one network: `case` and `run`, with the step size over the critical one at the start."""
-    panel, net, shallow = PANELS[name], network(PANELS[name], config), name == "shallow"
-    seeds = range(config.seed, config.seed + config.seeds)
-    starts = [start_of(name, config, seed, net) for seed in seeds]
-    critical = np.array([start.critical for start in starts])
+    panel, shallow = PANELS[name], name == "shallow"
+    starts, critical = starts_of(name, config, config.seeds)
     sizes = {f"{name}, {panel.ratio:.2f} critical": panel.ratio * critical}
     if shallow:
         sizes = {f"{name}, step {lr:g}": np.full(config.seeds, lr) for lr in (0.1, 0.8)}
@@ -102,8 +99,8 @@ def _runs(name: str, config: Config) -> xr.Dataset:
     every = config.hessian if shallow else config.deep_hessian
     found = descend(
         starts * len(sizes), np.concatenate(list(sizes.values())), steps=config.steps if shallow else config.deep_steps,
-        looks=Looks(batch=True, hessian=every), batch=config.batch, goal=config.goal, seeds=[*seeds] * len(sizes),
-        together=name != "cnn", label=panel.title,
+        looks=Looks(batch=True, hessian=every), batch=config.batch, goal=config.goal,
+        seeds=[*range(config.seed, config.seed + config.seeds)] * len(sizes), together=name != "cnn", label=panel.title,
     )
     if every > 1:
         found = found.rename({f"step_{every}": "looked"})
@@ -111,54 +108,54 @@ def _runs(name: str, config: Config) -> xr.Dataset:
     return cases.assign(start=(("case", "run"), [critical] * len(sizes)))
 
 
-class Counted(NamedTuple):
-    """Of one run, step by step."""
+def made_steps(data: xr.Dataset) -> xr.Dataset:
+    """Which steps a run has `made`, with the relative `rise` of the loss of all samples.
 
-    loss: np.ndarray
-    rise: np.ndarray  # changes of the loss of all samples, relative
-    over: np.ndarray  # where the step is above its batch's critical one
-    itself: np.ndarray  # where the batch's own loss rises
-    lr: float
-    own: np.ndarray
-
-
-def counted(data: xr.Dataset, case: str) -> list[Counted]:
-    """The runs of a case."""
-    found = []
-    for number in range(data.sizes["run"]):
-        one = ended(data.sel(case=case).isel(run=number))
-        loss, own, lr = one.loss.values, one.own.values[:-1], float(one.lr[0])
-        itself = (one.after > one.before).values[:-1]
-        found.append(Counted(loss, np.diff(loss) / loss[:-1], lr > own, itself, lr, own))
-    return found
+    And where the step is `over` the critical one of its batch, and where the loss of the batch `itself` rises.
+    """
+    last = data.stopped_at.where(data.outcome != Outcome.UNFINISHED, np.inf)
+    later = data.loss.shift(step=-1)
+    return xr.Dataset(
+        {
+            "made": later.notnull() & (data.step < last), "rise": (later - data.loss) / data.loss,
+            "over": data.lr > data.own, "itself": data.after > data.before,
+        }
+    )
 
 
 def rates(data: xr.Dataset) -> xr.Dataset:
     """Over `case` and `run`: rises that are foretold, those that double the loss, those of the batch's own loss."""
-    rows = [[_rates(one) for one in counted(data, case)] for case in data.case.values]
-    table = {key: np.array([[row[key] for row in runs] for runs in rows], float) for key in rows[0][0]}
-    return xr.Dataset({key: (("case", "run"), values) for key, values in table.items()}, {"case": data.case})
-
-
-def _rates(one: Counted) -> dict[str, float]:
-    doubled, missed = one.over[one.rise > DOUBLE], one.rise[(one.rise > 0) & ~one.over]
-    found = match_rates(one.loss, one.lr, one.own)
-    return {
-        "foretold": found.foretold, "followed": found.followed, "doubled": doubled.mean() if doubled.size else np.nan,
-        "itself": one.over[one.itself].mean() if one.itself.any() else np.nan, "over": one.over.mean(),
-        "rises": (one.rise > 0).mean(), "missed": float(np.median(missed)) if missed.size else np.nan,
+    steps = made_steps(data)
+    made, over, rose = steps.made, steps.over.astype(float), steps.made & (steps.rise > 0)
+    edge = over.copy(data=over_edge(data.lr.transpose(*over.dims), data.own.transpose(*over.dims)))
+    shares = {
+        "foretold": edge.where(rose), "followed": rose.astype(float).where(made & (edge > 0)), "over": over.where(made),
+        "doubled": over.where(made & (steps.rise > DOUBLE)), "itself": over.where(made & steps.itself),
+        "rises": rose.astype(float).where(made),
     }
+    missed = steps.rise.where(rose & ~steps.over).median("step").astype(float)
+    return xr.Dataset({name: share.mean("step") for name, share in shares.items()} | {"missed": missed})
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    found, runs = rates(data), {str(case): counted(data, case) for case in data.case.values}
+    found, steps = rates(data), made_steps(data)
+    networks = np.array([str(case).split(",")[0] for case in data.case.values])
     for name in config.networks:
-        yield from _foretold(name, [one for case in runs if case.split(",")[0] == name for one in runs[case]])
-    for case in runs:
+        yield from _foretold(name, steps.isel(case=networks == name))
+    for case in map(str, data.case.values):
         # Of the smallest step size the thesis has no rate: its loss is said to fall all the time.
         yield (_monotone if case.endswith("step 0.1") else _against_the_table)(case, found.sel(case=case), config)
-        yield _descent(case, runs[case])
+        # The loss that a step descends, that of its batch, rises only where the step is above the critical one.
+        one = steps.sel(case=case)
+        below = one.itself.values[(one.made & ~one.over).values]
+        rose, missed = int((one.made & one.itself).sum()), below.sum()
+        yield claims.at_most(
+            f"{case}: share of steps not above the critical one at which the batch's own loss rises", MISSED,
+            proportion(below), "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
+            note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps"
+            " above it",
+        )
         exact, kernel = both_criticals(data.sel(case=case))
         ratios = exact / kernel
         # A channel reads nine times as many numbers.
@@ -172,19 +169,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
 
 
-def _foretold(name: str, runs: list[Counted]) -> Findings:
+def _foretold(name: str, steps: xr.Dataset) -> Findings:
     """Whether a step above the critical one of its batch makes it likelier that the loss of all samples rises."""
-    over = [one.over for one in runs]
-    for what, events in (
-        ("the loss rises", [rises(one.loss) for one in runs]),
-        ("the loss doubles", [one.rise > DOUBLE for one in runs]),
-    ):
-        pairs = list(zip(events, over, strict=True))
-        total, above, both = (np.concatenate(x).sum() for x in (events, over, [a & b for a, b in pairs]))
+    runs = steps.stack(one=("case", "run")).transpose("one", "step")
+    made, over = runs.made.values, runs.over.values & runs.made.values
+    for what, least in (("rises", 0.0), ("doubles", DOUBLE)):
+        event = made & (runs.rise.values > least)
         yield claims.significant(
-            f"{name}: {what} more often at steps above the critical one of the batch than at others", goes_with(pairs),
+            f"{name}: the loss {what} more often at steps above the critical one of the batch than at others",
+            goes_with((e[m], o[m]) for e, o, m in zip(event, over, made, strict=True)),
             "Fisher's, exact, within each run",
-            note=f"{total} of {sum(map(len, over))} steps, {both} of them among the {above} above",
+            note=f"{event.sum()} of {made.sum()} steps, {(event & over).sum()} of them among the {over.sum()} above",
         )
 
 
@@ -195,17 +190,6 @@ def _monotone(case: str, one: xr.Dataset, config: Config) -> Finding:
         f"{case}: share of steps at which the loss of all samples rises", one.rises.mean(), 0, "'monotone': at no step",
         note=noise if one.rises.any() else "", given=not (one.over > 0).any(),
         otherwise="some steps are above the critical one of their batch",
-    )
-
-
-def _descent(case: str, runs: list[Counted]) -> Finding:
-    """The loss that a step descends, that of its batch, rises only where the step is above the critical one."""
-    below = np.concatenate([one.itself[~one.over] for one in runs])
-    rose, missed = sum(one.itself.sum() for one in runs), below.sum()
-    return claims.at_most(
-        f"{case}: share of steps not above the critical one at which the batch's own loss rises", MISSED,
-        proportion(below), "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
-        note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps above it",
     )
 
 
