@@ -69,7 +69,8 @@ def run(config: Config) -> xr.Dataset:
     targets = {1: jnp.asarray(task.train.y), config.outputs: jnp.asarray(np.stack(columns, axis=1))}
     runs = [_catapult(x, y, k, key_net, config) for k, y in targets.items()]
     data = xr.concat(runs, "outputs", join="outer").assign_coords(outputs=list(targets))
-    bend = jax.jit(_bend, static_argnums=3)(x, targets[1], key_net, config)
+    net = nets.mlp([config.width], activation="relu")
+    bend = jax.jit(_bend, static_argnums=0)(net.apply, net.init(key_net, x.shape), x, targets[1], float(runs[0].lr))
     return data.assign(bend=("reading", np.asarray(bend)))
 
 
@@ -96,16 +97,12 @@ def _catapult(x: jax.Array, y: jax.Array, outputs: int, key: jax.Array, config: 
     return data[["loss", "top", "rest", "all", "kernel"]].assign(lr=lr)
 
 
-def _bend(x: jax.Array, y: jax.Array, key: jax.Array, config: Config) -> jax.Array:
+def _bend(f: Any, start: Params, x: jax.Array, y: jax.Array, lr: float) -> jax.Array:
     r"""What a step adds to the linear map, over $\langle w' - w, H (w' - w)\rangle$: slope and scatter of the ratio.
 
     In the quadratic model the Hessians are constant, so nothing is left to the choice of the point between.
     """
-    net = nets.mlp([config.width], activation="relu")
-    start = net.init(key, x.shape)
-    model = expand(net.apply, start, 2)
-    kernel = pair_kernel(net.apply)(start, x, None)
-    lr = config.ratio * len(x) / jnp.linalg.eigvalsh(kernel)[-1]
+    model, kernel = expand(f, start, 2), pair_kernel(f)(start, x, None)
     residual, pull = jax.vjp(lambda params: model(params, x) - y, start)
     move = jax.tree.map(lambda g: -lr * g, pull(2 / len(x) * residual)[0])
     after = model(jax.tree.map(jnp.add, start, move), x) - y

@@ -79,7 +79,7 @@ def _panel(name: str, config: Config) -> xr.Dataset:
     panel = PANELS[name]
     starts, critical = starts_of(name, config, max(config.draws, config.direct))
     units = critical / float(panel.critical or np.nan)
-    begins, sizes = zip(*RAISES[name], strict=True)
+    begins, sizes = [step for step, _ in RAISES[name]], [size for _, size in RAISES[name]]
     schedule = np.repeat(sizes, np.diff([*begins, config.steps]))
     raised = descend(
         starts[: config.draws], np.multiply.outer(units[: config.draws], schedule), steps=config.steps,

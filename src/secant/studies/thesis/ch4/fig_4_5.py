@@ -65,16 +65,15 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     samples, root = config.samples, np.sqrt(config.width)
-
     # Weights are drawn on the host: nothing is compiled for them. The longer sample is the first.
     seeds = range(config.seed, config.seed + config.draws)
     random = [np.random.default_rng(seed) for seed in seeds]
-    size = {"samples": samples, "dim": config.dim, "scale": config.length}
-    x, y = zip(*(sphere(jax.random.key(seed), **size) for seed in seeds), strict=True)
+    spheres = [sphere(jax.random.key(s), samples=samples, dim=config.dim, scale=config.length) for s in seeds]
+    x, y = (np.stack(part) for part in zip(*spheres, strict=True))
     draws = {
-        "seed": np.array(seeds, np.uint32), "x": np.stack(x), "y": np.stack(y),
-        "u": np.stack([one.normal(size=(config.dim, config.width)) for one in random]).astype(np.float32),
-        "v": np.stack([one.choice([-1, 1], config.width) for one in random]).astype(np.float32),
+        "seed": np.array(seeds, np.uint32), "x": x, "y": y,
+        "u": np.stack([one.normal(size=(config.dim, config.width)).astype(np.float32) for one in random]),
+        "v": np.stack([one.choice([-1, 1], config.width).astype(np.float32) for one in random]),
     }
 
     def system(draw: Any) -> Map:
