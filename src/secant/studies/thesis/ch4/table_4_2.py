@@ -164,7 +164,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{case}: critical step by the Hessian of the batch over that by its kernel, median", 1.0,
             np.median(ratios) if ratios.size else np.nan, np.log(neurons) / np.sqrt(neurons),
             "the distance of appendix C.1, log m / sqrt m with m neurons",
-            note=f"from {ratios.min(initial=np.inf):.3g} to {ratios.max(initial=0):.3g} over {ratios.size}",
+            note=f"from {ratios.min(initial=np.inf):.3g} to {ratios.max(initial=-np.inf):.3g} over {ratios.size}",
             given=ratios.size, otherwise="no look at the Hessian is finite",
         )
 
