@@ -159,6 +159,13 @@ def start_of(name: str, config: Networks, seed: int, net: Network | None = None)
     return Start(net, loss, params, x, y, float(_critical_step(net, loss)(params, x)))
 
 
+def starts_of(name: str, config: Networks, count: int) -> tuple[list[Start], np.ndarray]:
+    """Several draws of a panel, of one network and from the first seed on, and their critical step sizes."""
+    net = network(PANELS[name], config)
+    starts = [start_of(name, config, config.seed + i, net) for i in range(count)]
+    return starts, np.array([start.critical for start in starts])
+
+
 @kept
 def _critical_step(net: Network, loss: losses.Loss) -> Callable[[Any, Any], Any]:
     return jit(kernel_critical_lr(net.apply, loss))

@@ -191,3 +191,8 @@ def until_its_end(run: xr.Dataset) -> xr.Dataset:
     if int(run.outcome) == Outcome.UNFINISHED:
         return run
     return run.sel(step=slice(0, int(run.stopped_at)))
+
+
+def ended(run: xr.Dataset) -> xr.Dataset:
+    """One run up to where it stopped, without the steps that only others made."""
+    return until_its_end(run.dropna("step", subset=["loss"]))

@@ -226,6 +226,20 @@ def check_batches(name: str, largest: int, samples: int) -> None:
         raise ValueError(f"{name}: must be at most the number of samples, {samples}, got {largest}.")
 
 
+def check_runs(config: Any, *, deep: bool = False) -> None:
+    """Refuses batches of more samples than there are, and runs of several batch sizes that no memory holds."""
+    check_batches("batches", config.batches[-1], config.samples)
+    check_memory(
+        seeds=config.seeds,
+        samples=config.samples,
+        held_out=config.held_out,
+        dim=config.dim,
+        width=config.width,
+        steps=max(config.steps, config.epochs * -(-config.samples // config.batches[0])),
+        deep=deep,
+    )
+
+
 def check_memory(*, seeds: int, samples: int, held_out: int, dim: int, width: int, steps: int, deep: bool) -> None:
     """Refuses sizes that no memory holds: data, weights and what a step makes of them, and a number for every step."""
     weights = width * (dim + 2 * width * deep)

@@ -134,6 +134,11 @@ def behind_the_truth(task: FeatureTask) -> dict[str, float]:
     return {"strong": np.nan if task.strong is None else task.strong, "tests": task.tests}
 
 
+def scored(data: xr.Dataset) -> str:
+    """What the score of a run is, in words, from what `behind_the_truth` keeps."""
+    return "loss" if np.isnan(data.strong) else "error"
+
+
 def truth_finding(name: str, data: xr.Dataset, errors: xr.DataArray) -> Iterator[Finding]:
     """Whether the network whose outer product stands for the truth knows better than those that are held against it.
 

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, reuse, sheet, study
 from secant.setups.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
-
-
-@dataclass(frozen=True)
-class Config(EdgeConfig):
-    pass
 
 
 @study(
@@ -25,32 +18,31 @@ class Config(EdgeConfig):
     is negative and proportional to $z_1^2$, but its ratio to $z_1^2$ is not a function of $y$ alone.""",
     precision="float32",
 )
-def run(config: Config) -> xr.Dataset:
+def run(config: EdgeConfig) -> xr.Dataset:
     return reuse(figure_5, config)
 
 
 def without_drift(data: xr.Dataset) -> tuple[xr.Dataset, float]:
-    """First episode with the drift of the curvature taken off, and the drift: its mean where the residual is tiny.
+    """First episode with its squared residuals and the rest of each change of the curvature, less the drift; the drift.
 
-    There is neither where there is an obstacle.
+    That is the mean where the residual is tiny. Where there is an obstacle, there is neither.
     """
     first = episode(data)
-    if not first.sizes["step"]:
-        return first.assign(rest=first.dy), float("nan")
-    calm = np.abs(first.z.values) < 1e-3 * np.abs(first.z.values).max()
-    drift = float(first.dy.values[calm].mean()) if calm.any() else float("nan")
-    return first.assign(rest=first.dy - drift), drift
+    size = np.abs(first.z.values)
+    calm = size < 1e-3 * size.max(initial=0.0)
+    drift = float(first.dy.values[calm].mean()) if calm.any() else np.nan
+    return first.assign(rest=first.dy - drift, square=first.z**2), drift
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Findings:
+def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why = obstacle(data)
     first, drift = without_drift(data)
+    squares, rest = first.square.values, first.rest.values
     yield claims.at_least(
         "rise of y in two steps while the residual along the mode is tiny", 0.0, drift,
         "an inequality: progressive sharpening", note=why,
     )
-    squares, rest = first.z.values**2, first.rest.values
     yield claims.at_most(
         "correlation of the rest of the change with the square of the residual, first episode", -STRAIGHT,
         correlation(rest, squares), "an inequality: close to a line that falls", note=why,
@@ -61,31 +53,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     large = squares > 0.05 * squares.max(initial=0.0)
     ratio = rest[large] / squares[large]
+    alone = "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time"
     yield claims.at_least(
         "spread of the ratio to the square of the residual over its mean, large residuals", 0.05,
-        float(ratio.std() / abs(ratio.mean())) if len(ratio) > 2 else np.nan, "an inequality: it is not constant",
-        note=why
-        or "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time",
+        ratio.std() / abs(ratio.mean()) if len(ratio) > 2 else np.nan, "an inequality: it is not constant",
+        note=why or alone,
     )
 
 
 @run.figure
-def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    first, _ = without_drift(data)
-    squares = first.z.values**2
+def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     left, right = sheet.panels(figure, (9, 4), 2)
-    slope = slope_through_zero(squares, first.rest.values)
-    left.plot(squares, first.rest, ".", ms=4, color="C0", alpha=0.6)
-    ends = np.array([0.0, squares.max(initial=0.0)])
-    left.plot(ends, slope * ends, "--", color=ink, lw=1.0, label=f"slope {slope:.2f}")
+    first, _ = without_drift(data)
+    most = first.square.values.max(initial=0.0)
+    slope = slope_through_zero(first.square.values, first.rest.values)
+    left.plot(first.square, first.rest, ".", ms=4, color="C0", alpha=0.6)
+    sheet.guide(left, (0.0, most), (0.0, slope * most), f"slope {slope:.2f}", lw=1.0)
     left.set(title="Change of the curvature in two steps", xlabel=r"$z_1^2$", ylabel=r"$y(t+2) - y(t) - b$")
     left.ticklabel_format(axis="x", scilimits=(-2, 2))
     left.legend()
-    large = squares > 0.02 * squares.max(initial=0.0)
-    points = right.scatter(
-        first.y.values[large], (first.rest.values / np.where(squares > 0, squares, 1.0))[large], s=10,
-        c=first.step.values[large], cmap="viridis",
-    )
+    large = first.isel(step=first.square.values > 0.02 * most)
+    points = right.scatter(large.y, large.rest / large.square, s=10, c=large.step, cmap="viridis")
     right.set(title="Over the square of the residual", xlabel=r"$y$", ylabel=r"$(y(t+2) - y(t) - b)\,/\,z_1^2$")
     figure.colorbar(points, ax=right, label="step")

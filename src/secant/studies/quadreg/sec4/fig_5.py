@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, sheet, study
-from secant.setups.edge.approach import (
-    SOURCE_SAMPLES,
-    EdgeConfig,
-    episode,
-    obstacle,
-    run_to_the_edge,
-    slope_through_zero,
-    while_it_lasts,
-)
-
-
-@dataclass(frozen=True)
-class Config(EdgeConfig):
-    pass
+from secant.setups.edge import approach
+from secant.setups.edge.approach import SOURCE_SAMPLES, EdgeConfig
 
 
 @study(
@@ -33,28 +19,24 @@ class Config(EdgeConfig):
     eigenvalue crosses the edge again and again, while the second one stays below.""",
     precision="float32",
 )
-def run(config: Config) -> xr.Dataset:
-    return run_to_the_edge(config)
+def run(config: EdgeConfig) -> xr.Dataset:
+    return approach.run_to_the_edge(config)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Findings:
-    why = obstacle(data)
-    y = data.y.values
+def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
+    why, y, second = approach.obstacle(data), data.y.values, data.top.values[:, 1].max()
     yield claims.at_least(
-        "crossings of the edge by the followed eigenvalue", 2.0,
-        np.nan if why else float(np.sum(np.diff(np.sign(y)) != 0)), "an inequality: up and down again",
-        note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
+        "crossings of the edge by the followed eigenvalue", 2.0, np.nan if why else np.sum(np.diff(np.sign(y)) != 0),
+        "an inequality: up and down again", note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
     )
-    name = "second eigenvalue, largest over the window"
-    if why or config.samples < SOURCE_SAMPLES:
-        single = f"said of the source's network of {SOURCE_SAMPLES:,} samples; for a smaller one it depends on the draw"
-        yield claims.undecided(name, 2.0, why or f"{single}, {data.top[:, 1].values.max():.3g} here", "at most")
-    else:
-        yield claims.at_most(
-            name, 2.0, data.top[:, 1].max(), note="where it reaches the edge too, the picture of one unstable mode ends"
-        )
-    lasting = while_it_lasts(data)
+    single = f"said of the source's network of {SOURCE_SAMPLES:,} samples; for a smaller one it depends on the draw"
+    yield claims.at_most(
+        "second eigenvalue, largest over the window", 2.0, second,
+        note="where it reaches the edge too, the picture of one unstable mode ends",
+        given=not why and config.samples >= SOURCE_SAMPLES, otherwise=why or f"{single}, {second:.3g} here",
+    )
+    lasting = approach.while_it_lasts(data)
     y, z = lasting.y.values, lasting.z.values
     large = np.abs(z) > 1e-3 * np.abs(z).max()
     yield claims.equal(
@@ -71,36 +53,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         np.nan if why else _share(grows == (y[:-2] > 0), clear), 0.05,
         "the other modes and the nonlinear terms, where growth is slow", note=why,
     )
-    double = episode(data).sizes["step"]
+    double = approach.episode(data).sizes["step"]
     first = data.isel(step=slice(0, double + 2 if double else 0))
     yield claims.equal(
         "change of the loss in a step against that of half the square of that residual: slope, first episode", 1.0,
-        slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)), 0.05,
+        approach.slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)), 0.05,
         "the swing of the loss is that of the mode, up to what it drives in the others", note=why,
     )
 
 
 def _share(hits: np.ndarray, among: np.ndarray) -> float:
     """Of `among`, how many are `hits`; NaN if there are none."""
-    return float(hits[among].mean()) if among.any() else float("nan")
+    return float(hits[among].mean()) if among.any() else np.nan
 
 
 @run.figure
-def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
+def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     left, middle, right = sheet.panels(figure, (11, 4), 3)
-    left.plot(data.step, data.z, color="C0", lw=0.6)
-    left.set(title="Residual along the top mode", xlabel="step", ylabel=r"$z_1$")
-    even = data.isel(step=slice(0, None, 2))
-    middle.plot(even.step, even.z, color="C0", lw=1.3)
-    middle.set(title="The same, every other step", xlabel="step", ylabel=r"$z_1$")
-    for axes in (left, middle):
+    for axes, every, width, title in (
+        (left, 1, 0.6, "Residual along the top mode"), (middle, 2, 1.3, "The same, every other step"),
+    ):
+        shown = data.isel(step=slice(0, None, every))
+        axes.plot(shown.step, shown.z, color="C0", lw=width)
+        axes.set(title=title, xlabel="step", ylabel=r"$z_1$")
         axes.ticklabel_format(axis="y", scilimits=(-2, 2))
-    right.axhline(2, color=ink, ls="--", lw=1.0)
+    sheet.mark(right, y=2, lw=1.0)
     for mode, label in enumerate((r"$\eta\lambda_1$", r"$\eta\lambda_2$")):
-        past = data.before.isel(mode=mode)
-        right.plot(past.past, past, color=f"C{mode}", lw=1.0, alpha=0.6)
+        right.plot(data.past, data.before.isel(mode=mode), color=f"C{mode}", lw=1.0, alpha=0.6)
         right.plot(data.step, data.top.isel(mode=mode), color=f"C{mode}", lw=1.3, label=label)
-    right.axvspan(float(data.step[0]), float(data.step[-1]), color=ink, alpha=0.06, lw=0)
+    right.axvspan(float(data.step[0]), float(data.step[-1]), color=sheet.ink(), alpha=0.06, lw=0)
     right.set(title="Eigenvalues of the tangent kernel", xlabel="step", ylim=(1.2, None))
     right.legend(loc="lower right")

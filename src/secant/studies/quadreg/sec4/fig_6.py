@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Finding, Findings, Tolerance, claims, reuse, sheet, study
-from secant.setups.edge.approach import (
-    SOURCE_SAMPLES,
-    STRAIGHT,
-    EdgeConfig,
-    correlation,
-    episode,
-    obstacle,
-    slope_through_zero,
-)
+from secant.lab import Figure, Findings, claims, reuse, sheet, study
+from secant.setups.edge import approach
+from secant.setups.edge.approach import SOURCE_SAMPLES, EdgeConfig
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
-
-
-@dataclass(frozen=True)
-class Config(EdgeConfig):
-    pass
 
 
 @study(
@@ -35,76 +21,60 @@ class Config(EdgeConfig):
     grows, and of order one shortly before it first falls.""",
     precision="float32",
 )
-def run(config: Config) -> xr.Dataset:
+def run(config: EdgeConfig) -> xr.Dataset:
     return reuse(figure_5, config)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Findings:
-    why = obstacle(data)
-    steps = episode(data)
+def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
+    why, steps = approach.obstacle(data), approach.episode(data)
     yield claims.at_least(
-        "correlation of a double step of the residual with 2 y z, first episode", STRAIGHT,
-        correlation(steps.first_order.values, steps.dz.values), "an inequality: one straight line", note=why,
+        "correlation of a double step of the residual with 2 y z, first episode", approach.STRAIGHT,
+        approach.correlation(steps.first_order.values, steps.dz.values), "an inequality: one straight line", note=why,
     )
-    furthest = float(np.abs(steps.y).max()) if steps.sizes["step"] else 0.0
     for name, label in (("first_order", "2 y z"), ("linear", "((1 + y)^2 - 1) z")):
         yield claims.equal(
             f"slope of a double step of the residual against {label}, first episode", 1.0,
-            slope_through_zero(steps[name].values, steps.dz.values), furthest + 0.02,
+            approach.slope_through_zero(steps[name].values, steps.dz.values),
+            float(np.abs(steps.y.values).max(initial=0.0)) + 0.02,
             "the curvature moves by about y within a double step; two percent for the nonlinear terms", note=why,
         )
-    yield from _slices(data, why)
-    yield from _nonlinear(data, config, why)
-
-
-def _slices(data: xr.Dataset, why: str) -> Findings:
-    """The slice of the second derivative along the top mode: large, and lastingly so."""
-    size = np.abs(data.extreme).max("end")
+    # The slice of the second derivative along the top mode is large, and lastingly so.
+    top, random = (np.abs(data.extreme).max("end").sel(direction=which) for which in ("top mode", "random"))
     for moment in ("begin", "end"):
-        one = size.sel(moment=moment)
         yield claims.at_least(
             f"window's {moment}: largest eigenvalue of the slice along the top mode over that along a random direction",
-            3.0, np.nan if why else float(one.sel(direction="top mode") / one.sel(direction="random")),
+            3.0, np.nan if why else (top / random).sel(moment=moment),
             "an inequality: 'much larger', read as at least three times", note=why,
         )
-    top = size.sel(direction="top mode")
     yield claims.equal(
         "largest eigenvalue of the slice along the top mode, end of the window over its beginning", 1.0,
-        np.nan if why else float(top.sel(moment="end") / top.sel(moment="begin")), 0.3,
+        np.nan if why else top.sel(moment="end") / top.sel(moment="begin"), 0.3,
         "'stable' in the text, read as within 30 percent", note=why,
     )
-
-
-def _nonlinear(data: xr.Dataset, config: Config, why: str) -> Findings:
-    """The mode's effect on itself: small while the curvature grows, and largest at the turn."""
-    ratios = {name: np.abs(ratio.values) for name, ratio in nonlinear_ratios(data, config).items()}
-    peaks = {name: float(ratio.max()) for name, ratio in ratios.items()}
-    turn = int(np.argmax(data.y.values))
-    early = float(ratios["consistent"][: max(turn // 2, 1)].max())
-    found = "peaks: " + ", ".join(f"{name} {peak:.2g}" for name, peak in peaks.items())
+    # The mode's effect on itself is small while the curvature grows, and largest at the turn.
+    ratios = {name: np.abs(ratio.values).astype(float) for name, ratio in nonlinear_ratios(data, config).items()}
+    early = ratios["consistent"][: max(np.argmax(data.y.values) // 2, 1)].max()
+    found = "peaks: " + ", ".join(f"{name} {ratio.max():.2g}" for name, ratio in ratios.items())
     yield claims.at_most(
-        "nonlinear ratio early in the sharpening, over its peak", 0.1, np.nan if why else early / peaks["consistent"],
-        "an inequality: small before the turn",
+        "nonlinear ratio early in the sharpening, over its peak", 0.1,
+        np.nan if why else early / ratios["consistent"].max(), "an inequality: small before the turn",
         note=why or f"{found}. The contributions to z1 are eta^2 Q1(w, w)/2 and eta lambda1 z1",
     )
-    name = "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm"
-    if why or config.samples < SOURCE_SAMPLES:
-        units = f"the printed ratio has a unit and grows with the number of samples, {SOURCE_SAMPLES:,} in the source"
-        yield claims.undecided(name, 0.0, why or f"{units}, {config.samples:,} here; {found}")
-    else:
-        yield Finding(
-            name, predicted=0.0, measured=float(np.log10(peaks["as printed, sums over samples"])),
-            tolerance=Tolerance(1.0, why="'of order one': within a factor of ten"), note=found, qualitative=True,
-        )
+    units = f"the printed ratio has a unit and grows with the number of samples, {SOURCE_SAMPLES:,} in the source"
+    yield claims.equal(
+        "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm", 0.0,
+        lambda: np.log10(ratios["as printed, sums over samples"].max()), 1.0, "'of order one': within a factor of ten",
+        note=found, qualitative=True, given=not why and config.samples >= SOURCE_SAMPLES,
+        otherwise=why or f"{units}, {config.samples:,} here; {found}",
+    )
 
 
-def nonlinear_ratios(data: xr.Dataset, config: Config) -> dict[str, xr.DataArray]:
+def nonlinear_ratios(data: xr.Dataset, config: EdgeConfig) -> dict[str, xr.DataArray]:
     """The nonlinear contribution over the linear one, in every normalisation that the text may mean."""
-    lr = float(data.lr)
+    lr, n = float(data.lr), config.samples
     plain = data.bend / ((data.y + 2) / lr * data.z)
     # A sum over samples in place of the mean multiplies z and J by sqrt(n): bend by n^(5/2), lambda z by n^(3/2).
-    n = config.samples
     return {
         "consistent": lr / 2 * plain, "as printed": lr**2 * plain, "as printed, sums over samples": lr**2 * n * plain,
         "printed bend of sums, eigenvalue of means": lr**2 * n**2 * plain,
@@ -112,29 +82,27 @@ def nonlinear_ratios(data: xr.Dataset, config: Config) -> dict[str, xr.DataArray
 
 
 @run.figure
-def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
+def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     left, middle, right = sheet.panels(figure, (11, 4), 3)
-    for colour, (moment, direction) in zip(
-        ("C0", "C1", ink), (("begin", "top mode"), ("end", "top mode"), ("begin", "random")), strict=True
+    for colour, moment, direction, label in (
+        ("C0", "begin", "top mode", "$Q_1$, window's begin"), ("C1", "end", "top mode", "$Q_1$, window's end"),
+        (sheet.ink(), "begin", "random", "random direction"),
     ):
         one = data.sel(moment=moment, direction=direction)
-        label = f"$Q_1$, window's {moment}" if direction == "top mode" else "random direction"
         left.semilogy(one.eigenvalue, one.density, color=colour, lw=1.3, label=label)
     peak = float(data.density.max())
     left.set(title="Spectrum of the slice", xlabel="eigenvalue", ylabel="density", ylim=(1e-7 * peak, 3e3 * peak))
     left.legend(loc="upper right")
-    steps = episode(data)
+    steps = approach.episode(data)
     middle.plot(steps.first_order, steps.dz, ".", ms=4, color="C0", alpha=0.6)
-    ends = np.array([steps.first_order.values.min(initial=0.0), steps.first_order.values.max(initial=0.0)])
-    middle.plot(ends, ends, "--", color=ink, lw=1.0)
+    ends = steps.first_order.values.min(initial=0.0), steps.first_order.values.max(initial=0.0)
+    sheet.guide(middle, ends, ends, lw=1.0)
     middle.set(title="Two steps of the residual", xlabel=r"$2yz_1$", ylabel=r"$z_1(t+2) - z_1(t)$")
     middle.ticklabel_format(axis="x", style="sci", scilimits=(0, 0))
-    ratio = np.abs(nonlinear_ratios(data, config)["consistent"])
-    right.semilogy(data.step, ratio, color="C1", lw=1.0)
+    right.semilogy(data.step, np.abs(nonlinear_ratios(data, config)["consistent"]), color="C1", lw=1.0)
     right.set(title="Nonlinear over linear", xlabel="step", ylabel=r"$\frac{1}{2}\eta\,|Q_1(w, w)/\lambda_1z_1|$")
     twin = right.twinx()
     twin.plot(data.step, data.y, color="C0", lw=1.3)
-    twin.axhline(0, color=ink, ls="--", lw=0.8)
+    sheet.mark(twin, y=0, lw=0.8)
     twin.set_ylabel(r"$y = \eta\lambda_1 - 2$", color="C0")
     twin.grid(False)

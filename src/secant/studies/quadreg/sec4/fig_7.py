@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, sheet, study
-from secant.setups.edge.expansions import (
-    MODELS,
-    TaylorConfig,
-    first_above,
-    last_steps,
-    obstacle,
-    one_model,
-    peaks,
-    run_with_polynomials,
-    settled,
-)
+from secant.setups.edge import expansions
+from secant.setups.edge.expansions import MODELS, TaylorConfig, first_above, one_model, peaks
 
 NETWORK, FROM_START, QUADRATIC, _ = MODELS
-
-
-@dataclass(frozen=True)
-class Config(TaylorConfig):
-    pass
 
 
 @study(
@@ -36,13 +20,13 @@ class Config(TaylorConfig):
     network does and comes back, with several oscillations whose period and size are soon different. Over even and over
     odd steps $y$ comes to rest, for both at a mean that is not zero, and negative.""",
 )
-def run(config: Config) -> xr.Dataset:
-    return run_with_polynomials(config)
+def run(config: TaylorConfig) -> xr.Dataset:
+    return expansions.run_with_polynomials(config)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Findings:
-    why = obstacle(data)
+def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
+    why = expansions.obstacle(data)
     found = {} if why else measured(data)
     early = "largest relative error of the curvature in the first twentieth of the way to the edge"
     yield claims.at_most(
@@ -67,71 +51,56 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         found.get("height", np.nan), 0.25, "'well approximates', read as within a quarter", note=why,
     )
     for name in (NETWORK, QUADRATIC):
-        ends = {parity: found.get(f"{parity}, {name}", np.nan) for parity in ("mean", "even", "odd")}
+        mean, even, odd = (found.get(f"{parity}, {name}", np.nan) for parity in ("mean", "even", "odd"))
+        rest = f"over even steps {even:.2g}, over odd {odd:.2g}"
         yield claims.at_most(
-            f"{name}: mean distance from the edge at the end", 0.0, ends["mean"], "an inequality: below it",
-            note=why or _ending(ends),
+            f"{name}: mean distance from the edge at the end", 0.0, mean, "an inequality: below it",
+            note=why or ("it still moves in the last steps; take more" if np.isnan(mean) else rest),
         )
-
-
-def _ending(ends: dict[str, float]) -> str:
-    if np.isnan(ends["mean"]):
-        return "it still moves in the last steps; take more"
-    return f"over even steps {ends['even']:.2g}, over odd {ends['odd']:.2g}"
 
 
 def measured(data: xr.Dataset) -> dict[str, float]:
     """What the models show of the edge, where nothing is in the way of it."""
     network, early, quadratic = (one_model(data, name) for name in (NETWORK, FROM_START, QUADRATIC))
     crossing, near, again = first_above(network), int(data.begins.max()), first_above(quadratic)
+    first = {name: peaks(data, name).isel(step=0) for name in (NETWORK, QUADRATIC)}
     gap = np.abs(early.y - network.y) / (network.y + 2)
-    start, peak = (float(gap.sel(step=slice(0, n)).max()) for n in (max(crossing // 20, 1), _first_peak(data, NETWORK)))
+    start, peak = (float(gap.sel(step=slice(0, n)).max()) for n in (max(crossing // 20, 1), int(first[NETWORK].step)))
     # A model that never crosses takes forever; one that is expanded at the crossing itself tells nothing.
     ahead = (again - near if again >= 0 else np.inf) / (crossing - near) if crossing > near else np.nan
-    heights = [float(peaks(data, name).height[0]) for name in (NETWORK, QUADRATIC)]
-    found = {
-        "early": start, "later": float(np.divide(peak, start)), "crossing": ahead, "height": heights[1] / heights[0],
-    }
-    for name in (NETWORK, QUADRATIC):
-        after = one_model(data, name).sel(step=slice(_first_peak(data, name), None))
-        found[f"lowest, {name}"] = float(after.y.min())
-        found |= {f"{parity}, {name}": float(value) for parity, value in settled(data, name).items()}
+    height = float(first[QUADRATIC].height / first[NETWORK].height)
+    found = {"early": start, "later": float(np.divide(peak, start)), "crossing": ahead, "height": height}
+    for name, one in first.items():
+        found[f"lowest, {name}"] = float(one_model(data, name).sel(step=slice(int(one.step), None)).y.min())
+        found |= {f"{parity}, {name}": float(value) for parity, value in expansions.settled(data, name).items()}
     return found
 
 
-def _first_peak(data: xr.Dataset, name: str) -> int:
-    return int(peaks(data, name).step[0])
-
-
 @run.figure
-def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+def draw(data: xr.Dataset, figure: Figure, config: TaylorConfig) -> None:
     from matplotlib.lines import Line2D
 
-    ink = sheet.ink()
-    colours = {NETWORK: ink, FROM_START: "C1", QUADRATIC: "C0"}
+    colours = {NETWORK: sheet.ink(), FROM_START: "C1", QUADRATIC: "C0"}
     left, middle, right = sheet.panels(figure, (11, 4.2), 3)
-    near = int(data.begins.max())
-    drawn = [name for name in (NETWORK, QUADRATIC) if name in data.model]
-    until = None if obstacle(data) else _first_peak(data, NETWORK)
+    until = None if expansions.obstacle(data) else int(peaks(data, NETWORK).step[0])
     for name in (NETWORK, FROM_START):
         one = one_model(data, name).sel(step=slice(0, until))
         left.plot(one.step, one.y + 2, color=colours[name], lw=1.3)
-    for name in drawn:
-        one = one_model(data, name)
-        even = one.sel(step=slice(near, None)).isel(step=slice(0, None, 2))
+    for name in [name for name in (NETWORK, QUADRATIC) if name in data.model]:
+        even = one_model(data, name).sel(step=slice(int(data.begins.max()), None)).isel(step=slice(0, None, 2))
         middle.plot(even.step, even.y, color=colours[name], lw=1.0)
-        last = last_steps(data, name)
-        for parity, style in ((0, "-"), (1, "--")):
+        last = expansions.last_steps(data, name)
+        for parity, style in enumerate(("-", "--")):
             part = last.isel(step=last.step % 2 == parity)
             right.plot(part.step, part.y, style, color=colours[name], lw=1.3)
-    left.set(title="Curvature from the start", xlabel="step", ylabel=r"$\eta\lambda_1$")
-    middle.set(title="Near the edge, even steps", xlabel="step", ylabel=r"$y = \eta\lambda_1 - 2$")
-    right.set(title="Last steps", xlabel="step", ylabel=r"$y = \eta\lambda_1 - 2$")
-    left.axhline(2, color=ink, ls=":", lw=1.0)
-    for axes in (middle, right):
-        axes.axhline(0, color=ink, ls=":", lw=1.0)
-    handles = [Line2D([], [], color=colour, label=name) for name, colour in colours.items()]
-    handles += [
-        Line2D([], [], color="0.5", ls=style, label=f"{n} steps") for n, style in (("even", "-"), ("odd", "--"))
-    ]
+    for axes, edge, title, label in (
+        (left, 2, "Curvature from the start", r"$\eta\lambda_1$"),
+        (middle, 0, "Near the edge, even steps", r"$y = \eta\lambda_1 - 2$"),
+        (right, 0, "Last steps", r"$y = \eta\lambda_1 - 2$"),
+    ):
+        axes.set(title=title, xlabel="step", ylabel=label)
+        sheet.mark(axes, y=edge, ls=":", lw=1.0)
+    lines = [(name, colour, "-") for name, colour in colours.items()]
+    lines += [("even steps", "0.5", "-"), ("odd steps", "0.5", "--")]
+    handles = [Line2D([], [], color=colour, ls=style, label=name) for name, colour, style in lines]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles))

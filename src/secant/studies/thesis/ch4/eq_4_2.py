@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +26,6 @@ RISE = 1.2
 
 @dataclass(frozen=True)
 class Config:
-    """Networks, data and step size."""
-
     width: int = scaled(smoke=512, laptop=512, paper=1_024, at_least=8, at_most=10**6, help="hidden neurons")
     samples: int = scaled(
         smoke=16, laptop=48, paper=128, at_least=8, at_most=2_000, help="training points of the rank-2 task"
@@ -70,62 +69,52 @@ def run(config: Config) -> xr.Dataset:
     targets = {1: jnp.asarray(task.train.y), config.outputs: jnp.asarray(np.stack(columns, axis=1))}
     runs = [_catapult(x, y, k, key_net, config) for k, y in targets.items()]
     data = xr.concat(runs, "outputs", join="outer").assign_coords(outputs=list(targets))
-    return data.assign(bend=("reading", list(_bend(x, targets[1], key_net, config))))
+    net = nets.mlp([config.width], activation="relu")
+    bend = jax.jit(_bend, static_argnums=0)(net.apply, net.init(key_net, x.shape), x, targets[1], float(runs[0].lr))
+    return data.assign(bend=("reading", np.asarray(bend)))
 
 
 def _catapult(x: jax.Array, y: jax.Array, outputs: int, key: jax.Array, config: Config) -> xr.Dataset:
     """Gradient descent with a step size above the critical one, the loss split at every step."""
     net = nets.mlp([config.width], outputs, activation="relu")
-    start = net.init(key, x.shape)
-    s = config.top * outputs
+    start, s = net.init(key, x.shape), config.top * outputs
 
-    def split(params: Params) -> jax.Array:
-        """The loss beyond the first s directions by projection; by parts, within s and within all."""
+    def split(params: Params) -> dict[str, jax.Array]:
+        """The loss within the first s directions by parts, beyond them by projection, and by parts within all."""
         found = loss_split(net.apply, params, x, y, losses.mean_mse)
         residual = (net.apply(params, x) - y).reshape(-1)
         top = found.directions[:, :s]
         rest = residual - top @ (top.T @ residual)
-        return jnp.stack([found.within(s), rest @ rest / len(x), found.within(residual.size), found.eigenvalues[0]])
+        whole, kernel = found.within(residual.size), found.eigenvalues[0]
+        return {"value": found.within(s), "rest": rest @ rest / len(x), "all": whole, "kernel": kernel}
 
     lr = config.ratio * len(x) / float(np.linalg.eigvalsh(ntk(net.apply, start, x).dense())[-1])
     problem = Problem(net.apply, x, y, losses.mean_mse)
     data = train(
-        problem, start, lr=lr, steps=config.steps,
-        probes={"loss": measure.loss(), "split": Probe(split, dims=("part",))},
+        problem, start, lr=lr, steps=config.steps, probes={"loss": measure.loss(), "top": Probe(split)},
         stop=Stop(diverged=lambda params: problem.objective(params) > 1e9),
-    ).dataset
-    parts = dict(zip(("top", "rest", "all", "kernel"), np.moveaxis(data.split.values, -1, 0), strict=True))
-    values = {name: ("step", value) for name, value in parts.items()}
-    return xr.Dataset(values | {"loss": data.loss, "lr": lr}, coords={"step": data.step})
+    ).dataset.rename({f"top_{part}": part for part in ("rest", "all", "kernel")})
+    return data[["loss", "top", "rest", "all", "kernel"]].assign(lr=lr)
 
 
-def _bend(x: jax.Array, y: jax.Array, key: jax.Array, config: Config) -> tuple[float, float]:
+def _bend(f: Any, start: Params, x: jax.Array, y: jax.Array, lr: float) -> jax.Array:
     r"""What a step adds to the linear map, over $\langle w' - w, H (w' - w)\rangle$: slope and scatter of the ratio.
 
     In the quadratic model the Hessians are constant, so nothing is left to the choice of the point between.
     """
-    net = nets.mlp([config.width], activation="relu")
+    model, kernel = expand(f, start, 2), pair_kernel(f)(start, x, None)
+    residual, pull = jax.vjp(lambda params: model(params, x) - y, start)
+    move = jax.tree.map(lambda g: -lr * g, pull(2 / len(x) * residual)[0])
+    after = model(jax.tree.map(jnp.add, start, move), x) - y
+    added = after - (residual - 2 * lr / len(x) * kernel @ residual)
 
-    @jax.jit
-    def one_step(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        start = net.init(key, x.shape)
-        model = expand(net.apply, start, 2)
-        kernel = pair_kernel(net.apply)(start, x, None)
-        lr = config.ratio * len(x) / jnp.linalg.eigvalsh(kernel)[-1]
-        residual, pull = jax.vjp(lambda params: model(params, x) - y, start)
-        move = jax.tree.map(lambda g: -lr * g, pull(2 / len(x) * residual)[0])
-        after = model(jax.tree.map(jnp.add, start, move), x) - y
-        added = after - (residual - 2 * lr / len(x) * kernel @ residual)
+    def along(f: Any) -> Any:
+        """The derivative in the direction of the step."""
+        return lambda params: jax.jvp(f, (params,), (move,))[1]
 
-        def slope(params: Params) -> jax.Array:
-            return jax.jvp(lambda p: model(p, x), (params,), (move,))[1]
-
-        curved = jax.jvp(slope, (start,), (move,))[1]
-        ratio = added @ curved / (curved @ curved)
-        return ratio, jnp.linalg.norm(added - ratio * curved) / jnp.linalg.norm(added)
-
-    ratio, scatter = one_step(key)
-    return float(ratio), float(scatter)
+    curved = along(along(lambda params: model(params, x)))(start)
+    slope = added @ curved / (curved @ curved)
+    return jnp.stack([slope, jnp.linalg.norm(added - slope * curved) / jnp.linalg.norm(added)])
 
 
 @run.findings
@@ -138,21 +127,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             (f"L against L_<=s + L_>s with s = {config.top * k}", one.loss - one.top - one.rest),
             ("L against the sum over all directions", one.loss - one["all"]),
         ):
-            yield claims.zero(
-                f"{name}: {label}, largest relative difference", (np.abs(gap) / one.loss).max(), 1e-12, why
-            )
-        rise = float((one.loss.values / np.minimum.accumulate(one.loss.values)).max())
-        falls = f"{name}: kernel at the end over the border n / eta"
+            found = (np.abs(gap) / one.loss).max()
+            yield claims.zero(f"{name}: {label}, largest relative difference", found, 1e-12, why)
         yield claims.at_least(
-            f"{name}: a catapult, largest loss over the smallest before it", RISE, rise,
+            f"{name}: a catapult, largest loss over the smallest before it", RISE,
+            (one.loss.values / np.minimum.accumulate(one.loss.values)).max(),
             "below the critical step size the loss never rises",
         )
-        if one.sizes["step"] > config.steps:
-            yield claims.at_most(
-                falls, 1.0, one.kernel[-1] * one.lr / config.samples, "only below the border can the loss fall"
-            )
-        else:
-            yield claims.undecided(falls, 1.0, f"the loss diverges in {one.sizes['step'] - 1} steps", "at most")
+        yield claims.at_most(
+            f"{name}: kernel at the end over the border n / eta", 1.0, one.kernel[-1] * one.lr / config.samples,
+            "only below the border can the loss fall", given=one.sizes["step"] > config.steps,
+            otherwise=f"the loss diverges in {one.sizes['step'] - 1} steps",
+        )
     ratio, scatter = data.bend.values
     yield Erratum(
         "what a step of the quadratic model adds to the linear map, over <w' - w, H (w' - w)>",
@@ -166,26 +152,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    panels = sheet.panels(figure, (10.5, 4.2), 3)
-    ink = sheet.ink()
-    shown = data.isel(step=slice(0, min(80, data.sizes["step"])))
-    for axes, k in zip(panels[:2], data.outputs.values, strict=True):
-        one = shown.sel(outputs=k)
-        s = config.top * k
-        axes.semilogy(one.step, one.loss, color=ink, lw=1, ls="--", label=r"$\mathcal{L}$")
+    *parts, kernel = sheet.panels(figure, (10.5, 4.2), 3)
+    shown = data.isel(step=slice(80))
+    for i, (axes, k) in enumerate(zip(parts, data.outputs.values, strict=True)):
+        one, s, name = shown.sel(outputs=k), config.top * k, "one output" if k == 1 else f"{k} outputs"
+        sheet.guide(axes, one.step, one.loss, r"$\mathcal{L}$", lw=1)
         axes.semilogy(one.step, one.top, color="C0", label=rf"$\mathcal{{L}}_{{\leq {s}}}$")
         axes.semilogy(one.step, one.rest, color="C1", label=rf"$\mathcal{{L}}_{{> {s}}}$")
-        name = "One output" if k == 1 else f"{k} outputs"
-        axes.set(title=f"{name}: {k * config.samples} directions", xlabel="step")
+        axes.set(title=f"{name.capitalize()}: {k * config.samples} directions", xlabel="step")
         axes.legend()
-    panels[0].set_ylabel("loss")
-    for i, k in enumerate(data.outputs.values):
-        one = shown.sel(outputs=k)
-        label = "one output" if k == 1 else f"{k} outputs"
-        panels[2].plot(one.step, one.kernel * one.lr / config.samples, color=f"C{2 + i}", label=label)
-    panels[2].axhline(1, color=ink, lw=1.2, ls="--")
-    panels[2].text(float(shown.step[-1]), 1.02, "critical", ha="right", color=ink)
-    panels[2].set(
-        title="The kernel falls", xlabel="step", ylabel=r"$\eta\,\lambda_{\max}(K)\,/\,n$", ylim=(0, None),
-    )
-    panels[2].legend(loc="lower left")
+        kernel.plot(one.step, one.kernel * one.lr / config.samples, color=f"C{2 + i}", label=name)
+    parts[0].set_ylabel("loss")
+    sheet.mark(kernel, y=1)
+    kernel.text(float(shown.step[-1]), 1.02, "critical", ha="right", color=sheet.ink())
+    kernel.set(title="The kernel falls", xlabel="step", ylabel=r"$\eta\,\lambda_{\max}(K)\,/\,n$", ylim=(0, None))
+    kernel.legend(loc="lower left")

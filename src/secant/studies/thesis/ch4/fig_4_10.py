@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Finding, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
-from secant.setups.features.batch_sizes import Setting, batch_sizes, check_batches, check_memory, ended_well
+from secant.setups.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
 from secant.setups.features.tasks import Sizes, feature_task
 
 LITTLE = 0.25
@@ -21,8 +21,6 @@ WIDTH_OF_A_LINE = 0.05
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data, batch sizes and step sizes."""
-
     batches: tuple[int, ...] = scaled(
         smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100),
         at_least=1, shortest=2, ascending=True, help="batch sizes, rising",
@@ -44,14 +42,9 @@ class Config:
 
     def check(self) -> None:
         """Batches are of samples that there are, and one step size is smaller than the other."""
-        check_batches("batches", self.batches[-1], self.samples)
+        check_runs(self)
         if self.small >= self.large:
             raise ValueError(f"small: must be below the larger step size, {self.large}, got {self.small}.")
-        steps = max(self.steps, self.epochs * -(-self.samples // self.batches[0]))
-        check_memory(
-            seeds=self.seeds, samples=self.samples, held_out=self.held_out, dim=self.dim, width=self.width,
-            steps=steps, deep=False,
-        )  # fmt: skip
 
 
 @study(
@@ -73,7 +66,7 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    few, many = config.batches[0], config.batches[-1]
+    few, *_, many = config.batches
     trained = data.where(ended_well(data))
     for name, sign, what in measures("loss"):
         gain = gains(trained[name], sign, few, many)
@@ -87,7 +80,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             ratio(small, large), "'little effect', for which the thesis has no number: a quarter at most",
             note=f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}",
         )
-    yield _on_the_way(data, config)
+    apart = on_the_way(*(data.sel(batch=size, share=config.small) for size in (few, many)))
+    yield claims.at_most(
+        f"validation loss with {config.small:g} of the critical step: largest distance of batches of"
+        f" {few} and {many} at the same step, over the loss at the start",
+        WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line", given=apart,
+        otherwise="the two batch sizes have no look in common but the first",
+    )
     yield goal_finding(data)
 
 
@@ -102,27 +101,16 @@ def ratio(small: np.ndarray, large: np.ndarray) -> Estimate:
     return Estimate(abs(found), apart.error, apart.freedom)
 
 
-def _on_the_way(data: xr.Dataset, config: Config) -> Finding:
-    """The largest distance of two validation curves at the same step, which all batch sizes look at now and then."""
-    few, many = (data.sel(batch=size, share=config.small) for size in (config.batches[0], config.batches[-1]))
+def on_the_way(few: xr.Dataset, many: xr.Dataset) -> list[float]:
+    """The largest distance of two validation curves of each draw at the same step, over the loss at the start."""
     steps = np.intersect1d(few["at"], many["at"])  # NaN, where one has more looks than the other, is not in both
-    name = (
-        f"validation loss with {config.small:g} of the critical step: largest distance of batches of"
-        f" {config.batches[0]} and {config.batches[-1]} at the same step, over the loss at the start"
-    )
     apart = []
-    for seed in range(data.sizes["seed"]):
+    for seed in range(few.sizes["seed"]):
         both = steps[steps <= min(float(one.stopped_at[seed]) for one in (few, many))]
         lines = [one.curve[seed].values[np.isin(one["at"], both)] for one in (few, many)]
         if len(both) > 1:
             apart.append(np.abs(np.subtract(*lines)).max() / lines[0][0])
-    if not apart:
-        return claims.undecided(
-            name, WIDTH_OF_A_LINE, "the two batch sizes have no look in common but the first", "at most"
-        )
-    return claims.at_most(
-        name, WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line"
-    )
+    return apart
 
 
 @run.figure
@@ -130,10 +118,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (12, 3.6), 3)
     for axes, (name, _, what) in zip(panels, measures("loss"), strict=False):
         for share, colour in ((config.large, "C0"), (config.small, "C1")):
-            label = rf"$\eta = {share:g}\,\eta_{{\mathrm{{crit}}}}$"
-            draw_by_size(axes, data[name].sel(share=share), colour, label)
-        axes.set_title(what.capitalize(), loc="left")
+            draw_by_size(axes, data[name].sel(share=share), colour, rf"$\eta = {share:g}\,\eta_{{\mathrm{{crit}}}}$")
+        axes.set_title(what.capitalize())
     draw_curves(panels[2], data.sel(share=config.small))
-    panels[2].set_title("Validation loss, the smaller step size", loc="left")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    panels[2].set_title("Validation loss, the smaller step size")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study, unfold
 from secant.lab.significance import falling_trend
 from secant.optim import optimisers
 from secant.setups.features.batch_claims import goal_finding
@@ -33,8 +33,6 @@ STEPS = {
 
 @dataclass(frozen=True)
 class Config:
-    """Task, network and optimisers."""
-
     panel: Literal["rank-2", "rank-3", "rank-4"] = option("rank-2", help="the target")
     rules: tuple[str, ...] = option(tuple(RULES), shortest=4, distinct=True, help=f"some of {', '.join(RULES)}")
     batch: int = scaled(smoke=20, laptop=100, at_least=1, help="samples a step, of all but GD")
@@ -52,19 +50,20 @@ class Config:
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     @property
-    def trained_on(self) -> int:
-        """Training samples of the panel."""
-        return self.samples if self.panel == "rank-2" else min(self.samples, 1_000)
+    def sizes(self) -> Sizes:
+        """Network and data of the panel."""
+        if self.panel == "rank-2":
+            return Sizes(self.shallow, self.samples, self.held_out, self.dim)
+        return Sizes(self.deep, min(self.samples, 1_000), self.held_out, self.dim)
 
     def check(self) -> None:
         """Rules that there are, and batches of samples that there are."""
         if unknown := [name for name in self.rules if name not in RULES]:
             raise ValueError(f"rules: must be some of {', '.join(RULES)}, got {', '.join(unknown)}.")
-        check_batches("batch", self.batch, self.trained_on)
-        shallow = self.panel == "rank-2"
+        check_batches("batch", self.batch, self.sizes.samples)
         check_memory(
             seeds=self.seeds * len(self.rules), samples=self.samples, held_out=self.held_out, dim=self.dim,
-            width=self.shallow if shallow else self.deep, steps=self.steps, deep=not shallow,
+            width=self.sizes.width, steps=self.steps, deep=self.panel != "rank-2",
         )  # fmt: skip
 
 
@@ -81,13 +80,9 @@ class Config:
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    samples = config.trained_on
-    width = config.shallow if config.panel == "rank-2" else config.deep
-    sizes = Sizes(width, samples, config.held_out, config.dim)
-    task, seeds = feature_task(config.panel, sizes), range(config.seed, config.seed + config.seeds)
+    samples, steps, parts = config.sizes.samples, STEPS[config.panel], []
+    task, seeds = feature_task(config.panel, config.sizes), range(config.seed, config.seed + config.seeds)
     draws, setting = task.draws(seeds), Setting(config.goal, 0, config.steps, config.pause)
-    steps = STEPS[config.panel]
-    parts = []
     if "GD" in config.rules:
         whole = batch_training(task, setting, samples, samples, label="GD", count=False)
         sized = np.full(len(seeds), steps["GD"], np.float32)
@@ -99,13 +94,10 @@ def run(config: Config) -> xr.Dataset:
         return optimisers.one_of(rules, which)(loss)
 
     training = batch_training(task, setting, config.batch, samples, chosen, label="optimisers", count=False)
-    pairs = [(rule, seed) for rule in range(len(rules)) for seed in range(len(seeds))]
-    picked = np.array([seed for _, seed in pairs])
-    found = training(
-        Trial(jax.tree.map(lambda leaf: leaf[picked], draws), np.array([rule for rule, _ in pairs], np.int32))
-    ).drop_dims("look")  # what was best is enough here
-    table = {name: (("rule", "seed"), values.values.reshape(len(rules), len(seeds))) for name, values in found.items()}
-    parts.append(xr.Dataset(table, coords={"rule": others}))
+    which, drawn = np.divmod(np.arange(len(rules) * len(seeds)), len(seeds))
+    found = training(Trial(jax.tree.map(lambda leaf: leaf[drawn], draws), which.astype(np.int32)))
+    # What was best is enough here.
+    parts.append(unfold(found.drop_dims("look"), "seed", rule=others, seed=range(len(seeds))))
     return xr.concat(parts, "rule", join="outer").assign_coords(seed=list(seeds)).sel(rule=list(config.rules))
 
 
@@ -113,20 +105,22 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     trained = data.where(ended_well(data))
     means = trained.mean("seed")
-    table = "; ".join(
-        f"{name} {float(means.aligned.sel(rule=name)):.2f}, {float(means.test.sel(rule=name)):.2f}"
-        for name in config.rules
-    )
-    ordered = _by_alignment(trained)
-    rho, p = falling_trend(ordered, "place")
+    pairs = zip(config.rules, means.aligned.values, means.test.values, strict=True)
+    table = "; ".join(f"{name} {aligned:.2f}, {test:.2f}" for name, aligned, test in pairs)
+    aligned, test = (trained[name].transpose("seed", "rule").values for name in ("aligned", "test"))
+    ordered = np.take_along_axis(test, aligned.argsort(axis=1), axis=1)
+    rho, p = falling_trend(xr.DataArray(ordered, dims=("seed", "place")), "place")
+    title = TITLES[config.panel]
     yield claims.significant(
-        f"{TITLES[config.panel]}: test loss falls with alignment across optimisers", p, "by permutation within seeds",
+        f"{title}: test loss falls with alignment across optimisers", p, "by permutation within seeds",
         note=f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
     )
-    low, high = _fisher(means)
+    # By Fisher's transformation.
+    middle, count = np.arctanh(np.clip(_pearson(means), -1 + 1e-12, 1 - 1e-12)), int(np.isfinite(means.aligned).sum())
+    low, high = np.tanh(middle + np.array([-1, 1]) * 1.96 / np.sqrt(max(count - 3, 1)))
     yield claims.at_most(
-        f"{TITLES[config.panel]}: Pearson correlation of test loss and alignment, mean over seeds",
-        -float(np.sqrt(0.5)), estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
+        f"{title}: Pearson correlation of test loss and alignment, mean over seeds", -np.sqrt(0.5),
+        estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
         "strong: alignment explains at least half of the variance",
         note=f"of the {len(config.rules)} means over seeds {_pearson(means):.3f}, "
         f"and with 95 percent in [{low:.2f}, {high:.2f}]",
@@ -135,27 +129,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield goal_finding(data, f"the others, {', '.join(n for n in lost if n[0] != '0') or 'none'}, are left out")
 
 
-def _by_alignment(data: xr.Dataset) -> xr.DataArray:
-    """Test losses of each seed in the order of alignments."""
-    order = np.argsort(data.aligned.transpose("seed", "rule").values, axis=1)
-    losses = np.take_along_axis(data.test.transpose("seed", "rule").values, order, axis=1)
-    return xr.DataArray(losses, dims=("seed", "place"))
-
-
 def _pearson(data: xr.Dataset) -> float:
     """Of the runs that have been trained; NaN if they are too few or all alike."""
-    pair = np.array([data.aligned.values, data.test.values])
+    pair = np.array([data.aligned, data.test])
     pair = pair[:, np.isfinite(pair).all(axis=0)]
     if pair.shape[1] < 4 or not np.ptp(pair, axis=1).all():
         return np.nan
     return float(stats.pearsonr(*pair).statistic)
-
-
-def _fisher(data: xr.Dataset) -> tuple[float, float]:
-    """The interval of 95 percent by Fisher's transformation."""
-    found, count = np.arctanh(np.clip(_pearson(data), -1 + 1e-12, 1 - 1e-12)), int(np.isfinite(data.aligned).sum())
-    reach = 1.96 / np.sqrt(max(count - 3, 1))
-    return float(np.tanh(found - reach)), float(np.tanh(found + reach))
 
 
 @run.figure
@@ -166,7 +146,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         mean = one.mean("seed")
         axes.plot(one.aligned, one.test, "o", ms=4, color=f"C{i}", alpha=0.35)
         axes.plot(mean.aligned, mean.test, "D", ms=8, color=f"C{i}", label=name)
-    axes.set(xlabel="alignment with the truth", ylabel="test loss")
-    title = TITLES[config.panel]
-    axes.set_title(f"{title[0].upper()}{title[1:]}, {config.seeds} draws and their means", loc="left")
+    title = TITLES[config.panel].capitalize()
+    axes.set(
+        title=f"{title}, {config.seeds} draws and their means", xlabel="alignment with the truth", ylabel="test loss",
+    )
     figure.legend(loc="outside right center")

@@ -14,7 +14,7 @@ from secant.dynamics import Outcome, Probe, Stop
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import proportion
 from secant.optim import Problem, control, train
-from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, network, start_of
+from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, starts_of
 from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
 
 RAISES = {"fcn": ((0, 6.0), (15, 10.0), (60, 15.0)), "cnn": ((0, 8.0), (10, 15.0), (40, 20.0))}
@@ -32,8 +32,6 @@ RISE = 1.2
 
 @dataclass(frozen=True)
 class Config(Networks):
-    """Networks, data and the runs."""
-
     panels: tuple[str, ...] = scaled(
         smoke=("fcn",), laptop=("fcn",), paper=("fcn", "cnn"), distinct=True, help=f"some of {', '.join(RAISES)}"
     )
@@ -79,26 +77,23 @@ def run(config: Config) -> xr.Dataset:
 def _panel(name: str, config: Config) -> xr.Dataset:
     """Raised; from the start with the last step size and that of figure C.7, up to the last raise; and automatic."""
     panel = PANELS[name]
-    net = network(panel, config)
-    everyone = [start_of(name, config, config.seed + i, net) for i in range(max(config.draws, config.direct))]
-    starts, others = everyone[: config.draws], everyone[: config.direct]
-    units = np.array([start.critical for start in everyone]) / float(panel.critical or np.nan)
-    sizes = np.empty(config.steps)
-    for begin, size in RAISES[name]:
-        sizes[begin:] = size
+    starts, critical = starts_of(name, config, max(config.draws, config.direct))
+    units = critical / float(panel.critical or np.nan)
+    begins, sizes = [step for step, _ in RAISES[name]], [size for _, size in RAISES[name]]
+    schedule = np.repeat(sizes, np.diff([*begins, config.steps]))
     raised = descend(
-        starts, units[: config.draws, None] * sizes, steps=config.steps, looks=Looks(split=(config.top,)),
-        together=name != "cnn", label=f"{panel.title}, raised",
+        starts[: config.draws], np.multiply.outer(units[: config.draws], schedule), steps=config.steps,
+        looks=Looks(split=(config.top,)), together=name != "cnn", label=f"{panel.title}, raised",
     )
     # Most diverge within a few steps, and would wait for the last: one after the other.
     at_once = [
         descend(
-            others, size * units[: config.direct], steps=RAISES[name][-1][0], looks=Looks(), together=False,
+            starts[: config.direct], size * units[: config.direct], steps=begins[-1], looks=Looks(), together=False,
             label=f"{panel.title}, at once",
         )
-        for size in (RAISES[name][-1][1], AT_ONCE[name])
-    ]  # fmt: skip
-    data = raised.isel(s=0, drop=True).rename(run="draw").assign(start=("draw", [one.critical for one in starts]))
+        for size in (sizes[-1], AT_ONCE[name])
+    ]
+    data = raised.isel(s=0, drop=True).rename(run="draw").assign(start=("draw", critical[: config.draws]))
     direct = xr.concat([one[["loss", "outcome"]].reindex(step=data.step) for one in at_once], "size").rename(run="one")
     return data.assign(
         {"direct": direct.loss, "direct_outcome": direct.outcome}
@@ -128,34 +123,28 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
     ).dataset
     # The state after a step knows what it was made with.
     made = found.isel(step=slice(1, None)).assign_coords(step=found.step.values[:-1])
-    return {
-        "auto_loss": found.loss, "auto_lr": made.lr, "auto_critical": made.lr_critical, "auto_count": made.lr_count,
-        "auto_begun": made.lr_begun,
-    }
-
-
-def phases(name: str, steps: int) -> list[tuple[int, int]]:
-    """First and last step of every step size."""
-    return list(itertools.pairwise([step for step, _ in RAISES[name]] + [steps]))
+    kept = {f"auto_{key}": made[f"lr_{key}"] for key in ("critical", "count", "begun")}
+    return {"auto_loss": found.loss, "auto_lr": made.lr} | kept
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
-        panel, one = PANELS[name], data.sel(panel=name)
-        title = panel.title
+        title, one = PANELS[name].title, data.sel(panel=name)
         yield claims.zero(
             f"{title}: draws that diverge when raised", (one.outcome == Outcome.DIVERGED).sum(), 0,
             "each catapult comes back",
         )
         yield from _judge_raises(name, one, config)
-        for place, size in enumerate((RAISES[name][-1][1], AT_ONCE[name])):
-            ratio = size / float(panel.critical or np.nan)
+        for place, size, which in (
+            (0, RAISES[name][-1][1], "the last step size of figure 4.4"),
+            (1, AT_ONCE[name], "the step size that figure C.7 prints"),
+        ):
+            ratio = size / float(PANELS[name].critical or np.nan)
             yield claims.at_least(
                 f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps", 0.5,
                 proportion(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
-                "figure C.7: it diverges, in most draws at least",
-                note="the last step size of figure 4.4" if place == 0 else "the step size that figure C.7 prints",
+                "figure C.7: it diverges, in most draws at least", note=which,
             )
         yield from _judge_automatic(title, one, config)
 
@@ -168,20 +157,18 @@ def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Findings:
     if not runs:
         yield claims.undecided(f"{title}: catapults that follow raises", 1.0, "every draw diverges")
         return
-    for (begin, end), (_, size) in zip(phases(name, config.steps), RAISES[name], strict=True):
+    for (begin, size), (end, _) in itertools.pairwise((*RAISES[name], (config.steps, np.nan))):
         seen = xr.concat([_raise(run, begin, end) for run in runs], "draw", join="outer")
         counted = seen.where(seen.above > 1)
         found.append(counted)
         above = counted.above.dropna("draw")
-        claim = f"{title}: share of draws whose loss rises to {RISE:g} times the smallest before, step size {size:g}"
-        if not above.size:
-            yield claims.undecided(claim, 1.0, "in no draw the step is above the critical one then")
-            continue
         yield claims.equal(
-            claim, 1.0, estimate(counted.height.dropna("draw") > RISE), 0,
+            f"{title}: share of draws whose loss rises to {RISE:g} times the smallest before, step size {size:g}", 1.0,
+            estimate(counted.height.dropna("draw") > RISE), 0,
             "every raise above the critical step triggers a catapult",
             note=f"{above.size} of {len(runs)} draws are above the critical step then, {float(above.mean()):.2f} of it"
             f" on average; the loss rises to {float(np.exp(np.log(counted.height).mean())):.3g} times, geometric mean",
+            given=above.size, otherwise="in no draw the step is above the critical one then",
         )
     every = xr.concat(found, "raise", join="outer").mean("raise")
     yield claims.at_least(
@@ -204,7 +191,7 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
     foot = int(np.argmin(loss[: peak + 1]))
     rise = loss[peak] - loss[foot]
     ends = critical[[0, -1]]
-    alive = bool(((ends > 0) & (ends < np.inf)).all())  # a network that has died has no kernel
+    alive = ((ends > 0) & (ends < np.inf)).all()  # a network that has died has no kernel
     return xr.Dataset(
         {
             "above": float(part.lr[0]) / critical[0], "height": loss[peak] / loss[foot],
@@ -215,63 +202,48 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
 
 
 def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Findings:
-    count, sizes = one.auto_count.dropna("step").values, one.auto_lr.dropna("step").values
-    begun = one.auto_begun.dropna("step").values
-    name = f"{title}: catapults of the automatic run"
-    if count[-1] < config.catapults == begun[-1]:
-        yield claims.undecided(
-            name, config.catapults, "the run ends while the last of them has not come down; take more steps"
-        )
-    else:
-        yield claims.equal(name, config.catapults, count[-1], 0, "so many are asked for")
-    done, loss = np.flatnonzero(count >= config.catapults), one.auto_loss.dropna("step").values
-    after = loss[int(done[0]) :] if len(done) else loss[:0]
-    name = f"{title}: largest rise of its loss in a step after the last of them"
-    if len(after) < 2:
-        yield claims.undecided(name, 1.0, "the run ends before", "at most")
-    else:
-        yield claims.at_most(
-            name, 1.0, (after[1:] / after[:-1]).max(),
-            "with half the critical step it only falls, to the rounding of float32", slack=1e-5,
-        )
+    count, sizes, begun, loss = (one[f"auto_{key}"].dropna("step").values for key in ("count", "lr", "begun", "loss"))
+    yield claims.equal(
+        f"{title}: catapults of the automatic run", config.catapults, count[-1], 0, "so many are asked for",
+        given=not count[-1] < config.catapults == begun[-1],
+        otherwise="the run ends while the last of them has not come down; take more steps",
+    )
+    done = np.flatnonzero(count >= config.catapults)
+    after = loss[done[0] if len(done) else len(loss) :]
+    yield claims.at_most(
+        f"{title}: largest rise of its loss in a step after the last of them", 1.0,
+        lambda: (after[1:] / after[:-1]).max(), "with half the critical step it only falls, to the rounding of float32",
+        slack=1e-5, given=len(after) > 1, otherwise="the run ends before",
+    )
     thrown = sizes[np.flatnonzero(np.diff(begun, prepend=0))]
-    name = f"{title}: step size of one of its catapults over that of the one before, the least"
-    if len(thrown) < 2:
-        yield claims.undecided(name, 1.0, "there are not two of them", "at least")
-    else:
-        yield claims.at_least(
-            name, 1.0, np.min(thrown[1:] / thrown[:-1]),
-            "each lowers the norm of the kernel and so raises the critical step",
-        )
+    yield claims.at_least(
+        f"{title}: step size of one of its catapults over that of the one before, the least", 1.0,
+        lambda: (thrown[1:] / thrown[:-1]).min(), "each lowers the norm of the kernel and so raises the critical step",
+        given=len(thrown) > 1, otherwise="there are not two of them",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    grid = sheet.panels(figure, (11, 2.0 + 2.9 * len(config.panels)), 3, len(config.panels), squeeze=False)
-    for row, name in zip(grid, config.panels, strict=True):
-        one, title = data.sel(panel=name).isel(draw=0), PANELS[name].title
-        loss, sizes, auto = row
+    count = len(config.panels)
+    grid = sheet.panels(figure, (11, 2.0 + 2.9 * count), 3, count, squeeze=False)
+    for (loss, sizes, auto), name in zip(grid, config.panels, strict=True):
+        one = data.sel(panel=name).isel(draw=0)
         loss.semilogy(one.step, one.within, color="C0", lw=1.5, label=rf"$\mathcal{{L}}_{{\leq {config.top}}}$")
         loss.semilogy(one.step, one.beyond, color="C1", lw=1.5, label=rf"$\mathcal{{L}}_{{> {config.top}}}$")
         low, high = loss.get_ylim()
-        for place, size in enumerate((RAISES[name][-1][1], AT_ONCE[name])):
-            direct = one.direct.isel(size=place, one=0).values
-            shown = np.where(direct < 3 * high, direct, np.nan)
-            loss.semilogy(one.step, shown, color="C3", ls=(":", "--")[place], lw=1.3, label=f"{size:g} from the start")
-        loss.set_ylim(low, 3 * high)
-        loss.set_title(f"{title}, raised twice", loc="left")
-        loss.set_ylabel("loss")
-        loss.legend(fontsize=8)
+        for place, size, style in ((0, RAISES[name][-1][1], ":"), (1, AT_ONCE[name], "--")):
+            direct = one.direct.isel(size=place, one=0)
+            shown = direct.where(direct < 3 * high)
+            loss.semilogy(one.step, shown, color="C3", ls=style, lw=1.3, label=f"{size:g} from the start")
+        loss.set(title=f"{PANELS[name].title}, raised twice", ylabel="loss", ylim=(low, 3 * high))
         sizes.plot(one.step, one.critical, color="C2", lw=1.6, label=r"critical, $n/\|K\|_2$")
-        sizes.step(one.step, one.lr, where="post", color=ink, ls="--", lw=1.3, label=r"step size $\eta$")
-        sizes.set_title("Step sizes", loc="left")
-        sizes.set_ylim(0, None)
-        sizes.legend(fontsize=8)
         auto.semilogy(one.step, one.auto_loss, color="C0", lw=1.5, label="loss")
         auto.semilogy(one.step, one.auto_critical, color="C2", lw=1.5, label="critical")
-        auto.step(one.step, one.auto_lr, where="post", color=ink, ls="--", lw=1.3, label=r"step size $\eta$")
-        auto.set_title(f"Automatic, {config.catapults} catapults", loc="left")
-        auto.legend(fontsize=8)
-        for axes in row:
+        auto.set_title(f"Automatic, {config.catapults} catapults")
+        for axes, size in ((sizes, one.lr), (auto, one.auto_lr)):
+            sheet.guide(axes, one.step, size, r"step size $\eta$", lw=1.3, drawstyle="steps-post")
+        sizes.set(title="Step sizes", ylim=(0, None))
+        for axes in (loss, sizes, auto):
             axes.set_xlabel("step")
+            axes.legend(fontsize=8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,6 @@ MOST = 0.9
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data and step size."""
-
     width: int = scaled(smoke=1_000, laptop=10_000, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=40, laptop=100, at_least=3, help="training samples")
     dim: int = scaled(smoke=40, laptop=100, at_least=2, help="features")
@@ -40,19 +38,8 @@ class Config:
         if self.lr * self.length**2 <= 2:
             least = 2 / self.length**2
             raise ValueError(f"lr: must be above the critical step of the longer sample, {least:.4g}, got {self.lr}.")
-        steps = self.epochs * self.samples
-        needed = self.draws * (8 * self.width * (self.dim + self.samples) + 3 * steps * self.samples)
-        fits_memory(4.0 * needed, "width, samples, dim, epochs or draws")
-
-
-class Draw(NamedTuple):
-    """One draw; the longer sample is the first."""
-
-    seed: Any
-    u: Any
-    v: Any
-    x: Any
-    y: Any
+        each = 8 * self.width * (self.dim + self.samples) + 3 * self.epochs * self.samples**2
+        fits_memory(4.0 * self.draws * each, "width, samples, dim, epochs or draws")
 
 
 @study(
@@ -78,55 +65,48 @@ class Draw(NamedTuple):
 )
 def run(config: Config) -> xr.Dataset:
     samples, root = config.samples, np.sqrt(config.width)
+    # Weights are drawn on the host: nothing is compiled for them. The longer sample is the first.
+    seeds = range(config.seed, config.seed + config.draws)
+    random = [np.random.default_rng(seed) for seed in seeds]
+    spheres = [sphere(jax.random.key(s), samples=samples, dim=config.dim, scale=config.length) for s in seeds]
+    x, y = (np.stack(part) for part in zip(*spheres, strict=True))
+    draws = {
+        "seed": np.array(seeds, np.uint32), "x": x, "y": y,
+        "u": np.stack([one.normal(size=(config.dim, config.width)).astype(np.float32) for one in random]),
+        "v": np.stack([one.choice([-1, 1], config.width).astype(np.float32) for one in random]),
+    }
 
-    def draw(seed: int) -> Draw:
-        # Weights are drawn on the host: nothing is compiled for them.
-        random = np.random.default_rng(seed)
-        x, y = sphere(jax.random.key(seed), samples=samples, dim=config.dim, scale=config.length)
-        u = random.normal(size=(config.dim, config.width)).astype(np.float32)
-        return Draw(np.uint32(seed), u, random.choice([-1, 1], config.width).astype(np.float32), x, y)
+    def system(draw: Any) -> Map:
+        def loss(u: Any, x: Any, y: Any) -> Any:
+            return jnp.mean((jax.nn.relu(x @ u) @ draw["v"] / root - y) ** 2)
 
-    def loss(u: Any, v: Any, x: Any, y: Any) -> Any:
-        return jnp.mean((jax.nn.relu(x @ u) @ v / root - y) ** 2)
+        batches = Batches(1, seed=draw["seed"])
+        return on_batches(loss, draw["x"], draw["y"], batches, lambda of: gradient_descent(of, config.lr))
 
-    def system(draw: Draw) -> Map:
-        def of_batch(u: Any, x: Any, y: Any) -> Any:
-            return loss(u, draw.v, x, y)
-
-        batches = Batches(1, seed=draw.seed)
-        return on_batches(of_batch, draw.x, draw.y, batches, lambda of: gradient_descent(of, config.lr))
-
-    def look(state: BatchState, draw: Draw) -> dict[str, Any]:
-        inner = draw.x @ state.inner
-        share = (inner > 0).mean(axis=1)
+    def look(state: BatchState, draw: Any) -> dict[str, Any]:
+        inner = draw["x"] @ state.inner
         return {
-            "value": jax.nn.relu(inner) @ draw.v / root - draw.y, "kernel": (draw.x**2).sum(axis=1) * share,
-            "visited": Batches(1, seed=draw.seed).indices(samples, state.step)[0],
+            "value": jax.nn.relu(inner) @ draw["v"] / root - draw["y"],
+            "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1),
+            "visited": Batches(1, seed=draw["seed"]).indices(samples, state.step)[0],
         }
 
-    draws = [draw(seed) for seed in range(config.seed, config.seed + config.draws)]
     found = simulate(
-        system, lambda draw: draw.u, config.epochs * samples,
-        probes={"residual": Probe(look, dims=("sample",), whole=True)},
-        over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *draws)}, label="one sample a step",
-    ).dataset
-    visited = found.residual_visited.values
+        system, lambda draw: draw["u"], config.epochs * samples,
+        probes={"residual": Probe(look, dims=("sample",), whole=True)}, over={"draw": draws}, label="one sample a step",
+    ).dataset.drop_vars(("draw", "step"), errors="ignore")
+    before, after = (found.isel(step=part).rename(step="made") for part in (slice(None, -1), slice(1, None)))
+    visited = before.residual_visited  # the sample of each step
     with np.errstate(divide="ignore"):  # a sample that activates no neuron has no critical step
-        critical = 1 / found.residual_kernel.values
-    residual = found.residual.values
-    steps = np.arange(config.epochs * samples + 1)
-    own = np.take_along_axis(residual, visited[..., None], axis=2)[..., 0]
-    # After the last step there is no next one; the sample of each step, before it and after it.
-    after = np.take_along_axis(residual[:, 1:], visited[:, :-1, None], axis=2)[..., 0]
-    dims, made = ("draw", "step"), ("draw", "made")
+        critical = 1 / before.residual_kernel
     return xr.Dataset(
         {
-            "loss": (dims, (residual**2).mean(axis=2)), "visited": (made, visited[:, :-1]),
-            "critical": (made, np.take_along_axis(critical, visited[..., None], axis=2)[:, :-1, 0]),
-            "before": (made, own[:, :-1] ** 2), "after": (made, after**2),
-            "start": (("draw", "sample"), critical[:, 0]), "first": ("draw", residual[:, 0, 0]),
+            "loss": (found.residual**2).mean("sample", skipna=False), "visited": visited,
+            "critical": critical.isel(sample=visited), "before": before.residual.isel(sample=visited) ** 2,
+            "after": after.residual.isel(sample=visited) ** 2, "start": critical.isel(made=0),
+            "first": found.residual.isel(step=0, sample=0),
         },
-        coords={"step": steps, "made": steps[:-1]},
+        coords={"step": np.arange(found.sizes["step"]), "made": np.arange(visited.sizes["made"])},
     )
 
 
@@ -147,18 +127,31 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     count = config.samples * config.draws
     # Twice the share of active neurons, a mean of m coin flips: the largest deviation from 1 of so many.
     most_of_all = float(special.ndtri(1 - RISK / (2 * count)) / np.sqrt(config.width))
-    name = "2/|x|^2 over critical steps of single samples: largest difference from 1"
-    if most_of_all < 0.5:
-        yield claims.zero(
-            name, np.abs(2 / (data.start * lengths**2) - 1).max(), most_of_all,
-            f"a mean of m coin flips, the most of {count}",
-        )
-    else:
-        yield claims.undecided(name, 0.0, f"{config.width} coin flips do not tell a critical step from its half")
+    yield claims.zero(
+        "2/|x|^2 over critical steps of single samples: largest difference from 1",
+        np.abs(2 / (data.start * lengths**2) - 1).max(), most_of_all, f"a mean of m coin flips, the most of {count}",
+        given=most_of_all < 0.5, otherwise=f"{config.width} coin flips do not tell a critical step from its half",
+    )
     data = data.transpose("draw", ...)
-    early = until_gates_turn(data, config)
-    visits = data.visited.values == 0
-    yield from _at_each_step(data, early, visits, config.lr, most_of_all < _margin(config))
+    early, visits = until_gates_turn(data, config), data.visited.values == 0
+    # Whether a step is above the critical one of its sample, and that sample's own loss.
+    over, own = data.critical.values < config.lr, (data.after > data.before).values
+    apart = most_of_all < _margin(config)
+    close = "the step size is so close to a critical one that random numbers of active neurons decide"
+    yield claims.zero(
+        "steps above the critical one of their sample that are not visits to the longer one, and the reverse",
+        (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones", given=apart,
+        otherwise=close,
+    )
+    for name, cases, then in (
+        ("share of steps above it at which the sample's own loss rises", early & over, own),
+        ("share of rises of a sample's own loss that are at such steps", early & own, over),
+    ):
+        yield claims.equal(
+            name, 1.0, (cases & then).sum() / max(cases.sum(), 1), 0,
+            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only", given=apart and cases.any(),
+            otherwise="gates turn at the first visit" if apart else close,
+        )
     yield _first_visit(data, early & visits, config)
     yield from _all_samples(np.diff(data.loss.values, axis=1), early, visits)
 
@@ -171,28 +164,6 @@ def _margin(config: Config) -> float:
     """
     pull = config.lr * config.length**2
     return min(1 - 2 / pull - 1 / ((pull - 2) * np.sqrt(2 * np.pi)), 2 / config.lr - 1)
-
-
-def _at_each_step(data: xr.Dataset, early: np.ndarray, visits: np.ndarray, lr: float, apart: bool) -> Findings:
-    """Whether a step is above the critical one of its sample, and that sample's own loss."""
-    over, own = data.critical.values < lr, (data.after > data.before).values
-    close = "the step size is so close to a critical one that random numbers of active neurons decide"
-    name = "steps above the critical one of their sample that are not visits to the longer one, and the reverse"
-    if apart:
-        yield claims.zero(name, (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones")
-    else:
-        yield claims.undecided(name, 0.0, close)
-    for name, given, then in (
-        ("share of steps above it at which the sample's own loss rises", over, own),
-        ("share of rises of a sample's own loss that are at such steps", own, over),
-    ):
-        if not apart or not (early & given).any():
-            yield claims.undecided(name, 1.0, "gates turn at the first visit" if apart else close)
-            continue
-        yield claims.equal(
-            name, 1.0, (early & given & then).sum() / (early & given).sum(), 0,
-            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only",
-        )
 
 
 def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Finding:
@@ -239,9 +210,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     visits = one.made.values[one.visited.values == 0]
     left.semilogy(one.step, one.loss, color="C0", lw=1.3, label="all samples")
     left.semilogy(visits + 1, one.loss.values[visits + 1], "o", color="C1", ms=6, label=r"after a step on $x^*$")
-    left.set_xlabel("step")
-    left.set_ylabel(r"loss $\mathcal{L}$")
-    left.set_title("One draw", loc="left")
+    left.set(title="One draw", xlabel="step", ylabel=r"loss $\mathcal{L}$")
     left.margins(y=0.12)
     left.legend(loc="lower right")
     rise = np.diff(data.loss.transpose("draw", "step").values, axis=1)
@@ -249,10 +218,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     bins = np.geomspace(1e-7, max(float(rise.max()) * 1.5, 1e-6), 40)
     right.hist(rise[~at & (rise > 0)], bins, color="C0", alpha=0.85, label="at another sample")
     right.hist(rise[at], bins, color="C1", alpha=0.9, label=r"at $x^*$")
-    right.set_xscale("log")
-    right.set_yscale("log")
-    right.set_xlabel(r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$")
-    right.set_ylabel("steps")
-    right.set_title(f"All {config.draws} draws", loc="left")
+    right.set(
+        title=f"All {config.draws} draws", xlabel=r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$",
+        ylabel="steps", xscale="log", yscale="log",
+    )
     right.set_ylim(0.7, 20 * right.get_ylim()[1])  # room for the legend
     right.legend(loc="upper right")

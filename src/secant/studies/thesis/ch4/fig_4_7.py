@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Finding, Findings, Tolerance, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
-from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, network, start_of
-from secant.setups.catapults.runs import Looks, descend, until_its_end
+from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
+from secant.setups.catapults.runs import Looks, descend, ended
+from secant.setups.catapults.splits_drawn import draw_splits, legends_beside
+from secant.setups.features.batch_sizes import check_batches
 
 SPIKE = 1.5
 """A spike rises to at least so many times where it began."""
@@ -23,8 +25,6 @@ NEARLY = 0.1
 
 @dataclass(frozen=True)
 class Config(Networks):
-    """Networks, data and the run."""
-
     panels: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("fcn", "cnn"), paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),
         distinct=True, help=f"some of {', '.join(PANELS)}",
@@ -47,8 +47,7 @@ class Config(Networks):
         """Panels that there are, batches of samples that there are, and a cycle that goes up."""
         super().check()
         check_panels("panels", self.panels)
-        if self.batch > self.samples:
-            raise ValueError(f"batch: must be at most the number of samples, {self.samples}, got {self.batch}.")
+        check_batches("batch", self.batch, self.samples)
         if self.low >= self.high:
             raise ValueError(f"low: a cycle goes from low up to high; must be below {self.high}, got {self.low}.")
 
@@ -72,111 +71,74 @@ def run(config: Config) -> xr.Dataset:
     found = []
     for name in config.panels:
         panel = PANELS[name]
-        net, seeds = network(panel, config), range(config.seed, config.seed + config.draws)
-        starts = [start_of(name, config, seed, net) for seed in seeds]
-        ratio = panel.ratio if config.ratio is None else config.ratio
-        sizes = np.full(config.steps, ratio)
+        starts, critical = starts_of(name, config, config.draws)
+        sizes = np.full(config.steps, panel.ratio if config.ratio is None else config.ratio)
         if config.schedule == "cyclical":
             cycle = schedules.cyclical(config.low, config.high, config.period)
             sizes = np.array([float(cycle(step)) for step in range(config.steps)])
         one = descend(
-            starts, np.multiply.outer([start.critical for start in starts], sizes), steps=config.steps,
-            looks=Looks(split=(1,), batch=True), batch=config.batch, goal=config.goal, seeds=list(seeds),
+            starts, np.multiply.outer(critical, sizes), steps=config.steps, looks=Looks(split=(1,), batch=True),
+            batch=config.batch, goal=config.goal, seeds=range(config.seed, config.seed + config.draws),
             together=panel.network in DENSE and panel.outputs == 1, label=panel.title,
         )
         found.append(one.isel(s=0, drop=True).rename(run="draw"))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
 
 
-class Seen(NamedTuple):
-    """Spikes of runs: where each begins, and of each the fall of the kernel and the share in the first direction."""
-
-    begins: np.ndarray
-    kernel: np.ndarray
-    share: np.ndarray
-
-
-def ended(data: xr.Dataset, draw: int = 0) -> xr.Dataset:
-    """One run, without the steps that others made."""
-    return until_its_end(data.isel(draw=draw).dropna("step", subset=["loss"]))
-
-
-def spikes_of(*runs: xr.Dataset) -> Seen:
-    """Spikes that come back, of all runs."""
-    begins, kernel, share = [], [], []
+def spikes_of(*runs: xr.Dataset) -> np.ndarray:
+    """Of spikes that come back, of all runs: where they begin, how the kernel falls, their share in one direction."""
+    rows = []
     for one in runs:
         for spike in spikes(one.loss.values, factor=SPIKE):
-            if spike.end is None:
-                continue
-            rise = {key: float(one[key][spike.peak] - one[key][spike.start]) for key in ("loss", "within")}
-            begins.append(spike.start)
-            kernel.append(float(one.critical[spike.start] / one.critical[spike.end]))
-            share.append(rise["within"] / rise["loss"])
-    return Seen(*(np.array(values) for values in (begins, kernel, share)))
+            if spike.end is not None:
+                rise, within = (float(one[key][spike.peak] - one[key][spike.start]) for key in ("loss", "within"))
+                rows.append((spike.start, float(one.critical[spike.start] / one.critical[spike.end]), within / rise))
+    return np.reshape(rows, (-1, 3)).T
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         title = PANELS[name].title
-        runs = [ended(data.sel(panel=name), draw) for draw in range(config.draws)]
-        seen = spikes_of(*runs)
+        runs = [ended(data.sel(panel=name).isel(draw=draw)) for draw in range(config.draws)]
+        _, kernel, share = spikes_of(*runs)
+        count, falls = len(kernel), np.log(kernel)
         yield claims.at_least(
-            f"{title}: spikes that come back, each above {SPIKE:g} times where it began", 1.0, len(seen.begins),
+            f"{title}: spikes that come back, each above {SPIKE:g} times where it began", 1.0, count,
             "otherwise there is nothing to judge",
         )
-        yield from _of_spikes(title, seen)
-        rises = {key: [np.clip(np.diff(one[key].values), 0, None).sum() for one in runs] for key in ("loss", "beyond")}
-        name = f"{title}: all rises of the loss beyond the first direction over all rises of the loss"
-        if not sum(rises["loss"]) > 0:
-            yield claims.undecided(name, NEARLY, "the loss never rises", "at most")
-            continue
-        yield claims.at_most(name, NEARLY, sum(rises["beyond"]) / sum(rises["loss"]), "'nearly monotone': a tenth")
-
-
-def _of_spikes(title: str, seen: Seen) -> Findings:
-    """What happens at spikes, which are the repeats whose spread is the error."""
-    count = len(seen.begins)
-    dropped = seen.kernel < 1
-    for what, predicted, values, relation, tolerance in (
-        ("ln of the norm of the kernel after a spike over before, mean over spikes", 0.0, np.log(seen.kernel),
-         "at most", Tolerance(why="it drops")),
-        ("share of spikes at which the norm of the kernel drops", 1.0, dropped, "equal",
-         Tolerance(why="'at every spike'")),
-        ("rise of the loss in the first direction over that of the loss, mean over spikes", 1.0, seen.share,
-         "at least", Tolerance(NEARLY, why="the rest oscillates by little: a tenth of the spike")),
-    ):  # fmt: skip
-        name = f"{title}: {what}"
-        if count < 2:
-            yield claims.undecided(name, predicted, f"{count or 'no'} spike comes back; an error needs two", relation)
-        else:
-            note = f"{int(dropped.sum())} of {count} spikes" if values is dropped else f"median {np.median(values):.3g}"
-            yield Finding(name, predicted, estimate(values), tolerance, relation, note=note)
+        # What happens at spikes, which are the repeats whose spread is the error.
+        enough, few = count > 1, f"{count or 'no'} spike comes back; an error needs two"
+        yield claims.at_most(
+            f"{title}: ln of the norm of the kernel after a spike over before, mean over spikes", 0.0, estimate(falls),
+            "it drops", note=f"median {np.median(falls):.3g}" if enough else "", given=enough, otherwise=few,
+        )
+        yield claims.equal(
+            f"{title}: share of spikes at which the norm of the kernel drops", 1.0, estimate(kernel < 1), 0,
+            "'at every spike'", note=f"{(kernel < 1).sum()} of {count} spikes", given=enough, otherwise=few,
+        )
+        yield claims.at_least(
+            f"{title}: rise of the loss in the first direction over that of the loss, mean over spikes", 1.0,
+            estimate(share), "the rest oscillates by little: a tenth of the spike", slack=NEARLY,
+            note=f"median {np.median(share):.3g}" if enough else "", given=enough, otherwise=few,
+        )
+        all_of, beyond = (
+            sum(np.clip(np.diff(one[key].values), 0, None).sum() for one in runs) for key in ("loss", "beyond")
+        )
+        yield claims.at_most(
+            f"{title}: all rises of the loss beyond the first direction over all rises of the loss", NEARLY,
+            beyond / all_of if all_of > 0 else np.nan, "'nearly monotone': a tenth", given=all_of > 0,
+            otherwise="the loss never rises",
+        )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    count = len(config.panels)
-    grid = sheet.panels(figure, (max(5.0, 3.1 * count), 5.6), count, 2, sharex="col", squeeze=False)
-    for top, bottom, name in zip(grid[0], grid[1], config.panels, strict=True):
-        one, panel = ended(data.sel(panel=name)), PANELS[name]
-        top.semilogy(one.step, one.within, color="C0", lw=1.2, label=r"$\mathcal{L}_{\leq 1}$")
-        top.semilogy(one.step, one.beyond, color="C1", lw=1.6, label=r"$\mathcal{L}_{> 1}$")
-        top.semilogy(one.step, one.loss, "--", color=ink, lw=0.9, label=r"$\mathcal{L}$")
+    runs = [(PANELS[name].title, 1, ended(data.sel(panel=name).isel(draw=0))) for name in config.panels]
+    grid = draw_splits(figure, runs, 3.1)
+    for (top, bottom), (_, _, one) in zip(grid.T, runs, strict=True):
         # The part in the first direction passes through zero again and again, of which a hint is enough.
         top.set_ylim(float(one.loss.min()) / 30, 2 * float(one.loss.max()))
-        top.set_title(panel.title, loc="left")
-        bottom.plot(one.step, float(one.critical[0]) / one.critical, color="C2", lw=1.5, label=r"$\|K_t\|_2$")
-        bottom.plot(one.step, float(one.critical[0]) / one.lr, "--", color=ink, lw=1, label="critical")
-        for i, begin in enumerate(spikes_of(one).begins):
-            bottom.axvline(
-                one.step.values[begin], color="C3", lw=0.7, alpha=0.6, label="a spike begins" if i == 0 else None
-            )
-        bottom.set_ylim(0, None)
-        bottom.set_xlabel("step")
-    grid[0][0].set_ylabel("loss")
-    grid[1][0].set_ylabel(r"$\|K_t\|_2 / \|K_0\|_2$")
-    for row in grid:
-        shown = {label: handle for axes in row for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-        row[-1].legend(shown.values(), shown.keys(), loc="center left", bbox_to_anchor=(1.02, 0.5))
+        begins = one.step.values[spikes_of(one)[0].astype(int)]
+        sheet.mark(bottom, x=begins, label="a spike begins", color="C3", ls="-", lw=0.7, alpha=0.6)
+    legends_beside(grid)

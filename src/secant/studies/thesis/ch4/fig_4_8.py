@@ -9,18 +9,11 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Tolerance, claims, estimate, study
 from secant.lab.significance import falling_trend
+from secant.setups.catapults import raises
 from secant.setups.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
-from secant.setups.catapults.raises import (
-    BLOCK,
-    catapulted,
-    catapults,
-    catapults_finding,
-    raised,
-    trained,
-    trained_finding,
-)
+from secant.setups.catapults.raises import BLOCK
 from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
-from secant.setups.features.tasks import SHALLOW, TITLES, behind_the_truth, truth_finding
+from secant.setups.features.tasks import SHALLOW, TITLES, behind_the_truth, scored, truth_finding
 
 
 @study(
@@ -42,7 +35,7 @@ def run(config: RaisesConfig) -> xr.Dataset:
     found = []
     for panel in config.panels:
         task = task_of(config, panel)
-        one = raised(
+        one = raises.raised(
             task, lr=course_of(config, panel).lr, raises=raises_of(config, panel), steps=config.steps,
             every=config.every, seeds=seeds_of(config), goal=config.goal,
         )
@@ -59,59 +52,50 @@ def _one(data: xr.Dataset, panel: str, config: RaisesConfig) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
     for panel in config.panels:
-        yield from _of_panel(_one(data, panel, config), panel, config)
-
-
-def _of_panel(data: xr.Dataset, panel: str, config: RaisesConfig) -> Findings:
-    end, title = trained(data), TITLES[panel]
-    what = "loss" if np.isnan(data.strong) else "error"
-    yield from truth_finding(panel, data, end.test)
-    for name, label, claim, sign in (
-        ("alignment", "alignment", "alignment grows", -1.0), ("test", f"test {what}", f"test {what} falls", 1.0),
-    ):
-        rho, p = falling_trend(sign * end[name], "raises")
-        yield claims.significant(
-            f"{title}: {claim} with the number of raises", p, "by permutation within seeds",
-            note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
-            + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
+        one, title = _one(data, panel, config), TITLES[panel]
+        end, what = raises.trained(one), scored(one)
+        yield from truth_finding(panel, one, end.test)
+        for name, label, claim, sign in (
+            ("alignment", "alignment", "alignment grows", -1.0), ("test", f"test {what}", f"test {what} falls", 1.0),
+        ):
+            rho, p = falling_trend(sign * end[name], "raises")
+            yield claims.significant(
+                f"{title}: {claim} with the number of raises", p, "by permutation within seeds",
+                note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average"
+                f" {_listed(end[name])}",
+            )
+            gain = sign * (end[name].isel(raises=0) - end[name].where(raises.catapults(one) > 0).mean("raises"))
+            yield claims.at_least(
+                f"{title}: {label} with catapults against none, mean gain", 0.0, estimate(gain), "catapults help",
+                note=f"{int(gain.notnull().sum())} draws with both",
+            )
+        # Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one.
+        thrown = raises.catapulted(one) & end.outcome.notnull()
+        course, width = course_of(config, panel), config.shallow if panel in SHALLOW else config.deep
+        steps = xr.DataArray([course.lr, *course.to], dims="raises")
+        # The first look of a branch is before its raise.
+        most = one.critical_along.isel(look=slice(1, None)).max("look")
+        close = Tolerance(
+            np.log(width) / np.sqrt(width),
+            why="a loss that falls has a step below the critical one, by the Hessian,"
+            " from which that by the kernel differs by log m / sqrt m (appendix C.1)",
         )
-        gain = sign * (end[name].isel(raises=0) - end[name].where(catapults(data) > 0).mean("raises"))
-        yield claims.at_least(
-            f"{title}: {label} with catapults against none, mean gain", 0.0, estimate(gain), "catapults help",
-            note=f"{int(gain.notnull().sum())} draws with both",
-        )
-    width = config.shallow if panel in SHALLOW else config.deep
-    yield from _kernel_falls(title, data, end, [course_of(config, panel).lr, *course_of(config, panel).to], width)
-    yield catapults_finding(title, data)
-    yield trained_finding(title, data)
-
-
-def _kernel_falls(title: str, data: xr.Dataset, end: xr.Dataset, sizes: list[float], width: int) -> Findings:
-    """Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one."""
-    thrown = catapulted(data) & end.outcome.notnull()
-    steps = xr.DataArray(sizes, dims="raises")
-    # The first look of a branch is before its raise.
-    most = data.critical_along.isel(look=slice(1, None)).max("look")
-    close = Tolerance(
-        float(np.log(width) / np.sqrt(width)),
-        why="a loss that falls has a step below the critical one, by the Hessian, from which that by the kernel differs"
-        " by log m / sqrt m (appendix C.1)",
-    )
-    for what, values, tolerance, note in (
-        ("the critical step at the end over that before the catapult", end.critical / end.before,
-         Tolerance(why="every catapult lowers the norm of the kernel"),
-         f"before the raises it is {_listed(data.before.isel(raises=slice(1, None)))}"),
-        ("the largest critical step after the catapult over the step size", most / steps, close,
-         f"by raises, the first without one, the largest is {_listed(most)}"),
-        ("the critical step at the end over the step size", end.critical / steps, close,
-         f"by raises, the first without one, it is {_listed(end.critical)}"),
-    ):  # fmt: skip
-        name = f"{title}: ln of {what}, mean over draws"
-        if not bool(thrown.any()):
-            yield claims.undecided(name, 0.0, "no raise is followed by a catapult in a run that is trained", "at least")
-            continue
-        growth = np.log(values).where(thrown).mean("raises")
-        yield claims.at_least(name, 0.0, estimate(growth), slack=tolerance, note=note)
+        for what, values, tolerance, note in (
+            ("the critical step at the end over that before the catapult", end.critical / end.before,
+             Tolerance(why="every catapult lowers the norm of the kernel"),
+             f"before the raises it is {_listed(one.before.isel(raises=slice(1, None)))}"),
+            ("the largest critical step after the catapult over the step size", most / steps, close,
+             f"by raises, the first without one, the largest is {_listed(most)}"),
+            ("the critical step at the end over the step size", end.critical / steps, close,
+             f"by raises, the first without one, it is {_listed(end.critical)}"),
+        ):  # fmt: skip
+            growth = np.log(values.where(thrown)).mean("raises")
+            yield claims.at_least(
+                f"{title}: ln of {what}, mean over draws", 0.0, estimate(growth), slack=tolerance, note=note,
+                given=thrown, otherwise="no raise is followed by a catapult in a run that is trained",
+            )
+        yield raises.catapults_finding(title, one)
+        yield raises.trained_finding(title, one)
 
 
 def _listed(values: xr.DataArray) -> str:
@@ -120,24 +104,23 @@ def _listed(values: xr.DataArray) -> str:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: RaisesConfig) -> None:
-    rows = len(config.panels) + 1
-    figure.set_size_inches(11, 3.1 * len(config.panels) + 1.9)
-    parts: Any = figure.subfigures(rows, 1, height_ratios=[3.1] * len(config.panels) + [1.9])
+    heights = [3.1] * len(config.panels) + [1.9]
+    figure.set_size_inches(11, sum(heights))
+    parts: Any = figure.subfigures(len(heights), 1, height_ratios=heights)
     for part, panel in zip(parts, config.panels, strict=False):
         one, title = _one(data, panel, config), TITLES[panel]
-        what = "loss" if np.isnan(one.strong) else "error"
         loss, aligned, test = part.subplots(1, 3)
         draw_branches(loss, one, "loss")
-        loss.set_title(f"{title[0].upper()}{title[1:]}: training loss", loc="left")
-        for axes, name, label in ((aligned, "alignment", "alignment"), (test, "test", f"test {what}")):
+        loss.set_title(f"{title[0].upper()}{title[1:]}: training loss")
+        for axes, name, label in ((aligned, "alignment", "Alignment"), (test, "test", f"Test {scored(one)}")):
             draw_ends(axes, one, name)
-            axes.set_title(label.capitalize(), loc="left")
+            axes.set_title(label)
     _draw_blocks(_one(data, config.panels[0], config), parts[-1], TITLES[config.panels[0]])
 
 
 def _draw_blocks(data: xr.Dataset, part: Figure, title: str) -> None:
     """The first rows and columns of the gradient outer products of one draw, entries scaled to [0, 1]."""
-    whole = trained(data).outcome.notnull().all("raises")
+    whole = raises.trained(data).outcome.notnull().all("raises")
     shown = data.block.isel(seed=int(whole.argmax("seed")))
     images = [("truth", data.truth.values), *((f"{n} raises", shown.sel(raises=n).values) for n in data.raises.values)]
     for axes, (name, image) in zip(part.subplots(1, len(images)), images, strict=True):
@@ -146,7 +129,6 @@ def _draw_blocks(data: xr.Dataset, part: Figure, title: str) -> None:
             axes.imshow((image - low) / max(high - low, 1e-30), cmap="viridis", vmin=0, vmax=1)
         else:
             axes.text(0.5, 0.5, "diverged", ha="center", va="center", transform=axes.transAxes)
-        axes.set_title("1 raise" if name == "1 raises" else name, loc="left", fontsize=9)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        axes.set_title("1 raise" if name == "1 raises" else name, fontsize=9)
+        axes.set(xticks=[], yticks=[])
     part.suptitle(f"First rows and columns of the gradient outer product, {title}, one draw", fontsize=10)

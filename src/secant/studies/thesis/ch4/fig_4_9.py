@@ -10,30 +10,13 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, study
 from secant.lab.significance import proportion
+from secant.setups.features import batch_sizes, tasks
 from secant.setups.features.batch_claims import draw_sizes, order_findings
-from secant.setups.features.batch_sizes import (
-    Setting,
-    batch_sizes,
-    check_batches,
-    check_memory,
-    ended_well,
-    largest_that_trains,
-)
-from secant.setups.features.tasks import (
-    SHALLOW,
-    TITLES,
-    Sizes,
-    behind_the_truth,
-    check_panel,
-    feature_task,
-    truth_finding,
-)
+from secant.setups.features.tasks import SHALLOW, TITLES, Sizes, scored
 
 
 @dataclass(frozen=True)
 class Config:
-    """Task, network and batch sizes."""
-
     panel: str = scaled(smoke="rank-2", laptop="rank-3", help=f"one of {', '.join(TITLES)}")
     batches: tuple[int, ...] = scaled(
         smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100, 2_000),
@@ -61,13 +44,8 @@ class Config:
 
     def check(self) -> None:
         """A panel that there is, and batches of samples that there are."""
-        check_panel("panel", self.panel)
-        check_batches("batches", self.batches[-1], self.samples)
-        steps = max(self.steps, self.epochs * -(-self.samples // self.batches[0]))
-        check_memory(
-            seeds=self.seeds, samples=self.samples, held_out=self.held_out, dim=self.dim, width=self.width,
-            steps=steps, deep=self.panel not in SHALLOW,
-        )  # fmt: skip
+        tasks.check_panel("panel", self.panel)
+        batch_sizes.check_runs(self, deep=self.panel not in SHALLOW)
 
 
 @study(
@@ -96,24 +74,20 @@ def run(config: Config) -> xr.Dataset:
         config.width, config.samples, config.held_out, config.dim, config.label_noise,
         parametrization=config.parametrization,
     )
-    task = feature_task(config.panel, sizes)
-    check_batches("batches", config.batches[-1], len(task.draw(config.seed).y))
-    setting = Setting(config.goal, config.epochs, config.steps, config.pause)
-    seeds = range(config.seed, config.seed + config.seeds)
+    task = tasks.feature_task(config.panel, sizes)
+    batch_sizes.check_batches("batches", config.batches[-1], len(task.draw(config.seed).y))
+    setting = batch_sizes.Setting(config.goal, config.epochs, config.steps, config.pause)
+    runs = task, setting, config.batches, range(config.seed, config.seed + config.seeds)
     if config.lr is None:
-        found = largest_that_trains(task, setting, config.batches, seeds, share=config.share, halvings=config.halvings)
+        found = batch_sizes.largest_that_trains(*runs, share=config.share, halvings=config.halvings)
     else:
-        found = batch_sizes(task, setting, config.batches, seeds, lr=config.lr).isel(share=0, drop=True)
-    return found.assign(behind_the_truth(task))
-
-
-def _score(data: xr.Dataset) -> str:
-    return "loss" if np.isnan(data.strong) else "error"
+        found = batch_sizes.batch_sizes(*runs, lr=config.lr).isel(share=0, drop=True)
+    return found.assign(tasks.behind_the_truth(task))
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield from truth_finding(config.panel, data, data.test.where(ended_well(data)))
+    yield from tasks.truth_finding(config.panel, data, data.test.where(batch_sizes.ended_well(data)))
     if config.lr is None:
         rungs = [f"{int(count)} with {config.share / 2**i:g}" for i, count in enumerate(data.trained.values)]
         yield claims.at_least(
@@ -122,11 +96,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "the thesis trains with half the critical step, whatever the batch size: most do",
             note=f"of {config.seeds} draws are trained: {', '.join(rungs)} of the critical step or more",
         )
-    yield from order_findings(data, _score(data))
+    yield from order_findings(data, scored(data))
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    panels = draw_sizes(data, figure, _score(data), curves=True)
+    panels = draw_sizes(data, figure, scored(data), curves=True)
     title = TITLES[config.panel]
-    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nshare of steps beyond critical", loc="left")
+    panels[0].set_title(f"{title[0].upper()}{title[1:]}\nshare of steps beyond critical")

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, sheet, study, unfold
 from secant.lab.significance import goes_with, proportion
-from secant.measure.events import match_rates, rises, spikes
-from secant.setups.catapults.panels import PANELS, Networks, check_panels, network, start_of
-from secant.setups.catapults.runs import Looks, descend, until_its_end
+from secant.measure.events import over_edge
+from secant.setups.catapults.panels import PANELS, Networks, check_panels, starts_of
+from secant.setups.catapults.runs import Looks, descend, ended
+from secant.setups.features.batch_sizes import check_batches
 
 PRINTED = {"shallow": (97.32, 0.45), "fcn": (96.17, 1.46), "cnn": (94.67, 3.27)}
 """Match rates of the table in percent, mean and standard deviation of three runs."""
@@ -30,8 +30,6 @@ DOUBLE = 1.0
 
 @dataclass(frozen=True)
 class Config(Networks):
-    """Networks, data, batches and step sizes."""
-
     networks: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("shallow", "fcn", "cnn"), distinct=True, help=f"some of {', '.join(PRINTED)}"
     )
@@ -56,8 +54,7 @@ class Config(Networks):
         """Networks that there are, and batches of samples that there are."""
         super().check()
         check_panels("networks", self.networks, PRINTED)
-        if self.batch > self.samples:
-            raise ValueError(f"batch: must be at most the number of samples, {self.samples}, got {self.batch}.")
+        check_batches("batch", self.batch, self.samples)
         if len(set(map("{:g}".format, self.ratios))) < len(self.ratios):
             raise ValueError(f"ratios: must differ in their first six digits, got {self.ratios!r}.")
 
@@ -93,146 +90,107 @@ def run(config: Config) -> xr.Dataset:
 
 def _runs(name: str, config: Config) -> xr.Dataset:
     """The cases of one network: `case` and `run`, with the step size over the critical one at the start."""
-    net = network(PANELS[name], config)
-    starts = [start_of(name, config, config.seed + i, net) for i in range(config.seeds)]
-    critical = np.array([start.critical for start in starts])
-    shallow = name == "shallow"
-    sizes: dict[str, Any] = {}
+    panel, shallow = PANELS[name], name == "shallow"
+    starts, critical = starts_of(name, config, config.seeds)
+    sizes = {f"{name}, {panel.ratio:.2f} critical": panel.ratio * critical}
     if shallow:
-        sizes |= {f"{name}, step {lr:g}": np.full(config.seeds, lr) for lr in (0.1, 0.8)}
+        sizes = {f"{name}, step {lr:g}": np.full(config.seeds, lr) for lr in (0.1, 0.8)}
         sizes |= {f"{name}, {ratio:g} critical": ratio * critical for ratio in config.ratios}
-    else:
-        sizes[f"{name}, {PANELS[name].ratio:.2f} critical"] = PANELS[name].ratio * critical
     every = config.hessian if shallow else config.deep_hessian
     found = descend(
         starts * len(sizes), np.concatenate(list(sizes.values())), steps=config.steps if shallow else config.deep_steps,
         looks=Looks(batch=True, hessian=every), batch=config.batch, goal=config.goal,
-        seeds=list(range(config.seed, config.seed + config.seeds)) * len(sizes), together=name != "cnn",
-        label=PANELS[name].title,
+        seeds=[*range(config.seed, config.seed + config.seeds)] * len(sizes), together=name != "cnn", label=panel.title,
     )
     if every > 1:
         found = found.rename({f"step_{every}": "looked"})
-    cases = [found.isel(run=slice(i * config.seeds, (i + 1) * config.seeds)) for i in range(len(sizes))]
-    return (
-        xr.concat(cases, "case", join="outer")
-        .assign_coords(case=list(sizes))
-        .assign(start=(("case", "run"), [critical] * len(sizes)))
+    cases = unfold(found, "run", case=sizes, run=range(config.seeds))
+    return cases.assign(start=(("case", "run"), [critical] * len(sizes)))
+
+
+def made_steps(data: xr.Dataset) -> xr.Dataset:
+    """Which steps a run has `made`, with the relative `rise` of the loss of all samples.
+
+    And where the step is `over` the critical one of its batch, and where the loss of the batch `itself` rises.
+    """
+    last = data.stopped_at.where(data.outcome != Outcome.UNFINISHED, np.inf)
+    later = data.loss.shift(step=-1)
+    return xr.Dataset(
+        {
+            "made": later.notnull() & (data.step < last), "rise": (later - data.loss) / data.loss,
+            "over": data.lr > data.own, "itself": data.after > data.before,
+        }
     )
-
-
-class Counted(NamedTuple):
-    """Of one run, step by step: its losses, and where the step is above its batch's critical one."""
-
-    loss: np.ndarray
-    over: np.ndarray
-    itself: np.ndarray  # where the batch's own loss rises
-    lr: float
-    own: np.ndarray
-
-    @property
-    def rise(self) -> np.ndarray:
-        """Changes of the loss of all samples, relative."""
-        return np.diff(self.loss) / self.loss[:-1]
-
-
-def counted(data: xr.Dataset, case: str) -> list[Counted]:
-    """The runs of a case."""
-    found = []
-    for number in range(data.sizes["run"]):
-        one = until_its_end(data.sel(case=case).isel(run=number).dropna("step", subset=["loss"]))
-        own, lr = one.own.values[:-1], float(one.lr[0])
-        found.append(Counted(one.loss.values, lr > own, (one.after > one.before).values[:-1], lr, own))
-    return found
 
 
 def rates(data: xr.Dataset) -> xr.Dataset:
     """Over `case` and `run`: rises that are foretold, those that double the loss, those of the batch's own loss."""
-    rows = []
-    for case in data.case.values:
-        for one in counted(data, case):
-            rise, over = one.rise, one.over
-            found = match_rates(one.loss, one.lr, one.own)
-            rows.append(
-                {
-                    "foretold": found.foretold, "followed": found.followed,
-                    "doubled": over[rise > DOUBLE].mean() if (rise > DOUBLE).any() else np.nan,
-                    "itself": over[one.itself].mean() if one.itself.any() else np.nan, "over": over.mean(),
-                    "rises": (rise > 0).mean(),
-                    "missed": np.median(rise[(rise > 0) & ~over]) if ((rise > 0) & ~over).any() else np.nan,
-                    "spikes": len(spikes(one.loss, factor=2.0)), "steps": len(rise),
-                }
-            )
-    shape = data.sizes["case"], data.sizes["run"]
-    return xr.Dataset(
-        {key: (("case", "run"), np.array([row[key] for row in rows], float).reshape(shape)) for key in rows[0]},
-        coords={"case": data.case},
-    )
+    steps = made_steps(data)
+    made, over, rose = steps.made, steps.over.astype(float), steps.made & (steps.rise > 0)
+    edge = over.copy(data=over_edge(data.lr.transpose(*over.dims), data.own.transpose(*over.dims)))
+    shares = {
+        "foretold": edge.where(rose), "followed": rose.astype(float).where(made & (edge > 0)), "over": over.where(made),
+        "doubled": over.where(made & (steps.rise > DOUBLE)), "itself": over.where(made & steps.itself),
+        "rises": rose.astype(float).where(made),
+    }
+    missed = steps.rise.where(rose & ~steps.over).median("step").astype(float)
+    return xr.Dataset({name: share.mean("step") for name, share in shares.items()} | {"missed": missed})
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    found, cases = rates(data), [str(case) for case in data.case.values]
+    found, steps = rates(data), made_steps(data)
+    networks = np.array([str(case).split(",")[0] for case in data.case.values])
     for name in config.networks:
-        yield from _foretold(name, [one for case in cases if case.split(",")[0] == name for one in counted(data, case)])
-    for case in cases:
-        name = case.split(",")[0]
+        yield from _foretold(name, steps.isel(case=networks == name))
+    for case in map(str, data.case.values):
         # Of the smallest step size the thesis has no rate: its loss is said to fall all the time.
         yield (_monotone if case.endswith("step 0.1") else _against_the_table)(case, found.sel(case=case), config)
-        yield _descent(case, counted(data, case))
+        # The loss that a step descends, that of its batch, rises only where the step is above the critical one.
+        one = steps.sel(case=case)
+        below = one.itself.values[(one.made & ~one.over).values]
+        rose, missed = int((one.made & one.itself).sum()), below.sum()
+        yield claims.at_most(
+            f"{case}: share of steps not above the critical one at which the batch's own loss rises", MISSED,
+            proportion(below), "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
+            note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps"
+            " above it",
+        )
         exact, kernel = both_criticals(data.sel(case=case))
         ratios = exact / kernel
-        claim = f"{case}: critical step by the Hessian of the batch over that by its kernel, median"
-        if not ratios.size:
-            yield claims.undecided(claim, 1.0, "no look at the Hessian is finite")
-            continue
+        # A channel reads nine times as many numbers.
+        neurons = config.channels * 9 if case.startswith("cnn,") else config.width
         yield claims.equal(
-            claim, 1.0, np.median(ratios), _gap(name, config),
+            f"{case}: critical step by the Hessian of the batch over that by its kernel, median", 1.0,
+            np.median(ratios) if ratios.size else np.nan, np.log(neurons) / np.sqrt(neurons),
             "the distance of appendix C.1, log m / sqrt m with m neurons",
-            note=f"from {float(ratios.min()):.3g} to {float(ratios.max()):.3g} over {ratios.size}",
+            note=f"from {ratios.min(initial=np.inf):.3g} to {ratios.max(initial=-np.inf):.3g} over {ratios.size}",
+            given=ratios.size, otherwise="no look at the Hessian is finite",
         )
 
 
-def _foretold(name: str, runs: list[Counted]) -> Findings:
+def _foretold(name: str, steps: xr.Dataset) -> Findings:
     """Whether a step above the critical one of its batch makes it likelier that the loss of all samples rises."""
-    for what, events in (
-        ("the loss rises", [rises(one.loss) for one in runs]),
-        ("the loss doubles", [one.rise > DOUBLE for one in runs]),
-    ):
-        claim = f"{name}: {what} more often at steps above the critical one of the batch than at others"
-        both = sum(int((event & one.over).sum()) for event, one in zip(events, runs, strict=True))
-        total, above = (sum(int(x.sum()) for x in xs) for xs in (events, [one.over for one in runs]))
-        p = goes_with((event, one.over) for event, one in zip(events, runs, strict=True))
+    runs = steps.stack(one=("case", "run")).transpose("one", "step")
+    made, over = runs.made.values, runs.over.values & runs.made.values
+    for what, least in (("rises", 0.0), ("doubles", DOUBLE)):
+        event = made & (runs.rise.values > least)
         yield claims.significant(
-            claim, p, "Fisher's, exact, within each run",
-            note=f"{total} of {sum(one.over.size for one in runs)} steps, {both} of them among the {above} above",
+            f"{name}: the loss {what} more often at steps above the critical one of the batch than at others",
+            goes_with((e[m], o[m]) for e, o, m in zip(event, over, made, strict=True)),
+            "Fisher's, exact, within each run",
+            note=f"{event.sum()} of {made.sum()} steps, {(event & over).sum()} of them among the {over.sum()} above",
         )
 
 
 def _monotone(case: str, one: xr.Dataset, config: Config) -> Finding:
     """Figure 4.6: below all critical steps the loss falls all the time."""
-    name = f"{case}: share of steps at which the loss of all samples rises"
-    if bool((one.over > 0).any()):
-        return claims.undecided(name, 0.0, "some steps are above the critical one of their batch")
     noise = f"in the median by {100 * float(one.missed.mean()):.2g} percent: a batch is not all samples"
-    return claims.zero(name, one.rises.mean(), 0, "'monotone': at no step", note=noise if one.rises.any() else "")
-
-
-def _descent(case: str, runs: list[Counted]) -> Finding:
-    """The loss that a step descends, that of its batch, rises only where the step is above the critical one."""
-    name = f"{case}: share of steps not above the critical one at which the batch's own loss rises"
-    below = np.concatenate([one.itself[~one.over] for one in runs])
-    rose = int(sum(one.itself.sum() for one in runs))
-    missed = int(below.sum())
-    return claims.at_most(
-        name, MISSED, proportion(below),
-        "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
-        note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps above it",
+    return claims.zero(
+        f"{case}: share of steps at which the loss of all samples rises", one.rises.mean(), 0, "'monotone': at no step",
+        note=noise if one.rises.any() else "", given=not (one.over > 0).any(),
+        otherwise="some steps are above the critical one of their batch",
     )
-
-
-def _gap(name: str, config: Config) -> float:
-    neurons = config.channels * 9 if name == "cnn" else config.width  # a channel reads nine times as many numbers
-    return float(np.log(neurons) / np.sqrt(neurons))
 
 
 def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
@@ -256,62 +214,50 @@ def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
 
 def both_criticals(case: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """Critical steps of batches, by Hessian and by kernel, of all runs until they end."""
-    exact, kernel = [], []
-    times = case.looked.values if "looked" in case.dims else case.step.values
-    made = np.isin(times, case.step)  # a run that ends at once has a look that was never due
-    for number in range(case.sizes["run"]):
-        one = case.isel(run=number)
-        last = int(one.stopped_at) if int(one.outcome) != Outcome.UNFINISHED else np.inf
-        values, own = one.exact.values[made], one.own.sel(step=times[made]).values
-        kept = (times[made] <= last) & np.isfinite(values) & np.isfinite(own)
-        exact.append(values[kept])
-        kernel.append(own[kept])
-    return np.concatenate(exact), np.concatenate(kernel)
+    exact = case.exact.rename(looked="step") if "looked" in case.dims else case.exact
+    # A run that ends at once has a look that was never due.
+    exact = exact.sel(step=np.intersect1d(exact.step, case.step))
+    own = case.own.sel(step=exact.step)
+    last = case.stopped_at.where(case.outcome != Outcome.UNFINISHED, np.inf)
+    kept = (exact.step <= last) & np.isfinite(exact) & np.isfinite(own)
+    found, kernel, kept = (one.transpose("run", "step").values for one in (exact, own, kept))
+    return found[kept], kernel[kept]
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    (loss, scatter), (bars, _) = sheet.panels(figure, (11.5, 7.4), 2, 2, width_ratios=(1.7, 1))
-    figure.delaxes(_)
+    (loss, scatter), (bars, spare) = sheet.panels(figure, (11.5, 7.4), 2, 2, width_ratios=(1.7, 1))
+    figure.delaxes(spare)
     bars.set_subplotspec(bars.get_gridspec()[1, :])
     found = rates(data)
     shown = str(found.case.values[int(found.over.mean("run").argmax("case"))])
-    one = until_its_end(data.sel(case=shown).isel(run=0).dropna("step", subset=["loss"]))
-    above = np.flatnonzero(one.own.values[:-1] < one.lr.values[:-1])
+    one = ended(data.sel(case=shown).isel(run=0))
+    after = one.isel(step=1 + np.flatnonzero(one.own.values[:-1] < one.lr.values[:-1]))
     loss.semilogy(one.step, one.loss, color="C0", lw=1.2, label="all samples")
-    loss.semilogy(
-        one.step.values[above + 1], one.loss.values[above + 1], "o", ms=3.5, color="C1",
-        label="after a step above the batch's critical one",
-    )  # fmt: skip
-    loss.set_xlabel("step")
-    loss.set_ylabel(r"loss $\mathcal{L}$")
-    loss.set_title(f"One run: {shown}", loc="left")
-    loss.set_ylim(None, 4 * float(one.loss.max()))  # room for the legend
+    loss.semilogy(after.step, after.loss, "o", ms=3.5, color="C1", label="after a step above the batch's critical one")
+    top = 4 * float(one.loss.max())  # room for the legend
+    loss.set(title=f"One run: {shown}", xlabel="step", ylabel=r"loss $\mathcal{L}$", ylim=(None, top))
     loss.legend(loc="upper right")
     ends: list[float] = []
     for i, case in enumerate(data.case.values):
         exact, kernel = both_criticals(data.sel(case=case))
         scatter.loglog(kernel, exact, "o", ms=3, alpha=0.6, color=f"C{i % 10}")
         ends += kernel.tolist()
-    ends = ends or [1.0]
-    scatter.plot([min(ends), max(ends)], [min(ends), max(ends)], "--", color=ink, lw=1)
-    ticks = [tick for tick in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 200, 1_000) if min(ends) / 2 < tick < 2 * max(ends)]
+    low, high = min(ends, default=1.0), max(ends, default=1.0)
+    sheet.guide(scatter, (low, high), (low, high), lw=1)
+    ticks = [tick for tick in (0.2, 0.5, 1, 2, 5, 10, 20, 50, 200, 1_000) if low / 2 < tick < 2 * high]
     scatter.minorticks_off()
-    scatter.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    scatter.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
-    scatter.set_xlabel(r"$b/\lambda_{\max}(K_b)$")
-    scatter.set_ylabel(r"$2/\lambda_{\max}(H_b)$")
-    scatter.set_title("Critical steps of batches", loc="left")
+    for axis in (scatter.xaxis, scatter.yaxis):
+        axis.set_ticks(ticks, [f"{tick:g}" for tick in ticks])
+    scatter.set(title="Critical steps of batches", xlabel=r"$b/\lambda_{\max}(K_b)$", ylabel=r"$2/\lambda_{\max}(H_b)$")
     places = np.arange(data.sizes["case"])
-    kinds = (
+    for j, (key, label, colour) in enumerate((
         ("foretold", "all rises", "C0"), ("doubled", "rises that double the loss", "C1"),
-        ("itself", "rises of the batch's own loss", "C2"), ("over", "all steps", ink),
-    )  # fmt: skip
-    for j, (key, label, colour) in enumerate(kinds):
+        ("itself", "rises of the batch's own loss", "C2"), ("over", "all steps", sheet.ink()),
+    )):  # fmt: skip
         values = 100 * found[key].transpose("case", "run")
         at = places + 0.18 * (j - 1.5)
-        bars.plot(np.repeat(at[:, None], values.sizes["run"], 1), values, "o", ms=3, color=colour, alpha=0.4)
+        bars.plot(at, values, "o", ms=3, color=colour, alpha=0.4)
         bars.plot(at, values.mean("run"), "_", ms=13, mew=2.5, color=colour, label=label)
     for place, case in zip(places, data.case.values, strict=True):
         printed = PRINTED[str(case).split(",")[0]][0]
@@ -319,8 +265,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             note = "the thesis, all rises" if place == 1 else None
             bars.plot(place - 0.27, printed, "x", ms=8, mew=2, color="C3", label=note)
     bars.set_xticks(places, [str(case).replace(", ", "\n") for case in data.case.values])
-    bars.set_xlim(-0.5, len(places) - 0.5)
-    bars.set_ylim(-5, 105)
-    bars.set_ylabel("percent above critical")
-    bars.set_title("Share of steps above the critical one of their batch, among", loc="left")
+    title = "Share of steps above the critical one of their batch, among"
+    bars.set(title=title, ylabel="percent above critical", xlim=(-0.5, len(places) - 0.5), ylim=(-5, 105))
     bars.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
