@@ -32,7 +32,7 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     early_fall, own = (float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network))
     yield claims.equal(
         "fall of log(loss) on the first half of the way to the edge, expansion at the start over network", 1.0,
-        np.nan if why else early_fall / own, 0.1, "'good approximation', read as within ten percent",
+        np.nan if why or not own else early_fall / own, 0.1, "'good approximation', read as within ten percent",
         note=why or f"{half} steps, in which the loss of the network falls to {np.exp(own):.2g} of its start",
     )
     found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC) if name in data.model}
