@@ -124,7 +124,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         )
         right.plot(data.sigma_z * shift, one.one_sign.mean("seed") / one.line, "x", ms=6, color=f"C{i}", alpha=0.8)
     left.set(
-        title="Mean acceleration at the start", xlabel=r"$\sigma_z$", ylabel=r"$\mathbb{E}\,\ddot\lambda_{\max}(0)$",
+        title="Mean acceleration at the start", xlabel=r"$\sigma_z$", ylabel=r"$\mathbb{E}\,\ddot\lambda_{\max}(0)$"
     )
     left.legend(loc="upper left")
     right.set(title="Over the line", xlabel=r"$\sigma_z$", xscale="log", ylim=(0, 2))

@@ -58,9 +58,7 @@ def run(config: Config) -> xr.Dataset:
     ran, small = ran.isel(residual=slice(1, None)), ran.top.isel(residual=0)
     relative = ran.loss / ran.loss.isel(time=0)
     clock = ran.time / (ran.residual + config.jacobian)
-    fallen = xr.apply_ufunc(
-        _time_to_fall, relative, clock, input_core_dims=[["time"], ["time"]], vectorize=True,
-    )
+    fallen = xr.apply_ufunc(_time_to_fall, relative, clock, input_core_dims=[["time"], ["time"]], vectorize=True)
     return xr.Dataset(
         {
             "loss": relative.assign_attrs(long_name="loss over that at the start"),

@@ -124,9 +124,7 @@ def _networks(config: Config) -> xr.Dataset:
             "loss": (("optimiser", "step"), _padded([one.loss.values for one in ran], looks)),
             "threshold": ("optimiser", [one.threshold for one in several]),
         },
-        coords={
-            "optimiser": [one.name for one in several], "step": np.arange(0, config.steps + 1, config.every),
-        },
+        coords={"optimiser": [one.name for one in several], "step": np.arange(0, config.steps + 1, config.every)},
         attrs=task.attributes(),
     )
 
