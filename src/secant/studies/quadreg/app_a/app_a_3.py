@@ -161,21 +161,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = axes = sheet.panels(figure, (11, 3.9), 3)
     data = data.isel(draw=0)
+    time = data.time.values[1:]
     for i, (model, label) in enumerate(NAMES.items()):
-        one = data.sel(model=model)
-        for panel, values in ((left, one["top"]), (middle, one.loss), (right, one.gap))[: 3 if i else 2]:
-            panel.plot(data.time, values, color=f"C{i}", label=label)
-    t = data.time[1:30].values
-    for model, power in POWERS.items():
-        at = data.sel(model=model).isel(time=10)
-        factor = at.gap.item() / at.time.item() ** power
-        sheet.guide(right, t, factor * t**power)
-        place = 1.2 * t[12]
-        right.text(place, factor * place**power / 2, rf"$\propto t{'^2' if power == 2 else ''}$", va="top")
+        one, look = data.sel(model=model), {"color": f"C{i}", "label": label}
+        left.plot(data.time, one["top"], **look)
+        middle.plot(data.time, one.loss, **look)
+        if power := POWERS.get(model):
+            right.plot(time, one.gap[1:], **look)
+            line = float(one.gap[10]) * (time[:29] / time[9]) ** power
+            sheet.guide(right, time[:29], line)
+            right.text(1.3 * time[2], line[2], rf"$\propto t{'^2' if power == 2 else ''}$", va="top")
     left.set(title="Largest kernel eigenvalue", ylabel=r"$\lambda_{\max}$", ylim=(0, 1.6 * data["top"][0].max()))
-    middle.set(
-        title="Loss", ylabel=r"$\frac{1}{2}|z|^2$", yscale="log", ylim=(data.loss[0].min() / 2, 20 * data.loss[0, 0])
-    )
+    middle.set(title="Loss", ylabel=r"$\frac{1}{2}|z|^2$", yscale="log")
+    middle.set(ylim=(data.loss[0].min() / 2, 20 * data.loss[0, 0]))
     right.set(title="Distance of the kernels", ylabel=r"$\|K - K_{\mathrm{quad}}\|$", xscale="log", yscale="log")
     middle.legend()
     right.legend(loc="upper left")
