@@ -83,7 +83,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero("weight of the Jacobian on the zero modes", data.zero_weight, rounding)
     yield claims.equal("(J_+^2 - J_-^2)/|x| against twice the output", 2 * data.output, data.difference, rounding)
     # T' = T - 2zW + z^2 T with W = 2z + E, solved for E, at the largest step.
-    one = data.isel(form=0, ratio=int(data.unit.argmax()))
+    one = data.isel(form=0, ratio=int(data.unit.argmax("ratio")))
     unit, z, T, after = (float(part) for part in (one.unit, one.z[0], *one["T"][:2]))
     name = "offset of a network with a target, from its first step"
     if z and np.isfinite(after):

@@ -50,7 +50,7 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     E, Q = np.array(config.offsets), np.array([[config.omega]])
-    probes = {"z": lambda t, E: quartic.residual(t, Q, E), "curvature": lambda t: jnp.sum((Q[0] * t) ** 2)}
+    residual = {"z": lambda t, E: quartic.residual(t, Q, E)}
 
     def start(E: jnp.ndarray) -> jnp.ndarray:
         return jnp.sqrt((2 * config.residual + E) / config.omega)[None]
@@ -59,14 +59,14 @@ def run(config: Config) -> xr.Dataset:
         return np.asarray(single_eigenvalue.single_eigenvalue_solution(time, config.residual, config.omega, E))
 
     ran = flow(
-        lambda t, E: quartic.quartic_flow(Q, E)(t), start, until=config.until, over={"E": E}, probes=probes,
-        samples=121, rtol=1e-11, atol=1e-13,
+        lambda t, E: quartic.quartic_flow(Q, E)(t), start, until=config.until, over={"E": E},
+        probes=residual | {"curvature": lambda t: jnp.sum((Q[0] * t) ** 2)}, samples=121, rtol=1e-11, atol=1e-13,
     ).dataset
     # The same model by gradient descent, in one run: at time one the difference from the flow is of first order.
     lrs = np.array(sorted(config.lrs))
     steps = np.maximum(np.rint(1 / lrs), 1).astype(int)
     descent = simulate(
-        lambda E, lr: quartic.quartic(Q, lr, E), start, int(steps.max()), over={"E": E, "lr": lrs}, probes=probes
+        lambda E, lr: quartic.quartic(Q, lr, E), start, int(steps.max()), over={"E": E, "lr": lrs}, probes=residual
     ).dataset.z.values
     ends = np.stack([descent[:, i, count] for i, count in enumerate(steps)])
     return ran[["z", "curvature"]].assign(
