@@ -47,7 +47,7 @@ def run(config: Config) -> xr.Dataset:
     parts = jax.jit(lambda t: (jax.hessian(output)(t), gradient(t), output(t)))(theta)
     Q, J, start = map(np.asarray, parts)
     curvature, z0 = J @ J, float(start) - config.target
-    lrs = np.array(config.relative_lrs) / curvature
+    lrs = jnp.array(config.relative_lrs) / curvature
     # A step size that is too large ends the runs, each when it is no longer finite.
     network = simulate(
         lambda lr: gradient_descent(loss, lr), theta, config.steps, over={"lr": lrs},
@@ -69,7 +69,7 @@ def run(config: Config) -> xr.Dataset:
         eigenvalues=("mode", np.linalg.eigvalsh(Q)),
         predicted=("mode", np.asarray(linear_network.spectrum(x, config.width))),
         zero_weight=1 - np.sum((V @ J) ** 2) / curvature, difference=(plus - minus) / omega, output=start, norm=omega,
-        unit=("ratio", lrs * omega, {"long_name": "of rescaled residuals"}),
+        unit=("ratio", np.asarray(lrs) * omega, {"long_name": "of rescaled residuals"}),
     ).assign_coords(form=["network", "two numbers"], ratio=list(config.relative_lrs))
 
 

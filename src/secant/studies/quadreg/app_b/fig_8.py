@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Finding, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.planes import draw_plane
 from secant.theory import skeleton, two_eigenvalue
 
@@ -84,46 +84,49 @@ def _share(hits: Any, among: xr.DataArray) -> float:
     return float((hits & among).sum() / among.sum()) if among.any() else float("nan")
 
 
-def sharper(data: xr.Dataset) -> xr.DataArray:
-    """Where the curvature rises."""
-    return data.final > data["T"] + 1e-9
-
-
-def away(data: xr.Dataset) -> xr.DataArray:
-    """Curvatures at the start that are away from the edge."""
-    return np.abs(data["T"] - 2) > AWAY
-
-
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
         "curvature change without offset, against z^2 (T - 4): largest difference", np.abs(data.law).max(), 1e-12,
         "an identity: rounding of float64",
     )
+    sharper, away = data.final > data["T"] + 1e-9, np.abs(data["T"] - 2) > AWAY
     # Without offset the curvature can only rise above four, and such runs do not converge.
     yield claims.zero(
         "share of convergent starts that sharpen, without offset",
-        lambda: _share(sharper(data).sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may", given=0.0 in config.offsets,
+        lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may", given=0.0 in config.offsets,
         otherwise="no offset is zero",
     )
     for E in filter(None, config.offsets):
         # Between -E/2 and 0 both terms of T' - T = -2zW + z^2 T are positive, and z goes to zero without changing sign
         # as long as T stays below one; it rises by no more than |E|.
-        one = data.sel(E=E)
-        inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & one.settled
+        inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & data.settled.sel(E=E)
         yield claims.equal(
             f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}", 1.0,
-            _share(sharper(one), inside), 0, "all of them", given=inside,
+            _share(sharper.sel(E=E), inside), 0, "all of them", given=inside,
             otherwise="no point of the grid lies there and converges",
         )
     for E in config.offsets:
         one = data.sel(E=E)
         yield claims.at_most(
             f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}", 2 * NEAR / 4.5,
-            _share(np.abs(one.final - 2) < NEAR, one.settled & away(data)),
+            _share(np.abs(one.final - 2) < NEAR, one.settled & away),
             "by chance this share of all curvatures from 0 to 4.5 would",
         )
-    yield _gathering(data, config)
+    # The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level.
+    level = data.other_final.copy(data=skeleton.conserved(data.z.values[:, None], data["T"].values))
+    at_the_edge = (level > 2 - NEAR) & (level < skeleton.ESCAPE)
+    # Over a run the level drifts by a few epsilon: by 2 eps C times a sum of residuals of order one.
+    drift = 12 * config.epsilon
+    border = (np.abs(level - (2 - NEAR)) < drift) | (np.abs(level - skeleton.ESCAPE) < 0.2 + drift)
+    among = data.other_settled & away & (data.z != 0)  # where the residual is zero nothing moves
+    yield claims.equal(
+        "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
+        _share(at_the_edge, among), _share(abs(data.other_final - 2) < NEAR, among),
+        np.nan_to_num(_share(border, among)),
+        "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
+        "comes near the border of escape",
+    )
     # The model with offset -E is that with E seen in a mirror.
     opposite = [E for E in config.offsets if -E in config.offsets]
     here, there = data.sel(E=opposite), data.sel(E=[-E for E in opposite]).isel(z=slice(None, None, -1))
@@ -136,46 +139,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
 
 
-def _gathering(data: xr.Dataset, config: Config) -> Finding:
-    """The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level."""
-    level = data.other_final.copy(data=skeleton.conserved(data.z.values[:, None], data["T"].values))
-    at_the_edge = (level > 2 - NEAR) & (level < skeleton.ESCAPE)
-    # Over a run the level drifts by a few epsilon: by 2 eps C times a sum of residuals of order one.
-    drift = 12 * config.epsilon
-    border = (np.abs(level - (2 - NEAR)) < drift) | (np.abs(level - skeleton.ESCAPE) < 0.2 + drift)
-    among = data.other_settled & away(data) & (data.z != 0)  # where the residual is zero nothing moves
-    return claims.equal(
-        "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
-        _share(at_the_edge, among), _share(abs(data.other_final - 2) < NEAR, among),
-        np.nan_to_num(_share(border, among)),
-        "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
-        "comes near the border of escape",
-    )
-
-
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     *planes, right = sheet.panels(figure, (12, 4.4), 3)
-    z, bins = np.linspace(-1, 1, 801), np.linspace(0, 4.5, 46)
+    z, bins, away = np.linspace(-1, 1, 801), np.linspace(0, 4.5, 46), np.abs(data["T"] - 2) > AWAY
     for i, axes in enumerate(planes):
         E = config.offsets[min(i, len(config.offsets) - 1)]
         one = data.sel(E=E)
         f_z, f_T = (xr.DataArray(f, {"z": z}) for f in two_eigenvalue.one_step_nullclines(z, -1.0, E))
         draw_plane(axes, -1.0, E, f_z, f_T, 4.5)
         for where, marker, colour, label in (
-            (sharper(one) & one.settled, "s", "C2", "sharpens"), (~one.settled & one.admissible, "x", "C5", "diverges"),
+            ((one.final > data["T"] + 1e-9) & one.settled, "s", "C2", "sharpens"),
+            (~one.settled & one.admissible, "x", "C5", "diverges"),
         ):
             at_z, at_T = np.nonzero(where.values)
             axes.plot(data.z[at_z], data["T"][at_T], marker, ms=3, color=colour, alpha=0.7, label=label)
         title = "No offset: no sharpening" if E == 0 else rf"Offset $\tilde E = {E:g}$: a little"
         axes.set(title=title, xlabel=r"$\tilde z$", ylabel=r"$T$")
         right.hist(
-            one.final.values[(one.settled & away(data)).values], bins, density=True, histtype="step", color=f"C{i}",
-            lw=1.6, label=rf"$\{{1,-1\}}$, $\tilde E={E:g}$",
+            one.final.values[(one.settled & away).values], bins, density=True, histtype="step", color=f"C{i}", lw=1.6,
+            label=rf"$\{{1,-1\}}$, $\tilde E={E:g}$",
         )
     planes[0].legend(loc="center", ncols=2, frameon=True, facecolor=figure.get_facecolor(), framealpha=0.95)
     right.hist(
-        data.other_final.values[(data.other_settled & away(data)).values], bins, density=True, color="C3", alpha=0.45,
+        data.other_final.values[(data.other_settled & away).values], bins, density=True, color="C3", alpha=0.45,
         label=rf"$\{{1,-{config.epsilon:g}\}}$, $\tilde E=0$",
     )
     sheet.mark(right, x=2)

@@ -138,7 +138,8 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
         name, printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2", corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
         printed_value=np.log(eps / y[0]) / (8 * z[0] ** 2), corrected_value=exact, measured=2 * np.argmax(y < eps),
         tolerance=Tolerance(2.0, why="one pair of steps"), relation="at most",
-        why="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two steps",
+        why="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
+        "steps",
         where="phase 1 of the proof, after equation (121)",
     )
 

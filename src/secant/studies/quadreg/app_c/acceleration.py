@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import jax
@@ -10,19 +9,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import (
-    Estimate,
-    Figure,
-    Findings,
-    Tolerance,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-)
+from secant.lab import Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.regression import draws
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -55,15 +42,10 @@ class Config:
     sigma_J: float = option(0.5, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
     seed: int = option(0, at_least=0, help="random seed")
 
-    @property
-    def sizes(self) -> list[tuple[int, int]]:
-        """The pairs (D, P)."""
-        return draws.sizes(self.outputs, self.parameters)
-
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
         draws.check_sizes(self.outputs, self.parameters, together=0)
-        fits_memory(3 * 8 * max(map(math.prod, self.sizes)), "outputs or parameters")
+        fits_memory(3 * 8 * max(D * P for D, P in draws.sizes(self.outputs, self.parameters)), "outputs or parameters")
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
@@ -93,11 +75,11 @@ def run(config: Config) -> xr.Dataset:
 
     second, kernels = draws.each_draw(one, config.seed, config.draws, 3, 5, "goe", 2_000)
     own = rr.acceleration_given(np.linalg.eigvalsh(kernels), 5, config.sigma_z, 1.0)
-    return xr.concat([_jacobians(config, D, P) for D, P in config.sizes], "size").assign(
+    pairs = draws.sizes(config.outputs, config.parameters)
+    return xr.concat([_jacobians(config, D, P) for D, P in pairs], "size").assign(
         direct=("all", second, {"long_name": "acceleration of single draws, (3, 5)"}),
         direct_given_J=("all", own, {"long_name": "its mean for the draw's own Jacobian"}),
-        size=[f"({D}, {P})" for D, P in config.sizes], D=("size", list(config.outputs)),
-        P=("size", list(config.parameters)),
+        size=[f"({D}, {P})" for D, P in pairs], D=("size", list(config.outputs)), P=("size", list(config.parameters)),
     )
 
 
@@ -161,8 +143,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for place in np.flatnonzero(np.minimum(data.D, data.P) > 1):
         one = data.isel(size=place)
         # Both sides are measured: it is their difference that has a sampling error.
-        error = draws.standard_error((one.repelled - one.repelled_exact).values)
-        found = Estimate(float(one.repelled.mean()), float(error), config.jacobians - 1.0)
+        found = estimate(one.repelled - one.repelled_exact)._replace(value=one.repelled.mean())
         name = f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}"
         yield claims.equal(name, one.repelled_exact.mean(), found, draws.heavy_tail(found))
     yield claims.equal(
@@ -184,7 +165,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.2), 2)
     x = np.arange(data.sizes["size"])
-    limit = np.array([rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J) for D, P in config.sizes])
+    pairs = draws.sizes(config.outputs, config.parameters)
+    limit = np.array([rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J) for D, P in pairs])
     for i, (given, formula, _, label) in enumerate(KINDS):
         mean, error = data[given].mean("draw") / limit, 2 * draws.standard_error(data[given].values, axis=1) / limit
         left.errorbar(x, mean, error, fmt="o", ms=5, capsize=3, color=f"C{i}", label=label)

@@ -15,7 +15,6 @@ from secant import data, losses, measure, nets
 from secant.dynamics import Map, Probe, Stop, simulate
 from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
-from secant.optim.catalogue import Optimiser
 from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
 
@@ -83,15 +82,6 @@ def run(config: Config) -> xr.Dataset:
     return xr.merge([_networks(config), _models(config)], combine_attrs="override")
 
 
-def rules(config: Config) -> tuple[Optimiser, ...]:
-    """The optimisers, in the order of their labels."""
-    return (
-        optimisers.gd(config.gd), optimisers.momentum(config.momentum, config.beta),
-        optimisers.nesterov(config.nesterov, config.beta), optimisers.rmsprop(config.rmsprop, config.decay),
-        optimisers.adam(config.adam),
-    )
-
-
 def _networks(config: Config) -> xr.Dataset:
     """One network trained by each of the optimisers: the curvature that it meets, and the loss."""
     task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
@@ -100,7 +90,11 @@ def _networks(config: Config) -> xr.Dataset:
     # All parameters in one vector: an optimiser treats each alike, and one array compiles faster than six.
     params, unravel = ravel_pytree(net.init(jax.random.key(config.seed), x.shape))
     problem = Problem(lambda p, x: net.apply(unravel(p), x), x, y, losses.half_mean)
-    several = rules(config)
+    several = (
+        optimisers.gd(config.gd), optimisers.momentum(config.momentum, config.beta),
+        optimisers.nesterov(config.nesterov, config.beta), optimisers.rmsprop(config.rmsprop, config.decay),
+        optimisers.adam(config.adam),
+    )
     # A loop that can take any of them is compiled once: which of them it takes is part of the state it starts in.
     chosen = optimisers.one_of(several)
     system = chosen(problem.objective)
@@ -151,11 +145,6 @@ def _models(config: Config) -> xr.Dataset:
     return found[list(ends)].rename(step="model_step")
 
 
-def ratio(data: xr.Dataset) -> xr.DataArray:
-    """Curvature over the threshold of each optimiser."""
-    return data.curvature / data.threshold
-
-
 def ends(data: xr.Dataset) -> xr.DataArray:
     """The final curvature of every quadratic model on which momentum has converged."""
     settled = data.model_loss.isel(model_step=-1) < SETTLED * data.model_loss.isel(model_step=0)
@@ -174,7 +163,7 @@ def begun(name: str, config: Config) -> int:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    over = ratio(data)
+    over = data.curvature / data.threshold
     last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
     for name in data.optimiser.values:
         label = LABELS[name]
@@ -212,7 +201,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2, width_ratios=(3, 2))
     sheet.mark(left, y=1)
-    for number, one in enumerate(ratio(data)):
+    for number, one in enumerate(data.curvature / data.threshold):
         name = one.optimiser.item()
         one = one.where(one.step >= begun(name, config))
         left.plot(one.step, one, color=f"C{number}", lw=1.3, label=LABELS[name])
