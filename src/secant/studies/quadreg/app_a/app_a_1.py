@@ -89,7 +89,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     if z and np.isfinite(after):
         yield Erratum(
             name, printed=r"E = 0", corrected=r"E = 2t", printed_value=0.0,
-            corrected_value=linear_network.offset(config.target),
+            corrected_value=float(linear_network.offset(config.target)),
             measured=((T - after + z**2 * T) / (2 * z) - 2 * z) / unit,
             tolerance=Tolerance(
                 1e-14 * (T + after + z**2 * T) / abs(2 * z) / unit,

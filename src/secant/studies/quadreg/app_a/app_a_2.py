@@ -49,7 +49,7 @@ class Config:
     $\Delta = \tilde z$, $H_y = J_0^2$, $y = -E/2$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    E, Q = np.array(config.offsets), np.array([[config.omega]])
+    E, Q = np.array(config.offsets), jnp.array([[config.omega]])
     residual = {"z": lambda t, E: quartic.residual(t, Q, E)}
 
     def start(E: jnp.ndarray) -> jnp.ndarray:

@@ -68,7 +68,7 @@ def run(config: Config) -> xr.Dataset:
 
     theta = 1.5 * jax.random.normal(jax.random.key(config.seed), (2 * config.samples,)).reshape(-1, 2)
     values = planes(theta, z, z_box, T_box[:, None, None, None])
-    dims = {"sample_z": ("a", "E", "sample"), "sample_T": ("a", "E", "sample")}
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(("sample_z", "sample_T"), ("a", "E", "sample"))
     dims |= dict.fromkeys(("there", "back"), ("height", "a", "E", "across"))
     found = {name: (dims.get(name, ("a", "E", "z")), np.asarray(value)) for name, value in values.items()}
     boxes = {"box_z": (("a", "E", "across"), z_box), "box_T": ("height", T_box)}

@@ -133,15 +133,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                 "an identity: 200 nodes for a smooth function, and rounding",
             )
     rounding = Tolerance(1e-12, why="without another eigenvalue they are the same: rounding")
-    for given, formula, claim, _ in KINDS:
+    for name, formula, claim, _ in KINDS:
         for place, size in enumerate(data["size"].values):
             one = data.isel(size=place)
-            found = draws.ratio_of_means(one[given].values, one[formula].values)
-            exact = one.D == 1 and given == "unsymmetric"
-            within = rounding if exact else draws.heavy_tail(found)
+            found = draws.ratio_of_means(one[name].values, one[formula].values)
+            within = rounding if one.D == 1 and name == "unsymmetric" else draws.heavy_tail(found)
             yield claims.equal(f"{claim}, (D, P) = {size}", 1.0, found, within)
-    for place in np.flatnonzero(np.minimum(data.D, data.P) > 1):
-        one = data.isel(size=place)
+    for several in np.flatnonzero(np.minimum(data.D, data.P) > 1):
+        one = data.isel(size=several)
         # Both sides are measured: it is their difference that has a sampling error.
         found = estimate(one.repelled - one.repelled_exact)._replace(value=one.repelled.mean())
         name = f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}"
