@@ -49,41 +49,29 @@ class Config:
     $\Delta = \tilde z$, $H_y = J_0^2$, $y = -E/2$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    offsets = jnp.array(config.offsets)
-    spectrum = jnp.array([config.omega])
+    E, Q = np.array(config.offsets), jnp.array([[config.omega]])
+    residual = {"z": lambda t, E: quartic.residual(t, Q, E)}
 
     def start(E: jnp.ndarray) -> jnp.ndarray:
         return jnp.sqrt((2 * config.residual + E) / config.omega)[None]
 
+    def formula(time: np.ndarray, E: np.ndarray) -> np.ndarray:
+        return np.asarray(single_eigenvalue.single_eigenvalue_solution(time, config.residual, config.omega, E))
+
     ran = flow(
-        lambda t, E: quartic.quartic_flow(jnp.diag(spectrum), E)(t), start, until=config.until, over={"E": offsets},
-        probes={
-            "z": lambda t, E: quartic.residual(t, jnp.diag(spectrum), E),
-            "curvature": lambda t: jnp.sum((spectrum * t) ** 2),
-        },
-        samples=121, rtol=1e-11, atol=1e-13,
+        lambda t, E: quartic.quartic_flow(Q, E)(t), start, until=config.until, over={"E": E},
+        probes=residual | {"curvature": lambda t: jnp.sum((Q[0] * t) ** 2)}, samples=121, rtol=1e-11, atol=1e-13,
     ).dataset
-    formula = single_eigenvalue.single_eigenvalue_solution(
-        ran.time.values, config.residual, config.omega, np.array(config.offsets)[:, None]
-    )
     # The same model by gradient descent, in one run: at time one the difference from the flow is of first order.
     lrs = np.array(sorted(config.lrs))
     steps = np.maximum(np.rint(1 / lrs), 1).astype(int)
-    Q = jnp.diag(spectrum)
     descent = simulate(
-        lambda E, lr: quartic.quartic(Q, lr, E), start, int(steps.max()), over={"E": offsets, "lr": jnp.array(lrs)},
-        probes={"z": lambda t, E: quartic.residual(t, Q, E)},
+        lambda E, lr: quartic.quartic(Q, lr, E), start, int(steps.max()), over={"E": E, "lr": lrs}, probes=residual
     ).dataset.z.values
     ends = np.stack([descent[:, i, count] for i, count in enumerate(steps)])
-    exact = single_eigenvalue.single_eigenvalue_solution(
-        (steps * lrs)[:, None], config.residual, config.omega, np.array(config.offsets)
-    )
-    return xr.Dataset(
-        {
-            "z": ran.z, "curvature": ran.curvature, "formula": (("E", "time"), np.asarray(formula)),
-            "descent_error": (("lr", "E"), np.abs(ends - np.asarray(exact))),
-        },
-        coords={"E": np.array(config.offsets), "lr": lrs},
+    return ran[["z", "curvature"]].assign(
+        formula=(("E", "time"), formula(ran.time.values, E[:, None])),
+        descent_error=(("lr", "E"), np.abs(ends - formula((steps * lrs)[:, None], E))), lr=lrs,
     )
 
 
@@ -92,9 +80,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8 * (1 + config.rate), why="relative tolerance 1e-11 of the integrator")
     yield claims.zero("closed form against the flow: largest difference", np.abs(data.z - data.formula).max(), numeric)
     law = single_eigenvalue.single_eigenvalue_curvature(data.z.values, config.omega, data.E.values[:, None])
-    yield claims.zero(
-        "curvature against omega (2z + E): largest difference", np.abs(data.curvature - law).max(), numeric
-    )
+    gap = np.abs(data.curvature - law).max()
+    yield claims.zero("curvature against omega (2z + E): largest difference", gap, numeric)
     error, lr = data.descent_error.max("E").values, data.lr.values
     yield claims.equal(
         "power of the step size in the difference between descent and flow", 1.0,
@@ -105,20 +92,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (11, 3.9), 3)
+    z = np.linspace(0, config.residual, 20)
     for i, E in enumerate(config.offsets):
-        one = data.isel(E=i)
-        left.semilogy(data.time, one.z, color=f"C{i}", lw=3, alpha=0.75, label=f"$E = {E:g}$")
-        left.semilogy(data.time, one.formula, "--", color=ink, lw=1.1, label="closed form" if i == 0 else None)
-        middle.plot(one.z, one.curvature, color=f"C{i}", lw=3, alpha=0.75)
-        z = np.linspace(0, config.residual, 20)
-        middle.plot(z, single_eigenvalue.single_eigenvalue_curvature(z, config.omega, E), "--", color=ink, lw=1.1)
-        right.loglog(data.lr, data.descent_error.isel(E=i), "o-", color=f"C{i}", label=f"$E = {E:g}$")
+        one, look = data.isel(E=i), {"color": f"C{i}", "label": f"$E = {E:g}$"}
+        left.semilogy(data.time, one.z, lw=3, alpha=0.75, **look)
+        sheet.guide(left, data.time, one.formula, "closed form" if i == 0 else None)
+        middle.plot(one.z, one.curvature, lw=3, alpha=0.75, **look)
+        sheet.guide(middle, z, single_eigenvalue.single_eigenvalue_curvature(z, config.omega, E))
+        right.loglog(data.lr, one.descent_error, "o-", **look)
     left.set(title="Residual under gradient flow", xlabel="time", ylabel=r"$z$", ylim=(1e-5, 1))
-    left.legend()
     middle.set(title="Curvature follows the residual", xlabel=r"$z$", ylabel=r"$J^2 = \omega(2z + E)$")
-    lrs = data.lr.values
-    right.loglog(lrs, 0.12 * lrs, "--", color=ink, lw=1.1, label=r"$\propto\eta$")
+    sheet.guide(right, data.lr, 0.12 * data.lr, r"$\propto\eta$")
     right.set(title="Descent nears the flow", xlabel=r"step size $\eta$", ylabel="difference at time 1")
+    left.legend()
     right.legend()

@@ -31,6 +31,9 @@ NODES = np.polynomial.chebyshev.chebpts1(16)
 NEAR = 0.1
 """The series serve up to this residual."""
 
+SERIES = {"residual": (nullclines.residual_series, 6), "curvature": (nullclines.curvature_series, 4)}
+"""Of each nullcline, and the first power of the residual left out of it."""
+
 
 def _degrees(seed: int) -> np.ndarray:
     """Degrees of the two-step changes of z and T (rows) in z, T and epsilon (columns), from values of the map.
@@ -44,9 +47,8 @@ def _degrees(seed: int) -> np.ndarray:
         lines[variable, :, :, variable] = NODES
     z, T, eps = np.moveaxis(lines, -1, 0)
     after = jax.jit(lambda z, T, eps: two_step.two_step(eps).step(two_eigenvalue.Point(z, T)))(z, T, eps)
-    changes = np.stack([np.asarray(after.z) - z, np.asarray(after.T) - T])
-    flat = changes.reshape(-1, len(NODES)).T
-    series = np.abs(np.polynomial.chebyshev.chebfit(NODES, flat, len(NODES) - 1))
+    changes = np.stack(after) - np.stack([z, T])
+    series = np.abs(np.polynomial.chebyshev.chebfit(NODES, changes.reshape(-1, len(NODES)).T, len(NODES) - 1))
     there = series > 1e-11 * series.max(axis=0)
     last = len(NODES) - 1 - np.argmax(there[::-1], axis=0)
     return last.reshape(2, 3, 5).max(axis=-1)
@@ -76,39 +78,26 @@ def run(config: Config) -> xr.Dataset:
         scale = 1 + jnp.abs(twice.z) + jnp.abs(twice.T)
         return jnp.maximum(jnp.abs(twice.z - z - dz), jnp.abs(twice.T - T - dT)) / scale
 
-    grid = np.linspace(-0.9, 0.9, config.points)
-    curves = {
-        of: np.stack([nullclines.nullcline(grid, eps, of) for eps in (0.0, *config.epsilons)])
-        for of in ("residual", "curvature")
-    }
-    series = {
-        "residual": np.stack([nullclines.residual_series(grid, eps) for eps in (0.0, *config.epsilons)]),
-        "curvature": np.stack([nullclines.curvature_series(grid, eps) for eps in (0.0, *config.epsilons)]),
-    }
-
     # Slope in y, at y = 0 and epsilon = 0, of the two-step change of y: -8 z^2 - 8 z^3 - 10 z^4 - ...
     def after(y: jax.Array, z: jax.Array) -> jax.Array:
         end = two_step.two_step(0.0).step(two_eigenvalue.Point(z, y + nullclines.skeleton_nullcline(z)))
         return end.T - nullclines.skeleton_nullcline(end.z) - y
 
-    h = 1e-3
-    slopes = jax.jit(jax.vmap(lambda z: jax.grad(after)(0.0, z) / z**2))(jnp.array([h, -h]))
+    h = np.array([1e-3, -1e-3])
+    slopes = np.asarray(jax.jit(jax.vmap(lambda z: jax.grad(after)(0.0, z) / z**2))(h))
+    f_T = nullclines.nullcline(h, config.epsilons[0], "curvature")
     one = two_eigenvalue.two_eigenvalue(0.0).step(two_eigenvalue.Point(0.1, 1.7))
-    eps, near = config.epsilons[0], 1e-3
-    f_T = nullclines.nullcline(np.array([near, -near]), eps, "curvature")
+    grid, epsilons = np.linspace(-0.9, 0.9, config.points), (0.0, *config.epsilons)
+    curves = [[nullclines.nullcline(grid, eps, of) for eps in epsilons] for of in SERIES]
+    series = [[form(grid, eps) for eps in epsilons] for form, _ in SERIES.values()]
     return xr.Dataset(
         {
-            "error": ("sample", np.asarray(gap(z, T, e))),
-            "nullcline": (("of", "eps", "z"), np.stack([curves["residual"], curves["curvature"]])),
-            "series": (("of", "eps", "z"), np.stack([series["residual"], series["curvature"]])),
-            "cubic_slope": float((slopes[0] - slopes[1]) / (2 * h)),
-            "degree": (("of", "variable"), _degrees(config.seed)), "ratio": float((one.T - 1.7) / (one.z - 0.1)),
-            "slope_T": float((f_T[0] - f_T[1]) / (2 * near)),
+            "error": ("sample", np.asarray(gap(z, T, e))), "nullcline": (("of", "eps", "z"), np.array(curves)),
+            "series": (("of", "eps", "z"), np.array(series)), "degree": (("of", "variable"), _degrees(config.seed)),
+            "cubic_slope": np.diff(slopes)[0] / np.diff(h)[0], "slope_T": np.diff(f_T)[0] / np.diff(h)[0],
+            "ratio": float((one.T - 1.7) / (one.z - 0.1)),
         },
-        coords={
-            "of": ["residual", "curvature"], "variable": ["residual", "curvature", "epsilon"],
-            "eps": [0.0, *config.epsilons], "z": grid,
-        },
+        coords={"of": list(SERIES), "variable": [*SERIES, "epsilon"], "eps": list(epsilons), "z": grid},
     )
 
 
@@ -118,39 +107,31 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "two-step polynomials against two iterations: largest relative difference", data.error.max(), 1e-12,
         "an identity: rounding of float64",
     )
-    for of in ("residual", "curvature"):
+    for of in SERIES:
         for variable, degree in (("residual", 9), ("curvature", 3)):
-            yield claims.count(
-                f"degree in the {variable} of the {of}'s two-step change", degree,
-                int(data.degree.sel(of=of, variable=variable)),
-            )
-    yield claims.count(
-        "degree in epsilon of the two-step changes: the larger", 6, int(data.degree.sel(variable="epsilon").max())
-    )
-    zero = data.nullcline.sel(eps=0.0)
-    closed = np.asarray(nullclines.skeleton_nullcline(data.z.values))
+            found = data.degree.sel(of=of, variable=variable)
+            yield claims.count(f"degree in the {variable} of the {of}'s two-step change", degree, found)
+    found = data.degree.sel(variable="epsilon").max()
+    yield claims.count("degree in epsilon of the two-step changes: the larger", 6, found)
+    zero = data.nullcline.sel(eps=0.0) / np.asarray(nullclines.skeleton_nullcline(data.z.values))
     yield claims.zero(
-        "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference", np.abs(zero / closed - 1).max(),
-        1e-6, "rounding near the double root, where the two nullclines meet",
+        "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference", np.abs(zero - 1).max(), 1e-6,
+        "rounding near the double root, where the two nullclines meet",
     )
-    for of, order, series in (
-        ("residual", 6, nullclines.residual_series), ("curvature", 4, nullclines.curvature_series),
-    ):
-        z = NEAR * np.array([1, -1])
-        powers = []
-        for eps in (0.0, *config.epsilons):
-            far, near = (np.abs(nullclines.nullcline(x, eps, of) - series(x, eps)) for x in (z, z / 2))
-            powers.append(np.log2(far / near))
+    z = NEAR * np.array([[1, -1], [0.5, -0.5]])
+    for of, (series, order) in SERIES.items():
+        errors = [np.abs(nullclines.nullcline(z, eps, of) - series(z, eps)) for eps in data.eps.values]
         yield claims.at_least(
             f"power of the residual in the error of the series of the {of}'s nullcline: smallest", order,
-            np.min(powers), f"first power left out; at z = {NEAR:g} the next one is a few times z of it", slack=0.3,
+            np.min([np.log2(far / near) for far, near in errors]),
+            f"first power left out; at z = {NEAR:g} the next one is a few times z of it", slack=0.3,
         )
     eps = config.epsilons[0]
     yield Erratum(
         "powers of epsilon in the series of the nullclines",
         printed=r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k",
         corrected=r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", printed_value=2.0,
-        corrected_value=2 / (1 - 0.2), measured=float(nullclines.nullcline(0.2, 0.0)),
+        corrected_value=2 / (1 - 0.2), measured=nullclines.nullcline(0.2, 0.0),
         tolerance=Tolerance(1e-6, why="the closed form at epsilon = 0, at z = 0.2"),
         why="the terms without epsilon are there: at epsilon = 0 the series sums to 2/(1 - z)",
         where="equations (66) and (67)",
@@ -160,30 +141,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "slope of the curvature's nullcline at the edge",
         printed=r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots",
         corrected=r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", printed_value=-slope,
-        corrected_value=slope, measured=float(data.slope_T),
+        corrected_value=slope, measured=data.slope_T,
         tolerance=Tolerance(1e-5, why="third-order term of the central difference, 2e-6"),
         why="a sign; the printed difference of the nullclines needs the plus as well", where="equation (69)",
     )
     at = NEAR / 2
-    difference = float(nullclines.nullcline(at, eps)) - float(nullclines.nullcline(at, eps, "curvature"))
     apart = -eps / (1 - eps) * at - 1.5 * eps * at**2
     yield Erratum(
         "the function called f_Delta", printed=r"f_z - f_T = \epsilon f_\Delta", corrected=r"f_z - f_T = f_\Delta",
-        printed_value=eps * apart, corrected_value=apart, measured=difference,
+        printed_value=eps * apart, corrected_value=apart,
+        measured=nullclines.nullcline(at, eps) - nullclines.nullcline(at, eps, "curvature"),
         tolerance=Tolerance(4 * eps * at**3, why=f"next term of the series, 11/4 eps z^3, at z = {at:g}"),
         why="the name first stands for the difference and then for the difference over epsilon",
         where="equation (70) against (73)",
     )
     yield Erratum(
         "one-step changes at epsilon = 0", printed=r"\Delta\tilde z = 2\Delta T",
-        corrected=r"\Delta T = 2\Delta\tilde z", printed_value=0.5, corrected_value=2.0, measured=float(data.ratio),
+        corrected=r"\Delta T = 2\Delta\tilde z", printed_value=0.5, corrected_value=2.0, measured=data.ratio,
         tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
         why="the two changes are exchanged; T - 2z is conserved", where="after equation (72)",
     )
     yield Erratum(
         "the term y z^3 in the two-step change of y", printed=r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2",
         corrected=r"\dots - 2(1-\epsilon)(4-\epsilon+4\epsilon^2)y\tilde z^3 + y^2\tilde z^2g_1+\epsilon\tilde z^3g_2",
-        printed_value=0.0, corrected_value=-8.0, measured=float(data.cubic_slope),
+        printed_value=0.0, corrected_value=-8.0, measured=data.cubic_slope,
         tolerance=Tolerance(1e-3, why="terms of relative order z^2 = 1e-6, and rounding over z^3"),
         why="at epsilon = 0 it is -8 y z^3, neither quadratic in y nor proportional to epsilon; the proof survives it",
         where="equations (82), (85) and (88)",
@@ -192,29 +173,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (12, 4.2), 3)
-    left.plot(data.z, nullclines.skeleton_nullcline(data.z.values), "--", color=ink, lw=1.2, label=r"$2/(1-\tilde z)$")
-    for i, eps in enumerate(config.epsilons):
-        f_z, f_T = (data.nullcline.sel(of=of, eps=eps) for of in ("residual", "curvature"))
-        left.plot(data.z, f_z, color=f"C{i}", label=rf"$f_z$, $\epsilon={eps:g}$")
-        left.plot(data.z, f_T, ":", color=f"C{i}", lw=2)
-        middle.plot(data.z, (f_z - f_T) / eps, color=f"C{i}", label=rf"$\epsilon = {eps:g}$")
-        error = np.abs(data.nullcline - data.series).sel(eps=eps, of="residual")
-        right.semilogy(data.z, np.maximum(error, 1e-17), color=f"C{i}", label=rf"$f_z$, $\epsilon = {eps:g}$")
-    left.plot([], [], ":", color=ink, lw=2, label=r"$f_T$")
-    left.plot(0, 2, "o", color=ink)
-    left.set(
-        title=r"Two nullclines through $(0, 2)$", xlabel=r"$\tilde z$", ylabel=r"$T$", xlim=(-0.9, 0.8), ylim=(0.8, 8)
-    )
-    left.legend(loc="upper left")
     z = data.z.values
-    middle.plot(z, -z - 1.5 * z**2, "--", color=ink, lw=1.2, label=r"$-\tilde z - \frac{3}{2}\tilde z^2$")
-    middle.set(title=r"Their distance is linear in $\epsilon$", xlabel=r"$\tilde z$", ylabel=r"$(f_z - f_T)/\epsilon$")
+    sheet.guide(left, z, nullclines.skeleton_nullcline(z), r"$2/(1-\tilde z)$")
+    for i, eps in enumerate(config.epsilons):
+        f_z, f_T = data.nullcline.sel(eps=eps)
+        left.plot(z, f_z, color=f"C{i}", label=rf"$f_z$, $\epsilon={eps:g}$")
+        left.plot(z, f_T, ":", color=f"C{i}", lw=2)
+        middle.plot(z, (f_z - f_T) / eps, color=f"C{i}", label=rf"$\epsilon = {eps:g}$")
+        error = np.abs(f_z - data.series.sel(eps=eps, of="residual"))
+        right.semilogy(z, np.maximum(error, 1e-17), color=f"C{i}", label=rf"$f_z$, $\epsilon = {eps:g}$")
+    sheet.guide(left, [], [], r"$f_T$", ls=":", lw=2)
+    left.plot(0, 2, "o", color=sheet.ink())
+    sheet.guide(middle, z, -z - 1.5 * z**2, r"$-\tilde z - \frac{3}{2}\tilde z^2$")
+    left.set(title=r"Two nullclines through $(0, 2)$", ylabel=r"$T$", xlim=(-0.9, 0.8), ylim=(0.8, 8))
+    middle.set(title=r"Their distance is linear in $\epsilon$", ylabel=r"$(f_z - f_T)/\epsilon$")
     middle.set(xlim=(-0.6, 0.6), ylim=(-4, 1))
-    middle.legend(loc="lower left")
-    right.set(
-        title="The series serve near the edge only", xlabel=r"$\tilde z$", ylabel="error of the fifth-order series"
-    )
+    right.set(title="The series serve near the edge only", ylabel="error of the fifth-order series")
     right.set(ylim=(1e-14, 1e2), xlim=(-0.9, 0.9))
-    right.legend(loc="lower right")
+    for axes, place in ((left, "upper left"), (middle, "lower left"), (right, "lower right")):
+        axes.set(xlabel=r"$\tilde z$")
+        axes.legend(loc=place)

@@ -11,14 +11,20 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study, unfold
 from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
+
+RISING = two_step.Local(0.02, 0.5 * 0.02**2)
+"""From here the residual rises through phase one."""
+
+LARGE, SMALL = two_step.Local(0.5, 0.2), 1e-4
+"""A residual too large for the bound on the first negative y, and an epsilon."""
 
 
 @dataclass(frozen=True)
 class Config:
     epsilons: tuple[float, ...] = option(
-        (0.002, 0.01, 0.03), at_least=1e-3, at_most=0.05, longest=20, distinct=True, help="minus the second eigenvalue",
+        (0.002, 0.01, 0.03), at_least=1e-3, at_most=0.05, longest=20, distinct=True, help="minus the second eigenvalue"
     )
     starts: int = scaled(smoke=20, laptop=60, at_least=3, at_most=1_000, help="random starts for each epsilon")
     B: float = option(0.5, at_least=0.3, below=1, help="the constant B of the proof")
@@ -28,6 +34,11 @@ class Config:
     def middle(self) -> float:
         """The epsilon at which single formulas are tried."""
         return sorted(self.epsilons)[len(self.epsilons) // 2]
+
+    @property
+    def bound(self) -> float:
+        """Of y in phase two, over its fixed point."""
+        return 1 + 3 * self.B / (8 - self.B)
 
 
 @study(
@@ -43,33 +54,27 @@ def run(config: Config) -> xr.Dataset:
     largest = 1 / np.sqrt(4 * (8 + config.B))  # phase one ends O(eps) below zero for smaller residuals only
     z0 = np.asarray(jax.random.uniform(keys[0], (config.starts,), minval=0.05, maxval=largest))
     ratio = np.asarray(jax.random.uniform(keys[1], (config.starts,), minval=0.2, maxval=1.0))
-    eps = np.array(config.epsilons)
-    T0 = np.stack([nullclines.nullcline(z0, e) + ratio * z0**2 for e in eps])
+    T0 = np.concatenate([nullclines.nullcline(z0, e) + ratio * z0**2 for e in config.epsilons])
+    cases = {"eps": np.repeat(config.epsilons, config.starts), "z": np.tile(z0, len(config.epsilons)), "T": T0}
     # The proof ends where z is small; 14 times the decay time of z takes it there.
-    steps = int(2 * 14 / eps.min())
-    every = max(2, 2 * (steps // 4000))
-    pairs = {
-        "eps": jnp.repeat(jnp.array(eps), len(z0)), "z": jnp.tile(jnp.array(z0), len(eps)), "T": jnp.array(T0.ravel()),
-    }
+    steps = int(2 * 14 / min(config.epsilons))
     ran = simulate(
         lambda case: two_step.two_step(case["eps"]), lambda case: two_eigenvalue.Point(case["z"], case["T"]),
-        steps // 2, over={"case": pairs}, probes={"z": lambda p: p.z, "T": lambda p: p.T},
-        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, every=every // 2 * 10),
+        steps // 2, over={"case": cases}, probes={"z": lambda p: p.z, "T": lambda p: p.T},
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, every=10 * max(1, steps // 4000)),
     )
-    shape = (len(eps), len(z0), -1)
-    z, T = ran.dataset.z.values.reshape(shape), ran.dataset["T"].values.reshape(shape)
-    y = np.stack([nullclines.edge_distance(z[i], T[i], e) for i, e in enumerate(eps)])
+    found = ran.dataset.assign(last=("case", np.asarray(ran.state.z)))
+    found = unfold(found, "case", eps=config.epsilons, start=range(config.starts)).rename(step="even")
+    distance = [nullclines.edge_distance(found.z.sel(eps=e), found["T"].sel(eps=e), e) for e in config.epsilons]
 
     # The coefficient of z^3 in the two-step change of y at y = 0, from its odd part.
-    e, h = config.middle, 1e-2
+    def change(z: float) -> float:
+        start = nullclines.nullcline(z, config.middle)
+        dz, dT = (float(d) for d in two_step.two_step_change(z, float(start), config.middle))
+        return dT - float(nullclines.nullcline(z + dz, config.middle) - start)
 
-    def change(z: float, e: float = e) -> float:
-        start = nullclines.nullcline(z, e)
-        dz, dT = (float(d) for d in two_step.two_step_change(z, float(start), e))
-        return dT - float(nullclines.nullcline(z + dz, e) - start)
-
-    odd = [(change(s) - change(-s)) / (2 * s**3) for s in (h, 2 * h)]
-    cubic = (4 * odd[0] - odd[1]) / 3  # Richardson: removes the z^5 term
+    near, far = ((change(z) - change(-z)) / (2 * z**3) for z in (1e-2, 2e-2))
+    cubic = (4 * near - far) / 3  # Richardson: removes the z^5 term
 
     # Decay rate of a small y at epsilon = 0, per single step and per z^2; its share of order z is extrapolated away.
     count, tiny = 200, 1e-7
@@ -81,95 +86,76 @@ def run(config: Config) -> xr.Dataset:
         end = jax.lax.fori_loop(0, count // 2, lambda _, p: two_step.two_step(0.0).step(p), start)
         return jnp.log(tiny / (end.T - nullclines.skeleton_nullcline(end.z))) / (z**2 * count)
 
-    rates = np.asarray(decay(jnp.array([0.02, 0.01])))
+    far, near = np.asarray(decay(jnp.array([0.02, 0.01])))
 
     # Phase one of the lowest-order map: the rise of z, and the first negative y from a large residual.
-    rise_start = two_step.Local(0.02, 0.5 * 0.02**2)
-    path = [rise_start]
+    rising = RISING
     for _ in range(12_000):
-        s = path[-1]
-        dz = 2 * s.y * s.z
-        dy = -2 * (4 - 3 * tiny) * s.y * s.z**2 - 4 * tiny * s.z**2
-        path.append(two_step.Local(s.z + dz, s.y + dy))
-        if path[-1].y < 0:
+        z, y = rising
+        rising = two_step.Local(z + 2 * y * z, y + (-2 * (4 - 3 * tiny) * y * z**2 - 4 * tiny * z**2))
+        if rising.y < 0:
             break
-    big = two_step.Local(0.5, 0.2)
-    first = two_step.lowest_order(1e-4).step(big)
-    return xr.Dataset(
-        {
-            "z": (("eps", "start", "even"), z), "y": (("eps", "start", "even"), y), "z0": ("start", z0), "cubic": cubic,
-            "decay": float(2 * rates[1] - rates[0]),
-            "last": (("eps", "start"), np.asarray(ran.state.z).reshape(shape[:2])),
-            "rise": float(path[-1].z - rise_start.z), "first_negative": float(first.y),
-        },
-        coords={"eps": eps, "even": 2 * np.asarray(ran.dataset.step.values)},
+    return found[["z", "last"]].assign(
+        y=(found.z.dims, distance), z0=("start", z0), cubic=cubic, decay=2 * near - far, rise=rising.z - RISING.z,
+        first_negative=float(two_step.lowest_order(SMALL).step(LARGE).y), even=2 * found.even,
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    B = config.B
+    B, e = config.B, config.middle
     growth = (data.z / data.z0).max()
     yield claims.at_most("largest growth of the residual over all starts", 2.0, growth, "the bound of phase one")
-    star = xr.DataArray(np.asarray(edge_limit.fixed_point(data.eps.values)), dims="eps")
     # A start counts once y has turned negative, and until z is too small for y to be told from rounding.
-    turned = (data.y < 0).cumsum("even") > 0
-    alive = turned & (np.abs(data.z) > 1e-7)
-    yield claims.at_most(
-        "largest y once it has turned negative, over epsilon", 0.0, (data.y / data.eps).where(alive).max(),
-        "y stays negative",
-    )
-    yield claims.at_most(
-        "smallest y over the fixed point y*", 1 + 3 * B / (8 - B), (data.y / star).where(alive).max(),
-        "the bound of phase two with this B",
-    )
-    yield claims.zero(
-        "largest residual at the end", np.abs(data["last"]).max(), 1e-5, "the run spans 14 decay times of the residual"
-    )
-    e = config.middle
+    y = data.y.where(((data.y < 0).cumsum("even") > 0) & (np.abs(data.z) > 1e-7))
+    name = "largest y once it has turned negative, over epsilon"
+    yield claims.at_most(name, 0.0, (y / data.eps).max(), "y stays negative")
+    lowest = (y / data.eps.copy(data=edge_limit.fixed_point(data.eps.values))).max()
+    name = "smallest y over the fixed point y*"
+    yield claims.at_most(name, config.bound, lowest, "the bound of phase two with this B")
+    left = np.abs(data["last"]).max()
+    yield claims.zero("largest residual at the end", left, 1e-5, "the run spans 14 decay times of the residual")
     yield Erratum(
         "the term in z^3 of the two-step change of y", printed=r"\tilde z_t^3\,g_2",
         corrected=r"\epsilon\,\tilde z_t^3\,g_2", printed_value=-4 * (1 - e), corrected_value=-4 * e * (1 - e),
-        measured=float(data.cubic),
+        measured=data.cubic,
         tolerance=Tolerance(0.02 * 4 * e, why="differences of the exact map at z = 0.01, their fifth order removed"),
         why="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
         where="equations (95) and (106)",
     )
     yield Erratum(
         "decay of y in phase one, per step and per squared residual", printed=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}",
-        corrected=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", printed_value=8.0, corrected_value=4.0,
-        measured=float(data.decay),
+        corrected=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", printed_value=8.0, corrected_value=4.0, measured=data.decay,
         tolerance=Tolerance(0.02, why="terms of order z^2 = 4e-4 of the first, several times over"),
         why="t counts single steps and the bound is applied once in two; sums over t run over even t",
         where="equation (100); also (101), (102), (122), (126)-(129)",
     )
-    z0, y0 = 0.02, 0.5 * 0.02**2
+    z0, y0 = RISING
     yield Erratum(
         "rise of the residual in phase one",
         printed=r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}",
         corrected=r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}",
-        printed_value=y0**2 / (2 * z0), corrected_value=y0 / (2 * z0), measured=float(data.rise),
+        printed_value=y0**2 / (2 * z0), corrected_value=y0 / (2 * z0), measured=data.rise,
         tolerance=Tolerance(0.0, why="a bound, with A = B = 0: the lowest-order map"), relation="at most",
         why="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)", where="equation (102)",
     )
-    z0, y0, tiny = 0.5, 0.2, 1e-4
+    z0, y0 = LARGE
     yield Erratum(
         "first negative y, from a residual of 0.5", printed=r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2",
         corrected=r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
-        printed_value=-16 * tiny * z0**2, corrected_value=(1 - 32 * z0**2) * y0 - 16 * tiny * z0**2,
-        measured=float(data.first_negative), tolerance=Tolerance(0.0, why="a bound, with B = 0: the lowest-order map"),
+        printed_value=-16 * SMALL * z0**2, corrected_value=(1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2,
+        measured=data.first_negative, tolerance=Tolerance(0.0, why="a bound, with B = 0: the lowest-order map"),
         relation="at least", why="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
         where="from equation (103) to (104)",
     )
-    A, z, y = float(edge_limit.contraction(e)), 0.1, -0.3 * e
-    star_e = float(edge_limit.fixed_point(e))
-    rest = z**2 * (2 * A * star_e + B * e)
+    A, fixed, z, y = float(edge_limit.contraction(e)), float(edge_limit.fixed_point(e)), 0.1, -0.3 * e
+    rest = z**2 * (2 * A * fixed + B * e)
     yield Erratum(
         "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon",
         printed=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots",
         corrected=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
         printed_value=(1 - 2 * A * z**2 - B) * y + rest, corrected_value=(1 - 2 * A * z**2 - B * z**2) * y + rest,
-        measured=y - 2 * A * z**2 * (y - star_e) + B * (-y + e) * z**2,
+        measured=y - 2 * A * z**2 * (y - fixed) + B * (-y + e) * z**2,
         tolerance=Tolerance(1e-15, why="an identity: the bound (109) it is rewritten from"),
         why="B lost its squared residual", where="equation (110)", by="derivation",
     )
@@ -185,27 +171,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
-    star = np.asarray(edge_limit.fixed_point(data.eps.values))
-    for i, eps in enumerate(data.eps.values):
-        time = (data.even.values + 2) * eps / 2
-        for k in range(min(data.sizes["start"], 12)):
-            one = data.isel(eps=i, start=k)
-            keep = np.abs(one.z.values) > 1e-7
-            label = rf"$\epsilon = {eps:g}$" if k == 0 else None
-            left.plot(time, one.z / one.z0, color=f"C{i}", lw=0.9, alpha=0.7, label=label)
-            right.plot(time[keep], (one.y.values / -star[i])[keep], color=f"C{i}", lw=0.9, alpha=0.7)
-    left.axhline(2, ls="--", color=ink, lw=1.2)
+    for i, eps in enumerate(config.epsilons):
+        one = data.isel(eps=i, start=slice(12)).transpose("even", "start")
+        time, look = (data.even + 2) * eps / 2, {"color": f"C{i}", "lw": 0.9, "alpha": 0.7}
+        left.plot(time, one.z / one.z0, **look)
+        left.plot([], [], **look, label=rf"$\epsilon = {eps:g}$")
+        right.plot(time, -one.y.where(np.abs(one.z) > 1e-7) / float(edge_limit.fixed_point(eps)), **look)
+    sheet.mark(left, y=2)
+    sheet.mark(right, y=(-config.bound, 0))
     left.text(7.8, 1.97, r"bound $2\tilde z_0$", va="top", ha="right")
-    left.set(
-        title="Residual: a small rise, then decay", xlabel=r"time $\epsilon t/2$", ylabel=r"$\tilde z_t/\tilde z_0$"
-    )
-    left.set(xlim=(0, 8), ylim=(0, 2.1))
+    right.text(7.8, -config.bound - 0.06, r"bound $(1+\frac{3B}{8-B})\,y^*$", va="top", ha="right")
+    left.set(title="Residual: a small rise, then decay", ylabel=r"$\tilde z_t/\tilde z_0$", ylim=(0, 2.1))
+    right.set(title=r"Distance: negative, and near $y^*$", ylabel=r"$y_t/|y^*|$", ylim=(-1.7, 3))
+    for axes in (left, right):
+        axes.set(xlabel=r"time $\epsilon t/2$", xlim=(0, 8))
     left.legend()
-    bound = 1 + 3 * config.B / (8 - config.B)
-    right.axhline(-bound, ls="--", color=ink, lw=1.2)
-    right.axhline(0, ls="--", color=ink, lw=1.2)
-    right.text(7.8, -bound - 0.06, r"bound $(1+\frac{3B}{8-B})\,y^*$", va="top", ha="right")
-    right.set(title=r"Distance: negative, and near $y^*$", xlabel=r"time $\epsilon t/2$", ylabel=r"$y_t/|y^*|$")
-    right.set(xlim=(0, 8), ylim=(-1.7, 3))

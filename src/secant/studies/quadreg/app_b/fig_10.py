@@ -46,35 +46,28 @@ def run(config: Config) -> xr.Dataset:
     z = jax.random.uniform(keys[0], (config.starts,), minval=0.05, maxval=0.6)
     T = 2 / (1 - z) + jax.random.uniform(keys[1], (config.starts,), maxval=0.3) * z**2
     steps = int(2.6 / config.smallest * np.log(1e9))  # |z| falls by a factor e in about 2/eps steps
+    far = lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3)  # noqa: E731
     ends = simulate(
         lambda eps: two_eigenvalue.two_eigenvalue(-eps), lambda start: start, steps,
         over={"eps": eps, "start": two_eigenvalue.Point(z, T)},
-        stop=Stop(
-            converged=lambda p: jnp.abs(p.z) < 1e-9, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
-            every=200,
-        ),
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, diverged=far, every=200),
     )
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
-    final = np.asarray(skeleton.conserved(ends.state.z, ends.state.T)) - 2
-    near = (final > -0.1) & (final < 0) & (ends.dataset.outcome.values == Outcome.CONVERGED)
-    median = np.array([np.median(row[ok]) if ok.any() else np.nan for row, ok in zip(final, near, strict=True)])
-
-    def field(state: two_step.Local, eps: jax.Array) -> two_step.Local:
-        change = two_step.lowest_order_flow(eps)(state)
-        return two_step.Local(change.z / eps, change.y / eps)  # time in units of 1/eps
-
-    start = two_step.Local(jnp.asarray(config.residual), jnp.asarray(config.distance))
+    final = ends.dataset.outcome.copy(data=np.asarray(skeleton.conserved(ends.state.z, ends.state.T)) - 2)
+    final = final.where((final > -0.1) & (final < 0) & (ends.dataset.outcome == Outcome.CONVERGED))
+    # Time in units of 1/eps.
     ode = flow(
-        field, start, until=30.0, over={"eps": eps}, probes={"y": lambda s: s.y}, samples=2, rtol=1e-10, atol=1e-13
-    )
+        lambda state, eps: jax.tree.map(lambda rate: rate / eps, two_step.lowest_order_flow(eps)(state)),
+        two_step.Local(jnp.asarray(config.residual), jnp.asarray(config.distance)), until=30.0, over={"eps": eps},
+        probes={"y": lambda s: s.y}, samples=2, rtol=1e-10, atol=1e-13,
+    ).dataset
     return xr.Dataset(
         {
-            "median": ("eps", median, {"long_name": "median of the final T - 2"}),
-            "near": ("eps", near.mean(-1), {"long_name": "share of starts that end in [1.9, 2]"}),
-            "final": (("eps", "start"), np.where(near, final, np.nan)),
-            "flow": ("eps", ode.dataset.y.values[:, -1], {"long_name": "final y of the flow"}),
-        },
-        coords={"eps": np.asarray(eps)},
+            "median": final.median("start").assign_attrs(long_name="median of the final T - 2"),
+            "near": final.notnull().mean("start").assign_attrs(long_name="share of starts that end in [1.9, 2]"),
+            "final": final.drop_attrs(),
+            "flow": ode.y.isel(time=-1, drop=True).assign_attrs(long_name="final y of the flow"),
+        }
     )
 
 
@@ -98,49 +91,43 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         eps + 2 * memory / eps**2, "next term of the fixed point, 7/32 eps, and the memory of the start",
     )
     low = data.where(data.eps <= SMALL * (1 + 1e-9), drop=True)
-    name = "power of epsilon in the deviation from epsilon/2"
-    if low.sizes["eps"] > 1:
-        slope = np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0]
-        yield claims.equal(name, 2.0, slope, 1.5 * SMALL, "the next term raises the local power by 1.42 eps")
-    else:
-        yield claims.undecided(name, 2.0, f"fewer than two values of epsilon are at most {SMALL:g}")
+    yield claims.equal(
+        "power of epsilon in the deviation from epsilon/2", 2.0,
+        lambda: np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0], 1.5 * SMALL,
+        "the next term raises the local power by 1.42 eps", given=low.sizes["eps"] > 1,
+        otherwise=f"fewer than two values of epsilon are at most {SMALL:g}",
+    )
     formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
     yield claims.zero(
         "limit of the flow against its closed form: largest difference", np.abs(data.flow - formula).max(), 1e-7,
         "relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps",
     )
-    name = "share of starts that end in [1.9, 2], at the smallest epsilon"
-    if eps <= SMALL:
-        yield claims.equal(name, 1.0, small.near, 0, "the levels T - 2z of all starts lie between 2 and 4")
-    else:
-        yield claims.undecided(name, 1.0, f"not every start reaches the edge if epsilon is above {SMALL:g}")
+    yield claims.equal(
+        "share of starts that end in [1.9, 2], at the smallest epsilon", 1.0, small.near, 0,
+        "the levels T - 2z of all starts lie between 2 and 4", given=eps <= SMALL,
+        otherwise=f"not every start reaches the edge if epsilon is above {SMALL:g}",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (10, 4.2), 2)
     fine = np.geomspace(config.smallest, config.largest, 200)
-    for axis, power in ((left, 1), (right, 2)):
-        spread = -data.final - (data.eps / 2 if power == 2 else 0)
-        x = np.broadcast_to(data.eps.values[:, None], spread.shape)
-        axis.plot(x.ravel(), spread.values.ravel(), ".", ms=3, color="C0", alpha=0.15, label="exact map, each start")
-    left.loglog(data.eps, -data["median"], "o", color="C0", label="exact map, median")
-    left.loglog(data.eps, -data.flow, "s", mfc="none", color="C1", label="lowest-order flow")
-    left.loglog(fine, fine / 2, "--", color=ink, lw=1.2, label=r"$\epsilon/2$")
-    left.set(title="Distance below the edge", xlabel=r"$\epsilon$", ylabel=r"$2 - \eta\lambda_\infty$")
-    left.set_ylim(config.smallest / 4, config.largest)
-    left.legend()
-    right.loglog(data.eps, -(data["median"] + data.eps / 2), "o", color="C0")
-    right.loglog(data.eps, -(data.flow + data.eps / 2), "s", mfc="none", color="C1")
-    series = -np.asarray(edge_limit.limit_series(fine)) - fine / 2
-    right.loglog(fine, series, "--", color=ink, lw=1.2)
-    right.loglog(fine, 3 / 8 * fine**2, ":", color=ink, lw=1.4)
+    for axes, base in ((left, 0), (right, data.eps / 2)):
+        each = (-data.final - base).stack(run=("eps", "start"))
+        axes.plot(each.eps, each, ".", ms=3, color="C0", alpha=0.15, label="exact map, each start")
+        axes.plot(data.eps, -data["median"] - base, "o", color="C0", label="exact map, median")
+        axes.plot(data.eps, -data.flow - base, "s", mfc="none", color="C1", label="lowest-order flow")
+        axes.set(xlabel=r"$\epsilon$", xscale="log", yscale="log")
+    sheet.guide(left, fine, fine / 2, r"$\epsilon/2$")
+    sheet.guide(right, fine, -np.asarray(edge_limit.limit_series(fine)) - fine / 2)
+    sheet.guide(right, fine, 3 / 8 * fine**2, ls=":", lw=1.4)
     right.annotate(
-        r"$\frac{27}{32}\epsilon^2 + \cdots$", (2e-3, 1.1 * 27 / 32 * 4e-6), ha="right", va="bottom", fontsize=13
+        r"$\frac{27}{32}\epsilon^2 + \cdots$", (2e-3, 1.1 * 27 / 32 * 4e-6), ha="right", va="bottom", size=13
     )
-    right.annotate(r"$\frac{3}{8}\epsilon^2$", (4e-3, 3 / 8 * 1.6e-5 / 1.3), ha="left", va="top", fontsize=13)
-    right.set(
-        title=r"Deviation from $\epsilon/2$", xlabel=r"$\epsilon$", ylabel=r"$2 - \epsilon/2 - \eta\lambda_\infty$"
-    )
-    right.set_ylim(config.smallest**2 / 8, 3 * config.largest**2)
+    right.annotate(r"$\frac{3}{8}\epsilon^2$", (4e-3, 3 / 8 * 1.6e-5 / 1.3), ha="left", va="top", size=13)
+    low, high = config.smallest, config.largest
+    left.set(title="Distance below the edge", ylabel=r"$2 - \eta\lambda_\infty$", ylim=(low / 4, high))
+    right.set(title=r"Deviation from $\epsilon/2$", ylabel=r"$2 - \epsilon/2 - \eta\lambda_\infty$")
+    right.set(ylim=(low**2 / 8, 3 * high**2))
+    left.legend()

@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Finding, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.regression.planes import draw_plane
 from secant.theory import skeleton, two_eigenvalue
 
 NEAR = 0.1
@@ -47,38 +48,34 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     half = (config.residuals - 1) / 2
-    z = (jnp.arange(config.residuals) - half) / half  # exactly antisymmetric, as linspace is not
-    T = jnp.linspace(0.0, 4.5, config.curvatures + 1)[1:]
+    z = (np.arange(config.residuals) - half) / half  # exactly antisymmetric, as linspace is not
+    T = np.asarray(jnp.linspace(0.0, 4.5, config.curvatures + 1))[1:]
     stop = Stop(
         converged=lambda p: jnp.abs(p.z) < 1e-9, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (p.T > 1e3), every=10
     )
-    start = lambda z, T: two_eigenvalue.Point(z, T)  # noqa: E731
 
-    def final(system, over):  # type: ignore[no-untyped-def]
-        trajectory = simulate(system, start, config.steps, over=over, stop=stop)
-        return np.asarray(trajectory.state.T), np.asarray(trajectory.state.z), trajectory.dataset.outcome.values
+    def ends(second: float, offsets: tuple[float, ...]) -> xr.Dataset:
+        over = {"E": np.array(offsets), "z": z, "T": T}
+        ran = simulate(
+            lambda E: two_eigenvalue.two_eigenvalue(second, E), lambda z, T: two_eigenvalue.Point(z, T), config.steps,
+            over=over, stop=stop,
+        )
+        E, zz, TT = np.meshgrid(*over.values(), indexing="ij")
+        admissible = np.asarray(two_eigenvalue.admissible(zz, TT, second, E))
+        # A run has settled once its residual is too small to move the curvature in the figure's resolution.
+        outcome, still = ran.dataset.outcome, np.abs(np.asarray(ran.state.z)) < 1e-2
+        settled = (outcome == Outcome.CONVERGED) | ((outcome == Outcome.UNFINISHED) & still)
+        return ran.dataset[["outcome"]].assign(
+            final=(outcome.dims, np.asarray(ran.state.T), {"long_name": "final rescaled curvature"}),
+            settled=settled & admissible, admissible=(outcome.dims, admissible),
+        )
 
-    offsets = jnp.array(config.offsets)
-    end_T, end_z, outcome = final(lambda E: two_eigenvalue.symmetric(E), {"E": offsets, "z": z, "T": T})
-    other_T, other_z, other = final(two_eigenvalue.two_eigenvalue(-config.epsilon), {"z": z, "T": T})
-    E, zz, TT = jnp.meshgrid(offsets, z, T, indexing="ij")
-    after = two_eigenvalue.symmetric().step(two_eigenvalue.Point(zz[0], TT[0]))
-    dims, plane = ("E", "z", "T"), ("z", "T")
-    # A run has settled once its residual is too small to move the curvature in the figure's resolution.
-    settled = (outcome == Outcome.CONVERGED) | ((outcome == Outcome.UNFINISHED) & (np.abs(end_z) < 1e-2))
-    other_settled = (other == Outcome.CONVERGED) | ((other == Outcome.UNFINISHED) & (np.abs(other_z) < 1e-2))
-    return xr.Dataset(
-        {
-            "final": (dims, end_T, {"long_name": "final rescaled curvature"}),
-            "settled": (dims, settled & np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))),
-            "admissible": (dims, np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))), "outcome": (dims, outcome),
-            "other_final": (plane, other_T),
-            "other_settled": (
-                plane, other_settled & np.asarray(two_eigenvalue.admissible(zz[0], TT[0], -config.epsilon)),
-            ),
-            "law": (plane, np.asarray(after.T - TT[0] - zz[0] ** 2 * (TT[0] - 4))),
-        },
-        coords={"E": np.asarray(offsets), "z": np.asarray(z), "T": np.asarray(T)},
+    found, other = ends(-1.0, config.offsets), ends(-config.epsilon, (0.0,)).isel(E=0, drop=True)
+    zz, TT = np.meshgrid(z, T, indexing="ij")
+    after = two_eigenvalue.symmetric().step(two_eigenvalue.Point(zz, TT))
+    return found.assign(
+        other_final=other.final, other_settled=other.settled,
+        law=(("z", "T"), np.asarray(after.T - TT - zz**2 * (TT - 4))),
     )
 
 
@@ -93,134 +90,82 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "curvature change without offset, against z^2 (T - 4): largest difference", np.abs(data.law).max(), 1e-12,
         "an identity: rounding of float64",
     )
-    yield from _sharpening(data, config)
-    chance = 2 * NEAR / 4.5
-    away = np.abs(data["T"] - 2) > AWAY
-    for i, E in enumerate(config.offsets):
-        one = data.isel(E=i)
+    sharper, away = data.final > data["T"] + 1e-9, np.abs(data["T"] - 2) > AWAY
+    # Without offset the curvature can only rise above four, and such runs do not converge.
+    yield claims.zero(
+        "share of convergent starts that sharpen, without offset",
+        lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may", given=0.0 in config.offsets,
+        otherwise="no offset is zero",
+    )
+    for E in filter(None, config.offsets):
+        # Between -E/2 and 0 both terms of T' - T = -2zW + z^2 T are positive, and z goes to zero without changing sign
+        # as long as T stays below one; it rises by no more than |E|.
+        inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & data.settled.sel(E=E)
+        yield claims.equal(
+            f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}", 1.0,
+            _share(sharper.sel(E=E), inside), 0, "all of them", given=inside,
+            otherwise="no point of the grid lies there and converges",
+        )
+    for E in config.offsets:
+        one = data.sel(E=E)
         yield claims.at_most(
-            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}", chance,
+            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}", 2 * NEAR / 4.5,
             _share(np.abs(one.final - 2) < NEAR, one.settled & away),
             "by chance this share of all curvatures from 0 to 4.5 would",
         )
-    yield _gathering(data, config, away)
-    yield _mirror(data, config)
-
-
-def _sharpening(data: xr.Dataset, config: Config) -> Findings:
-    """Where the curvature of a convergent run rises: nowhere without offset, between -E/2 and 0 with one."""
-    sharper = data.final > data["T"] + 1e-9
-    name = "share of convergent starts that sharpen, without offset"
-    if 0.0 in config.offsets:
-        none = config.offsets.index(0.0)
-        # Without offset the curvature can only rise above four, and such runs do not converge.
-        measured = _share(sharper[none], data.settled[none])
-        yield claims.zero(name, measured, 0, "none may")
-    else:
-        yield claims.undecided(name, 0.0, "no offset is zero")
-    for i, E in enumerate(config.offsets):
-        if E == 0:
-            continue
-        # Between -E/2 and 0 both terms of T' - T = -2zW + z^2 T are positive, and z goes to zero without changing sign
-        # as long as T stays below one; it rises by no more than |E|.
-        inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & data.settled[i]
-        name = f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}"
-        if inside.any():
-            yield claims.equal(name, 1.0, _share(sharper[i], inside), 0, "all of them")
-        else:
-            yield claims.undecided(name, 1.0, "no point of the grid lies there and converges")
-
-
-def _gathering(data: xr.Dataset, config: Config, away: Any) -> Finding:
-    """The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level."""
-    eps = config.epsilon
-    z, T = xr.broadcast(data.z, data["T"])
-    level = xr.DataArray(np.asarray(skeleton.conserved(z.values, T.values)), dims=("z", "T"))
+    # The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level.
+    level = data.other_final.copy(data=skeleton.conserved(data.z.values[:, None], data["T"].values))
     at_the_edge = (level > 2 - NEAR) & (level < skeleton.ESCAPE)
     # Over a run the level drifts by a few epsilon: by 2 eps C times a sum of residuals of order one.
-    border = (np.abs(level - (2 - NEAR)) < 12 * eps) | (np.abs(level - skeleton.ESCAPE) < 0.2 + 12 * eps)
-    moving = np.abs(data.z) > 0  # where the residual is zero nothing moves
-    among = data.other_settled & away & moving
-    return claims.equal(
+    drift = 12 * config.epsilon
+    border = (np.abs(level - (2 - NEAR)) < drift) | (np.abs(level - skeleton.ESCAPE) < 0.2 + drift)
+    among = data.other_settled & away & (data.z != 0)  # where the residual is zero nothing moves
+    yield claims.equal(
         "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
         _share(at_the_edge, among), _share(abs(data.other_final - 2) < NEAR, among),
         np.nan_to_num(_share(border, among)),
         "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
         "comes near the border of escape",
     )
-
-
-def _mirror(data: xr.Dataset, config: Config) -> Finding:
-    """The model with offset -E is that with E seen in a mirror."""
-    name = "offsets of opposite sign mirror each other: largest difference of final curvatures"
-    pairs = [(config.offsets.index(E), config.offsets.index(-E)) for E in config.offsets if -E in config.offsets]
-    gaps = []
-    for i, j in pairs:
-        here, there = data.isel(E=i), data.isel(E=j)
-        both = here.settled.values & there.settled.values[::-1]
-        gaps.append(np.abs(there.final.values[::-1][both] - here.final.values[both]).max(initial=0.0))
-    if not gaps:
-        return claims.undecided(name, 0.0, "no two offsets are of opposite sign")
-    return claims.zero(name, max(gaps), 0, "an exact symmetry, of every operation in floating point too")
+    # The model with offset -E is that with E seen in a mirror.
+    opposite = [E for E in config.offsets if -E in config.offsets]
+    here, there = data.sel(E=opposite), data.sel(E=[-E for E in opposite]).isel(z=slice(None, None, -1))
+    both = here.settled.values & there.settled.values
+    yield claims.zero(
+        "offsets of opposite sign mirror each other: largest difference of final curvatures",
+        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0), 0,
+        "an exact symmetry, of every operation in floating point too", given=opposite,
+        otherwise="no two offsets are of opposite sign",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink, faint = sheet.ink(), sheet.faint()
-    axes = sheet.panels(figure, (12, 4.4), 3)
-    fine = np.linspace(-1, 1, 801)
-    shown = (0, min(1, len(config.offsets) - 1))
-    for axis, index in zip(axes, shown, strict=False):
-        E = config.offsets[index]
-        one = data.isel(E=index)
-        zz, TT = np.meshgrid(np.linspace(-0.92, 0.92, 13), np.linspace(0.3, 4.3, 11), indexing="ij")
-        with_field = np.asarray(two_eigenvalue.admissible(zz, TT, -1.0, E))
-        after = two_eigenvalue.symmetric(E).step(two_eigenvalue.Point(zz, TT))
-        dz, dT = np.sign(np.asarray(after.z) - zz), np.sign(np.asarray(after.T) - TT)
-        axis.quiver(
-            zz[with_field], TT[with_field], dz[with_field] * 0.35, dT[with_field] * 0.75,
-            color=ink, alpha=0.35, width=0.004, angles="xy", scale_units="xy", scale=6,
-        )  # fmt: skip
-        axis.fill_between(fine, 0, np.maximum(2 * fine + E, -(2 * fine + E)), color=faint, alpha=0.8, lw=0)
-        f_z, f_T = (np.asarray(f) for f in two_eigenvalue.one_step_nullclines(fine, -1.0, E))
-        axis.plot(fine, f_z, color="C0", label=r"$\Delta\tilde z = 0$")
-        f_T = np.where(np.abs(f_T) > 10, np.nan, f_T)
-        axis.plot(fine, f_T, color="C1", label=r"$\Delta T = 0$")
-        axis.axvline(0, color="C0", lw=1.6)
-        sharper = (one.final > data["T"] + 1e-9) & one.settled
-        zi, Ti = np.nonzero(sharper.values)
-        axis.plot(data.z.values[zi], data["T"].values[Ti], "s", ms=3, color="C2", alpha=0.8)
-        lost = ~one.settled & one.admissible
-        zi, Ti = np.nonzero(lost.values)
-        axis.plot(data.z.values[zi], data["T"].values[Ti], "x", ms=3, color="C5", alpha=0.5)
-        axis.set(xlim=(-1, 1), ylim=(0, 4.5), xlabel=r"$\tilde z$", ylabel=r"$T$")
-        axis.set_title("No offset: no sharpening" if E == 0 else rf"Offset $\tilde E = {E:g}$: a little")
-        axis.grid(False)
-    axes[0].plot([], [], "s", color="C2", label="sharpens")
-    axes[0].plot([], [], "x", color="C5", label="diverges")
-    axes[0].legend(
-        loc="center", ncols=2, frameon=True, facecolor=plt.rcParams["figure.facecolor"], edgecolor=faint,
-        framealpha=0.95,
-    )
-    bins = np.linspace(0, 4.5, 46)
-    right = axes[2]
-    away = np.abs(data["T"] - 2) > 0.5
-    for index, colour in zip(shown, ("C0", "C1"), strict=True):
-        one = data.isel(E=index)
-        values = one.final.values[(one.settled & away).values]
+    *planes, right = sheet.panels(figure, (12, 4.4), 3)
+    z, bins, away = np.linspace(-1, 1, 801), np.linspace(0, 4.5, 46), np.abs(data["T"] - 2) > AWAY
+    for i, axes in enumerate(planes):
+        E = config.offsets[min(i, len(config.offsets) - 1)]
+        one = data.sel(E=E)
+        f_z, f_T = (xr.DataArray(f, {"z": z}) for f in two_eigenvalue.one_step_nullclines(z, -1.0, E))
+        draw_plane(axes, -1.0, E, f_z, f_T, 4.5)
+        for where, marker, colour, label in (
+            ((one.final > data["T"] + 1e-9) & one.settled, "s", "C2", "sharpens"),
+            (~one.settled & one.admissible, "x", "C5", "diverges"),
+        ):
+            at_z, at_T = np.nonzero(where.values)
+            axes.plot(data.z[at_z], data["T"][at_T], marker, ms=3, color=colour, alpha=0.7, label=label)
+        title = "No offset: no sharpening" if E == 0 else rf"Offset $\tilde E = {E:g}$: a little"
+        axes.set(title=title, xlabel=r"$\tilde z$", ylabel=r"$T$")
         right.hist(
-            values, bins, density=True, histtype="step", color=colour, lw=1.6,
-            label=rf"$\{{1,-1\}}$, $\tilde E={config.offsets[index]:g}$",
+            one.final.values[(one.settled & away).values], bins, density=True, histtype="step", color=f"C{i}", lw=1.6,
+            label=rf"$\{{1,-1\}}$, $\tilde E={E:g}$",
         )
-    values = data.other_final.values[(data.other_settled & away).values]
+    planes[0].legend(loc="center", ncols=2, frameon=True, facecolor=figure.get_facecolor(), framealpha=0.95)
     right.hist(
-        values, bins, density=True, color="C3", alpha=0.45, label=rf"$\{{1,-{config.epsilon:g}\}}$, $\tilde E=0$"
+        data.other_final.values[(data.other_settled & away).values], bins, density=True, color="C3", alpha=0.45,
+        label=rf"$\{{1,-{config.epsilon:g}\}}$, $\tilde E=0$",
     )
-    right.axvline(2, ls="--", color=ink, lw=1)
-    right.set(
-        title="Only the asymmetric model gathers", xlabel=r"final $T$, from $|T_0 - 2| > 0.5$", ylabel="density",
-        xlim=(0, 3),
-    )
+    sheet.mark(right, x=2)
+    right.set(title="Only the asymmetric model gathers", xlabel=r"final $T$, from $|T_0 - 2| > 0.5$")
+    right.set(ylabel="density", xlim=(0, 3))
     right.legend(loc="upper left")

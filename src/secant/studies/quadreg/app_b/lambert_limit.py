@@ -37,55 +37,38 @@ class Config:
     The memory of the start is exponentially small in $4\tilde z_0^2/\epsilon$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    eps = jnp.array(config.epsilons)
-    z0 = jnp.linspace(0.04, 0.3, config.residuals)
-
-    def field(state: two_step.Local, eps: jax.Array) -> two_step.Local:
-        change = two_step.lowest_order_flow(eps)(state)
-        return two_step.Local(change.z / eps, change.y / eps)  # time in units of 1/eps
-
-    times = np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 80)])
+    eps, z0 = np.array(config.epsilons), np.asarray(jnp.linspace(0.04, 0.3, config.residuals))
+    probes = {"z": lambda s: s.z, "y": lambda s: s.y}
+    # Time in units of 1/eps.
     ran = flow(
-        field, lambda z0: two_step.Local(z0, config.distance + 0.0 * z0), until=60.0, over={"eps": eps, "z0": z0},
-        probes={
-            "z": lambda s: s.z, "y": lambda s: s.y, "integral": lambda s, eps: edge_limit.first_integral(s.z, s.y, eps),
-        },
-        samples=times, rtol=1e-11, atol=1e-14,
+        lambda state, eps: jax.tree.map(lambda rate: rate / eps, two_step.lowest_order_flow(eps)(state)),
+        lambda z0: two_step.Local(z0, config.distance + 0.0 * z0), until=60.0, over={"eps": eps, "z0": z0},
+        probes=probes | {"integral": lambda s, eps: edge_limit.first_integral(s.z, s.y, eps)},
+        samples=np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 80)]), rtol=1e-11, atol=1e-14,
     ).dataset
-    pairs = [(float(e), float(z)) for e in eps for z in z0]
-    cases = {
-        "eps": jnp.array([e for e, _ in pairs]), "z": jnp.array([z for _, z in pairs]),
-        "T": jnp.array([float(nullclines.nullcline(z, e)) + config.distance for e, z in pairs]),
-    }
+    curves = np.concatenate([nullclines.nullcline(z0, e) for e in config.epsilons])
+    cases = {"eps": eps.repeat(len(z0)), "z": np.tile(z0, len(eps)), "T": curves + config.distance}
     exact = simulate(
         lambda case: two_eigenvalue.two_eigenvalue(-case["eps"]),
-        lambda case: two_eigenvalue.Point(case["z"], case["T"]), int(60 / min(config.epsilons)), over={"case": cases},
+        lambda case: two_eigenvalue.Point(case["z"], case["T"]), int(60 / eps.min()), over={"case": cases},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     ).state
-    closed = edge_limit.flow_limit(z0[None], config.distance, eps[:, None])
-    return xr.Dataset(
-        {
-            "z": ran.z, "y": ran.y, "integral": ran.integral,
-            "closed": (("eps", "z0"), np.asarray(closed), {"long_name": "limit in closed form"}),
-            "exact": (
-                ("eps", "z0"), np.asarray(skeleton.conserved(exact.z, exact.T)).reshape(closed.shape) - 2,
-                {"long_name": "limit of gradient descent"},
-            ),
-        }
+    closed = np.asarray(edge_limit.flow_limit(z0, config.distance, eps[:, None]))
+    limit = np.asarray(skeleton.conserved(exact.z, exact.T)).reshape(closed.shape) - 2
+    return ran[["z", "y", "integral"]].assign(
+        closed=(("eps", "z0"), closed, {"long_name": "limit in closed form"}),
+        exact=(("eps", "z0"), limit, {"long_name": "limit of gradient descent"}),
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, through the exponential of 4z^2/eps")
-    limit = data.y.isel(time=-1)
-    yield claims.zero(
-        "closed form against the integrated flow: largest difference", np.abs(limit - data.closed).max(), numeric
-    )
+    gap = np.abs(data.y.isel(time=-1) - data.closed).max()
+    yield claims.zero("closed form against the integrated flow: largest difference", gap, numeric)
     # Where y has come within rounding of y*, the logarithm has nothing left to measure.
-    star = xr.DataArray(np.asarray(edge_limit.fixed_point(data.eps.values)), dims="eps")
-    measurable = np.abs(data.y - star) > 1e-5
-    drift = np.abs(data.integral - data.integral.isel(time=0)).where(measurable)
+    star = data.eps.copy(data=edge_limit.fixed_point(data.eps.values))
+    drift = np.abs(data.integral - data.integral.isel(time=0)).where(np.abs(data.y - star) > 1e-5)
     yield claims.zero(
         "drift of the first integral along the flow: largest", drift.max(), 1e-7,
         "an error of 1e-11 in y, through the logarithm of a distance of 1e-5",
@@ -100,16 +83,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ratio[np.argmax(np.abs(ratio - 1))], 2 * eps * (20 + 2) + 2 * np.exp(-8),
         "relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
     )
-    tiny = edge_limit.flow_limit(0.3, config.distance, jnp.array([1e-4, 1e-6, 1e-8]))
-    yield claims.equal(
-        "closed form at epsilon = 1e-8, over its fixed point: nothing overflows", 1.0,
-        tiny[-1] / edge_limit.fixed_point(1e-8), 1e-12, "rounding",
-    )
+    tiny = edge_limit.flow_limit(0.3, config.distance, 1e-8) / edge_limit.fixed_point(1e-8)
+    name = "closed form at epsilon = 1e-8, over its fixed point: nothing overflows"
+    yield claims.equal(name, 1.0, tiny, 1e-12, "rounding")
     for eps in config.epsilons:
         one = data.sel(eps=eps)
-        limit, error = (np.asarray(part) for part in edge_limit.limit_from(one.z0.values, config.distance, eps))
-        off = np.abs(one.exact.values - limit)
-        worst = int(np.argmax(off / error))
+        limit, error = np.asarray(edge_limit.limit_from(data.z0.values, config.distance, eps))
+        worst = np.argmax(np.abs(one.exact.values - limit) / error)
         yield claims.equal(
             f"limit of gradient descent from all residuals at epsilon = {eps:g}: farthest from memory and series",
             limit[worst], one.exact[worst], error[worst] + 1e-10,
@@ -120,39 +100,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-
-    ink, faint = sheet.ink(), sheet.faint()
+    ink = sheet.ink()
     left, right = sheet.panels(figure, (11.5, 4.4), 2)
     eps = config.epsilons[-1]
     star = float(edge_limit.fixed_point(eps))
     z, y = np.meshgrid(np.linspace(0.0, 0.34, 300), np.linspace(star + 1e-4, 0.06, 300))
     level = np.asarray(edge_limit.first_integral(z, y, eps))
-    left.contour(
-        z, y, level, levels=np.linspace(level.min(), np.percentile(level, 98), 22), colors=faint, linewidths=0.9
-    )
+    levels = np.linspace(level.min(), np.percentile(level, 98), 22)
+    left.contour(z, y, level, levels=levels, colors=sheet.faint(), linewidths=0.9)
     for i, k in enumerate(np.linspace(1, data.sizes["z0"] - 1, 5).astype(int)):
         one = data.isel(eps=-1, z0=k)
         left.plot(one.z, one.y, color=f"C{i}", lw=2)
         left.plot(one.z[0], one.y[0], "o", color=f"C{i}", ms=5)
-        left.plot(0, float(one.closed), "D", color=f"C{i}", ms=6, mec=ink, clip_on=False, zorder=5)
-    left.axhline(star, ls="--", color=ink, lw=1.2)
+        left.plot(0, one.closed, "D", color=f"C{i}", ms=6, mec=ink, clip_on=False, zorder=5)
+    sheet.mark(left, y=star)
     left.text(0.335, star - 0.001, r"$y^*$", va="top", ha="right", fontsize=12)
     left.set(title=rf"Orbits are level lines ($\epsilon = {eps:g}$)", xlabel=r"$\tilde z$", ylabel=r"$y$")
     left.set(xlim=(0, 0.34), ylim=(star - 0.008, 0.05))
     left.plot([], [], "D", color=ink, ms=5, label="limit, closed form")
-    left.legend(loc="upper right", frameon=True, facecolor=plt.rcParams["figure.facecolor"], edgecolor="none")
+    left.legend(loc="upper right", frameon=True, facecolor=figure.get_facecolor(), edgecolor="none")
     fine = np.linspace(0.03, 0.3, 300)
     for i, e in enumerate(config.epsilons):
         one = data.isel(eps=i)
-        right.plot(fine, np.asarray(edge_limit.flow_limit(fine, config.distance, e)) / e, "--", color=ink, lw=1.2)
+        sheet.guide(right, fine, np.asarray(edge_limit.flow_limit(fine, config.distance, e)) / e)
         right.plot(data.z0, one.y.isel(time=-1) / e, "o", color=f"C{i}", label=rf"flow, $\epsilon = {e:g}$")
         right.plot(data.z0, one.exact / e, "x", color=f"C{i}", ms=6, alpha=0.8)
     right.plot([], [], "x", color=ink, label="gradient descent")
-    right.plot([], [], "--", color=ink, label="closed form")
-    right.axhline(-0.5, color=ink, lw=0.6)
-    right.set(
-        title="Where it ends, and what it remembers", xlabel=r"starting residual $\tilde z_0$",
-        ylabel=r"$y_\infty/\epsilon$",
-    )
+    sheet.guide(right, [], [], "closed form")
+    sheet.mark(right, y=-0.5, ls="-", lw=0.6)
+    right.set(title="Where it ends, and what it remembers", xlabel=r"starting residual $\tilde z_0$")
+    right.set(ylabel=r"$y_\infty/\epsilon$")
     right.legend(loc="upper right")

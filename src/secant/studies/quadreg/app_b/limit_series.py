@@ -33,10 +33,9 @@ class Config:
 
     def check(self) -> None:
         """A range over which powers of epsilon can be told apart."""
-        if self.largest < 4 * self.smallest:
-            raise ValueError(
-                f"largest: must be at least four times the smallest, {self.smallest:g}, got {self.largest:g}."
-            )
+        low, high = self.smallest, self.largest
+        if high < 4 * low:
+            raise ValueError(f"largest: must be at least four times the smallest, {low:g}, got {high:g}.")
 
 
 @study(
@@ -61,19 +60,15 @@ def run(config: Config) -> xr.Dataset:
         lambda eps: two_eigenvalue.two_eigenvalue(-eps), start, int(70 / config.smallest), over={"eps": jnp.array(eps)},
         probes=probes, stop=stop,
     )
-    points = [_near_the_end(z, T) for z, T in zip(ran.dataset.z.values, ran.dataset["T"].values, strict=True)]
+    points = np.array([_near_the_end(*orbit) for orbit in zip(ran["z"].values, ran["T"].values, strict=True)])
     orbit = simulate(
         two_eigenvalue.two_eigenvalue(-config.shown), start, int(20 / config.shown), probes=probes, stop=stop
     ).dataset
-    manifold = edge_limit.slow_manifold(orbit.z.values, config.shown)
-    return xr.Dataset(
-        {
-            "limit": ("eps", np.asarray(ran.state.T) - 2, {"long_name": "final T - 2"}),
-            "near_z": (("eps", "point"), np.stack([z for z, _ in points]), {"long_name": "residual near the end"}),
-            "near_T": (("eps", "point"), np.stack([T for _, T in points])), "z": orbit.z, "T": orbit["T"],
-            "manifold": ("step", np.asarray(manifold)),
-        },
-        coords={"eps": eps},
+    return orbit[["z", "T"]].assign(
+        limit=("eps", np.asarray(ran.state.T) - 2, {"long_name": "final T - 2"}), eps=eps,
+        near_z=(("eps", "point"), points[:, 0], {"long_name": "residual near the end"}),
+        near_T=(("eps", "point"), points[:, 1]),
+        manifold=("step", np.asarray(edge_limit.slow_manifold(orbit.z.values, config.shown))),
     )
 
 
@@ -84,11 +79,11 @@ def _slow(z: np.ndarray) -> np.ndarray:
     return np.flatnonzero(after & (np.abs(z) > NEAR / 50))
 
 
-def _near_the_end(z: np.ndarray, T: np.ndarray, pairs: int = 60) -> tuple[np.ndarray, np.ndarray]:
-    """Some pairs of successive steps, one of each sign of the residual."""
+def _near_the_end(z: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sixty pairs of successive steps, one of each sign of the residual."""
     slow = _slow(z)
-    first = np.linspace(0, len(slow) - 2, pairs).astype(int)
-    chosen = slow[np.stack([first, first + 1]).ravel()]
+    first = np.linspace(0, len(slow) - 2, 60).astype(int)
+    chosen = slow[np.concatenate([first, first + 1])]
     return z[chosen], T[chosen]
 
 
@@ -101,6 +96,11 @@ def fitted(data: xr.Dataset, weight: int) -> dict[tuple[int, int], float]:
     rest = data.near_T.transpose(*xr.broadcast(data.eps, data.near_z)[0].dims).values.ravel() - 2 / (1 - z)
     found = np.linalg.lstsq(columns, rest, rcond=1e-15)[0]
     return {(k, j): c / (scale**k * NEAR**j) for (k, j), c in zip(powers, found, strict=True)}
+
+
+def left_over(data: xr.Dataset, order: int) -> np.ndarray:
+    """What so many terms of the series leave of the limit."""
+    return np.abs(data.limit.values - np.asarray(edge_limit.limit_series(data.eps.values, order)))
 
 
 @run.findings
@@ -122,18 +122,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
     upper = eps >= np.sqrt(eps[0] * eps[-1])
     for order in (1, 2, 3):
-        left_over = np.abs(data.limit.values - np.asarray(edge_limit.limit_series(eps, order)))[upper]
-        slope = np.polyfit(np.log(eps[upper]), np.log(left_over), 1)[0]
+        left = left_over(data, order)[upper]
         yield claims.equal(
-            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}", order + 1, slope,
-            2.5 * eps[-1] + 1e-12 / left_over.min(),
+            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}", order + 1,
+            np.polyfit(np.log(eps[upper]), np.log(left), 1)[0], 2.5 * eps[-1] + 1e-12 / left.min(),
             "the next term raises the local power by up to 2.3 eps; rounding over what is left",
         )
-    slow = _slow(data.z.values)
     e = config.shown
     yield claims.zero(
         f"orbit at epsilon = {e:g} against the slow manifold, for |z| < {NEAR:g}: largest difference",
-        np.abs(data["T"] - data.manifold)[slow].max(), 15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
+        np.abs(data["T"] - data.manifold)[_slow(data.z.values)].max(),
+        15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
         "first terms left out, 131/16 eps z^5, 1799/256 eps^2 z^4 and 4.9 eps^5",
     )
     e = eps[0]
@@ -145,46 +144,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (12, 4.3), 3)
     z = np.linspace(-0.3, 0.3, 200)
     left.plot(data.z, data["T"], "o", ms=5, color="C0", alpha=0.5, label="gradient descent")
-    left.plot(
-        z, edge_limit.slow_manifold(z, config.shown), "--", color=ink, lw=1.2,
-        label=r"slow manifold $g(\tilde z;\epsilon)$",
-    )
-    left.plot(0, 2 + float(edge_limit.limit_series(config.shown)), "o", color="C1", ms=6, zorder=5)
+    sheet.guide(left, z, edge_limit.slow_manifold(z, config.shown), r"slow manifold $g(\tilde z;\epsilon)$")
+    left.plot(0, 2 + edge_limit.limit_series(config.shown), "o", color="C1", ms=6, zorder=5)
     left.set(title=rf"Orbits descend a slow manifold, $\epsilon={config.shown:g}$", xlabel=r"$\tilde z$", ylabel=r"$T$")
     left.set(xlim=(-0.3, 0.3), ylim=(1.5, 2.95))
     left.legend(loc="upper left")
     eps = data.eps.values
     fine = np.geomspace(eps[0], eps[-1], 100)
     for order in (1, 2, 3, 4):
-        gap = np.abs(data.limit.values - np.asarray(edge_limit.limit_series(eps, order)))
-        middle.loglog(
-            eps, np.maximum(gap, 1e-16), "o", color=f"C{order - 1}", ms=4.5,
-            label=f"{order} term{'s' if order > 1 else ''}",
-        )
+        look = {"color": f"C{order - 1}", "ms": 4.5, "label": f"{order} term{'s' if order > 1 else ''}"}
+        middle.loglog(eps, np.maximum(left_over(data, order), 1e-16), "o", **look)
         if order < 4:
-            coefficient = abs(edge_limit.LIMIT_COEFFICIENTS[order])
-            middle.loglog(fine, coefficient * fine ** (order + 1), "--", color=ink, lw=1.0)
-    middle.set(
-        title="What the series leaves over", xlabel=r"$\epsilon$", ylabel="error of the limit", ylim=(1e-14, 1e-2)
-    )
+            sheet.guide(middle, fine, abs(edge_limit.LIMIT_COEFFICIENTS[order]) * fine ** (order + 1))
+    middle.set(title="What the series leaves over", ylabel="error of the limit", ylim=(1e-14, 1e-2))
     middle.legend(loc="upper left", ncols=2)
     right.semilogx(eps, -(data.limit + eps / 2) / eps**2, "o", color="C0", label="gradient descent")
-    right.semilogx(
-        fine, -(np.asarray(edge_limit.limit_series(fine)) + fine / 2) / fine**2, "--", color=ink, lw=1.2, label="series"
-    )
-    right.semilogx(
-        fine, -(np.asarray(edge_limit.fixed_point(fine)) + fine / 2) / fine**2, ":", color=ink, lw=1.5,
-        label=r"fixed point $y^*$",
-    )
-    right.axhline(27 / 32, color="C2", lw=0.9)
+    sheet.guide(right, fine, -(edge_limit.limit_series(fine) + fine / 2) / fine**2, "series")
+    sheet.guide(right, fine, -(edge_limit.fixed_point(fine) + fine / 2) / fine**2, r"fixed point $y^*$", ls=":", lw=1.5)
+    sheet.mark(right, y=27 / 32, ls="-", color="C2", lw=0.9)
     right.text(eps[0], 27 / 32 - 0.012, r"$27/32$", color="C2", va="top")
-    right.set(
-        title="Second-order coefficient", xlabel=r"$\epsilon$",
-        ylabel=r"$(2 - \epsilon/2 - \eta\lambda_\infty)/\epsilon^2$",
-    )
+    right.set(title="Second-order coefficient", ylabel=r"$(2 - \epsilon/2 - \eta\lambda_\infty)/\epsilon^2$")
     right.set_ylim(0.3, 0.95)
     right.legend(loc="center left")
+    for axes in (middle, right):
+        axes.set(xlabel=r"$\epsilon$")

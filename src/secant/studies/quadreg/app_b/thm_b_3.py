@@ -37,92 +37,80 @@ class Config:
     $e^{-4\tilde z_0^2/\epsilon}$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    eps = np.array(config.epsilons)
-    exponent = np.linspace(0.5, config.reach, config.residuals)  # 4 z0^2 / eps
+    eps, exponent = np.array(config.epsilons), np.linspace(0.5, config.reach, config.residuals)  # 4 z0^2 / eps
     stop = Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100)
-    steps = int(40 / eps.min())
+    steps, star = int(40 / eps.min()), np.asarray(edge_limit.fixed_point(eps))
     ends = simulate(
         lambda eps: two_step.lowest_order(eps),
         lambda eps, exponent: two_step.Local(jnp.sqrt(exponent * eps / 4), 0.0 * eps), steps,
-        over={"eps": jnp.array(eps), "exponent": jnp.array(exponent)}, stop=stop,
-    )
-    delta = np.asarray(ends.state.y) / np.asarray(edge_limit.fixed_point(eps))[:, None] - 1
-
-    small = eps[0]
-    starts = two_step.Local(jnp.array(config.orbits), jnp.array(config.orbits) ** 2)
+        over={"eps": eps, "exponent": exponent}, stop=stop,
+    ).state
     orbits = simulate(
-        two_step.lowest_order(small), lambda start: start, steps, over={"start": starts},
-        probes={"z": lambda s: s.z, "y": lambda s: s.y}, stop=stop,
+        two_step.lowest_order(eps[0]), lambda start: two_step.Local(start, start**2), steps,
+        over={"start": np.array(config.orbits)}, probes={"z": lambda s: s.z, "y": lambda s: s.y}, stop=stop,
     )
     # The residual at which the proof's condition is met with equality, 4 z^2 = eps log(1/eps).
-    critical = np.sqrt(eps * np.log(1 / eps) / 4)
     at_condition = simulate(
         lambda case: two_step.lowest_order(case["eps"]), lambda case: two_step.Local(case["z"], 0.0 * case["z"]), steps,
-        over={"case": {"eps": jnp.array(eps), "z": jnp.array(critical)}}, stop=stop,
-    )
-    condition = np.asarray(at_condition.state.y) / np.asarray(edge_limit.fixed_point(eps)) - 1
-    return xr.Dataset(
-        {
-            "delta": (("eps", "exponent"), delta, {"long_name": "final y over y*, minus one"}),
-            "condition": ("eps", condition, {"long_name": "the same where 4 z^2 = eps log(1/eps)"}),
-            "z": orbits.dataset.z, "y": orbits.dataset.y, "last_z": ("start", np.asarray(orbits.state.z)),
-            "last_y": ("start", np.asarray(orbits.state.y)),
-        },
-        coords={"eps": eps, "exponent": exponent},
+        over={"case": {"eps": eps, "z": np.sqrt(eps * np.log(1 / eps) / 4)}}, stop=stop,
+    ).state
+    delta, condition = np.asarray(ends.y) / star[:, None] - 1, np.asarray(at_condition.y) / star - 1
+    return orbits.dataset[["z", "y"]].assign(
+        delta=(("eps", "exponent"), delta, {"long_name": "final y over y*, minus one"}), eps=eps, exponent=exponent,
+        condition=("eps", condition, {"long_name": "the same where 4 z^2 = eps log(1/eps)"}),
+        last_z=("start", np.asarray(orbits.state.z)), last_y=("start", np.asarray(orbits.state.y)),
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    eps = float(data.eps[0])
-    widest = int(np.argmax(config.orbits))
+    first, widest = data.isel(eps=0), data.isel(start=int(np.argmax(config.orbits)))
+    eps, largest = float(first.eps), max(config.orbits)
     yield claims.zero("largest residual at the end", np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9")
-    remembered = abs(float(edge_limit.memory(config.orbits[widest], config.orbits[widest] ** 2, eps)))
+    remembered = abs(float(edge_limit.memory(largest, largest**2, eps)))
     yield claims.equal(
-        f"second-order coefficient of the limit, at epsilon = {eps:g}", -3 / 8,
-        (data.last_y[widest] + eps / 2) / eps**2, eps + 2 * remembered / eps**2,
+        f"second-order coefficient of the limit, at epsilon = {eps:g}", -3 / 8, (widest.last_y + eps / 2) / eps**2,
+        eps + 2 * remembered / eps**2,
         "third-order term of the fixed point, 7/32 eps, and twice the memory of the start",
     )
-    formula = np.asarray(
-        edge_limit.flow_limit(
-            np.sqrt(data.exponent.values[None] * data.eps.values[:, None] / 4), 0.0, data.eps.values[:, None]
-        )
-    )
-    formula = formula / np.asarray(edge_limit.fixed_point(data.eps.values))[:, None] - 1
-    ratio = (data.delta / formula).isel(eps=0).values
+    ratio = first.delta.values / flow_memory(data.exponent.values, eps)
     yield claims.equal(
         f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest", 1.0,
         ratio[np.argmax(np.abs(ratio - 1))], eps * config.reach * (config.reach + 1),
         "the second order of a step changes the exponent x of the memory by eps x (x + 1) / 2; twice that",
     )
-    first = data.isel(eps=0)
     far = first.where(data.exponent > config.reach / 3, drop=True)
     slope = -np.polyfit(far.exponent / 4, np.log(np.abs(far.delta)), 1)[0]
     yield Erratum(
         "how the limit forgets its start: -eps log|delta| over z_0^2",
         printed=r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|",
         corrected=r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", printed_value=16.0,
-        corrected_value=4.0, measured=float(slope),
+        corrected_value=4.0, measured=slope,
         tolerance=Tolerance(
             0.2, why="curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)"
         ),
         why="2 z_0, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
         where="equations (127)-(130), condition of Theorem B.3",
     )
-    condition = float(first.condition)
     yield Erratum(
         "memory where 4 z_0^2 = epsilon log(1/epsilon)", printed=r"\lim|\delta_t| \le \epsilon^2",
-        corrected=r"\lim|\delta_t| \le \epsilon", printed_value=eps**2, corrected_value=eps, measured=abs(condition),
-        tolerance=Tolerance(0.0, why="an inequality"), relation="at most",
+        corrected=r"\lim|\delta_t| \le \epsilon", printed_value=eps**2, corrected_value=eps,
+        measured=abs(first.condition), tolerance=Tolerance(0.0, why="an inequality"), relation="at most",
         why="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
         where="equation (131)",
     )
-    yield from _decay(data.isel(start=widest), eps)
+    yield from _decay(widest.z.values, widest.y.values, eps)
 
 
-def _decay(orbit: xr.Dataset, eps: float) -> Findings:
+def flow_memory(exponent: np.ndarray, eps: float) -> np.ndarray:
+    """Of the start with y = 0 and 4 z^2 / eps: the limit of the flow in closed form, over y* and minus one."""
+    limit = edge_limit.flow_limit(np.sqrt(exponent * eps / 4), 0.0, eps)
+    return np.asarray(limit) / np.asarray(edge_limit.fixed_point(eps)) - 1
+
+
+def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     """Lower bounds on the residual after y has turned negative, and the time until y is small."""
-    z, y = (orbit[name].values[np.isfinite(orbit.z.values)] for name in ("z", "y"))
+    z, y = z[np.isfinite(z)], y[np.isfinite(z)]
     turn = int(np.argmax(y < 0))
     later = turn + int(1 / eps / 2)  # half a decay time; a step of the map is two of descent
     yield Erratum(
@@ -134,58 +122,51 @@ def _decay(orbit: xr.Dataset, eps: float) -> Findings:
         why="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps",
         where="equation (127), at t = t_-",
     )
-    name = "residual half a decay time after the turn, over the corrected lower bound"
-    if later < len(z):
-        yield claims.at_least(
-            name, 1.0, z[later] / z[0] / np.exp(-eps * (later - turn)),
-            "second order in eps of the decay, over half a decay time", slack=2 * eps,
-        )
-    else:
-        yield claims.undecided(name, 1.0, "the orbit ends before", "at least")
+    yield claims.at_least(
+        "residual half a decay time after the turn, over the corrected lower bound", 1.0,
+        lambda: z[later] / z[0] / np.exp(-eps * (later - turn)),
+        "second order in eps of the decay, over half a decay time", slack=2 * eps, given=later < len(z),
+        otherwise="the orbit ends before",
+    )
     # The printed logarithm is that of a negative number; its real part is that of epsilon / y_0.
     exact = 2 * np.log(y[0] / eps) / (8 * z[0] ** 2)
     name = "steps until y falls below epsilon"
-    if y[0] > eps:
-        yield Erratum(
-            name, printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2", corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
-            printed_value=np.log(eps / y[0]) / (8 * z[0] ** 2), corrected_value=exact,
-            measured=2 * int(np.argmax(y < eps)), tolerance=Tolerance(2.0, why="one pair of steps"), relation="at most",
-            why="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
-            "steps",
-            where="phase 1 of the proof, after equation (121)",
-        )
-    else:
+    if y[0] <= eps:
         yield claims.undecided(name, exact, "y is below epsilon from the start", "at most")
+        return
+    yield Erratum(
+        name, printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2", corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
+        printed_value=np.log(eps / y[0]) / (8 * z[0] ** 2), corrected_value=exact, measured=2 * np.argmax(y < eps),
+        tolerance=Tolerance(2.0, why="one pair of steps"), relation="at most",
+        why="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
+        "steps",
+        where="phase 1 of the proof, after equation (121)",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (11, 4.4), 2)
-    eps = float(data.eps[0])
-    star = float(edge_limit.fixed_point(eps))
+    eps = config.epsilons[0]
+    star = float(edge_limit.fixed_point(eps)) / eps
     z, y = np.meshgrid(np.linspace(0.0, 0.22, 60), np.linspace(-2 * eps, 12 * eps, 60))
     dz, dy = (np.asarray(d) for d in two_step.lowest_order_change(z, y, eps))
     left.streamplot(z, y / eps, dz, dy / eps, color=sheet.faint(), density=1.1, linewidth=0.8, arrowsize=0.8)
     for i in range(data.sizes["start"]):
         left.plot(data.z[i], data.y[i] / eps, "-", color=f"C{i}", lw=2)
         left.plot(data.z[i, 0], data.y[i, 0] / eps, "o", color=f"C{i}")
-    left.axhline(star / eps, ls="--", color=ink, lw=1.2)
-    left.text(0.215, star / eps - 0.15, r"$y^*$", va="top", ha="right", fontsize=12)
-    left.axhline(0, color=ink, lw=0.6)
+    sheet.mark(left, y=star)
+    left.text(0.215, star - 0.15, r"$y^*$", va="top", ha="right", fontsize=12)
+    sheet.mark(left, y=0, ls="-", lw=0.6)
     left.set(title=rf"Lowest-order dynamics, $\epsilon = {eps:g}$", xlabel=r"$\tilde z$", ylabel=r"$y/\epsilon$")
     left.set(xlim=(0, 0.22), ylim=(-2, 12))
     x = np.linspace(0, config.reach, 200)
-    for i, e in enumerate(data.eps.values):
-        right.semilogy(
-            data.exponent, np.abs(data.delta.isel(eps=i)), "o", color=f"C{i}", ms=5, label=rf"map, $\epsilon={e:g}$"
-        )
-    closed = np.asarray(edge_limit.flow_limit(np.sqrt(x * eps / 4), 0.0, eps)) / star - 1
-    right.semilogy(x, np.abs(closed), "--", color=ink, lw=1.3, label="flow, closed form")
-    right.semilogy(x, np.exp(-4 * x), ":", color=ink, lw=1.5)
-    right.text(1.6, 3.5e-3, r"printed $e^{-16\tilde z_0^2/\epsilon}$", ha="left", va="bottom", rotation=0)
-    right.set(
-        title="Memory of the start", xlabel=r"$4\tilde z_0^2/\epsilon$, from $y_0 = 0$", ylabel=r"$|y_\infty/y^* - 1|$"
-    )
-    right.set(ylim=(1e-4, 1.2), xlim=(0, config.reach))
+    for i, e in enumerate(config.epsilons):
+        delta = np.abs(data.delta.isel(eps=i))
+        right.semilogy(data.exponent, delta, "o", color=f"C{i}", ms=5, label=rf"map, $\epsilon={e:g}$")
+    sheet.guide(right, x, np.abs(flow_memory(x, eps)), "flow, closed form")
+    sheet.guide(right, x, np.exp(-4 * x), ls=":", lw=1.5)
+    right.text(1.6, 3.5e-3, r"printed $e^{-16\tilde z_0^2/\epsilon}$", ha="left", va="bottom")
+    right.set(title="Memory of the start", xlabel=r"$4\tilde z_0^2/\epsilon$, from $y_0 = 0$")
+    right.set(ylabel=r"$|y_\infty/y^* - 1|$", ylim=(1e-4, 1.2), xlim=(0, config.reach))
     right.legend(loc="upper right")

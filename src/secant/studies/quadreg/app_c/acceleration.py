@@ -9,32 +9,16 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import (
-    Estimate,
-    Figure,
-    Findings,
-    Tolerance,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-)
-from secant.setups.regression.draws import (
-    check_sizes,
-    each_draw,
-    heavy_tail,
-    kernel,
-    kernel_eigenvalues,
-    mirrored,
-    ratio_of_means,
-    sizes,
-    standard_error,
-)
+from secant.lab import Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.setups.regression import draws
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
+
+KINDS = (
+    ("given_J", "exact", "mean acceleration over the exact one", r"symmetric, $s = 1/2$"),
+    ("unsymmetric", "unsymmetric_exact", "the same for Q of independent entries", "independent entries"),
+)
+"""Of each kind of Q: the mean given the Jacobian, the exact one, and what claims and figure call them."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +26,11 @@ class Config:
     outputs: tuple[int, ...] = scaled(
         smoke=(1, 2, 5, 10), laptop=(1, 2, 5, 10, 20, 20, 40), paper=(1, 2, 5, 10, 20, 20, 40, 80), at_least=1,
         help="residuals D",
-    )  # fmt: skip
+    )
     parameters: tuple[int, ...] = scaled(
         smoke=(5, 3, 3, 20), laptop=(5, 3, 3, 20, 10, 40, 80), paper=(5, 3, 3, 20, 10, 40, 80, 160), at_least=1,
         help="parameters P, as many entries",
-    )  # fmt: skip
+    )
     jacobians: int = scaled(
         smoke=5_000, laptop=20_000, paper=200_000, at_least=200, at_most=10_000_000, help="random Jacobians a size"
     )
@@ -60,8 +44,8 @@ class Config:
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
-        check_sizes(self.outputs, self.parameters, together=0)
-        fits_memory(3 * 8 * max(D * P for D, P in sizes(self.outputs, self.parameters)), "outputs or parameters")
+        draws.check_sizes(self.outputs, self.parameters, together=0)
+        fits_memory(3 * 8 * max(D * P for D, P in draws.sizes(self.outputs, self.parameters)), "outputs or parameters")
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
@@ -84,37 +68,26 @@ class Config:
     $\mathbb E[t\lambda] = (DP + 2)\,\mathbb E[\lambda]$, because $t$ and $\lambda/t$ are independent.""",
 )
 def run(config: Config) -> xr.Dataset:
-    pairs = sizes(config.outputs, config.parameters)
-    found = [_jacobians(config, D, P) for D, P in pairs]
-    D, P = 3, 5
-
     def one(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
-        states = mirrored(start, config.sigma_z, config.sigma_J)
-        return jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q).second.mean(), kernel(states.J[0])
+        states = draws.mirrored(start, config.sigma_z, config.sigma_J)
+        second = jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q).second
+        return second.mean(), draws.kernel(states.J[0])
 
-    second, kernels = each_draw(one, config.seed, config.draws, D, P, "goe", 2_000)
-    own = rr.acceleration_given(np.linalg.eigvalsh(kernels), P, config.sigma_z, 1.0)
-    return xr.Dataset(
-        {
-            name: (("size", "draw"), np.stack([part[name] for part in found]))
-            for name in ("given_J", "exact", "unsymmetric", "unsymmetric_exact", "repelled", "repelled_exact")
-        }
-        | {
-            "direct": ("all", second, {"long_name": "acceleration of single draws, (3, 5)"}),
-            "direct_given_J": ("all", own, {"long_name": "its mean for the draw's own Jacobian"}),
-        },
-        coords={
-            "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", list(config.outputs)),
-            "P": ("size", list(config.parameters)),
-        },
+    second, kernels = draws.each_draw(one, config.seed, config.draws, 3, 5, "goe", 2_000)
+    own = rr.acceleration_given(np.linalg.eigvalsh(kernels), 5, config.sigma_z, 1.0)
+    pairs = draws.sizes(config.outputs, config.parameters)
+    return xr.concat([_jacobians(config, D, P) for D, P in pairs], "size").assign(
+        direct=("all", second, {"long_name": "acceleration of single draws, (3, 5)"}),
+        direct_given_J=("all", own, {"long_name": "its mean for the draw's own Jacobian"}),
+        size=[f"({D}, {P})" for D, P in pairs], D=("size", list(config.outputs)), P=("size", list(config.parameters)),
     )
 
 
-def _jacobians(config: Config, D: int, P: int) -> dict[str, np.ndarray]:
+def _jacobians(config: Config, D: int, P: int) -> xr.Dataset:
     """For each of many Jacobians: means over the rest in closed form, and what should have the same mean."""
-    values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
+    values = draws.kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
     top, nonzero = values[:, -1], values[:, max(0, D - P) : -1]
-    return {
+    found = {
         "given_J": rr.acceleration_given(values, P, config.sigma_z),
         "exact": config.sigma_z**2 * (D * P * top + top**2 / config.sigma_J**2),
         "unsymmetric": rr.acceleration_given(values, P, config.sigma_z, None),
@@ -122,6 +95,7 @@ def _jacobians(config: Config, D: int, P: int) -> dict[str, np.ndarray]:
         "repelled": (top[:, None] / (top[:, None] - nonzero)).sum(axis=1),
         "repelled_exact": (top / config.sigma_J**2 - abs(P - D) - 1) / 2,
     }
+    return xr.Dataset({name: ("draw", part) for name, part in found.items()})
 
 
 def two_residuals(P: int, config: Config) -> tuple[np.ndarray, np.ndarray]:
@@ -158,85 +132,59 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                 f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})", 1.0, ratio, 1e-9,
                 "an identity: 200 nodes for a smooth function, and rounding",
             )
-    statements = (
-        ("given_J", "exact", "mean acceleration over the exact one"),
-        ("unsymmetric", "unsymmetric_exact", "the same for Q of independent entries"),
-    )
     rounding = Tolerance(1e-12, why="without another eigenvalue they are the same: rounding")
-    for name, formula, claim in statements:
-        for i, size in enumerate(data.size.values):
-            one = data.isel(size=i)
-            found = ratio_of_means(one[name].values, one[formula].values)
-            yield claims.equal(
-                f"{claim}, (D, P) = {size}", 1.0, found,
-                rounding if one.D == 1 and name == "unsymmetric" else heavy_tail(found),
-            )
-    for place in np.flatnonzero((np.minimum(data.D, data.P) > 1).values):
-        one = data.isel(size=place)
+    for name, formula, claim, _ in KINDS:
+        for place, size in enumerate(data["size"].values):
+            one = data.isel(size=place)
+            found = draws.ratio_of_means(one[name].values, one[formula].values)
+            within = rounding if one.D == 1 and name == "unsymmetric" else draws.heavy_tail(found)
+            yield claims.equal(f"{claim}, (D, P) = {size}", 1.0, found, within)
+    for several in np.flatnonzero(np.minimum(data.D, data.P) > 1):
+        one = data.isel(size=several)
         # Both sides are measured: it is their difference that has a sampling error.
-        error = float(standard_error((one.repelled - one.repelled_exact).values))
-        found = Estimate(float(one.repelled.mean()), error, config.jacobians - 1.0)
-        yield claims.equal(
-            f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}", one.repelled_exact.mean(), found,
-            heavy_tail(found),
-        )
+        found = estimate(one.repelled - one.repelled_exact)._replace(value=one.repelled.mean())
+        name = f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}"
+        yield claims.equal(name, one.repelled_exact.mean(), found, draws.heavy_tail(found))
     yield claims.equal(
         "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)", 1.0,
-        estimate((data.direct / data.direct_given_J).values), 0, "exact at every size: the sampling error alone",
+        estimate(data.direct / data.direct_given_J), 0, "exact at every size: the sampling error alone",
         note="unit variance off the diagonal; the ratio has no heavy tail",
     )
-    claim = "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
-    alone = np.flatnonzero((data.D == 1).values)
-    if not len(alone):
-        yield claims.undecided(claim, 1.0, "no size has one residual")
-    for place in alone[:1]:
-        one = data.isel(size=place)
-        P = int(one.P)
-        yield claims.equal(
-            f"{claim}, P = {P}", 1.0,
-            estimate(one.given_J.values / (2 * config.sigma_z**2 * config.sigma_J**2 * P * (P + 1))), 0,
-            "the eigenvalue is chi-squared there: the sampling error alone",
-        )
+    alone = data.isel(size=np.flatnonzero(data.D == 1)[:1])
+    scale = 2 * config.sigma_z**2 * config.sigma_J**2 * alone.P * (alone.P + 1)
+    yield claims.equal(
+        "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
+        + "".join(f", P = {P}" for P in alone.P.values),
+        1.0, estimate(alone.given_J / scale), 0, "the eigenvalue is chi-squared there: the sampling error alone",
+        given=alone.sizes["size"], otherwise="no size has one residual",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (11, 4.2), 2)
     x = np.arange(data.sizes["size"])
-    limit = np.array(
-        [
-            rr.acceleration_limit(int(D), int(P), config.sigma_z, config.sigma_J)
-            for D, P in zip(data.D, data.P, strict=True)
-        ]
-    )
-    left.axhline(1.0, ls="--", color=ink, lw=1.2)
-    for i, (name, formula, label) in enumerate(
-        (("given_J", "exact", r"symmetric, $s = 1/2$"), ("unsymmetric", "unsymmetric_exact", "independent entries"))
-    ):
-        error = 2 * standard_error(data[name].values, axis=1) / limit
-        left.errorbar(x, data[name].mean("draw") / limit, error, fmt="o", ms=5, capsize=3, color=f"C{i}", label=label)
-        left.plot(
-            x, data[formula].mean("draw") / limit, "_", ms=22, mew=2, color=ink, label="exact" if i else None, zorder=0
-        )
-    left.set_xticks(x, data.size.values)
-    left.set(
-        title="Mean acceleration, over equation (147)", xlabel="(D, P)", ylabel="over the limit of large sizes",
-        ylim=(0, None), xlim=(-0.5, len(x) - 0.5),
-    )
+    pairs = draws.sizes(config.outputs, config.parameters)
+    limit = np.array([rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J) for D, P in pairs])
+    for i, (given, formula, _, label) in enumerate(KINDS):
+        mean, error = data[given].mean("draw") / limit, 2 * draws.standard_error(data[given].values, axis=1) / limit
+        left.errorbar(x, mean, error, fmt="o", ms=5, capsize=3, color=f"C{i}", label=label)
+        look = {"marker": "_", "ms": 22, "mew": 2, "ls": "none", "zorder": 0}
+        sheet.guide(left, x, data[formula].mean("draw") / limit, "exact" if i else None, **look)
+    left.set_xticks(x, data["size"].values)
+    left.set(title="Mean acceleration, over equation (147)", xlabel="(D, P)", ylabel="over the limit of large sizes")
+    left.set(ylim=(0, None), xlim=(-0.5, len(x) - 0.5))
     left.legend(loc="lower right")
-    last = data.isel(size=-1)
-    count = np.arange(1, data.sizes["draw"] + 1)
+    last, count = data.isel(size=-1), np.arange(1, data.sizes["draw"] + 1)
     keep = np.unique(np.geomspace(10, len(count), 400).astype(int)) - 1
-    final = float(last.exact.mean())
     for name, colour, label in (
         ("given_J", "C0", "given the Jacobian: heavy tail"),
         ("exact", "C2", r"$\sigma_z^2(DP\lambda + \lambda^2/\sigma_J^2)$"),
     ):
-        right.plot(count[keep], (np.cumsum(last[name]) / count)[keep] / final, color=colour, label=label)
-    right.axhline(1.0, ls="--", color=ink, lw=1.2)
-    right.set(
-        title=f"Two averages with the same mean, {data.size.values[-1]}", xlabel="number of Jacobians",
-        ylabel="running average", xscale="log",
-    )
+        running = np.cumsum(last[name].values) / count / float(last.exact.mean())
+        right.semilogx(count[keep], running[keep], color=colour, label=label)
+    right.set(title=f"Two averages with the same mean, {last['size'].item()}", xlabel="number of Jacobians")
+    right.set(ylabel="running average")
     right.legend(loc="upper right")
+    for axes in (left, right):
+        sheet.mark(axes, y=1)

@@ -58,22 +58,16 @@ def run(config: Config) -> xr.Dataset:
     ran, small = ran.isel(residual=slice(1, None)), ran.top.isel(residual=0)
     relative = ran.loss / ran.loss.isel(time=0)
     clock = ran.time / (ran.residual + config.jacobian)
-    fallen = xr.apply_ufunc(
-        _time_to_fall, relative, clock, input_core_dims=[["time"], ["time"]], vectorize=True,
-    )
+    fallen = xr.apply_ufunc(_time_to_fall, relative, clock, input_core_dims=[["time"], ["time"]], vectorize=True)
+    lazy = np.stack([small[:, -1] / small[:, 0] - 1, _first_order(np.asarray(Q), start, float(scale[0]), config)], 1)
+    change = "relative change of curvature at tiny residuals, by the flow and to first order"
     return xr.Dataset(
         {
             "loss": relative.assign_attrs(long_name="loss over that at the start"),
             "top": ran.top.assign_attrs(long_name="largest kernel eigenvalue"),
             "clock": clock.assign_attrs(long_name="time"),
             "fallen": fallen.assign_attrs(long_name=f"time until the loss has fallen to {FALLEN:g}"),
-            "lazy": (
-                ("draw", "by"),
-                np.stack(
-                    [small[:, -1] / small[:, 0] - 1, _first_order(np.asarray(Q), start, float(scale[0]), config)], 1
-                ),
-                {"long_name": "relative change of curvature at tiny residuals, by the flow and to first order"},
-            ),
+            "lazy": (("draw", "by"), lazy, {"long_name": change}),
         }
     )
 
@@ -105,7 +99,7 @@ def _first_order(Q: np.ndarray, start: qr.Regression, scale: float, config: Conf
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     scale = np.array(config.residuals)
-    end, begin = data.top.isel(time=-1).values, data.top.isel(time=0).values
+    begin, *_, end = data.top.transpose("time", "draw", "residual").values
     steps = np.diff(end, axis=1)
     worst = weakest(steps)
     yield claims.at_least(
@@ -132,41 +126,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "the start has a share of order sigma_J~^2 / sigma_z~ of the curvature",
         note=f"the ratio itself is {ratio[:, -1].mean():.2f} with standard error {standard_error(ratio[:, -1]):.2f}",
     )
-    fell = float((data.loss.isel(time=-1) < FALLEN).sum())
+    fell = int((data.loss.isel(time=-1) < FALLEN).sum())
     steps = np.diff(np.log10(data.fallen.values), axis=1)
     worst = weakest(steps, above=False)
     yield claims.at_most(
         f"logarithm of the time until the loss has fallen to {FALLEN:g}: largest change from one scale to the next",
         0.0, estimate(steps[:, worst]),
-        note=f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell:.0f} of {data.fallen.size} runs fell that far",
+        note=f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell} of {data.fallen.size} runs fell that far",
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
+    import matplotlib as mpl
 
-    ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (12, 4.0), 3)
-    colours = plt.get_cmap("viridis")(np.linspace(0.05, 0.9, len(config.residuals)))
-    first = data.isel(draw=0)
-    for scale, colour in zip(config.residuals, colours, strict=True):
-        one = first.sel(residual=scale)
-        left.loglog(one.clock[1:], one.loss[1:], color=colour, label=f"{scale:g}")
-        middle.loglog(one.clock[1:], one.top[1:], color=colour)
+    colours = mpl.colormaps["viridis"](np.linspace(0.05, 0.9, len(config.residuals)))
+    for i, colour in enumerate(colours):
+        one = data.isel(draw=0, residual=i, time=slice(1, None))
+        left.loglog(one.clock, one.loss, color=colour, label=f"{config.residuals[i]:g}")
+        middle.loglog(one.clock, one["top"], color=colour)
     left.set(title="Loss", xlabel="time", ylabel=r"$L(t)/L(0)$", ylim=(1e-8, 2), xlim=(5e-3, None))
     left.legend(title=r"$\tilde\sigma_z$", loc="lower left", fontsize=8)
     middle.set(title="Curvature", xlabel="time", ylabel=r"$\lambda_{\max}$", xlim=(5e-3, None))
-    scales = np.array(config.residuals)
-    end, begin = data.top.isel(time=-1), float(data.top.isel(time=0).mean())
+    end, begin = data["top"].isel(time=-1), float(data["top"].isel(time=0).mean())
     far = float((end / data.residual).isel(residual=-1).mean())
-    right.loglog(scales, far * scales, "--", color=ink, lw=1.2, label=rf"${far:.2f}\,\tilde\sigma_z$")
-    right.axhline(begin, ls=":", color=ink, lw=1.4, label="at the start")
-    right.errorbar(
-        scales, end.mean("draw"), 2 * standard_error(end.values), fmt="o", ms=6, capsize=3, color="C0",
-        label=f"mean of {config.seeds} draws",
-    )  # fmt: skip
-    right.set(
-        title="Final curvature", xlabel=r"$\tilde\sigma_z$", ylabel=r"$\lambda_{\max}(\infty)$", ylim=(begin / 4, None)
-    )
+    sheet.guide(right, data.residual, far * data.residual, rf"${far:.2f}\,\tilde\sigma_z$")
+    sheet.mark(right, y=begin, ls=":", lw=1.4, label="at the start")
+    look = {"fmt": "o", "ms": 6, "capsize": 3, "color": "C0", "label": f"mean of {config.seeds} draws"}
+    right.errorbar(data.residual, end.mean("draw"), 2 * standard_error(end.values), **look)
+    right.set(title="Final curvature", xlabel=r"$\tilde\sigma_z$", ylabel=r"$\lambda_{\max}(\infty)$")
+    right.set(xscale="log", yscale="log", ylim=(begin / 4, None))
     right.legend(loc="upper left")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +15,6 @@ from secant import data, losses, measure, nets
 from secant.dynamics import Map, Probe, Stop, simulate
 from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
-from secant.optim.catalogue import Optimiser
 from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
 
@@ -85,15 +82,6 @@ def run(config: Config) -> xr.Dataset:
     return xr.merge([_networks(config), _models(config)], combine_attrs="override")
 
 
-def rules(config: Config) -> tuple[Optimiser, ...]:
-    """The optimisers, in the order of their labels."""
-    return (
-        optimisers.gd(config.gd), optimisers.momentum(config.momentum, config.beta),
-        optimisers.nesterov(config.nesterov, config.beta), optimisers.rmsprop(config.rmsprop, config.decay),
-        optimisers.adam(config.adam),
-    )
-
-
 def _networks(config: Config) -> xr.Dataset:
     """One network trained by each of the optimisers: the curvature that it meets, and the loss."""
     task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
@@ -102,7 +90,11 @@ def _networks(config: Config) -> xr.Dataset:
     # All parameters in one vector: an optimiser treats each alike, and one array compiles faster than six.
     params, unravel = ravel_pytree(net.init(jax.random.key(config.seed), x.shape))
     problem = Problem(lambda p, x: net.apply(unravel(p), x), x, y, losses.half_mean)
-    several = rules(config)
+    several = (
+        optimisers.gd(config.gd), optimisers.momentum(config.momentum, config.beta),
+        optimisers.nesterov(config.nesterov, config.beta), optimisers.rmsprop(config.rmsprop, config.decay),
+        optimisers.adam(config.adam),
+    )
     # A loop that can take any of them is compiled once: which of them it takes is part of the state it starts in.
     chosen = optimisers.one_of(several)
     system = chosen(problem.objective)
@@ -110,30 +102,16 @@ def _networks(config: Config) -> xr.Dataset:
         "curvature": measure.preconditioned_sharpness(chosen, every=config.every).on(problem),
         "loss": measure.loss(every=config.every).on(problem),
     }
-    ran = [
-        simulate(
-            system, optimisers.one_of(several, number)(problem.objective).init(params), config.steps, probes=probes,
-            label=LABELS[one.name],
-        ).dataset
-        for number, one in enumerate(several)
-    ]
-    looks = config.steps // config.every + 1
-    return xr.Dataset(
-        {
-            "curvature": (("optimiser", "step"), _padded([one.curvature.values[:, 0] for one in ran], looks)),
-            "loss": (("optimiser", "step"), _padded([one.loss.values for one in ran], looks)),
-            "threshold": ("optimiser", [one.threshold for one in several]),
-        },
-        coords={
-            "optimiser": [one.name for one in several], "step": np.arange(0, config.steps + 1, config.every),
-        },
-        attrs=task.attributes(),
-    )
-
-
-def _padded(records: list[np.ndarray], looks: int) -> np.ndarray:
-    """Rows of one length; what a run that blew up has not recorded is no number."""
-    return np.stack([np.pad(one, (0, looks - len(one)), constant_values=np.nan) for one in records])
+    ran = []
+    for number, one in enumerate(several):
+        start = optimisers.one_of(several, number)(problem.objective).init(params)
+        ran.append(simulate(system, start, config.steps, probes=probes, label=LABELS[one.name]).dataset)
+    # What a run that blew up has not recorded is no number.
+    found = xr.concat([one[["curvature", "loss"]] for one in ran], "optimiser", join="outer")
+    found = found.reindex(step=np.arange(0, config.steps + 1, config.every)).isel(mode=0)
+    return found.assign(
+        threshold=("optimiser", [one.threshold for one in several]), optimiser=[one.name for one in several]
+    ).assign_attrs(task.attributes())
 
 
 def _models(config: Config) -> xr.Dataset:
@@ -146,37 +124,25 @@ def _models(config: Config) -> xr.Dataset:
         jnp.asarray(draw_tensors(random, config.draws, D, P, "averaged")),
     )
 
-    def loss(theta: Array, draw: qr.Model) -> Any:
-        return jnp.sum(draw.residuals(theta) ** 2) / 2
-
-    def with_its_gradient(draw: qr.Model) -> Callable[[Array], Array]:
-        """A function with the gradient of the loss, J(θ)ᵀz(θ), in which Q is contracted once and not three times."""
-
-        def along(theta: Array) -> Array:
+    def system(beta: Array, draw: qr.Model) -> Map:
+        def with_its_gradient(theta: Array) -> Array:
+            """With the gradient of the loss, J(θ)ᵀz(θ), in which Q is contracted once and not three times."""
             J = draw.jacobian(theta)
             z = draw.offset + (draw.G + J) @ theta / 2
             return jax.lax.stop_gradient(z @ J) @ theta
 
-        return along
-
-    def system(beta: Array, draw: qr.Model) -> Map:
-        return optimisers.momentum(1.0, beta)(with_its_gradient(draw))  # type: ignore[arg-type]
-
-    def curvature(theta: Array, draw: qr.Model) -> Any:
-        return qr.top_pair(draw.jacobian(theta))[0]
+        return optimisers.momentum(1.0, beta)(with_its_gradient)  # type: ignore[arg-type]
 
     # Where a run begins and where it ends is all that is asked.
-    ends = {"model_curvature": Probe(curvature, config.model_steps), "model_loss": Probe(loss, config.model_steps)}
+    ends = {
+        "model_curvature": Probe(lambda theta, draw: qr.top_pair(draw.jacobian(theta))[0], config.model_steps),
+        "model_loss": Probe(lambda theta, draw: jnp.sum(draw.residuals(theta) ** 2) / 2, config.model_steps),
+    }
     found = simulate(
         system, jnp.zeros(P), config.model_steps, probes=ends, over={"beta": jnp.array(BETAS), "draw": models},
         stop=Stop(every=max(1, config.model_steps // 100)), label="quadratic regression",
     ).dataset
-    return found[["model_curvature", "model_loss"]].rename(step="model_step")
-
-
-def ratio(data: xr.Dataset) -> xr.DataArray:
-    """Curvature over the threshold of each optimiser."""
-    return data.curvature / data.threshold
+    return found[list(ends)].rename(step="model_step")
 
 
 def ends(data: xr.Dataset) -> xr.DataArray:
@@ -197,7 +163,7 @@ def begun(name: str, config: Config) -> int:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    over = ratio(data)
+    over = data.curvature / data.threshold
     last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
     for name in data.optimiser.values:
         label = LABELS[name]
@@ -211,59 +177,44 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
     yield claims.equal(
         "sharpness under momentum at the end, over the edge 2/η of gradient descent", 1 + config.beta,
-        float(last.sel(optimiser="momentum").mean() * data.threshold.sel(optimiser="momentum")) * config.momentum / 2,
-        0, "as for the ratio: the swing about the edge", relative=0.1,
+        (last.mean("step") * data.threshold).sel(optimiser="momentum") * config.momentum / 2, 0,
+        "as for the ratio: the swing about the edge", relative=0.1,
     )
     for beta in BETAS:
-        yield from _on_models(ends(data).sel(beta=beta), beta)
-
-
-def _on_models(final: xr.DataArray, beta: float) -> Findings:
-    """Where momentum ends on quadratic regression models: below its own edge, and above that of gradient descent."""
-    below = f"quadratic regression, largest final curvature over its threshold, β = {beta:g}"
-    past = f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}"
-    found = final.dropna("draw")
-    left = f"{len(found)} of {final.sizes['draw']} draws have converged; the others swing on or have blown up"
-    if not len(found):
-        yield claims.undecided(below, 1.0, left, "at most")
-        if beta:
-            yield claims.undecided(past, 1.0, left, "at least")
-        return
-    yield claims.at_most(
-        below, 1.0, float(found.max()) / (2 + 2 * beta), "the curvature still moves with what is left of the residuals",
-        slack=0.01, note=left,
-    )
-    if beta:
-        yield claims.at_least(
-            past, 1.0, estimate(found.values / 2), "an inequality: momentum goes on where gradient descent would stop",
-            note=left,
+        final = ends(data).sel(beta=beta)
+        settled = int(final.count())
+        left = f"{settled} of {final.size} draws have converged; the others swing on or have blown up"
+        yield claims.at_most(
+            f"quadratic regression, largest final curvature over its threshold, β = {beta:g}", 1.0,
+            final.max() / (2 + 2 * beta), "the curvature still moves with what is left of the residuals", slack=0.01,
+            note=left, given=settled, otherwise=left,
         )
+        if beta:
+            yield claims.at_least(
+                f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}", 1.0,
+                estimate(final / 2), "an inequality: momentum goes on where gradient descent would stop", note=left,
+                given=settled, otherwise=left,
+            )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (11, 4.4), 2, width_ratios=(3, 2))
-    left.axhline(1.0, color=ink, ls="--", lw=1.2)
-    over = ratio(data)
-    for number, name in enumerate(data.optimiser.values):
-        one = over.sel(optimiser=name)
+    sheet.mark(left, y=1)
+    for number, one in enumerate(data.curvature / data.threshold):
+        name = one.optimiser.item()
         one = one.where(one.step >= begun(name, config))
         left.plot(one.step, one, color=f"C{number}", lw=1.3, label=LABELS[name])
     left.set(title="A network under five optimisers", xlabel="step", ylabel="curvature over threshold", ylim=(0, 1.75))
     left.legend(loc="upper right", ncols=2)
-    final = data.model_curvature.isel(model_step=-1)
-    settled = ends(data)
-    scatter = np.linspace(-0.03, 0.03, final.sizes["draw"])
+    draws = data.sizes["draw"]
     for beta in BETAS:
-        right.plot(beta + scatter, settled.sel(beta=beta), "o", ms=4, color="C1" if beta else "C0")
-        unsettled = int(settled.sel(beta=beta).isnull().sum())
-        right.annotate(f"{unsettled} unsettled", (beta, 0.12), ha="center", fontsize="small")
+        settled = ends(data).sel(beta=beta)
+        right.plot(beta + np.linspace(-0.03, 0.03, draws), settled, "o", ms=4, color="C1" if beta else "C0")
+        right.annotate(f"{int(settled.isnull().sum())} unsettled", (beta, 0.12), ha="center", fontsize="small")
     line = np.linspace(-0.1, 1.0, 2)
-    right.plot(line, 2 + 2 * line, color=ink, ls="--", lw=1.2, label=r"threshold, $2 + 2\beta$")
-    right.axhline(2.0, color=ink, ls=":", lw=1.2, label="edge of gradient descent")
-    right.set(
-        title=f"{final.sizes['draw']} quadratic regression models", xlabel=r"momentum $\beta$",
-        ylabel=r"final $\eta\lambda$", xlim=(-0.12, 1.02), ylim=(0, 4.4), xticks=BETAS,
-    )
+    sheet.guide(right, line, 2 + 2 * line, r"threshold, $2 + 2\beta$")
+    sheet.mark(right, y=2, ls=":", label="edge of gradient descent")
+    right.set(title=f"{draws} quadratic regression models", xlabel=r"momentum $\beta$", ylabel=r"final $\eta\lambda$")
+    right.set(xlim=(-0.12, 1.02), ylim=(0, 4.4), xticks=BETAS)
     right.legend(loc="upper left")

@@ -90,7 +90,7 @@ def run(config: Config) -> xr.Dataset:
 
     pairs = sizes(config.outputs, config.parameters)
     return xr.concat([draws(D, P) for D, P in pairs], "size").assign_coords(
-        size=[f"{D} x {P}" for D, P in pairs], D=("size", [D for D, _ in pairs]),
+        size=[f"{D} x {P}" for D, P in pairs], D=("size", list(config.outputs)),
         ratio=("size", [D / P for D, P in pairs]),
     )
 
@@ -99,67 +99,56 @@ MARGIN, ENOUGH = 0.05, 0.75
 """A cell is at the edge if its flow ends so far above 2, and is used if so many of its draws have converged."""
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The cells at the edge, one entry each.
+def at_the_edge(data: xr.Dataset) -> xr.Dataset:
+    """What the fits are made of: the cells at the edge, along `cell`, each with its scales and its ratio D/P.
 
-    Attributes:
-        log_delta: of the median deviation.
-        error: its sampling error.
-        excess: median of the flow's end, less 2.
-        ratio: D/P.
-        residual: the scale of the residuals.
-        jacobian: that of the Jacobian, squared.
-        held_out: whether the cell is kept from the fit.
-        size: the number of its size.
+    With the logarithm of the median deviation, its sampling error, how far above 2 the median of the flow ends, the
+    number of its size, and whether the cell is kept from the fit.
     """
-
-    log_delta: np.ndarray
-    error: np.ndarray
-    excess: np.ndarray
-    ratio: np.ndarray
-    residual: np.ndarray
-    jacobian: np.ndarray
-    held_out: np.ndarray
-    size: np.ndarray
-
-    def law(self) -> np.ndarray:
-        """Columns of the law: its logarithm is linear in its constants."""
-        return np.stack([np.ones_like(self.excess), self.excess, np.log(1 - self.ratio)], axis=1)
-
-    def scales(self) -> np.ndarray:
-        """Columns that the two scales would add."""
-        return np.stack([np.log(self.residual), np.log(self.jacobian)], axis=1)
-
-    def power_law(self) -> np.ndarray:
-        """Columns of a power law in both scales and the ratio of sizes."""
-        return np.column_stack([self.law()[:, [0, 2]], self.scales()])
-
-
-def at_the_edge(data: xr.Dataset) -> Cells:
-    """What the fits are made of."""
-    deviation = (2 - data.curvature).where(data.converged == 1)
-    excess = data.flow.median("draw") - 2
-    used = ((excess > MARGIN) & (data.converged.mean("draw") >= ENOUGH)).transpose("size", "residual", "jacobian")
-    size, residual, jacobian = np.nonzero(used.values)
+    excess, shares = data.flow.median("draw") - 2, data.converged.mean("draw")
+    axes = ("size", "residual", "jacobian")
+    places = np.nonzero(((excess > MARGIN) & (shares >= ENOUGH)).transpose(*axes).values)
+    size, residual, jacobian = (xr.DataArray(place, dims="cell") for place in places)
     # Deviations of almost nothing, or a curvature just above 2, must not count for everything in a logarithm.
-    logs = np.log(np.maximum(deviation.transpose("draw", *used.dims).values[:, size, residual, jacobian], 1e-5))
-    middle = np.nanmedian(logs, axis=0)
+    logs = np.log(np.maximum((2 - data.curvature).where(data.converged == 1), 1e-5))
+    logs = logs.isel(size=size, residual=residual, jacobian=jacobian)
     # A median of n draws has the standard error 1.2533 s / sqrt(n); s from the middle half, 1.349 s wide.
-    lower, upper = np.nanquantile(logs, [0.25, 0.75], axis=0)
-    return Cells(
-        log_delta=middle, error=1.2533 * (upper - lower) / 1.349 / np.sqrt(np.sum(np.isfinite(logs), axis=0)),
-        excess=excess.transpose(*used.dims).values[size, residual, jacobian], ratio=data.ratio.values[size],
-        residual=data.residual.values[residual], jacobian=data.jacobian.values[jacobian],
-        held_out=(residual + jacobian) % 2 == 1, size=size,
+    lower, upper = (logs.reduce(np.nanquantile, "draw", q=share) for share in (0.25, 0.75))
+    return xr.Dataset(
+        {
+            "log_delta": logs.median("draw"), "error": 1.2533 * (upper - lower) / 1.349 / np.sqrt(logs.count("draw")),
+            "excess": excess.isel(size=size, residual=residual, jacobian=jacobian), "number": size,
+            "held_out": (residual + jacobian) % 2 == 1,
+        }
     )
 
 
-def fitted(cells: Cells, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, float]:
+def law(cells: xr.Dataset) -> np.ndarray:
+    """Columns of the law: its logarithm is linear in its constants."""
+    return np.stack([np.ones_like(cells.excess), cells.excess, np.log(1 - cells.ratio)], axis=1)
+
+
+def scales(cells: xr.Dataset) -> np.ndarray:
+    """Columns that the two scales would add."""
+    return np.stack([np.log(cells.residual), np.log(cells.jacobian)], axis=1)
+
+
+def fitted(cells: xr.Dataset, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, float]:
     """Constants by least squares on what is not held out; root mean square error of the logarithm on the rest."""
-    constants, *_ = np.linalg.lstsq(columns[~held_out], cells.log_delta[~held_out], rcond=None)
-    missed = (cells.log_delta - columns @ constants)[held_out]
-    return constants, float(np.sqrt(np.mean(missed**2)))
+    found = cells.log_delta.values
+    constants, *_ = np.linalg.lstsq(columns[~held_out], found[~held_out], rcond=None)
+    missed = (found - columns @ constants)[held_out]
+    return constants, float(np.sqrt(np.sum(missed**2) / max(len(missed), 1)))
+
+
+def over_sampling(cells: xr.Dataset, held_out: np.ndarray) -> float:
+    """Error of the law on what is held out of its fit, over the sampling error of the medians there."""
+    return fitted(cells, law(cells), held_out)[1] / float(np.sqrt(np.mean(cells.error.values[held_out] ** 2)))
+
+
+def enough(held_out: np.ndarray) -> bool:
+    """Whether there are more cells to fit than constants, at most five, and as many to judge by."""
+    return min(np.sum(~held_out), np.sum(held_out)) > 5
 
 
 @run.findings
@@ -171,101 +160,74 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "a mode barely above 2 grows too slowly to be seen before the loss is zero", note=f"{int(edge.sum()):,} runs",
     )
     cells = at_the_edge(data)
-    rest = cells.held_out
-    yield from _law(cells, rest) if _enough(cells, rest) else _too_few(cells, rest)
+    yield from _law(cells, cells.held_out.values)
     left = "left out of the fit: error of the law, over the sampling error of the medians"
     if len(set(data.ratio.values)) < 3:
-        yield claims.undecided(
-            f"a size {left}", 1.0, "without one, no two values of D/P are left for an exponent", "at most"
-        )
+        why = "without one, no two values of D/P are left for an exponent"
+        yield claims.undecided(f"a size {left}", 1.0, why, "at most")
         return
     for number, size in enumerate(data["size"].values):
-        name = f"{size} {left}"
-        left_out = cells.size == number
-        if len(set(cells.ratio[~left_out])) < 2:
-            yield claims.undecided(name, 1.0, "without it, no two values of D/P are left for an exponent", "at most")
-        elif not _enough(cells, left_out):
-            yield claims.undecided(name, 1.0, f"{np.sum(left_out)} of its cells are at the edge", "at most")
-        else:
-            error = fitted(cells, cells.law(), left_out)[1]
-            yield claims.at_most(
-                name, 1.0, error / float(np.sqrt(np.mean(cells.error[left_out] ** 2))), "as above", slack=0.5
-            )
+        out = (cells.number == number).values
+        missing = "" if enough(out) else f"{np.sum(out)} of its cells are at the edge"
+        if len(set(cells.ratio.values[~out])) < 2:
+            missing = "without it, no two values of D/P are left for an exponent"
+        yield claims.at_most(
+            f"{size} {left}", 1.0, lambda out=out: over_sampling(cells, out), "as above", slack=0.5, given=not missing,
+            otherwise=missing,
+        )
 
 
-CLAIMS = {
-    "by how much log(delta) falls when the flow ends one higher": (0.0, "at least"),
-    "error of the law on held-out cells, over the sampling error of their medians": (1.0, "at most"),
-    "error of the law on held-out cells, over that of the power law": (1.0, "at most"),
-    "error of the law with both scales added to it, over its own": (1.0, "at least"),
-}
-"""What is said of the law, with the bounds."""
-
-
-def _enough(cells: Cells, held_out: np.ndarray) -> bool:
-    """Whether there are more cells to fit than constants, the most that a form has, and as many to judge by."""
-    most = cells.law().shape[1] + cells.scales().shape[1]
-    return bool(np.sum(~held_out) > most and np.sum(held_out) > most)
-
-
-def _too_few(cells: Cells, held_out: np.ndarray) -> Findings:
-    why = f"{np.sum(~held_out)} cells at the edge to fit and {np.sum(held_out)} to judge by; five constants need more"
-    for name, (bound, relation) in CLAIMS.items():
-        yield claims.undecided(name, bound, why, relation)
-
-
-def _law(cells: Cells, rest: np.ndarray) -> Findings:
+def _law(cells: xr.Dataset, rest: np.ndarray) -> Findings:
     """The law, fitted on some cells, on the rest of them."""
-    constants, error = fitted(cells, cells.law(), rest)
-    falls, sampled, power, scales = CLAIMS
+    few = f"{np.sum(~rest)} cells at the edge to fit and {np.sum(rest)} to judge by; five constants need more"
+    given = enough(rest)
+    (A, c, q), error = fitted(cells, law(cells), rest) if given else ([np.nan] * 3, np.nan)
+    error_of = lambda *columns: fitted(cells, np.column_stack(columns), rest)[1]  # noqa: E731
     yield claims.at_least(
-        falls, 0.0, -constants[1], "an inequality: the further the flow, the closer to the edge",
-        note=f"A = {np.exp(constants[0]):.3f}, c = {-constants[1]:.2f}, q = {constants[2]:.2f} on "
-        f"{np.sum(~rest)} cells; {np.sum(rest)} held out",
+        "by how much log(delta) falls when the flow ends one higher", 0.0, -c,
+        "an inequality: the further the flow, the closer to the edge",
+        note=f"A = {np.exp(A):.3f}, c = {-c:.2f}, q = {q:.2f} on {np.sum(~rest)} cells; {np.sum(rest)} held out",
+        given=given, otherwise=few,
     )
     yield claims.at_most(
-        sampled, 1.0, error / float(np.sqrt(np.mean(cells.error[rest] ** 2))),
-        "one is a law without fault; half as much again for its simple form", slack=0.5,
+        "error of the law on held-out cells, over the sampling error of their medians", 1.0,
+        lambda: over_sampling(cells, rest), "one is a law without fault; half as much again for its simple form",
+        slack=0.5,
         note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
+        given=given, otherwise=few,
     )
     yield claims.at_most(
-        power, 1.0, error / fitted(cells, cells.power_law(), rest)[1],
-        "an inequality: the flow's end says more than the scales, with one constant less",
+        "error of the law on held-out cells, over that of the power law", 1.0,
+        lambda: error / error_of(law(cells)[:, [0, 2]], scales(cells)),
+        "an inequality: the flow's end says more than the scales, with one constant less", given=given, otherwise=few,
     )
     yield claims.at_least(
-        scales, 1.0, fitted(cells, np.column_stack([cells.law(), cells.scales()]), rest)[1] / error,
-        "the scales enter through the flow's end alone, up to sampling errors", slack=0.15,
+        "error of the law with both scales added to it, over its own", 1.0,
+        lambda: error_of(law(cells), scales(cells)) / error,
+        "the scales enter through the flow's end alone, up to sampling errors", slack=0.15, given=given, otherwise=few,
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (11, 4.4), 2)
-    cells = at_the_edge(data)
-    constants, _ = fitted(cells, cells.law(), cells.held_out)
-    law = np.exp(cells.law() @ constants)
+    cells = at_the_edge(data).sortby("excess")
+    constants, _ = fitted(cells, law(cells), cells.held_out.values)
+    cells = cells.assign(law=("cell", np.exp(law(cells) @ constants)), delta=np.exp(cells.log_delta))
     ratios, outputs = sorted(set(data.ratio.values)), sorted(set(data.D.values))
     for number, size in enumerate(data["size"].values):
-        own = cells.size == number
-        colour = f"C{ratios.index(data.ratio.values[number])}"
-        look = {"color": colour, "marker": "osD^v"[outputs.index(data.D.values[number]) % 5], "ms": 4, "alpha": 0.7}
-        left.semilogy(cells.excess[own] + 2, np.exp(cells.log_delta[own]), ls="none", label=size, **look)
-        along = np.argsort(cells.excess[own])
-        left.plot(cells.excess[own][along] + 2, law[own][along], color=colour, lw=1.2)
-        new = own & cells.held_out
-        right.errorbar(law[new], np.exp(cells.log_delta[new]), _bars(cells, new), ls="none", elinewidth=0.8, **look)
-    left.set(
-        title="Median deviation of every cell, and the law", xlabel=r"$\Lambda$, end of gradient flow",
-        ylabel=r"$\delta = 2 - \eta\lambda_{\max}$",
-    )
+        own = cells.isel(cell=cells.number == number)
+        colour = f"C{ratios.index(data.ratio[number])}"
+        look = {"color": colour, "marker": "osD^v"[outputs.index(data.D[number]) % 5], "ms": 4, "alpha": 0.7}
+        left.semilogy(own.excess + 2, own.delta, ls="none", label=size, **look)
+        left.plot(own.excess + 2, own.law, color=colour, lw=1.2)
+        new = own.isel(cell=own.held_out)
+        bars = new.delta - new.delta / np.exp(new.error), new.delta * np.exp(new.error) - new.delta
+        right.errorbar(new.law, new.delta, np.stack(bars), ls="none", elinewidth=0.8, **look)
+    left.set(title="Median deviation of every cell, and the law", xlabel=r"$\Lambda$, end of gradient flow")
+    left.set(ylabel=r"$\delta = 2 - \eta\lambda_{\max}$")
     left.legend(title="D x P", loc="best")
-    ends = [law.min(), law.max()]
-    right.loglog(ends, ends, "--", color=ink, lw=1.0)
+    ends = np.sort(cells.law)
+    sheet.guide(right, ends, ends)
     right.set(title="Cells held out of the fit", xlabel=r"$\delta$ by the law", ylabel=r"$\delta$ measured")
-
-
-def _bars(cells: Cells, which: np.ndarray) -> np.ndarray:
-    """Lengths of error bars, below and above."""
-    middle, factor = np.exp(cells.log_delta[which]), np.exp(cells.error[which])
-    return np.stack([middle - middle / factor, middle * factor - middle])
+    right.set(xscale="log", yscale="log")
