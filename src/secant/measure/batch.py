@@ -18,8 +18,8 @@ from secant.optim.problem import Problem
 def batch_critical_lr(*, every: int = 1) -> Measurement:
     r"""The critical step size of the batch that the next step sees, $2/(c_b\,\lambda_{\max}(K_b))$.
 
-    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small, and what it begins with are the
-    outputs of the step itself: at every step it costs less than the step.
+    For the mean squared error, $b/\lambda_{\max}(K_b)$. A kernel of $b$ samples is small, and it begins with the
+    outputs of the step: at every step it costs less than the step.
 
     Args:
         every: steps between two measurements.

@@ -13,12 +13,12 @@ import xarray as xr
 from secant.core.memo import kept
 from secant.curvature import hessian, kernel_critical_lr
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.dynamics import Map, Outcome, Probe, Stop, simulate
+from secant.dynamics import Map, Outcome, Probe, Stop
 from secant.linalg.norm import spectral_norm
 from secant.losses import Loss
 from secant.nets.network import Network
-from secant.optim import Batches
-from secant.optim.batches import BatchState
+from secant.optim import Batches, Problem, optimisers, train
+from secant.optim.batches import params_of
 from secant.setups.catapults.panels import Start, curvature_of
 
 CEILING = 1e6
@@ -92,10 +92,12 @@ def descend(
     ]
     groups = [draws] if together else [[draw] for draw in draws]
     runs = [
-        simulate(
-            program.system,
+        train(
+            program.problem,
             program.start,
-            steps,
+            steps=steps,
+            rule=program.rule,
+            batches=program.batches,
             probes=program.probes,
             over={"draw": jax.tree.map(lambda *leaves: np.stack(leaves), *group)},
             stop=program.stop,
@@ -113,10 +115,12 @@ def descend(
 
 
 class Program(NamedTuple):
-    """What `simulate` takes beside the draws."""
+    """What `train` takes beside the draws."""
 
-    system: Callable[[Draw], Map]
+    problem: Callable[[Draw], Problem]
     start: Callable[[Draw], Any]
+    rule: Callable[..., Map]
+    batches: Callable[[Draw], Batches] | None
     probes: dict[str, Probe]
     stop: Stop
 
@@ -131,25 +135,23 @@ def _program(
     def objective(params: Any, x: Any, y: Any) -> Any:
         return loss(net.apply(params, x), y)
 
-    def seen(state: BatchState, draw: Draw) -> tuple[Any, Any]:
-        if batch is None:
-            return draw.x, draw.y
-        rows = Batches(batch, seed=draw.seed).indices(samples, state.step)
-        return draw.x[rows], draw.y[rows]
-
-    def moved(state: BatchState, draw: Draw) -> Any:
-        gradient = jax.grad(objective)(state.inner, *seen(state, draw))
-        return jax.tree.map(lambda p, g: p - draw.lr[state.step] * g, state.inner, gradient)
+    def problem(draw: Draw) -> Problem:
+        return Problem(net.apply, draw.x, draw.y, loss)
 
     def start(draw: Draw) -> Any:
         return draw.start
 
-    def system(draw: Draw) -> Map:
-        return Map(
-            lambda params: BatchState(params, jnp.zeros((), jnp.uint32)),
-            lambda state: BatchState(moved(state, draw), state.step + jnp.uint32(1)),
-            shown=lambda state: state.inner,
-        )
+    def rule(loss: Callable[..., Any], draw: Draw) -> Map:
+        return optimisers.gd(lambda step: draw.lr[step])(loss)
+
+    def batches(draw: Draw) -> Batches:
+        return Batches(batch or samples, seed=draw.seed)
+
+    def seen(state: Any, draw: Draw) -> tuple[Any, Any, Any, Any]:
+        """Parameters, inputs, targets and size of the next step."""
+        if batch is None:
+            return state.params, draw.x, draw.y, draw.lr[state.inner.count]
+        return params_of(state), draw.x[state.rows], draw.y[state.rows], draw.lr[state.step]
 
     def split(params: Any, draw: Draw) -> dict[str, Any]:
         values, directions = jnp.linalg.eigh(kernel(params, draw.x, None))
@@ -158,18 +160,16 @@ def _program(
         within = parts[jnp.asarray(looks.split) - 1]
         return {"value": 2 / (curvature * values[-1]), "within": within, "beyond": parts[-1] - within}
 
-    def own(state: BatchState, draw: Draw) -> dict[str, Any]:
-        x, y = seen(state, draw)
-        return {
-            "value": critical(state.inner, x),
-            "before": objective(state.inner, x, y),
-            "after": objective(moved(state, draw), x, y),
-        }
+    def own(state: Any, draw: Draw) -> dict[str, Any]:
+        params, x, y, lr = seen(state, draw)
+        before, gradient = jax.value_and_grad(objective)(params, x, y)
+        after = jax.tree.map(lambda p, g: p - lr * g, params, gradient)
+        return {"value": critical(params, x), "before": before, "after": objective(after, x, y)}
 
-    def exact(state: BatchState, draw: Draw) -> Any:
-        x, y = seen(state, draw)
-        flat = hessian(net.apply, state.inner, x, y, loss)
-        start = jax.random.normal(jax.random.key(0), (sum(leaf.size for leaf in jax.tree.leaves(state.inner)),))
+    def exact(state: Any, draw: Draw) -> Any:
+        params, x, y, _ = seen(state, draw)
+        flat = hessian(net.apply, params, x, y, loss)
+        start = jax.random.normal(jax.random.key(0), (sum(leaf.size for leaf in jax.tree.leaves(params)),))
         return 2 / spectral_norm(flat.flat_product(), start, 16).value
 
     probes: dict[str, Probe] = {"loss": Probe(lambda params, draw: objective(params, draw.x, draw.y))}
@@ -183,7 +183,7 @@ def _program(
         converged=None if goal is None else lambda params, draw: objective(params, draw.x, draw.y) < goal,
         diverged=lambda params, draw: ~(objective(params, draw.x, draw.y) < CEILING),
     )
-    return Program(system, start, probes, stop)
+    return Program(problem, start, rule, None if batch is None else batches, probes, stop)
 
 
 def until_its_end(run: xr.Dataset) -> xr.Dataset:
