@@ -73,7 +73,7 @@ def run(config: Config) -> xr.Dataset:
         lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]), 60_000,
         over={"case": {"spectrum": spectra, "J": J}}, stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
     )
-    T0, T1, T2 = (np.asarray(quartic.moment(k, spectra, ran.state.J)) for k in range(3))
+    T0, T1, T2 = (np.asarray(quartic.moment(k, jnp.asarray(spectra), ran.state.J)) for k in range(3))
     down = ran.dataset.assign(
         limit=("case", T0 - 2, {"long_name": "final eta lambda - 2"}), done=ran.dataset.outcome == Outcome.CONVERGED,
         predicted=("case", np.asarray(quartic.edge_limit(T0, T1, T2))),
@@ -82,9 +82,8 @@ def run(config: Config) -> xr.Dataset:
     # (c) the two-eigenvalue model with an offset
     offsets, z0 = np.array(config.offsets), 0.3
     ends = simulate(
-        lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E),
-        two_eigenvalue.Point(jnp.asarray(z0), jnp.asarray(2 / (1 - z0) + 0.02)), int(120 / config.epsilon),
-        over={"E": offsets}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
+        lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E), two_eigenvalue.Point(z0, 2 / (1 - z0) + 0.02),
+        int(120 / config.epsilon), over={"E": offsets}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
     )
     z_end, T_end = map(np.asarray, ends.state)
     moments = map(np.asarray, two_eigenvalue.higher_moments(z_end, T_end, -config.epsilon, offsets))

@@ -51,12 +51,11 @@ def run(config: Config) -> xr.Dataset:
         },
         stop=Stop(converged=lambda t: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
     )
-    theta = np.asarray(ran.state)
-    end = two_eigenvalue.phase_point(theta, second, lr=lr)
+    end = two_eigenvalue.phase_point(ran.state, second, lr=lr)
     return ran.dataset.assign(
-        final=("start", end.T, {"long_name": "final rescaled curvature"}),
-        last=("start", end.z, {"long_name": "final rescaled residual"}), end=(("start", "parameter"), theta),
-        residuals=jnp.size(quartic.residual(start[0], Q)),
+        final=("start", np.asarray(end.T), {"long_name": "final rescaled curvature"}),
+        last=("start", np.asarray(end.z), {"long_name": "final rescaled residual"}),
+        end=(("start", "parameter"), np.asarray(ran.state)), residuals=jnp.size(quartic.residual(start[0], Q)),
     )
 
 
@@ -68,7 +67,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one = data.isel(start=i)
         # Of the two parities, the one whose residuals are positive after the jump.
         landed = one.isel(step=LANDED + int(one.residual[LANDED + 1] > 0))
-        y = nullclines.edge_distance(landed.residual, landed.curvature, config.epsilon)
+        y = nullclines.edge_distance(landed.residual.values, landed.curvature.values, config.epsilon)
         limit, error = map(float, edge_limit.limit_from(float(landed.residual), float(y), config.epsilon))
         yield claims.equal(
             f"final distance below the edge from ({z:g}, {T:g})", -limit, 2 - one.final, error + 1e-11,
@@ -83,7 +82,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"sharpening from ({z:g}, {T:g}): curvature at the end over its start", 1.0, one.final / T,
             given=converged[i] & (z < 0 and T < 2 < level), otherwise=why,
         )
-    yield from _oscillation(data, converged)
+    # Signs of the residual, step by step and on every other step, while it is larger than rounding.
+    crossed, changes = [], []
+    for residual in data.residual[(converged & (data.final > 1)).values, 10:].values:
+        sign = np.sign(residual[np.abs(residual) > 1e-12])
+        if len(sign) > 10:
+            crossed.append((sign[1:] != sign[:-1]).mean())
+            changes.append((sign[2:] != sign[:-2]).sum())
+    none = "no run ends above curvature one, where a step crosses the valley"
+    yield claims.equal(
+        "share of steps that cross the valley, from the tenth on: smallest", 1.0, lambda: min(crossed), 0,
+        "above curvature one every step crosses the valley", given=crossed, otherwise=none,
+    )
+    name = "sign changes among even iterates after the first ten steps"
+    yield claims.count(name, 0.0, lambda: max(changes), given=changes, otherwise=none)
     below = np.array([bool(skeleton.conserved(*start) < skeleton.ESCAPE) for start in starts])
     yield claims.count(
         "starts whose loss goes to zero", below.sum(), (converged & below).sum(),
@@ -94,25 +106,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "number of outputs in the caption", printed=r"D = 2", corrected=r"D = 1,\ P = 2", printed_value=2,
         corrected_value=1, measured=data.residuals, tolerance=Tolerance(0.0, why="a count"),
         why="the landscape has two parameters and one residual", where="caption of figure 1", by="derivation",
-    )
-
-
-def _oscillation(data: xr.Dataset, converged: xr.DataArray) -> Findings:
-    """Signs of the residual, step by step and on every other step, while it is larger than rounding."""
-    crossed, changes = [], []
-    for residual in data.residual[(converged & (data.final > 1)).values, 10:].values:
-        sign = np.sign(residual[np.abs(residual) > 1e-12])
-        if len(sign) > 10:
-            crossed.append((sign[1:] != sign[:-1]).mean())
-            changes.append((sign[2:] != sign[:-2]).sum())
-    why = "no run ends above curvature one, where a step crosses the valley"
-    yield claims.equal(
-        "share of steps that cross the valley, from the tenth on: smallest", 1.0, lambda: min(crossed), 0,
-        "above curvature one every step crosses the valley", given=crossed, otherwise=why,
-    )
-    yield claims.count(
-        "sign changes among even iterates after the first ten steps", 0.0, lambda: max(changes), given=changes,
-        otherwise=why,
     )
 
 

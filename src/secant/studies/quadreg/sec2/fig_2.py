@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Finding, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -82,7 +82,16 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     eps = config.epsilon
     z0, T0 = config.residuals[0], config.curvatures[0]
-    yield _same_run(data, config)
+    # One start at several step sizes, in rescaled variables, and by the map of two numbers.
+    level = float(skeleton.conserved(z0, T0))
+    by_map = data["T"].isel(start=[0]).rename(map_step="step", start="lr")
+    forms = xr.concat([data.curvature * data.lr, by_map], "lr", join="inner").dropna("step")
+    yield claims.zero(
+        "largest difference between the rescaled curvatures of different step sizes",
+        (forms.max("lr") - forms.min("lr")).max(), 1e-10, "an identity: rounding of float64 over the run",
+        note="the map of two numbers counts as one more", given=level <= skeleton.CYCLE_FLIP,
+        otherwise=f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit",
+    )
     # Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended.
     after = data[["z_even", "T_even", "y"]].reindex(even=[2 * PAIRS]).isel(even=0)
     limits, errors = map(np.asarray, edge_limit.limit_from(after.z_even.values, after.y.values, eps))
@@ -121,19 +130,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
         note=f"the farthest from one of {ratios.size} starts whose end is known to a per cent", given=ratios.size,
         otherwise="no start is forgotten: 4 z^2 is not large against epsilon after the jump",
-    )
-
-
-def _same_run(data: xr.Dataset, config: Config) -> Finding:
-    """One start at several step sizes, in rescaled variables, and by the map of two numbers."""
-    level = float(skeleton.conserved(config.residuals[0], config.curvatures[0]))
-    by_map = data["T"].isel(start=[0]).rename(map_step="step", start="lr")
-    forms = xr.concat([data.curvature * data.lr, by_map], "lr", join="inner").dropna("step")
-    return claims.zero(
-        "largest difference between the rescaled curvatures of different step sizes",
-        (forms.max("lr") - forms.min("lr")).max(), 1e-10, "an identity: rounding of float64 over the run",
-        note="the map of two numbers counts as one more", given=level <= skeleton.CYCLE_FLIP,
-        otherwise=f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit",
     )
 
 

@@ -45,14 +45,12 @@ def run(config: Config) -> xr.Dataset:
     n, lr, E = config.parameters, config.lr, config.offset
     keys = jax.random.split(jax.random.key(config.seed))
     A = np.asarray(jax.random.normal(keys[0], (n, n)))
-    Q = (A + A.T) / 2
-    spectrum, basis = np.linalg.eigh(Q)
-    theta = np.asarray(jax.random.normal(keys[1], (n,))) / 2
-    powers = spectrum ** np.arange(n)[:, None]
+    Q, spectrum, basis = map(jnp.asarray, ((A + A.T) / 2, *np.linalg.eigh((A + A.T) / 2)))
+    theta = jax.random.normal(keys[1], (n,)) / 2
 
     def forms(theta: jax.Array) -> Forms:
         modes = quartic.modes(basis.T @ theta, spectrum, lr, E)
-        return theta, modes, quartic.Moments(modes.z, powers @ modes.J**2)
+        return theta, modes, quartic.Moments(modes.z, spectrum ** np.arange(n)[:, None] @ modes.J**2)
 
     def step(state: Forms) -> Forms:
         theta, modes, moments = state
@@ -87,7 +85,7 @@ def run(config: Config) -> xr.Dataset:
         },
     ).dataset
     sharpening = flow(
-        quartic.quartic_modes_flow(np.array([-1.0, 1.0])),
+        quartic.quartic_modes_flow(jnp.array([-1.0, 1.0])),
         quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)), until=25.0,
         probes={"flow_z": lambda s: s.z, "flow_J": Probe(lambda s: s.J**2, dims=("mode",))}, rtol=1e-11, atol=1e-13,
     ).dataset
@@ -95,13 +93,15 @@ def run(config: Config) -> xr.Dataset:
     def instant(theta: jax.Array) -> tuple[jax.Array, ...]:
         """One instant of the flow, by automatic differentiation along minus the gradient."""
         velocity = -lr * jax.grad(quartic.loss)(theta, Q, E)
-        return velocity, *jax.jvp(jax.grad(lambda t: quartic.residual(t, Q, E)), (theta,), (velocity,))
+        J, J_dot = jax.jvp(jax.grad(lambda t: quartic.residual(t, Q, E)), (theta,), (velocity,))
+        return (
+            quartic.residual(theta, Q, E), velocity, J, J_dot, Q @ J, *(jnp.sqrt(lr) * basis.T @ v for v in (J, J_dot)),
+        )
 
-    velocity, J, J_dot = map(np.asarray, jax.jit(instant)(theta))
-    mode_J, mode_J_dot = (np.sqrt(lr) * basis.T @ part for part in (J, J_dot))
-    z, k, i, bend = (theta @ Q @ theta - E) / 2, np.argmax(np.abs(J)), np.argmax(np.abs(mode_J)), 1.8
+    z, velocity, J, J_dot, QJ, mode_J, mode_J_dot = map(np.asarray, jax.jit(instant)(theta))
+    k, i, bend = np.argmax(np.abs(J)), np.argmax(np.abs(mode_J)), 1.8
     laws = (  # as measured, by the corrected formula, and by the printed one
-        (velocity[k], -lr * z * J[k], lr * z * J[k]), (J_dot[k], -lr * z * (Q @ J)[k], -2 * lr * z * (Q @ J)[k]),
+        (velocity[k], -lr * z * J[k], lr * z * J[k]), (J_dot[k], -lr * z * QJ[k], -2 * lr * z * QJ[k]),
         (mode_J_dot[i], -lr * z * spectrum[i] * mode_J[i], -2 * lr * z * spectrum[i] * mode_J[i] ** 2),
         ((1 - bend) * (1 - bend) - 1, float(quartic.linear_two_step(bend, 1.0)), (1 - bend) ** 2),
     )

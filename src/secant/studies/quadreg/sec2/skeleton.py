@@ -12,6 +12,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.regression.plane import at_rest
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
 
 CYCLE = (2.05, 2.4)
@@ -91,14 +92,10 @@ def run(config: Config) -> xr.Dataset:
     ends = simulate(
         lambda eps: two_eigenvalue.two_eigenvalue(-eps),
         lambda level: two_eigenvalue.Point(z * level / (T - 2 * z), T * level / (T - 2 * z)),
-        int(44 / min(config.epsilons)), over={"eps": np.array(config.epsilons), "level": levels},
-        stop=Stop(
-            converged=lambda p: jnp.abs(p.z) < 1e-8, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
-            every=50,
-        ),
+        int(44 / min(config.epsilons)), over={"eps": np.array(config.epsilons), "level": levels}, stop=at_rest(1e-8),
     )
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
-    final = ends.dataset.outcome.copy(data=skeleton.conserved(*map(np.asarray, ends.state)))
+    final = np.where(ends.dataset.outcome == Outcome.CONVERGED, skeleton.conserved(*ends.state), np.nan)
     below = levels[levels < BELOW]
     first_order = skeleton.level_below(below, z * below / (T - 2 * z), 1.0) - below
 
@@ -114,18 +111,14 @@ def run(config: Config) -> xr.Dataset:
     cycle = np.array([2.1, 2.4, 2.5])
     twice = lambda z, C: skeleton.skeleton(C).step(skeleton.skeleton(C).step(z))  # noqa: E731
     slope = jax.jit(jax.vmap(lambda C: jax.grad(twice)(skeleton.cycle(C)[0], C)))(cycle)
-    return (
-        drifting[["T", "drift", "drift_step"]]
-        .assign(
-            J=(("C", "kept"), attractor, {"long_name": "Jacobian on the attractor"}),
-            escaped=(escaped == Outcome.DIVERGED).mean("J"),
-            final=final.where(ends.dataset.outcome == Outcome.CONVERGED).assign_attrs(
-                long_name="final rescaled curvature"
-            ),
-            first_order=("low", np.asarray(first_order), {"long_name": "d final curvature / d epsilon"}),
-            multiplier=("cycle", np.asarray(slope)),
-        )
-        .assign_coords(C=C, low=below, cycle=cycle)
+    table = drifting[["T", "drift", "drift_step"]].assign_coords(
+        C=C, low=below, cycle=cycle, eps=list(config.epsilons), level=levels
+    )
+    return table.assign(
+        J=(("C", "kept"), attractor, {"long_name": "Jacobian on the attractor"}),
+        final=(("eps", "level"), final, {"long_name": "final rescaled curvature"}),
+        escaped=(escaped == Outcome.DIVERGED).mean("J"), multiplier=("cycle", np.asarray(slope)),
+        first_order=("low", np.asarray(first_order), {"long_name": "d final curvature / d epsilon"}),
     )
 
 

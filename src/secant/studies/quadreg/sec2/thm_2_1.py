@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Finding, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.regression.plane import at_rest
 from secant.theory import edge_limit, quartic, skeleton, two_eigenvalue
 
 
@@ -64,7 +65,7 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     eps = config.epsilon
-    Q = np.diag([1.0, -eps])
+    Q = jnp.asarray(np.diag([1.0, -eps]))
     z0, T0 = config.origin
     levels = np.unique([*config.below, *config.inside, *config.above, *np.linspace(0.1, 5.2, config.scan)])
     lrs = levels / (T0 - 2 * z0)
@@ -76,39 +77,29 @@ def run(config: Config) -> xr.Dataset:
         ),
     )
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
-    end = skeleton.conserved(*two_eigenvalue.phase_point(np.asarray(ran.state), -eps, lr=lrs))
+    end = skeleton.conserved(*two_eigenvalue.phase_point(ran.state, -eps, lr=lrs))
 
     z, T = (np.asarray(jnp.linspace(*ends, config.plane)) for ends in ((-1.2, 1.2), (0.0, 4.5)))
     basin = simulate(
         two_eigenvalue.two_eigenvalue(-eps), lambda z, T: two_eigenvalue.Point(z, T), config.steps,
-        over={"z": z, "T": T},
-        stop=Stop(
-            converged=lambda p: jnp.abs(p.z) < 1e-7, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
-            every=50,
-        ),
+        over={"z": z, "T": T}, stop=at_rest(1e-7),
     )
     allowed = np.asarray(two_eigenvalue.admissible(z[:, None], T, -eps))
     rest = np.abs(np.asarray(basin.state.z)) < 1e-2
     settled = allowed & (basin.dataset.outcome != Outcome.DIVERGED) & rest
 
     rates = simulate(
-        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
-        two_eigenvalue.Point(jnp.asarray(0.3), jnp.asarray(2 / 0.7 + 0.02)), int(60 / min(config.epsilons)),
-        over={"eps": np.array(config.epsilons)}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps), two_eigenvalue.Point(0.3, 2 / 0.7 + 0.02),
+        int(60 / min(config.epsilons)), over={"eps": np.array(config.epsilons)},
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     )
-    outcome = ("level", ran.dataset.outcome.values)
+    table = basin.dataset.coords.to_dataset().assign_coords(level=levels, eps=np.array(config.epsilons))
     final = np.where(ran.dataset.outcome == Outcome.CONVERGED, end, np.nan)
-    return (
-        basin.dataset.coords.to_dataset()
-        .assign(
-            final=("level", final, {"long_name": "final eta lambda"}), outcome=outcome,
-            lr=("level", lrs, {"long_name": "step size"}),
-            basin=settled.copy(data=np.where(settled, basin.state.T, np.nan)).assign_attrs(long_name="final curvature"),
-            allowed=(("z", "T"), allowed),
-            rate=("eps", 2 - np.asarray(rates.state.T), {"long_name": "2 - final curvature"}), curvature=T0,
-            residual=z0,
-        )
-        .assign_coords(level=levels, eps=np.array(config.epsilons))
+    return table.assign(
+        final=("level", final, {"long_name": "final eta lambda"}), outcome=("level", ran.dataset.outcome.values),
+        lr=("level", lrs, {"long_name": "step size"}), allowed=(("z", "T"), allowed),
+        basin=settled.copy(data=np.where(settled, basin.state.T, np.nan)).assign_attrs(long_name="final curvature"),
+        rate=("eps", 2 - np.asarray(rates.state.T), {"long_name": "2 - final curvature"}), curvature=T0, residual=z0,
     )
 
 
@@ -116,7 +107,19 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     eps, late = config.epsilon, f"has not converged in {config.steps:,} steps"
     inside = data.sel(level=list(config.inside))
-    yield _at_the_edge(inside, config)
+    # The level falls during the first steps, most in the very first; the two-cycle of what is left sets the memory. Of
+    # the step sizes those count whose start is forgotten by the time the edge is reached.
+    left = np.asarray(skeleton.level_step(inside.level.values, (inside.lr * inside.residual).values, eps))
+    memory = np.abs(edge_limit.memory(np.asarray(skeleton.cycle(left)[1]), 0.0, eps))
+    forgotten = (memory / (eps / 2) < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
+    ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
+    yield claims.equal(
+        "final distance below the edge inside the window, over its series: farthest from one", 1.0,
+        lambda: ratio[np.argmax(np.abs(ratio - 1))], 1e-2 + 20 * eps**4,
+        "ten times the memory of the start that is allowed, and the next term",
+        note=f"{forgotten.sum()} of {len(forgotten)} step sizes", given=forgotten,
+        otherwise="no step size inside the window forgets the start, or no run has converged",
+    )
     yield claims.at_most(
         "largest final eta lambda inside the window", 2.0, inside.final.max(skipna=False),
         given=(inside.outcome != Outcome.UNFINISHED).all(), otherwise=f"a run {late}",
@@ -153,24 +156,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge", 1.0,
         edge.where(window).mean(), 0.02, "an open set; a few starts near the border of another basin may end elsewhere",
         note=f"{int(edge.sum())} starts of the whole grid end there",
-    )
-
-
-def _at_the_edge(inside: xr.Dataset, config: Config) -> Finding:
-    """The final distances of the step sizes whose start is forgotten by the time the edge is reached."""
-    eps = config.epsilon
-    # The level falls during the first steps, most in the very first; the two-cycle of what is left sets the memory.
-    left = skeleton.level_step(inside.level.values, (inside.lr * inside.residual).values, eps)
-    turn = np.asarray(skeleton.cycle(np.asarray(left))[1])
-    share = np.abs(edge_limit.memory(turn, 0.0, eps)) / (eps / 2)
-    forgotten = (share < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
-    ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
-    return claims.equal(
-        "final distance below the edge inside the window, over its series: farthest from one", 1.0,
-        lambda: ratio[np.argmax(np.abs(ratio - 1))], 1e-2 + 20 * eps**4,
-        "ten times the memory of the start that is allowed, and the next term",
-        note=f"{forgotten.sum()} of {len(forgotten)} step sizes", given=forgotten,
-        otherwise="no step size inside the window forgets the start, or no run has converged",
     )
 
 
