@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -38,18 +38,6 @@ class Config:
         check_sizes((self.outputs,), (self.parameters,), together=self.seeds, solvable=True)
 
 
-class Draw(NamedTuple):
-    """A random model and a start of unit variance.
-
-    Attributes:
-        Q: second derivatives.
-        unit: residuals and Jacobian.
-    """
-
-    Q: jax.Array
-    unit: model.Regression
-
-
 @study(
     "quadreg/fig-3", section="3.2", title="Sharpening in random quadratic regression stops at the edge",
     statement=r"""
@@ -62,18 +50,19 @@ def run(config: Config) -> xr.Dataset:
     D, P = config.outputs, config.parameters
     sizes = np.array([*config.residuals, float(D)])  # the last one is a variance of one before rescaling
 
-    def one(seed: jax.Array) -> Draw:
+    def one(seed: jax.Array) -> dict[str, Any]:
+        """A random model and a start of unit variance."""
         tensor, start = jax.random.split(jax.random.key(seed))
-        return Draw(model.random_tensor(tensor, D, P), model.random_start(start, D, P))
+        return {"Q": model.random_tensor(tensor, D, P), "unit": model.random_start(start, D, P)}
 
-    def begin(residual: jax.Array, draw: Draw) -> model.Regression:
-        sigma = model.scales(residual, config.jacobian**0.5, D, P)
-        return model.Regression(sigma.z * draw.unit.z, sigma.J * draw.unit.J)
+    def begin(residual: jax.Array, draw: dict[str, Any]) -> model.Regression:
+        sigma, unit = model.scales(residual, config.jacobian**0.5, D, P), draw["unit"]
+        return model.Regression(sigma.z * unit.z, sigma.J * unit.J)
 
     first = config.seed * config.seeds
     draws = jax.jit(jax.vmap(one))(np.arange(first, first + config.seeds))
     return simulate(
-        lambda draw: model.descent(draw.Q), begin, config.steps, over={"draw": draws, "residual": sizes},
+        lambda draw: model.descent(draw["Q"]), begin, config.steps, over={"draw": draws, "residual": sizes},
         probes={
             "loss": Probe(lambda s: jnp.sum(s.z**2) / 2),
             "top": Probe(lambda s: jnp.linalg.eigvalsh(s.J @ s.J.T)[-1], every=2),

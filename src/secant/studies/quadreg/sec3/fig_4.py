@@ -15,16 +15,6 @@ from secant.setups.regression.draws import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
 
-COARSE = (0.1, 0.2, 0.4, 0.55, 1.2), (0.05, 0.1, 0.5, 0.7)
-MEDIUM = (
-    (0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
-    (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
-)
-FINE = (
-    (0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2),
-    (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
-)
-
 
 @dataclass(frozen=True)
 class Config:
@@ -40,12 +30,14 @@ class Config:
     )
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
     residuals: tuple[float, ...] = scaled(
-        smoke=COARSE[0], laptop=MEDIUM[0], paper=FINE[0], at_least=1e-3, at_most=100, ascending=True,
-        help="rescaled scales of the residuals",
+        smoke=(0.1, 0.2, 0.4, 0.55, 1.2), laptop=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
+        paper=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2), at_least=1e-3,
+        at_most=100, ascending=True, help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=COARSE[1], laptop=MEDIUM[1], paper=FINE[1], at_least=1e-3, at_most=100, ascending=True,
-        help="squares of the rescaled scales of the Jacobian",
+        smoke=(0.05, 0.1, 0.5, 0.7), laptop=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
+        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7), at_least=1e-3, at_most=100,
+        ascending=True, help="squares of the rescaled scales of the Jacobian",
     )
     steps: int = scaled(
         smoke=1_500, laptop=5_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
