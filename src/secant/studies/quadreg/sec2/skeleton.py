@@ -211,7 +211,7 @@ def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
     remembered = abs(limit - series) + error
     return claims.zero(
         f"final curvature inside the window, epsilon = {eps:g}: largest difference from the slow manifold",
-        np.abs(inside - 2 - series).max(skipna=False), remembered + 4e-8 * eps,
+        abs(inside - 2 - series).max(skipna=False), remembered + 4e-8 * eps,
         f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "
         "well that is known; the next term of the series; residuals of 1e-8 at the end",
         given=remembered <= eps / 20, otherwise=f"the start of level {lowest:.3g} is not forgotten",

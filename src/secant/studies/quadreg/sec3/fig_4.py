@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -159,8 +160,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     from matplotlib.patches import Patch, Rectangle
 
     over = phase_plane.over_draws(data).transpose("size", "residual", "jacobian")
-    gone = {"facecolor": sheet.ink(), "alpha": 0.75}
-    late = {"facecolor": "none", "edgecolor": sheet.ink(), "hatch": "////"}
+    gone: dict[str, Any] = {"facecolor": sheet.ink(), "alpha": 0.75}
+    late: dict[str, Any] = {"facecolor": "none", "edgecolor": sheet.ink(), "hatch": "////"}
     count, rows, columns = over.curvature.shape
     panels = sheet.panels(figure, (2.2 + 3.4 * count, 4.6), count, squeeze=False, sharey=True)[0]
     for i, (axes, size) in enumerate(zip(panels, data.size.values, strict=True)):
