@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study, unfold
 from secant.theory import edge_limit, quartic, two_eigenvalue
@@ -44,8 +45,14 @@ class Config:
     which for eigenvalues $\{1, -\epsilon\}$ and offset $\tilde E$ is $-\tfrac\epsilon2(1 - \tfrac12\tilde E)$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), 4)
-    z, modes = config.small, config.modes
+    z, modes, cases = config.small, config.modes, len(config.widths) * config.spectra
+    kinds = ((200, -1.0, 1.0), (200, 0.1, 1.0), (cases, 0.0, 1.0), (cases, 0.2, 1.0))
+
+    def one(key: jax.Array, rows: int, low: float, high: float) -> jax.Array:
+        return jax.random.uniform(key, (rows, modes), minval=low, maxval=high)
+
+    draws = jit(lambda keys: [one(key, *kind) for key, kind in zip(keys, kinds, strict=True)], quick=True)
+    wild, wild_weights, places, weights = draws(jax.random.split(jax.random.key(config.seed), len(kinds)))
 
     # (a) one pair of steps from the nullcline, spectra of both signs
     @jax.jit
@@ -58,13 +65,11 @@ def run(config: Config) -> xr.Dataset:
         law = quartic.edge_drift(1.0, *(quartic.moment(k, spectrum, state.J) for k in range(3)))
         return (height(step(step(state))) - height(state)) / z**2, law
 
-    wild = jax.random.uniform(keys[0], (200, modes), minval=-1.0, maxval=1.0)
-    drift, law = pair(wild, jax.random.uniform(keys[1], (200, modes), minval=0.1, maxval=1.0))
+    drift, law = pair(wild, wild_weights)
 
     # (b) all the way down, spectra of small variance
     widths = np.repeat(config.widths, config.spectra)[:, None]
-    spectra = 1 - widths * np.asarray(jax.random.uniform(keys[2], (len(widths), modes)))
-    weights = np.asarray(jax.random.uniform(keys[3], (len(widths), modes), minval=0.2, maxval=1.0))
+    spectra, weights = 1 - widths * np.asarray(places), np.asarray(weights)
     weights = weights / weights.sum(-1, keepdims=True)
     mean = np.sum(weights * spectra, -1, keepdims=True)
     J = np.sqrt(weights * (2 + 2 * mean * config.residual + config.residual**2 / 2))

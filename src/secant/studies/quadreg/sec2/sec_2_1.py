@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic
@@ -44,9 +45,9 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     n, lr, E = config.parameters, config.lr, config.offset
     keys = jax.random.split(jax.random.key(config.seed))
-    A = np.asarray(jax.random.normal(keys[0], (n, n)))
+    drawn = jit(lambda keys: (jax.random.normal(keys[0], (n, n)), jax.random.normal(keys[1], (n,)) / 2), quick=True)
+    A, theta = np.asarray(drawn(keys)[0]), drawn(keys)[1]
     Q, spectrum, basis = map(jnp.asarray, ((A + A.T) / 2, *np.linalg.eigh((A + A.T) / 2)))
-    theta = jax.random.normal(keys[1], (n,)) / 2
 
     def forms(theta: jax.Array) -> Forms:
         modes = quartic.modes(basis.T @ theta, spectrum, lr, E)
@@ -96,7 +97,7 @@ def run(config: Config) -> xr.Dataset:
         J, J_dot = jax.jvp(jax.grad(lambda t: quartic.residual(t, Q, E)), (theta,), (velocity,))
         return quartic.residual(theta, Q, E), velocity, J, J_dot, Q @ J
 
-    z, velocity, J, J_dot, QJ = map(np.asarray, jax.jit(instant)(theta))
+    z, velocity, J, J_dot, QJ = map(np.asarray, jit(instant, quick=True)(theta))
     mode_J, mode_J_dot = (np.sqrt(lr) * np.asarray(basis).T @ part for part in (J, J_dot))
     k, i, bend = np.argmax(np.abs(J)), np.argmax(np.abs(mode_J)), 1.8
     laws = (  # as measured, by the corrected formula, and by the printed one

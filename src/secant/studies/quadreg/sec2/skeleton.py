@@ -10,6 +10,7 @@ import numpy as np
 import scipy.optimize
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import at_rest
@@ -81,10 +82,11 @@ def run(config: Config) -> xr.Dataset:
     ).dataset.J.values
 
     # How orbits leave: a cloud of starts inside, just below and just above the level of escape.
-    cloud = jax.random.uniform(jax.random.key(config.seed), (200,), minval=0.1, maxval=2.5)
+    cloud = jit(lambda key: jax.random.uniform(key, (200,), minval=0.1, maxval=2.5), quick=True)
     escaped = simulate(
         lambda edge: skeleton.jacobian_skeleton(edge), lambda J: J, 4_000,
-        over={"edge": np.array([3.98, 4.02]), "J": cloud}, stop=Stop(diverged=lambda J: jnp.abs(J) > 10, every=10),
+        over={"edge": np.array([3.98, 4.02]), "J": cloud(jax.random.key(config.seed))},
+        stop=Stop(diverged=lambda J: jnp.abs(J) > 10, every=10),
     ).dataset.outcome
 
     z, T = config.direction
@@ -97,9 +99,9 @@ def run(config: Config) -> xr.Dataset:
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
     final = np.where(ends.dataset.outcome == Outcome.CONVERGED, skeleton.conserved(*ends.state), np.nan)
     below = levels[levels < BELOW]
-    first_order = skeleton.level_below(below, z * below / (T - 2 * z), 1.0) - below
+    first_order = jit(lambda C, z: skeleton.level_below(C, z, 1.0) - C, quick=True)(below, z * below / (T - 2 * z))
 
-    on_cycle = float(skeleton.cycle(2.4)[1])
+    on_cycle = float(jit(skeleton.cycle, quick=True)(2.4)[1])
     starts = two_eigenvalue.Point(np.array([0.3, on_cycle]), np.array([3.8 + 0.6, 2.4 + 2 * on_cycle]))
     drifting = simulate(
         two_eigenvalue.two_eigenvalue(-config.slow), lambda start: start, int(6 / config.slow), over={"start": starts},
@@ -110,7 +112,7 @@ def run(config: Config) -> xr.Dataset:
     ).dataset.rename(step="time")
     cycle = np.array([2.1, 2.4, 2.5])
     twice = lambda z, C: skeleton.skeleton(C).step(skeleton.skeleton(C).step(z))  # noqa: E731
-    slope = jax.jit(jax.vmap(lambda C: jax.grad(twice)(skeleton.cycle(C)[0], C)))(cycle)
+    slope = jit(jax.vmap(lambda C: jax.grad(twice)(skeleton.cycle(C)[0], C)), quick=True)(cycle)
     table = drifting[["T", "drift", "drift_step"]].assign_coords(
         C=C, low=below, cycle=cycle, eps=list(config.epsilons), level=levels
     )
@@ -127,8 +129,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     exact = Tolerance(1e-10, why="an identity: rounding of float64")
     jump = np.abs(data.drift_step.values[:, :-1] - data.drift.values[:, 1:])
     yield claims.zero("level after a step against C (1 + eps z)^2: largest difference", jump.max(), exact)
-    for C, slope in zip(data.cycle.values, data.multiplier, strict=True):
-        yield claims.equal(f"multiplier of the two-cycle at C = {C:g}", skeleton.cycle_multiplier(C), slope, exact)
+    multipliers = jit(skeleton.cycle_multiplier, quick=True)(data.cycle.values)
+    for C, predicted, slope in zip(data.cycle.values, np.asarray(multipliers), data.multiplier, strict=True):
+        yield claims.equal(f"multiplier of the two-cycle at C = {C:g}", predicted, slope, exact)
     yield from _attractor(data, config)
     for edge, expected, escaped in zip(data.edge.values, (0.0, 1.0), data.escaped, strict=True):
         yield claims.equal(
@@ -146,10 +149,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"second order in eps: the square of the first, which is up to {first:.2g} eps",
         )
     early = np.arange(data.sizes["time"])
-    early = early[early < 3 / config.slow]
+    early, average = early[early < 3 / config.slow], jit(skeleton.level_drift, quick=True)
     yield claims.zero(
         "drift of the level from C = 2.4 against its average over the cycle: largest difference over three decay times",
-        np.abs(data.drift[1, early] - np.asarray(skeleton.level_drift(early, 2.4, config.slow))).max(), 5 * config.slow,
+        np.abs(data.drift[1, early] - np.asarray(average(early, 2.4, config.slow))).max(), 5 * config.slow,
         "next order of averaging, and the step-to-step wobble of 2 eps C |z|",
     )
 
@@ -158,7 +161,7 @@ def _attractor(data: xr.Dataset, config: Config) -> Findings:
     """What the skeleton settles on: a two-cycle, its doubling, and the crisis where the parameter changes sign."""
     T, levels = data.J**2, data.C.values
     two = T.sel(C=slice(*CYCLE))
-    low, high = (two.C + 2 * np.asarray(branch) for branch in skeleton.cycle(two.C.values))
+    low, high = (two.C + 2 * np.asarray(branch) for branch in jit(skeleton.cycle, quick=True)(two.C.values))
     gap = np.maximum(np.abs(two.min("kept") - low), np.abs(two.max("kept") - high))
     yield claims.zero(
         f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference", gap.max(),

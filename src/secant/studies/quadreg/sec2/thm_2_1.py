@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import at_rest
@@ -77,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
         ),
     )
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
-    end = skeleton.conserved(*two_eigenvalue.phase_point(ran.state, -eps, lr=lrs))
+    end = jit(lambda t, lr: skeleton.conserved(*two_eigenvalue.phase_point(t, -eps, lr=lr)), quick=True)(ran.state, lrs)
 
     z, T = (np.asarray(jnp.linspace(*ends, config.plane)) for ends in ((-1.2, 1.2), (0.0, 4.5)))
     basin = simulate(
@@ -109,9 +110,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     inside = data.sel(level=list(config.inside))
     # The level falls during the first steps, most in the very first; the two-cycle of what is left sets the memory. Of
     # the step sizes those count whose start is forgotten by the time the edge is reached.
-    left = np.asarray(skeleton.level_step(inside.level.values, (inside.lr * inside.residual).values, eps))
-    memory = np.abs(edge_limit.memory(np.asarray(skeleton.cycle(left)[1]), 0.0, eps))
-    forgotten = (memory / (eps / 2) < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
+    cycle = lambda level, z: skeleton.cycle(skeleton.level_step(level, z, eps))[1]  # noqa: E731
+    memory = jit(lambda level, z: edge_limit.memory(cycle(level, z), 0.0, eps), quick=True)
+    share = np.abs(memory(inside.level.values, (inside.lr * inside.residual).values)) / (eps / 2)
+    forgotten = (share < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
     ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
     yield claims.equal(
         "final distance below the edge inside the window, over its series: farthest from one", 1.0,
@@ -131,7 +133,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         otherwise="one epsilon has no power",
     )
     below = data.sel(level=list(config.below))
-    orders = np.asarray(skeleton.level_below(below.level.values, (below.lr * below.residual).values, eps))
+    level_below = jit(lambda level, z: skeleton.level_below(level, z, eps), quick=True)
+    orders = np.asarray(level_below(below.level.values, (below.lr * below.residual).values))
     for C, first_order, final, outcome in zip(config.below, orders, below.final, below.outcome, strict=True):
         yield claims.equal(
             f"below the window, T - 2z = {C:g}: final eta lambda", first_order, final,

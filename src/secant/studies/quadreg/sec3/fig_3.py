@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, share, weakest
@@ -60,7 +61,7 @@ def run(config: Config) -> xr.Dataset:
         return model.Regression(sigma.z * unit.z, sigma.J * unit.J)
 
     first = config.seed * config.seeds
-    draws = jax.jit(jax.vmap(one))(np.arange(first, first + config.seeds))
+    draws = jit(jax.vmap(one), quick=True)(np.arange(first, first + config.seeds))
     return simulate(
         lambda draw: model.descent(draw["Q"]), begin, config.steps, over={"draw": draws, "residual": sizes},
         probes={
