@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import jax
@@ -10,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study, unfold
 from secant.theory import edge_limit, quartic, two_eigenvalue
 
 
@@ -45,155 +45,129 @@ class Config:
     which for eigenvalues $\{1, -\epsilon\}$ and offset $\tilde E$ is $-\tfrac\epsilon2(1 - \tfrac12\tilde E)$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), 4)
-    count, modes = config.spectra, config.modes
+    z, modes, cases = config.small, config.modes, len(config.widths) * config.spectra
+    kinds = ((200, -1.0, 1.0), (200, 0.1, 1.0), (cases, 0.0, 1.0), (cases, 0.2, 1.0))
+
+    def one(key: jax.Array, rows: int, low: float, high: float) -> jax.Array:
+        return jax.random.uniform(key, (rows, modes), minval=low, maxval=high)
+
+    draws = jit(lambda keys: [one(key, *kind) for key, kind in zip(keys, kinds, strict=True)], quick=True)
+    wild, wild_weights, places, weights = draws(jax.random.split(jax.random.key(config.seed), len(kinds)))
 
     # (a) one pair of steps from the nullcline, spectra of both signs
-    wild = jax.random.uniform(keys[0], (200 * modes,), minval=-1.0, maxval=1.0).reshape(200, modes)
-    weights = jax.random.uniform(keys[1], (200 * modes,), minval=0.1, maxval=1.0).reshape(200, modes)
-    z = config.small
-
     @jax.jit
     @jax.vmap
     def pair(spectrum: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
         scale = 2 / (weight.sum() - z * (spectrum @ weight))
         state = quartic.Modes(jnp.asarray(z), jnp.sqrt(scale * weight))
         step = quartic.quartic_modes(spectrum).step
-        after = step(step(state))
-        T = [quartic.moment(k, spectrum, state.J) for k in range(3)]
         height = lambda s: jnp.sum(s.J**2) - 2 - jnp.sum(spectrum * s.J**2) * s.z  # noqa: E731
-        return (height(after) - height(state)) / z**2, quartic.edge_drift(1.0, *T)
+        law = quartic.edge_drift(1.0, *(quartic.moment(k, spectrum, state.J) for k in range(3)))
+        return (height(step(step(state))) - height(state)) / z**2, law
 
-    drift, law = pair(wild, weights)
+    drift, law = pair(wild, wild_weights)
 
     # (b) all the way down, spectra of small variance
-    shape = (len(config.widths), count, modes)
-    spectra = 1 - jnp.array(config.widths)[:, None, None] * jax.random.uniform(keys[2], (math.prod(shape),)).reshape(
-        shape
-    )
-    weights = jax.random.uniform(keys[3], (math.prod(shape),), minval=0.2, maxval=1.0).reshape(shape)
+    widths = np.repeat(config.widths, config.spectra)[:, None]
+    spectra, weights = 1 - widths * np.asarray(places), np.asarray(weights)
     weights = weights / weights.sum(-1, keepdims=True)
-    mean = jnp.sum(weights * spectra, -1, keepdims=True)
-    J = jnp.sqrt(weights * (2 + 2 * mean * config.residual + config.residual**2 / 2))
-    flat = {"spectrum": spectra.reshape(-1, modes), "J": J.reshape(-1, modes)}
+    mean = np.sum(weights * spectra, -1, keepdims=True)
+    J = np.sqrt(weights * (2 + 2 * mean * config.residual + config.residual**2 / 2))
     ran = simulate(
         lambda case: quartic.quartic_modes(case["spectrum"]),
-        lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]), 60_000, over={"case": flat},
-        stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
+        lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]), 60_000,
+        over={"case": {"spectrum": spectra, "J": J}}, stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
     )
-    T0, T1, T2 = (quartic.moment(k, flat["spectrum"], ran.state.J) for k in range(3))
-    done = ran.dataset.outcome.values == Outcome.CONVERGED
+    T0, T1, T2 = (np.asarray(quartic.moment(k, jnp.asarray(spectra), ran.state.J)) for k in range(3))
+    down = ran.dataset.assign(
+        limit=("case", T0 - 2, {"long_name": "final eta lambda - 2"}), done=ran.dataset.outcome == Outcome.CONVERGED,
+        predicted=("case", np.asarray(quartic.edge_limit(T0, T1, T2))),
+    )
 
     # (c) the two-eigenvalue model with an offset
-    offsets = jnp.array(config.offsets)
-    z0 = 0.3
+    offsets, z0 = np.array(config.offsets), 0.3
     ends = simulate(
-        lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E),
-        two_eigenvalue.Point(jnp.asarray(z0), jnp.asarray(2 / (1 - z0) + 0.02)), int(120 / config.epsilon),
-        over={"E": offsets}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
+        lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E), two_eigenvalue.Point(z0, 2 / (1 - z0) + 0.02),
+        int(120 / config.epsilon), over={"E": offsets}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
     )
-    E1, E2 = two_eigenvalue.higher_moments(ends.state.z, ends.state.T, -config.epsilon, offsets)
-    case = ("width", "spectrum")
-    return xr.Dataset(
-        {
-            "drift": ("sample", np.asarray(drift), {"long_name": "two-step change of y over z^2"}),
-            "law": ("sample", np.asarray(law)),
-            "limit": (case, np.asarray(T0 - 2).reshape(shape[:2]), {"long_name": "final eta lambda - 2"}),
-            "predicted": (case, np.asarray(quartic.edge_limit(T0, T1, T2)).reshape(shape[:2])),
-            "done": (case, done.reshape(shape[:2])), "offset_limit": ("E", np.asarray(ends.state.T) - 2),
-            "offset_done": ("E", ends.dataset.outcome.values == Outcome.CONVERGED),
-            "offset_predicted": ("E", np.asarray(quartic.edge_limit(ends.state.T, E1, E2))),
-        },
-        coords={"width": np.array(config.widths), "E": np.asarray(offsets)},
+    z_end, T_end = map(np.asarray, ends.state)
+    moments = map(np.asarray, two_eigenvalue.higher_moments(z_end, T_end, -config.epsilon, offsets))
+    return unfold(down, "case", width=config.widths, spectrum=range(config.spectra)).assign(
+        drift=("sample", np.asarray(drift), {"long_name": "two-step change of y over z^2"}),
+        law=("sample", np.asarray(law)), offset_limit=("E", T_end - 2),
+        offset_done=ends.dataset.outcome == Outcome.CONVERGED,
+        offset_predicted=("E", np.asarray(quartic.edge_limit(T_end, *moments))),
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    next_order = 4 * config.small + 1e-15 / config.small**2
     yield claims.zero(
         "two-step drift on the nullcline against the variance law: largest difference",
-        np.abs(data.drift - data.law).max(), 4 * config.small + 1e-15 / config.small**2,
+        np.abs(data.drift - data.law).max(), next_order,
         "next order in the residual, with moments of at most two; and rounding over its square",
     )
     yield claims.at_most(
         "largest drift over random spectra: sharpness always falls", 0.0, data.drift.max(), "the same",
-        slack=4 * config.small + 1e-15 / config.small**2,
+        slack=next_order,
     )
-    share = float(data.done.mean())
+    share, runs = float(data.done.mean()), data.done.size
     yield claims.at_least(
         "share of the long runs that converged: most of them", 0.5,
-        Estimate(share, float(np.sqrt(max(share * (1 - share), 1 / data.done.size) / data.done.size))),
+        Estimate(share, np.sqrt(max(share * (1 - share), 1 / runs) / runs)),
         "an inequality; the rest lose their variance first and go on oscillating",
     )
-    ratio = (data.limit / data.predicted).where(data.done)
     for width in data.width.values:
-        one = ratio.sel(width=width)
+        one = data.sel(width=width)
+        limit, predicted = one.limit.where(one.done), one.predicted.where(one.done)
         # Twice the distance is the relative variance of the spectrum at the end. One spectrum is off by its skewness,
         # of the order of its relative width; over spectra that averages out, and the variance is left.
-        variance = float(2 * np.abs(data.predicted.sel(width=width).where(data.done.sel(width=width))).max())
-        name = f"final distance over half the relative variance, eigenvalues within {width:g}: mean"
-        if int(np.isfinite(one).sum()) > 1:
-            yield claims.equal(
-                name, 1.0, estimate(one.values), 2 * variance,
-                "the next term that does not average out, the relative variance",
-            )
-        else:
-            yield claims.undecided(name, 1.0, "fewer than two of these spectra converge")
-    settled = data.isel(E=np.flatnonzero(data.offset_done.values))
-    name = "final distance over half the relative variance with an offset: farthest from one"
-    if settled.sizes["E"]:
-        seen = (settled.offset_limit / settled.offset_predicted).values
+        variance = 2 * np.abs(predicted).max()
         yield claims.equal(
-            name, 1.0, seen[np.argmax(np.abs(seen - 1))], 4 * config.epsilon, "the next term is O(eps) of the first"
+            f"final distance over half the relative variance, eigenvalues within {width:g}: mean", 1.0,
+            estimate(limit / predicted), 2 * variance, "the next term that does not average out, the relative variance",
+            given=limit.count() > 1, otherwise="fewer than two of these spectra converge",
         )
-    else:
-        yield claims.undecided(name, 1.0, "no run with an offset converges")
+    seen = (data.offset_limit / data.offset_predicted)[data.offset_done.values]
+    yield claims.equal(
+        "final distance over half the relative variance with an offset: farthest from one", 1.0,
+        lambda: seen[np.abs(seen - 1).argmax("E")], 4 * config.epsilon, "the next term is O(eps) of the first",
+        given=seen.size, otherwise="no run with an offset converges",
+    )
+    half = config.epsilon / 2
     for E in config.offsets:
         one = data.sel(E=E)
-        predicted = float(edge_limit.limit_with_offset(config.epsilon, E)) / (config.epsilon / 2)
-        name = f"final distance for offset {E:g} over epsilon/2"
-        if bool(one.offset_done):
-            yield claims.equal(
-                name, predicted, float(one.offset_limit) / (config.epsilon / 2), 0,
-                "the next term is O(eps) of the first", relative=4 * config.epsilon,
-            )
-        else:
-            yield claims.undecided(name, predicted, "this run does not converge")
+        yield claims.equal(
+            f"final distance for offset {E:g} over epsilon/2",
+            float(edge_limit.limit_with_offset(config.epsilon, E)) / half, one.offset_limit / half, 0,
+            "the next term is O(eps) of the first", relative=4 * config.epsilon, given=one.offset_done,
+            otherwise="this run does not converge",
+        )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (12, 4.2), 3)
     left.plot(-data.law, -data.drift, "o", ms=3.5, color="C0", alpha=0.7)
-    top = float(-data.law.min()) * 1.05
-    left.plot([0, top], [0, top], "--", color=ink, lw=1.2)
-    left.set(
-        title="Drift at the edge", xlabel=r"$T(0)^2\,\mathrm{Var}_J(\omega)$",
-        ylabel=r"$-(\hat y_{t+2} - \hat y_t)/\tilde z^2$",
-    )
+    steep = [0, -1.05 * data.law.min()]
+    sheet.guide(left, steep, steep)
     for i, width in enumerate(data.width.values):
-        one = data.sel(width=width)
-        keep = one.done.values
+        one = data.sel(width=width, spectrum=data.done.sel(width=width))
         label = rf"$\omega\in[{1 - width:g}, 1]$"
-        middle.loglog(
-            -one.predicted.values[keep], -one.limit.values[keep], "o", ms=4.5, color=f"C{i}", alpha=0.75, label=label
-        )
-    low, high = 0.7 * float(-data.predicted.where(data.done).max()), 1.4 * float(-data.predicted.where(data.done).min())
-    middle.loglog([low, high], [low, high], "--", color=ink, lw=1.2)
-    middle.set(
-        title="Where sharpness ends", xlabel=r"$\frac{1}{2}\mathrm{Var}_J(\omega)/\langle\omega^2\rangle_J$",
-        ylabel=r"$2 - \eta\lambda_\infty$",
-    )
+        middle.loglog(-one.predicted, -one.limit, "o", ms=4.5, color=f"C{i}", alpha=0.75, label=label)
+    predicted = -data.predicted.where(data.done)
+    span = [0.7 * predicted.min(), 1.4 * predicted.max()]
+    sheet.guide(middle, span, span)
     middle.legend(loc="upper left")
     E = np.linspace(min(config.offsets), max(config.offsets), 20)
-    right.plot(
-        E, -np.asarray(edge_limit.limit_with_offset(config.epsilon, E)) / config.epsilon, "--", color=ink, lw=1.2,
-        label=r"$\frac{1}{2}(1 - \frac{1}{2}\tilde E)$",
-    )
+    formula = -np.asarray(edge_limit.limit_with_offset(config.epsilon, E)) / config.epsilon
+    sheet.guide(right, E, formula, r"$\frac{1}{2}(1 - \frac{1}{2}\tilde E)$")
     right.plot(data.E, -data.offset_limit / config.epsilon, "o", ms=7, color="C3", label="gradient descent")
-    right.set(
-        title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$", xlabel=r"offset $\tilde E$",
-        xticks=sorted(config.offsets), ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$",
-    )
     right.legend()
+    relative = r"$\frac{1}{2}\mathrm{Var}_J(\omega)/\langle\omega^2\rangle_J$"
+    left.set(title="Drift at the edge", xlabel=r"$T(0)^2\,\mathrm{Var}_J(\omega)$")
+    left.set(ylabel=r"$-(\hat y_{t+2} - \hat y_t)/\tilde z^2$")
+    middle.set(title="Where sharpness ends", xlabel=relative, ylabel=r"$2 - \eta\lambda_\infty$")
+    right.set(title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$", xlabel=r"offset $\tilde E$")
+    right.set(ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$", xticks=sorted(config.offsets))

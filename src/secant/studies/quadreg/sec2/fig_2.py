@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Finding, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -58,28 +59,22 @@ def run(config: Config) -> xr.Dataset:
         two_eigenvalue.two_eigenvalue(-eps), lambda start: start, config.steps, over={"start": starts},
         probes={"z": lambda p: p.z, "T": lambda p: p.T}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
     )
-    ends, records = plane.state, plane.dataset
-    z, T = records.z.values, records["T"].values
+    ends, records = jax.tree.map(np.asarray, plane.state), plane.dataset.rename(step="map_step")
     # Of each start the steps of that parity whose residuals are positive in the end.
-    last = records.stopped_at.values.astype(int)
-    before = z[np.arange(len(z)), np.maximum(last - 1, 0)]
-    parity = np.where((np.asarray(ends.z) < 0) & (before > 0), (last + 1) % 2, last % 2)
-    pairs = z.shape[1] // 2
-    even = np.stack([z[i, p::2][:pairs] for i, p in enumerate(parity)])
-    height = np.stack([T[i, p::2][:pairs] for i, p in enumerate(parity)])
-    return xr.Dataset(
-        {
-            "curvature": scaled_runs.curvature.assign_attrs(long_name="curvature", units="1/step size"),
-            "outcome": ("start", records.outcome.values),
-            "final": ("start", np.asarray(ends.T), {"long_name": "final rescaled curvature"}),
-            "z": (("start", "map_step"), z), "T": (("start", "map_step"), T), "z_even": (("start", "even"), even),
-            "T_even": (("start", "even"), height),
-            "y": (
-                ("start", "even"), nullclines.edge_distance(even, height, eps),
-                {"long_name": "distance to the nullcline"},
-            ),
-        },
-        coords={"even": 2 * np.arange(pairs)},
+    last = records.stopped_at.astype(int)
+    before = records.z.isel(map_step=np.maximum(last - 1, 0)).values
+    parity = np.where((ends.z < 0) & (before > 0), last + 1, last) % 2
+    pairs = records.sizes["map_step"] // 2
+    z, T = (np.stack([row[p::2][:pairs] for row, p in zip(records[n].values, parity, strict=True)]) for n in "zT")
+    even = ("start", "even")
+    return (
+        records[["outcome", "z", "T"]]
+        .assign(
+            curvature=scaled_runs.curvature.assign_attrs(long_name="curvature", units="1/step size"),
+            final=("start", ends.T, {"long_name": "final rescaled curvature"}), z_even=(even, z), T_even=(even, T),
+            y=(even, nullclines.edge_distance(z, T, eps), {"long_name": "distance to the nullcline"}),
+        )
+        .assign_coords(even=2 * np.arange(pairs))
     )
 
 
@@ -87,116 +82,87 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     eps = config.epsilon
     z0, T0 = config.residuals[0], config.curvatures[0]
-    yield _same_run(data, config)
-    z_after, T_after, y_after = _after_the_jump(data)
-    limits, errors = (np.asarray(part) for part in edge_limit.limit_from(z_after, y_after, eps))
-    for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
-        name = f"final distance below the edge from ({z:g}, {T:g}), rescaled"
-        if data.outcome[i] != Outcome.CONVERGED:
-            yield claims.undecided(name, -limits[i], f"this start has not converged in {config.steps:,} steps")
-        elif not np.isfinite([limits[i], errors[i]]).all():
-            yield claims.undecided(name, -limits[i], f"it is not near the nullcline after {PAIRS} pairs of steps")
-        else:
-            yield claims.equal(
-                name, -limits[i], 2 - float(data.final[i]), errors[i] + 1e-11,
-                f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
-                "a share of the residual of its exponent; the next term of the series; the residual at the end",
-            )
-    settled = data.final.where(data.outcome == Outcome.CONVERGED)
-    yield claims.at_most("largest final rescaled curvature: below the edge", 2.0, settled.max())
-    name = "largest rescaled curvature on even steps: it overshoots the edge"
-    level = float(skeleton.level_step(skeleton.conserved(z0, T0), z0, eps))
-    if 2 < level < skeleton.ESCAPE:
-        yield claims.at_least(name, 2.0, data.T_even[0].max())
-    else:
-        yield claims.undecided(
-            name, 2.0, f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4", "at least"
-        )
-    name = f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest"
-    y_start = data.y[:, 0].values
-    # Of the starts away from it, those that have come to the edge and not below it.
-    came = (np.abs(y_start) > 0.2) & (skeleton.conserved(z_after, T_after) > 2 - eps)
-    if came.any():
-        yield claims.at_most(name, 0.1, np.abs(y_after / y_start)[came].max(), "quickly: by an order of magnitude")
-    else:
-        yield claims.undecided(
-            name, 0.1, "no start comes to the edge from farther than 0.2 from the nullcline", "at most"
-        )
-    yield _near_the_fixed_point(data, config, known=errors < 0.01 * np.abs(limits))
-
-
-def _after_the_jump(data: xr.Dataset) -> tuple[np.ndarray, ...]:
-    """Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended."""
-    if data.sizes["even"] <= PAIRS:
-        return (np.full(data.sizes["start"], np.nan),) * 3
-    return tuple(data[name][:, PAIRS].values for name in ("z_even", "T_even", "y"))
-
-
-def _same_run(data: xr.Dataset, config: Config) -> Finding:
-    """One start at several step sizes, in rescaled variables, and by the map of two numbers."""
-    name = "largest difference between the rescaled curvatures of different step sizes"
-    level = float(skeleton.conserved(config.residuals[0], config.curvatures[0]))
-    if level > skeleton.CYCLE_FLIP:
-        return claims.undecided(
-            name, 0.0, f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit"
-        )
-    rescaled = data.curvature.values * np.array(config.lrs)[:, None]
-    common = min(rescaled.shape[1], data.sizes["map_step"])
-    forms = np.concatenate([rescaled[:, :common], data["T"].values[:1, :common]])
-    alive = np.isfinite(forms).all(axis=0)
-    return claims.zero(
-        name, np.ptp(forms[:, alive], axis=0).max(), 1e-10, "an identity: rounding of float64 over the run",
-        note="the map of two numbers counts as one more",
+    # One start at several step sizes, in rescaled variables, and by the map of two numbers.
+    level = float(skeleton.conserved(z0, T0))
+    by_map = data["T"].isel(start=[0]).rename(map_step="step", start="lr")
+    forms = xr.concat([data.curvature * data.lr, by_map], "lr", join="inner").dropna("step")
+    yield claims.zero(
+        "largest difference between the rescaled curvatures of different step sizes",
+        (forms.max("lr") - forms.min("lr")).max(), 1e-10, "an identity: rounding of float64 over the run",
+        note="the map of two numbers counts as one more", given=level <= skeleton.CYCLE_FLIP,
+        otherwise=f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit",
     )
-
-
-def _near_the_fixed_point(data: xr.Dataset, config: Config, known: np.ndarray) -> Finding:
-    """Where y stays while the residual decays, for the starts that are forgotten."""
-    name = "median distance to the nullcline while the residual decays, over the fixed point of lowest order"
-    small = data.y.where((data.z_even < 0.1) & (data.z_even > 1e-6))
-    ratios = small.median("even").values[known] / float(edge_limit.fixed_point(config.epsilon))
-    if not np.isfinite(ratios).any():
-        return claims.undecided(name, 1.0, "no start is forgotten: 4 z^2 is not large against epsilon after the jump")
-    return claims.equal(
-        name, 1.0, ratios[np.nanargmax(np.abs(ratios - 1))], 0.1**2 + 2 * config.epsilon,
+    # Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended.
+    after = data[["z_even", "T_even", "y"]].reindex(even=[2 * PAIRS]).isel(even=0)
+    limits, errors = map(np.asarray, edge_limit.limit_from(after.z_even.values, after.y.values, eps))
+    converged = data.outcome == Outcome.CONVERGED
+    for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
+        late = f"this start has not converged in {config.steps:,} steps"
+        yield claims.equal(
+            f"final distance below the edge from ({z:g}, {T:g}), rescaled", -limits[i], 2 - data.final[i],
+            errors[i] + 1e-11,
+            f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
+            "a share of the residual of its exponent; the next term of the series; the residual at the end",
+            given=converged[i] & np.isfinite(limits[i] + errors[i]),
+            otherwise=f"it is not near the nullcline after {PAIRS} pairs of steps" if converged[i] else late,
+        )
+    yield claims.at_most("largest final rescaled curvature: below the edge", 2.0, data.final.where(converged).max())
+    level = float(skeleton.level_step(skeleton.conserved(z0, T0), z0, eps))
+    yield claims.at_least(
+        "largest rescaled curvature on even steps: it overshoots the edge", 2.0, data.T_even[0].max(),
+        given=2 < level < skeleton.ESCAPE,
+        otherwise=f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4",
+    )
+    start = data.y.isel(even=0)
+    # Of the starts away from it, those that have come to the edge and not below it.
+    came = (np.abs(start) > 0.2) & (after.T_even - 2 * after.z_even > 2 - eps)
+    yield claims.at_most(
+        f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest", 0.1,
+        lambda: np.abs(after.y / start)[came].max(), "quickly: by an order of magnitude", given=came,
+        otherwise="no start comes to the edge from farther than 0.2 from the nullcline",
+    )
+    # Where y stays while the residual decays, for the starts that are forgotten.
+    small = data.y.where((data.z_even < 0.1) & (data.z_even > 1e-6)).median("even")
+    ratios = (small / float(edge_limit.fixed_point(eps)))[errors < 0.01 * np.abs(limits)].dropna("start")
+    yield claims.equal(
+        "median distance to the nullcline while the residual decays, over the fixed point of lowest order", 1.0,
+        lambda: ratios[np.abs(ratios - 1).argmax("start")], 0.1**2 + 2 * eps,
         "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
-        note=f"the farthest from one of {int(np.isfinite(ratios).sum())} starts whose end is known to a per cent",
+        note=f"the farthest from one of {ratios.size} starts whose end is known to a per cent", given=ratios.size,
+        otherwise="no start is forgotten: 4 z^2 is not large against epsilon after the jump",
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    eps = config.epsilon
+    eps, ink = config.epsilon, sheet.ink()
     left, middle, right = sheet.panels(figure, (12, 4.2), 3)
+    even, last = data.curvature[:, ::2], data.step[-1]
     for i, lr in enumerate(config.lrs):
-        curve = data.curvature.isel(lr=i)
-        left.loglog(data.step[::2] + 1, curve[::2], color=f"C{i}", lw=1.8)
-        left.plot([1, data.step[-1]], [2 / lr, 2 / lr], "--", color=ink, lw=0.9)
-        left.text(data.step[-1] * 1.25, 2 / lr, rf"$\eta={lr:g}$", color=f"C{i}", va="center", fontsize=9)
+        left.loglog(even.step + 1, even[i], color=f"C{i}", lw=1.8)
+        sheet.guide(left, [1, last], [2 / lr, 2 / lr], lw=0.9)
+        left.text(last * 1.25, 2 / lr, rf"$\eta={lr:g}$", color=f"C{i}", va="center", fontsize=9)
     left.set(title=r"Every step size finds its edge $2/\eta$", xlabel="even step + 1", ylabel=r"curvature $\lambda$")
-    left.set_xlim(1, data.step[-1] * 9)
-
+    left.set_xlim(1, last * 9)
     grid = np.linspace(-0.02, 0.34, 200)
-    middle.plot(grid, nullclines.nullcline(grid, eps), "--", color=ink, lw=1.1, label=r"nullcline $f_z$", zorder=4)
-    middle.plot(
-        grid, nullclines.nullcline(grid, eps, "curvature"), ":", color=ink, lw=1.5, label=r"nullcline $f_T$", zorder=4
-    )
-    for i in range(data.sizes["start"]):
-        one = data.isel(start=i)
-        middle.plot(one.z_even[1:], one.T_even[1:], "-", lw=0.6, alpha=0.6, color=f"C{i}")
-        middle.plot(one.z_even[1:], one.T_even[1:], "o", ms=4, color=f"C{i}")
-        right.plot(one.z_even[1:], one.y[1:] / eps, "-", lw=0.6, alpha=0.6, color=f"C{i}")
-        label = rf"$({config.residuals[i]:g}, {config.curvatures[i]:g})$"
-        right.plot(one.z_even[1:], one.y[1:] / eps, "o", ms=2.5, color=f"C{i}", label=label)
+    sheet.guide(middle, grid, nullclines.nullcline(grid, eps), r"nullcline $f_z$", lw=1.1, zorder=4)
+    f_T = nullclines.nullcline(grid, eps, "curvature")
+    sheet.guide(middle, grid, f_T, r"nullcline $f_T$", ls=":", lw=1.5, zorder=4)
+    for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
+        one = data.isel(start=i, even=slice(1, None))
+        for axes, height, size, label in (
+            (middle, one.T_even, 4, None), (right, one.y / eps, 2.5, rf"$({z:g}, {T:g})$"),
+        ):
+            axes.plot(one.z_even, height, "-", lw=0.6, alpha=0.6, color=f"C{i}")
+            axes.plot(one.z_even, height, "o", ms=size, color=f"C{i}", label=label)
     middle.axhline(2, color=ink, lw=0.7, alpha=0.5)
-    middle.set(
-        title="Even iterates hug the nullclines", xlabel=r"$\tilde z$", ylabel=r"$T$", xlim=(-0.02, 0.34),
-        ylim=(1.9, 3.1),
-    )
+    middle.set(title="Even iterates hug the nullclines", xlabel=r"$\tilde z$", ylabel=r"$T$", ylim=(1.9, 3.1))
     middle.legend(loc="upper left")
-    right.axhline(float(edge_limit.fixed_point(eps)) / eps, ls="--", color=ink, lw=1.3)
-    right.text(0.335, float(edge_limit.fixed_point(eps)) / eps - 0.12, r"$y^*$", ha="right", va="top")
+    star = float(edge_limit.fixed_point(eps)) / eps
+    sheet.mark(right, y=star, lw=1.3)
+    right.text(0.335, star - 0.12, r"$y^*$", ha="right", va="top")
     right.set(title=r"Distance $y = T - f_z$ turns constant", xlabel=r"$\tilde z$", ylabel=r"$y/\epsilon$")
-    right.set(xlim=(-0.02, 0.34), ylim=(-1.5, 3.5))
+    right.set_ylim(-1.5, 3.5)
     right.legend(title=r"start $(\tilde z, T)$", loc="upper right")
+    for axes in (middle, right):
+        axes.set_xlim(-0.02, 0.34)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import flow, simulate
+from secant.core.device import jit
+from secant.dynamics import Map, Probe, flow, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic
+
+Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
+"""The same point as parameters, as modes and as moments."""
 
 
 @dataclass(frozen=True)
@@ -38,105 +43,92 @@ class Config:
     times.""",
 )
 def run(config: Config) -> xr.Dataset:
+    n, lr, E = config.parameters, config.lr, config.offset
     keys = jax.random.split(jax.random.key(config.seed))
-    A = np.asarray(jax.random.normal(keys[0], (config.parameters**2,))).reshape(config.parameters, -1)
-    Q = (A + A.T) / 2
-    Q, spectrum, basis = map(jnp.asarray, (Q, *np.linalg.eigh(Q)))
-    theta = jax.random.normal(keys[1], (config.parameters,)) / 2
-    lr, E = config.lr, config.offset
+    drawn = jit(lambda keys: (jax.random.normal(keys[0], (n, n)), jax.random.normal(keys[1], (n,)) / 2), quick=True)
+    A, theta = np.asarray(drawn(keys)[0]), drawn(keys)[1]
+    Q, spectrum, basis = map(jnp.asarray, ((A + A.T) / 2, *np.linalg.eigh((A + A.T) / 2)))
 
-    start = quartic.modes(basis.T @ theta, spectrum, lr, E)
-    powers = spectrum[None] ** jnp.arange(config.parameters)[:, None]
-    descent, by_modes, by_moments = (
-        quartic.quartic(Q, lr, E), quartic.quartic_modes(spectrum), quartic.quartic_moments(spectrum),
-    )
+    def forms(theta: jax.Array) -> Forms:
+        modes = quartic.modes(basis.T @ theta, spectrum, lr, E)
+        return theta, modes, quartic.Moments(modes.z, spectrum ** np.arange(n)[:, None] @ modes.J**2)
 
-    def gap(t: jax.Array) -> jax.Array:
+    def step(state: Forms) -> Forms:
+        theta, modes, moments = state
+        by_modes, by_moments = quartic.quartic_modes(spectrum), quartic.quartic_moments(spectrum)
+        return quartic.quartic(Q, lr, E).step(theta), by_modes.step(modes), by_moments.step(moments)
+
+    def residuals(state: Forms) -> jax.Array:
+        return jnp.stack([lr * quartic.residual(state[0], Q, E), state[1].z, state[2].z])
+
+    def curvatures(state: Forms) -> jax.Array:
+        return jnp.stack([lr * jnp.sum((Q @ state[0]) ** 2), jnp.sum(state[1].J ** 2), state[2].T[0]])
+
+    def gap(state: Forms) -> jax.Array:
         """One step of the other forms from these parameters, against the step of the parameters."""
-        here, after = (quartic.modes(basis.T @ p, spectrum, lr, E) for p in (t, descent.step(t)))
-        modal = by_modes.step(here)
-        moments = by_moments.step(quartic.Moments(here.z, powers @ here.J**2))
+        here = forms(state[0])
+        after = step(here)
+        exact, size = forms(after[0])[1], np.abs(spectrum).max()
+        off = jnp.maximum(jnp.abs(residuals(after) - exact.z), jnp.abs(curvatures(after) - jnp.sum(exact.J**2)))
         # The largest term of a step, z^2 T(2), and the moments' powers of the eigenvalues set the size of rounding.
-        scale = (1 + jnp.abs(here.z)) ** 2 * (1 + jnp.sum(here.J**2)) * (1 + np.abs(spectrum).max()) ** 2
-        off = lambda z, T: jnp.maximum(jnp.abs(z - after.z), jnp.abs(T - jnp.sum(after.J**2))) / scale  # noqa: E731
-        reach = max(1.0, np.abs(spectrum).max()) ** (config.parameters - 1)
-        return jnp.stack([off(modal.z, jnp.sum(modal.J**2)), off(moments.z, moments.T[0]) / reach])
+        scale = (1 + jnp.abs(here[1].z)) ** 2 * (1 + jnp.sum(here[1].J ** 2)) * (1 + size) ** 2
+        return off[1:] / scale / np.array([1.0, max(1.0, size) ** (n - 1)])
 
+    # A step size that is too large ends the run when one of the forms is no longer finite.
     full = simulate(
-        descent, theta, config.steps,
+        Map(init=forms, step=step), theta, config.steps,
         probes={
-            "z": lambda t: lr * quartic.residual(t, Q, E), "T": lambda t: lr * jnp.sum((Q @ t) ** 2), "gap": gap,
+            "z": Probe(residuals, dims=("form",), label="rescaled residual"),
+            "T": Probe(curvatures, dims=("form",), label="rescaled curvature"), "gap": Probe(gap, dims=("other",)),
+            "invariant": lambda s: quartic.invariant(s[1], spectrum),
+            # what the invariant is the difference of
+            "size": lambda s: jnp.abs(s[1].z) + jnp.sum(s[1].J ** 2 / np.abs(spectrum)),
         },
     ).dataset
-    modal = simulate(
-        by_modes, start, config.steps,
-        probes={
-            "z": lambda s: s.z, "T": lambda s: jnp.sum(s.J**2), "E": lambda s: quartic.invariant(s, spectrum),
-            "size": lambda s: jnp.abs(s.z) + jnp.sum(s.J**2 / jnp.abs(spectrum)),
-        },
-    ).dataset
-    moments = simulate(
-        by_moments, quartic.Moments(start.z, powers @ start.J**2), config.steps,
-        probes={"z": lambda s: s.z, "T": lambda s: s.T[0]},
-    ).dataset
-    # A step size that is too large ends the three runs, each when it is no longer finite.
-    common = min(d.sizes["step"] for d in (full, modal, moments))
-    full, modal, moments = (d.isel(step=slice(0, common)) for d in (full, modal, moments))
-
-    two = jnp.array([-1.0, 1.0])
     sharpening = flow(
-        quartic.quartic_modes_flow(two),
+        quartic.quartic_modes_flow(jnp.array([-1.0, 1.0])),
         quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)), until=25.0,
-        probes={"flow_z": lambda s: s.z, "flow_J": lambda s: s.J**2}, rtol=1e-11, atol=1e-13,
+        probes={"flow_z": lambda s: s.z, "flow_J": Probe(lambda s: s.J**2, dims=("mode",))}, rtol=1e-11, atol=1e-13,
     ).dataset
 
-    # One instant of the flow, by automatic differentiation along minus the gradient.
-    slope = jax.grad(lambda t: quartic.residual(t, Q, E))
-    velocity = jax.jit(lambda t: -lr * jax.grad(quartic.loss)(t, Q, E))(theta)
-    J, J_dot = (np.asarray(part) for part in jax.jit(lambda t, v: jax.jvp(slope, (t,), (v,)))(theta, velocity))
-    mode_J, mode_J_dot = (np.sqrt(lr) * basis.T @ part for part in (J, J_dot))
-    z = (theta @ Q @ theta - E) / 2
-    large, largest = np.argmax(np.abs(J)), np.argmax(np.abs(mode_J))
-    runs = (full, modal, moments)
-    return xr.Dataset(
-        {
-            "z": (("form", "step"), np.stack([d.z for d in runs]), {"long_name": "rescaled residual"}),
-            "T": (("form", "step"), np.stack([d["T"] for d in runs]), {"long_name": "rescaled curvature"}),
-            "gap": (("step", "other"), full.gap.values), "invariant": ("step", modal.E.values),
-            "size": ("step", modal["size"].values, {"long_name": "what the invariant is the difference of"}),
-            "flow_z": sharpening.flow_z, "flow_J": (("time", "mode"), sharpening.flow_J.values),
-            "theta_dot": velocity[large], "theta_dot_formula": -lr * z * J[large], "J_dot": J_dot[large],
-            "J_dot_formula": -lr * z * (Q @ J)[large], "mode_dot": mode_J_dot[largest],
-            "mode_dot_formula": -lr * z * spectrum[largest] * mode_J[largest],
-            "mode_dot_printed": -2 * lr * z * spectrum[largest] * mode_J[largest] ** 2,
-        },
-        coords={
-            "form": ["parameters", "modes", "moments"], "other": ["modes", "moments"], "step": full.step,
-            "time": sharpening.time,
-        },
+    def instant(theta: jax.Array) -> tuple[jax.Array, ...]:
+        """One instant of the flow, by automatic differentiation along minus the gradient."""
+        velocity = -lr * jax.grad(quartic.loss)(theta, Q, E)
+        J, J_dot = jax.jvp(jax.grad(lambda t: quartic.residual(t, Q, E)), (theta,), (velocity,))
+        return quartic.residual(theta, Q, E), velocity, J, J_dot, Q @ J
+
+    z, velocity, J, J_dot, QJ = map(np.asarray, jit(instant, quick=True)(theta))
+    mode_J, mode_J_dot = (np.sqrt(lr) * np.asarray(basis).T @ part for part in (J, J_dot))
+    k, i, bend = np.argmax(np.abs(J)), np.argmax(np.abs(mode_J)), 1.8
+    laws = (  # as measured, by the corrected formula, and by the printed one
+        (velocity[k], -lr * z * J[k], lr * z * J[k]), (J_dot[k], -lr * z * QJ[k], -2 * lr * z * QJ[k]),
+        (mode_J_dot[i], -lr * z * spectrum[i] * mode_J[i], -2 * lr * z * spectrum[i] * mode_J[i] ** 2),
+        ((1 - bend) * (1 - bend) - 1, float(quartic.linear_two_step(bend, 1.0)), (1 - bend) ** 2),
     )
-
-
-ROUNDING = Tolerance(1e-13, why="an identity: rounding of float64")
+    names = {"form": ["parameters", "modes", "moments"], "other": ["modes", "moments"]}
+    both = full.merge(sharpening[["flow_z", "flow_J"]]).assign_coords(names)
+    return both.assign(laws=(("law", "by"), np.array(laws)))
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
+    exact = Tolerance(1e-13, why="an identity: rounding of float64")
     for form in ("modes", "moments"):
         yield claims.zero(
             f"a step of the {form} against a step of the parameters: largest difference, relative",
-            data.gap.sel(other=form).where(np.isfinite).max(), ROUNDING,
+            data.gap.sel(other=form).where(np.isfinite).max(), exact,
         )
     drift = np.abs(data.invariant - config.lr * config.offset) / (config.lr * abs(config.offset) + data["size"])
+    rounding = 1e-14 * (10 + config.steps)
     yield claims.zero(
-        "drift of the invariant over all steps: largest, relative", drift.where(np.isfinite).max(),
-        1e-14 * (10 + config.steps), "an identity: rounding of float64 over the run",
+        "drift of the invariant over all steps: largest, relative", drift.where(np.isfinite).max(), rounding,
+        "an identity: rounding of float64 over the run",
     )
     T = data.flow_J.sum("mode")
     formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
     yield claims.zero(
         "curvature under the equal-weight flow, against its closed form: largest difference", np.abs(T - formula).max(),
-        1e-8 * (1 + float(T.max())), "relative tolerance 1e-11 of the integrator, over 25 units of time",
+        1e-8 * (1 + T.max()), "relative tolerance 1e-11 of the integrator, over 25 units of time",
     )
     yield claims.at_least(
         "smallest increase of the curvature between records of the equal-weight flow", 0.0, T.diff("time").min(),
@@ -146,43 +138,33 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "smallest residual along the flow: it keeps its sign", 0.0, data.flow_z.min(),
         "absolute tolerance of the integrator", slack=1e-10,
     )
-    yield Erratum(
-        "sign of the gradient flow", printed=r"\dot\theta = \eta z\,Q\theta",
-        corrected=r"\dot\theta = -\eta z\,Q\theta", printed_value=-float(data.theta_dot_formula),
-        corrected_value=float(data.theta_dot_formula), measured=float(data.theta_dot), tolerance=ROUNDING,
-        why="the minus of the gradient is missing: with the printed sign the loss would grow", where="equation (2)",
-        by="derivation",
+    laws = (
+        (
+            "sign of the gradient flow", r"\dot\theta = \eta z\,Q\theta", r"\dot\theta = -\eta z\,Q\theta",
+            "the minus of the gradient is missing: with the printed sign the loss would grow", "equation (2)",
+        ),
+        (
+            "velocity of the Jacobian", r"\dot J = -2\eta z\,QJ", r"\dot J = -\eta z\,QJ",
+            "the factor two belongs to the square of the Jacobian", "equation (3)",
+        ),
+        (
+            "velocity of a mode", r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
+            r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2", "the left-hand side lost its square",
+            "equation (4)",
+        ),
+        (
+            "two steps on a parabola", r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
+            r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
+            "the printed right-hand side is the new coordinate, not its change (curvature 1.8)", "equation (14)",
+        ),
     )
-    yield Erratum(
-        "velocity of the Jacobian", printed=r"\dot J = -2\eta z\,QJ", corrected=r"\dot J = -\eta z\,QJ",
-        printed_value=2 * float(data.J_dot_formula), corrected_value=float(data.J_dot_formula),
-        measured=float(data.J_dot), tolerance=ROUNDING, why="the factor two belongs to the square of the Jacobian",
-        where="equation (3)", by="derivation",
-    )
-    yield Erratum(
-        "velocity of a mode", printed=r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-        corrected=r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-        printed_value=float(data.mode_dot_printed), corrected_value=float(data.mode_dot_formula),
-        measured=float(data.mode_dot), tolerance=ROUNDING, why="the left-hand side lost its square",
-        where="equation (4)", by="derivation",
-    )
-    theta, curvature = 1.0, 1.8
-    after = (theta - curvature * theta) * (1 - curvature)
-    yield Erratum(
-        "two steps on a parabola", printed=r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
-        corrected=r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
-        printed_value=(1 - curvature) ** 2 * theta, corrected_value=float(quartic.linear_two_step(curvature, theta)),
-        measured=after - theta, tolerance=ROUNDING,
-        why="the printed right-hand side is the new coordinate, not its change (curvature 1.8)", where="equation (14)",
-        by="derivation",
-    )
+    for (name, printed, corrected, why, where), (measured, right, wrong) in zip(laws, data.laws.values, strict=True):
+        yield Erratum(name, printed, corrected, wrong, right, measured, exact, why, where, by="derivation")
     yield Erratum(
         "the offset in rescaled variables", printed=r"E = T(-1) - 2\tilde z", corrected=r"\eta E = T(-1) - 2\tilde z",
         printed_value=config.offset, corrected_value=config.lr * config.offset,
-        measured=float(data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0]),
-        tolerance=Tolerance(
-            1e-14 * (10 + config.steps) * float(data["size"].where(np.isfinite).max()), why="rounding over the run"
-        ),
+        measured=data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0],
+        tolerance=Tolerance(rounding * float(data["size"].where(np.isfinite).max()), why="rounding over the run"),
         why="rescaling the residual rescales the offset with it; the same letter stands for both",
         where="after equation (9), and E in equations (10)-(13)",
     )
@@ -190,27 +172,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    left, middle, right = figure.subplots(1, 3)
-    figure.set_size_inches(11, 3.8)
-    T = data.flow_J.sum("mode")
+    left, middle, right = sheet.panels(figure, (11, 3.8), 3)
     left.plot(data.time, data.flow_J.isel(mode=0), color="C1", label=r"$\tilde J_-^2$")
     left.plot(data.time, data.flow_J.isel(mode=1), color="C2", label=r"$\tilde J_+^2$")
-    left.plot(data.time, T, color="C0", lw=3, label=r"$T(0)$")
+    left.plot(data.time, data.flow_J.sum("mode"), color="C0", lw=3, label=r"$T(0)$")
     formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
-    left.plot(data.time, formula, "--", color=ink, lw=1.2, label="closed form")
+    sheet.guide(left, data.time, formula, "closed form")
     left.plot(data.time, data.flow_z, color="C3", label=r"residual $\tilde z$")
     left.set(title="Equal weights sharpen", xlabel="time", xlim=(0, 8), ylim=(-0.02, 1.1))
     left.legend(ncols=2, loc="center right", bbox_to_anchor=(1.0, 0.62))
-    for form, style in (("parameters", "-"), ("modes", "--"), ("moments", ":")):
-        width = {"-": 4, "--": 2.2, ":": 1.6}[style]
-        colour = {"-": "C0", "--": "C1", ":": ink}[style]
+    for form, style, colour, width in (
+        ("parameters", "-", "C0", 4), ("modes", "--", "C1", 2.2), ("moments", ":", sheet.ink(), 1.6),
+    ):
         middle.plot(data.step, data["T"].sel(form=form), style, color=colour, lw=width, alpha=0.9, label=form)
     middle.set(title="Three forms, one descent", xlabel="step", ylabel=r"curvature $T(0) = \eta JJ^\top$")
     middle.legend()
     floor = 1e-18
-    for i, form in enumerate(("modes", "moments")):
-        right.semilogy(data.step, data.gap.sel(other=form) + floor, color=f"C{i + 1}", label=f"{form} − parameters")
+    for i, form in enumerate(("modes", "moments"), 1):
+        right.semilogy(data.step, data.gap.sel(other=form) + floor, color=f"C{i}", label=f"{form} − parameters")
     drift = abs(data.invariant - config.lr * config.offset)
     right.semilogy(data.step, drift + floor, color="C0", label=r"drift of $T(-1) - 2\tilde z$")
     right.set(title="Equal to rounding", xlabel="step", ylabel="difference of one step", ylim=(1e-18, 1e-9))

@@ -10,8 +10,10 @@ import numpy as np
 import scipy.optimize
 import xarray as xr
 
-from secant.dynamics import Outcome, Stop, simulate
+from secant.core.device import jit
+from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.regression.plane import at_rest
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
 
 CYCLE = (2.05, 2.4)
@@ -70,7 +72,7 @@ class Config:
     $\eta\lambda_\infty = C\,(1 + 2\epsilon\sum_t\tilde z_t) + O(\epsilon^2)$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    C = jnp.linspace(1.6, 4.0, config.levels)
+    C = np.asarray(jnp.linspace(1.6, 4.0, config.levels))
     settled = simulate(
         lambda C: skeleton.jacobian_skeleton(C), lambda C: 1.05 * jnp.sqrt(C), config.transient, over={"C": C}
     ).state
@@ -80,61 +82,45 @@ def run(config: Config) -> xr.Dataset:
     ).dataset.J.values
 
     # How orbits leave: a cloud of starts inside, just below and just above the level of escape.
-    edge = jnp.array([3.98, 4.02])
-    cloud = jax.random.uniform(jax.random.key(config.seed), (200,), minval=0.1, maxval=2.5)
+    cloud = jit(lambda key: jax.random.uniform(key, (200,), minval=0.1, maxval=2.5), quick=True)
     escaped = simulate(
-        lambda C: skeleton.jacobian_skeleton(C), lambda J: J, 4_000, over={"C": edge, "J": cloud},
+        lambda edge: skeleton.jacobian_skeleton(edge), lambda J: J, 4_000,
+        over={"edge": np.array([3.98, 4.02]), "J": cloud(jax.random.key(config.seed))},
         stop=Stop(diverged=lambda J: jnp.abs(J) > 10, every=10),
     ).dataset.outcome
 
-    ray = config.direction
-    unit = ray[1] - 2 * ray[0]
+    z, T = config.direction
     levels = np.linspace(0.4, 4.6, config.scan)
-    eps = jnp.array(config.epsilons)
     ends = simulate(
         lambda eps: two_eigenvalue.two_eigenvalue(-eps),
-        lambda level: two_eigenvalue.Point(ray[0] * level / unit, ray[1] * level / unit),
-        int(44 / min(config.epsilons)), over={"eps": eps, "level": jnp.array(levels)},
-        stop=Stop(
-            converged=lambda p: jnp.abs(p.z) < 1e-8, diverged=lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3),
-            every=50,
-        ),
+        lambda level: two_eigenvalue.Point(z * level / (T - 2 * z), T * level / (T - 2 * z)),
+        int(44 / min(config.epsilons)), over={"eps": np.array(config.epsilons), "level": levels}, stop=at_rest(1e-8),
     )
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
-    final = np.asarray(skeleton.conserved(ends.state.z, ends.state.T))
-    final = np.where(ends.dataset.outcome.values == Outcome.CONVERGED, final, np.nan)
-
+    final = np.where(ends.dataset.outcome == Outcome.CONVERGED, skeleton.conserved(*ends.state), np.nan)
     below = levels[levels < BELOW]
-    first_order = skeleton.level_below(below, ray[0] * below / unit, 1.0) - below
+    first_order = jit(lambda C, z: skeleton.level_below(C, z, 1.0) - C, quick=True)(below, z * below / (T - 2 * z))
 
-    slow, steps = config.slow, int(6 / config.slow)
-    high = two_eigenvalue.Point(jnp.asarray(0.3), jnp.asarray(3.8 + 0.6))
-    on_cycle = skeleton.cycle(2.4)[1]
-    starts = two_eigenvalue.Point(jnp.array([high.z, on_cycle]), jnp.array([high.T, 2.4 + 2 * on_cycle]))
+    on_cycle = float(jit(skeleton.cycle, quick=True)(2.4)[1])
+    starts = two_eigenvalue.Point(np.array([0.3, on_cycle]), np.array([3.8 + 0.6, 2.4 + 2 * on_cycle]))
     drifting = simulate(
-        two_eigenvalue.two_eigenvalue(-slow), lambda start: start, steps, over={"start": starts},
+        two_eigenvalue.two_eigenvalue(-config.slow), lambda start: start, int(6 / config.slow), over={"start": starts},
         probes={
-            "T": lambda p: p.T, "level": lambda p: skeleton.conserved(p.z, p.T),
-            "predicted": lambda p: skeleton.level_step(skeleton.conserved(p.z, p.T), p.z, slow),
+            "T": lambda p: p.T, "drift": Probe(lambda p: skeleton.conserved(p.z, p.T), label="level along the orbit"),
+            "drift_step": lambda p: skeleton.level_step(skeleton.conserved(p.z, p.T), p.z, config.slow),
         },
-    ).dataset
-    multipliers = jnp.array([2.1, 2.4, 2.5])
+    ).dataset.rename(step="time")
+    cycle = np.array([2.1, 2.4, 2.5])
     twice = lambda z, C: skeleton.skeleton(C).step(skeleton.skeleton(C).step(z))  # noqa: E731
-    slope = jax.jit(jax.vmap(lambda C: jax.grad(twice)(skeleton.cycle(C)[0], C)))(multipliers)
-    return xr.Dataset(
-        {
-            "J": (("C", "kept"), attractor, {"long_name": "Jacobian on the attractor"}),
-            "escaped": (("edge",), (escaped == Outcome.DIVERGED).mean("J").values),
-            "final": (("eps", "level"), final, {"long_name": "final rescaled curvature"}),
-            "first_order": ("low", np.asarray(first_order), {"long_name": "d final curvature / d epsilon"}),
-            "T": (("start", "time"), drifting["T"].values),
-            "drift": (("start", "time"), drifting.level.values, {"long_name": "level along the orbit"}),
-            "drift_step": (("start", "time"), drifting.predicted.values), "multiplier": ("cycle", np.asarray(slope)),
-        },
-        coords={
-            "C": np.asarray(C), "edge": np.asarray(edge), "eps": np.asarray(eps), "level": levels, "low": below,
-            "cycle": np.asarray(multipliers),
-        },
+    slope = jit(jax.vmap(lambda C: jax.grad(twice)(skeleton.cycle(C)[0], C)), quick=True)(cycle)
+    table = drifting[["T", "drift", "drift_step"]].assign_coords(
+        C=C, low=below, cycle=cycle, eps=list(config.epsilons), level=levels
+    )
+    return table.assign(
+        J=(("C", "kept"), attractor, {"long_name": "Jacobian on the attractor"}),
+        final=(("eps", "level"), final, {"long_name": "final rescaled curvature"}),
+        escaped=(escaped == Outcome.DIVERGED).mean("J"), multiplier=("cycle", np.asarray(slope)),
+        first_order=("low", np.asarray(first_order), {"long_name": "d final curvature / d epsilon"}),
     )
 
 
@@ -143,60 +129,53 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     exact = Tolerance(1e-10, why="an identity: rounding of float64")
     jump = np.abs(data.drift_step.values[:, :-1] - data.drift.values[:, 1:])
     yield claims.zero("level after a step against C (1 + eps z)^2: largest difference", jump.max(), exact)
-    for C in data.cycle.values:
-        yield claims.equal(
-            f"multiplier of the two-cycle at C = {C:g}", skeleton.cycle_multiplier(C), data.multiplier.sel(cycle=C),
-            exact,
-        )
+    multipliers = jit(skeleton.cycle_multiplier, quick=True)(data.cycle.values)
+    for C, predicted, slope in zip(data.cycle.values, np.asarray(multipliers), data.multiplier, strict=True):
+        yield claims.equal(f"multiplier of the two-cycle at C = {C:g}", predicted, slope, exact)
     yield from _attractor(data, config)
-    for edge, expected in zip(data.edge.values, (0.0, 1.0), strict=True):
+    for edge, expected, escaped in zip(data.edge.values, (0.0, 1.0), data.escaped, strict=True):
         yield claims.equal(
-            f"share of starts that escape at C = {edge:g}", expected, data.escaped.sel(edge=edge), 0.02,
+            f"share of starts that escape at C = {edge:g}", expected, escaped, 0.02,
             "a set of starts of measure zero, or a long stay",
         )
+    first = float(np.abs(data.first_order).max())
     for eps in config.epsilons:
-        one = data.final.sel(eps=eps)
-        yield _inside(one, eps, config)
-        first = float(np.abs(data.first_order).max())
+        final = data.final.sel(eps=eps)
+        yield _inside(final, eps, config)
         expected = data.low + eps * data.first_order
         yield claims.zero(
             f"final curvature below the window, epsilon = {eps:g}: largest difference from C + 2 eps C sum z",
-            np.abs(one.sel(level=data.low.values).values - expected.values).max(), (first * eps) ** 2,
+            np.abs(final.sel(level=data.low) - expected).max(skipna=False), (first * eps) ** 2,
             f"second order in eps: the square of the first, which is up to {first:.2g} eps",
         )
-    t = np.arange(data.sizes["time"])
-    formula = np.asarray(skeleton.level_drift(t, 2.4, config.slow))
-    early = t < 3 / config.slow
+    early = np.arange(data.sizes["time"])
+    early, average = early[early < 3 / config.slow], jit(skeleton.level_drift, quick=True)
     yield claims.zero(
         "drift of the level from C = 2.4 against its average over the cycle: largest difference over three decay times",
-        np.abs(data.drift.values[1] - formula)[early].max(), 5 * config.slow,
+        np.abs(data.drift[1, early] - np.asarray(average(early, 2.4, config.slow))).max(), 5 * config.slow,
         "next order of averaging, and the step-to-step wobble of 2 eps C |z|",
     )
 
 
 def _attractor(data: xr.Dataset, config: Config) -> Findings:
     """What the skeleton settles on: a two-cycle, its doubling, and the crisis where the parameter changes sign."""
-    spacing = float(data.C[1] - data.C[0])
-    T = data.J**2
+    T, levels = data.J**2, data.C.values
     two = T.sel(C=slice(*CYCLE))
-    low, high = (np.asarray(c) for c in skeleton.cycle(two.C.values))
-    measured = np.sort(two.values, axis=1)
-    gap = np.stack([measured[:, 0] - (two.C + 2 * low), measured[:, -1] - (two.C + 2 * high)])
+    low, high = (two.C + 2 * np.asarray(branch) for branch in jit(skeleton.cycle, quick=True)(two.C.values))
+    gap = np.maximum(np.abs(two.min("kept") - low), np.abs(two.max("kept") - high))
     yield claims.zero(
-        f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference", np.abs(gap).max(),
+        f"curvatures of the two-cycle for C from {CYCLE[0]:g} to {CYCLE[1]:g}: largest difference", gap.max(),
         1e-10 + 4 * 0.8 ** (config.transient / 2), "what is left of the transient by its multiplier, at most 0.8",
     )
     # A wobble of 0.001 takes n steps to die out where the multiplier is 14 / n away from -1, as e^-7 is 0.001.
     wobble = np.abs(T.values[:, 2:] - T.values[:, :-2]).max(axis=1)
-    doubled = data.C.values[(data.C.values > CYCLE[1]) & (wobble > 1e-3)]
-    name = "level at which the period doubles"
-    if len(doubled):
-        yield claims.equal(
-            name, skeleton.CYCLE_FLIP, doubled.min(), 2 * spacing + 14 / (4 * config.transient),
-            "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit",
-        )
-    else:
-        yield claims.undecided(name, skeleton.CYCLE_FLIP, "no level of the diagram has a period of four")
+    doubled = levels[(levels > CYCLE[1]) & (wobble > 1e-3)]
+    yield claims.equal(
+        "level at which the period doubles", skeleton.CYCLE_FLIP, lambda: doubled.min(),
+        2 * (levels[1] - levels[0]) + 14 / (4 * config.transient),
+        "spacing of the levels, and slowing over the transient: the multiplier falls by 4.5 a unit", given=doubled.size,
+        otherwise="no level of the diagram has a period of four",
+    )
 
     def after_the_top(C: float) -> float:
         """The image of the largest Jacobian that an orbit reaches from inside: the top of the cubic."""
@@ -210,48 +189,46 @@ def _attractor(data: xr.Dataset, config: Config) -> Findings:
         "level at which the top of the map is mapped to zero", skeleton.SIGN_CRISIS,
         scipy.optimize.brentq(after_the_top, 3.0, 3.5, xtol=1e-12), 1e-8, "a root found numerically",
     )
-    signs = (data.J.values.min(axis=1) < 0) & (data.J.values.max(axis=1) > 0)
-    name = "lowest level at which the parameter changes sign on the attractor"
-    if signs.any():
-        yield claims.at_least(
-            name, skeleton.SIGN_CRISIS, data.C.values[signs].min(), "an inequality: below the crisis no orbit does"
-        )
-    else:
-        yield claims.undecided(name, skeleton.SIGN_CRISIS, "no orbit of the diagram changes sign", "at least")
+    signs = levels[(data.J.min("kept") < 0) & (data.J.max("kept") > 0)]
+    yield claims.at_least(
+        "lowest level at which the parameter changes sign on the attractor", skeleton.SIGN_CRISIS, lambda: signs.min(),
+        "an inequality: below the crisis no orbit does", given=signs.size,
+        otherwise="no orbit of the diagram changes sign",
+    )
 
 
 def _inside(final: xr.DataArray, eps: float, config: Config) -> Finding:
     """The end of the levels well inside the window, against the limit that forgets its start."""
-    name = f"final curvature inside the window, epsilon = {eps:g}: largest difference from the slow manifold"
     inside = final.sel(level=slice(*INSIDE))
     z, T = config.direction
-    lowest = float(inside.level.min()) / (T - 2 * z)
     # The lowest level is the first to reach the edge, and remembers most.
-    point, step = two_eigenvalue.Point(z * lowest, T * lowest), jax.jit(two_eigenvalue.two_eigenvalue(-eps).step)
+    lowest = float(inside.level.min())
+    share, step = lowest / (T - 2 * z), two_eigenvalue.two_eigenvalue(-eps).step
+    point = two_eigenvalue.Point(z * share, T * share)
     for _ in range(2 * PAIRS):
         point = step(point)
     point = point if float(point.z) > 0 else step(point)
-    y = float(nullclines.edge_distance(float(point.z), float(point.T), eps))
-    limit, error = (float(part) for part in edge_limit.limit_from(float(point.z), y, eps))
+    y = nullclines.edge_distance(point.z, point.T, eps)
+    limit, error = map(float, edge_limit.limit_from(float(point.z), float(y), eps))
     series = float(edge_limit.limit_series(eps))
-    if not np.isfinite([limit, error]).all() or abs(limit - series) + error > eps / 20:
-        return claims.undecided(name, 0.0, f"the start of level {float(inside.level.min()):.3g} is not forgotten")
+    remembered = abs(limit - series) + error
     return claims.zero(
-        name, np.max(np.abs((inside - 2 - series).values)), abs(limit - series) + error + 4e-8 * eps,
+        f"final curvature inside the window, epsilon = {eps:g}: largest difference from the slow manifold",
+        abs(inside - 2 - series).max(skipna=False), remembered + 4e-8 * eps,
         f"what the lowest level remembers of its point after {PAIRS} pairs of steps, in closed form, and how "
         "well that is known; the next term of the series; residuals of 1e-8 at the end",
+        given=remembered <= eps / 20, otherwise=f"the start of level {lowest:.3g} is not forgotten",
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (12, 5), 2, width_ratios=(1.35, 1))
     x = np.repeat(data.C.values, data.sizes["kept"])
     left.plot(x, (data.J.values**2).ravel(), ",", color="C0", alpha=0.5, rasterized=True)
     fine = np.linspace(2.0001, skeleton.CYCLE_FLIP, 100)
     for branch in skeleton.cycle(fine):
-        left.plot(fine, fine + 2 * np.asarray(branch), "--", color=ink, lw=1.2)
+        sheet.guide(left, fine, fine + 2 * np.asarray(branch))
     every = 2 * (data.sizes["time"] // 8000) + 1  # odd, so that both branches of the cycle show
     left.plot(data.drift[0, ::every], data["T"][0, ::every], ".", ms=2.2, color="C1", alpha=0.8, rasterized=True)
     left.plot([], [], "s", color="C0", label=r"skeleton, $\epsilon = 0$")
@@ -259,20 +236,18 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for value, name in (
         (2, "2"), (skeleton.CYCLE_FLIP, r"2\sqrt{5}-2"), (skeleton.SIGN_CRISIS, r"3\sqrt{3}-2"), (4, "4"),
     ):
-        left.axvline(value, color=ink, lw=0.8, ls=":")
+        sheet.mark(left, x=value, lw=0.8, ls=":")
         left.text(value, 8.35, f"${name}$", ha="center", va="bottom", fontsize=9)
     left.set(xlabel=r"level $C = T - 2\tilde z$", ylabel=r"curvature $T$", xlim=(1.6, 4.05), ylim=(0, 8.3))
     left.set_title("Descent rides its skeleton down to the edge", pad=20)
     left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
     right.axvspan(2, 4, color="C2", alpha=0.12, lw=0)
-    ramp = np.array([0.0, 2.0])
-    right.plot(ramp, ramp, "--", color=ink, lw=1.2)
-    for i, eps in enumerate(data.eps.values):
-        one = data.final.sel(eps=eps)
-        right.plot(data.level, one, "o", ms=3.5, color=f"C{i}", label=rf"$\epsilon = {eps:g}$")
-        right.plot([2, 4], [2 + float(edge_limit.limit_series(eps))] * 2, "--", color=ink, lw=1.0)
-    lost = data.level.values[np.isnan(data.final.values).all(axis=0)]
-    right.plot(lost, np.full(len(lost), 2.25), "x", ms=4, color="C5", label="diverged")
+    sheet.guide(right, [0, 2], [0, 2])
+    for i, (eps, final) in enumerate(zip(config.epsilons, data.final, strict=True)):
+        right.plot(data.level, final, "o", ms=3.5, color=f"C{i}", label=rf"$\epsilon = {eps:g}$")
+        sheet.guide(right, [2, 4], [2 + float(edge_limit.limit_series(eps))] * 2, lw=1.0)
+    lost = data.level[data.final.isnull().all("eps")]
+    right.plot(lost, np.full(lost.size, 2.25), "x", ms=4, color="C5", label="diverged")
     right.set_title("The window of step sizes", pad=20)
     right.set(xlabel=r"$\eta(\lambda_0 - 2z_0)$", ylabel=r"final $\eta\lambda$", xlim=(0.3, 4.7), ylim=(0, 2.4))
     right.text(3, 0.5, "edge of stability", ha="center")

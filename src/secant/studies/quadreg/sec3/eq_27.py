@@ -10,7 +10,8 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, each_draw, ratio_of_means, sizes, standard_error
+from secant.setups.regression import draws
+from secant.setups.regression.tables import by_size, measured
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
@@ -30,7 +31,7 @@ class Config:
     parameters: tuple[int, ...] = scaled(
         smoke=(80, 20, 20), laptop=(160, 60, 40, 30, 20), paper=(160, 60, 120, 60, 300), at_least=1,
         help="parameters P, as many entries",
-    )  # fmt: skip
+    )
     draws: int = scaled(
         smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=1_000_000, help="random draws a size"
     )
@@ -45,7 +46,7 @@ class Config:
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
-        check_sizes(self.outputs, self.parameters, together=1)
+        draws.check_sizes(self.outputs, self.parameters, together=1)
 
 
 @study(
@@ -58,7 +59,8 @@ class Config:
     $\sigma_z = \tilde\sigma_z/D$ it is $\tfrac12\eta\tilde\sigma_z/\sqrt{1 + D/P}$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    pairs = [*sizes(config.outputs, config.parameters), SMALL]
+    pairs = [*draws.sizes(config.outputs, config.parameters), SMALL]
+    counts = [config.draws] * len(config.outputs) + [config.small]
 
     def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
         z, J = config.sigma_z * start.z, config.sigma_J * start.J
@@ -69,79 +71,65 @@ def run(config: Config) -> xr.Dataset:
         }
 
     rows = []
-    for (D, P), count in zip(pairs, [config.draws] * len(config.outputs) + [config.small], strict=True):
+    for (D, P), count in zip(pairs, counts, strict=True):
         most = 100 if (D, P) != SMALL else 20_000
-        found = each_draw(one, config.seed, count, D, P, together=max(1, min(most, BATCH // (D * P * P))))
+        found = draws.each_draw(one, config.seed, count, D, P, together=max(1, min(most, BATCH // (D * P * P))))
         kernel = found["kernel"] / (D * P * P)
-        rows.append((*_root(found["curved"], found["linear"]), kernel.mean(), float(standard_error(kernel))))
+        rows.append((*_root(found["curved"], found["linear"]), kernel.mean(), draws.standard_error(kernel)))
     ratio, ratio_error, kernel_mean, kernel_error = np.array(rows).T
     flat, flat_error = _root(*_averaged_over_tensors(config, *FLAT))
     return xr.Dataset(
         {
             "ratio": ("size", ratio, {"long_name": "measured r_NL"}), "ratio_error": ("size", ratio_error),
-            "exact": ("size", np.array([rr.nonlinearity_ratio(D, P, config.sigma_z, config.lr) for D, P in pairs])),
-            "printed": ("size", config.lr * config.sigma_z * np.array([D for D, _ in pairs]) / 2),
+            "exact": ("size", [rr.nonlinearity_ratio(D, P, config.sigma_z, config.lr) for D, P in pairs]),
+            "printed": ("size", [config.lr * config.sigma_z * D / 2 for D, _ in pairs]),
             "kernel": ("size", kernel_mean, {"long_name": "E tr (JJ^T)^2 over sigma_J^4 D P^2"}),
             "kernel_error": ("size", kernel_error), "flat": flat, "flat_error": flat_error,
         },
-        coords={
-            "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", [D for D, _ in pairs]),
-            "P": ("size", [P for _, P in pairs]),
-            "draws": ("size", [config.draws] * len(config.outputs) + [config.small]),
-        },
+        coords={**by_size(pairs), "draws": ("size", counts)},
     )
 
 
 def _root(curved: np.ndarray, linear: np.ndarray) -> tuple[float, float]:
     """The root of a ratio of two means over the same draws, and its error to first order."""
-    ratio = ratio_of_means(curved, linear)
-    return float(np.sqrt(ratio.value)), ratio.error / (2 * float(np.sqrt(ratio.value)))
+    ratio = draws.ratio_of_means(curved, linear)
+    return np.sqrt(ratio.value), ratio.error / (2 * np.sqrt(ratio.value))
 
 
 def _averaged_over_tensors(config: Config, D: int, P: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Both squares with the mean over $Q$ taken: a form $Q_\alpha(w, w)$ of averaged entries has variance $|w|^4$."""
     random = np.random.default_rng([config.seed, D, P])
-    squares = []
-    for _ in range(config.draws):
+    curved, linear = np.empty((2, config.draws))
+    for i in range(config.draws):
         J, z = config.sigma_J * random.normal(size=(D, P)), config.sigma_z * random.normal(size=D)
         w = J.T @ z
-        squares.append((config.lr**4 / 4 * D * np.sum(w**2) ** 2, config.lr**2 * np.sum((J @ w) ** 2)))
-    curved, linear = np.array(squares).T
+        curved[i], linear[i] = config.lr**4 / 4 * D * np.sum(w**2) ** 2, config.lr**2 * np.sum((J @ w) ** 2)
     return curved, linear
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    def measured(name: str, one: xr.Dataset, over: float = 1.0) -> Estimate:
-        return Estimate(float(one[name]) / over, float(one[f"{name}_error"]) / over, float(one.draws) - 1)
-
-    sampled = Tolerance(why="exact at every size: the sampling error alone")
     known = Tolerance(why="exact at every size; the sampling error comes from exact moments of the two squares")
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         last = ", where every term counts" if i == data.sizes["size"] - 1 else ""
-        yield claims.equal(
-            f"measured over exact r_NL, (D, P) = {size}{last}", 1.0,
-            Estimate(
-                float(one.ratio / one.exact), rr.nonlinearity_spread(int(one.D), int(one.P)) / float(one.draws) ** 0.5
-            ),
-            known,
-        )
+        error = rr.nonlinearity_spread(int(one.D), int(one.P)) / float(one.draws) ** 0.5
+        found = Estimate(float(one.ratio / one.exact), error)
+        yield claims.equal(f"measured over exact r_NL, (D, P) = {size}{last}", 1.0, found, known)
     D, P = FLAT
-    printed = config.lr * config.sigma_z * D / 2
     yield claims.equal(
         f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})", 1.0,
-        Estimate(float(data.flat) / printed, float(data.flat_error) / printed, config.draws - 1.0), 1 / D + D / (2 * P),
+        measured(data, "flat", config.draws, config.lr * config.sigma_z * D / 2), 1 / D + D / (2 * P),
         "the next orders 1/D and -D/(2P) of the exact formula",
         note="the mean over Q in closed form, over residuals and Jacobian by draws",
     )
-    tall = data.isel(size=int(np.argmax((data.D / data.P).values[:-1])))
-    D, P = int(tall.D), int(tall.P)
+    tall = data.isel(size=int((data.D / data.P)[:-1].argmax("size")))
+    D, P, printed = int(tall.D), int(tall.P), float(tall.printed)
     slack = Tolerance(relative=1 / D + 1 / P, why="the next orders 1/D and 1/P of the exact formula")
     yield Erratum(
         f"r_NL at (D, P) = ({D}, {P})", printed=r"r_{NL} = \frac{1}{2}\eta\sigma_zD",
-        corrected=r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed_value=float(tall.printed),
-        corrected_value=float(tall.printed) / np.sqrt(1 + D / P), measured=measured("ratio", tall), tolerance=slack,
+        corrected=r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed_value=printed,
+        corrected_value=printed / np.sqrt(1 + D / P), measured=measured(tall, "ratio", tall.draws), tolerance=slack,
         why="for Q as in (153), of independent entries: the mean square of JJ^T z has a second term of the same order, "
         "see below; at fixed D/P it stays",
         where="equations (27), (149) and (159), which also drops the step size",
@@ -149,14 +137,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield Erratum(
         f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})", printed=r"r_{NL} = \tilde\sigma_z",
         corrected=r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", printed_value=1.0,
-        corrected_value=0.5 / np.sqrt(1 + D / P), measured=measured("ratio", tall, config.lr * config.sigma_z * D),
-        tolerance=slack, why="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
+        corrected_value=0.5 / np.sqrt(1 + D / P),
+        measured=measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D), tolerance=slack,
+        why="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
         where="after equation (29)",
     )
     yield Erratum(
         f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})", printed=r"\sigma_J^4P(P-1)D + C_4DP",
         corrected=r"\sigma_J^4DP\,(D + P + 1)", printed_value=(P + 2) / P, corrected_value=(D + P + 1) / P,
-        measured=measured("kernel", tall), tolerance=sampled,
+        measured=measured(tall, "kernel", tall.draws),
+        tolerance=Tolerance(why="exact at every size: the sampling error alone"),
         why="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
         "3 sigma_J^4 for Gaussian entries)",
         where="equations (151) and (152)",
@@ -165,30 +155,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, right = sheet.panels(figure, (10, 4.2), 2)
     data = data.isel(size=slice(0, -1))  # limits of large sizes
     aspect = data.D / data.P
-    low, high = 0.7 * float(aspect.min()), 1.4 * float(aspect.max())
-    c = np.geomspace(low, high, 100)
-    left.axhline(1.0, ls=":", color="C5", lw=1.6, label="printed")
-    left.plot(c, 1 / np.sqrt(1 + c), "--", color=ink, lw=1.2, label=r"$1/\sqrt{1 + D/P}$")
+    c = np.geomspace(0.7 * aspect.min(), 1.4 * aspect.max(), 100)
+    for axes, formula, label in ((left, 1 / np.sqrt(1 + c), r"$1/\sqrt{1 + D/P}$"), (right, 1 + c, r"$1 + D/P$")):
+        sheet.mark(axes, y=1.0, ls=":", color="C5", lw=1.6, label="printed")
+        sheet.guide(axes, c, formula, label)
+        axes.set(xlabel=r"$D/P$", xscale="log", xlim=(c[0], c[-1]))
     left.plot(aspect, data.exact / data.printed, "_", ms=18, mew=2, color="C2", label="exact at this size")
-    left.errorbar(
-        aspect, data.ratio / data.printed, 2 * data.ratio_error / data.printed, fmt="o", ms=5, color="C0", capsize=3,
-        label="draws, two standard errors",
-    )  # fmt: skip
+    for axes, mean, error, label in (
+        (left, data.ratio / data.printed, data.ratio_error / data.printed, "draws, two standard errors"),
+        (right, data.kernel, data.kernel_error, "draws"),
+    ):
+        axes.errorbar(aspect, mean, 2 * error, fmt="o", ms=5, color="C0", capsize=3, label=label)
     left.set(title="Nonlinearity of the first step", ylabel=r"$r_{NL}\,/\,\frac{1}{2}\eta\sigma_zD$", ylim=(0, 1.35))
     left.legend(loc="lower left")
-    right.axhline(1.0, ls=":", color="C5", lw=1.6, label="printed")
-    right.plot(c, 1 + c, "--", color=ink, lw=1.2, label=r"$1 + D/P$")
-    right.errorbar(aspect, data.kernel, 2 * data.kernel_error, fmt="o", ms=5, color="C0", capsize=3, label="draws")
-    right.set(
-        title="The term that is left out", ylabel=r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$",
-        ylim=(0, None),
-    )
+    right.set(title="The term that is left out", ylim=(0, None))
+    right.set(ylabel=r"$\mathbb{E}\,\mathrm{tr}(JJ^\top)^2\,/\,\sigma_J^4DP^2$")
     right.legend(loc="upper left")
-    for axes in (left, right):
-        axes.set(xlabel=r"$D/P$", xscale="log", xlim=(low, high))
     for x, size in zip(aspect.values, data.size.values, strict=True):
         right.annotate(size, (x, 0.02), xycoords=("data", "axes fraction"), ha="center", fontsize=8)

@@ -11,20 +11,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Finding, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
-
-COARSE = (0.1, 0.2, 0.4, 0.55, 1.2), (0.05, 0.1, 0.5, 0.7)
-MEDIUM = (
-    (0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
-    (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
-)
-FINE = (
-    (0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2),
-    (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
-)
 
 
 @dataclass(frozen=True)
@@ -38,15 +28,17 @@ class Config:
     seeds: tuple[int, ...] = scaled(
         smoke=(8,), laptop=(16, 24, 3), paper=(100, 100, 100), at_least=1, at_most=10_000,
         help="random models of each size",
-    )  # fmt: skip
+    )
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
     residuals: tuple[float, ...] = scaled(
-        smoke=COARSE[0], laptop=MEDIUM[0], paper=FINE[0], at_least=1e-3, at_most=100, ascending=True,
-        help="rescaled scales of the residuals",
+        smoke=(0.1, 0.2, 0.4, 0.55, 1.2), laptop=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
+        paper=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2), at_least=1e-3,
+        at_most=100, ascending=True, help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=COARSE[1], laptop=MEDIUM[1], paper=FINE[1], at_least=1e-3, at_most=100, ascending=True,
-        help="squares of the rescaled scales of the Jacobian",
+        smoke=(0.05, 0.1, 0.5, 0.7), laptop=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
+        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7), at_least=1e-3, at_most=100,
+        ascending=True, help="squares of the rescaled scales of the Jacobian",
     )
     steps: int = scaled(
         smoke=1_500, laptop=5_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
@@ -89,141 +81,104 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     final = data.top.isel(mode=0).where(data.outcome == Outcome.CONVERGED)
-    claim = "share of all converged runs whose curvature is below 2"
-    if final.notnull().any():
-        yield claims.equal(
-            claim, 1.0, (final < 2).where(final.notnull()).mean(), 0.01,
-            "a mode barely above 2 grows too slowly to be seen before the loss is called zero",
-            note=f"{int(final.notnull().sum())} runs",
-        )
-    else:
-        yield claims.undecided(claim, 1.0, "no run converges in time")
+    yield claims.equal(
+        "share of all converged runs whose curvature is below 2", 1.0, (final < 2).where(final.notnull()).mean(), 0.01,
+        "a mode barely above 2 grows too slowly to be seen before the loss is called zero",
+        note=f"{int(final.notnull().sum())} runs", given=final.notnull(), otherwise="no run converges in time",
+    )
     cells = phase_plane.over_draws(data)
     for i, size in enumerate(data.size.values):
-        yield from _medians(cells.isel(size=i), str(size), config)
-        yield from _divergence(data.isel(size=i), str(size), config)
+        yield from _medians(cells.isel(size=i), size)
+        yield from _divergence(data.isel(size=i), size)
 
 
-def _part(plane: xr.Dataset, config: Config, residuals: tuple[float, float], jacobians: tuple[float, float]) -> Any:
-    """The cells of a plane with both scales in a range."""
-    residual, jacobian = np.array(config.residuals), np.array(config.jacobians)
-    return plane.isel(
-        residual=np.flatnonzero((residual >= residuals[0]) & (residual <= residuals[1])),
-        jacobian=np.flatnonzero((jacobian >= jacobians[0]) & (jacobian <= jacobians[1])),
-    )
+CALM = {"residual": slice(None, 0.2), "jacobian": slice(None, 0.1)}
 
 
-def _medians(cells: xr.Dataset, size: str, config: Config) -> Findings:
+def _medians(cells: xr.Dataset, size: str) -> Findings:
     """Medians over what converged, of the least or of the most of some cells.
 
     Those that end at the edge take longest: a cell counts if half of what does not diverge has converged in time.
     """
-    none, inf = "none of the scales of this run is there, or too little converges in time", np.inf
     cells = cells.assign(curvature=cells.curvature.where(cells.converged >= (1 - cells.diverged) / 2))
-    edge = _part(cells, config, (0.5, 0.6), (0, 0.2))
-    calm = _part(cells, config, (0, 0.2), (0, 0.1))
-    band = _part(cells, config, (0, 0.3), (0, inf))
+    edge = cells.sel(residual=slice(0.5, 0.6), jacobian=slice(None, 0.2))
+    band = cells.sel(residual=slice(None, 0.3))
     band = band.where((band.initial > 1.75) & (band.initial < 2))
-    statements = (
+    for claim, values, judge, bound, why in (
         (
             "median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
-            edge.curvature, "at least", 1.9, "an inequality: within five percent of the edge",
+            edge.curvature, claims.at_least, 1.9, "an inequality: within five percent of the edge",
         ),
         (
-            "curvature there at the start, median, the most: these have sharpened", edge.initial, "at most", 1.0,
+            "curvature there at the start, median, the most: these have sharpened", edge.initial, claims.at_most, 1.0,
             "an inequality: less than half of the edge",
         ),
         (
             "median curvature with residuals of at most 0.2 and a Jacobian's square of at most 0.1, the most",
-            calm.curvature, "at most", 1.5, "an inequality: below three quarters of the edge",
+            cells.sel(CALM).curvature, claims.at_most, 1.5, "an inequality: below three quarters of the edge",
         ),
         (
             "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least", band.curvature,
-            "at least", 1.75, "an inequality: the band that begins near the edge stays near it",
+            claims.at_least, 1.75, "an inequality: the band that begins near the edge stays near it",
         ),
-    )
-    for claim, values, relation, bound, why in statements:
-        found = values.values[np.isfinite(values.values)]
-        if not len(found):
-            yield claims.undecided(f"{size}: {claim}", bound, none, relation)
-            continue
-        yield Finding(
-            f"{size}: {claim}", predicted=bound, measured=float(found.min() if relation == "at least" else found.max()),
-            tolerance=Tolerance(why=why), relation=relation,
+    ):
+        yield judge(
+            f"{size}: {claim}", bound, values.min if judge is claims.at_least else values.max, why,
+            given=values.notnull(),
+            otherwise="none of the scales of this run is there, or too little converges in time",
         )
 
 
-def _divergence(plane: xr.Dataset, size: str, config: Config) -> Findings:
+def _divergence(plane: xr.Dataset, size: str) -> Findings:
     """How many draws diverge, in more than half of some cells or in none of them."""
-    plane = plane.isel(draw=np.flatnonzero(plane.outcome.notnull().all(["residual", "jacobian"])))
-    none, inf = "none of the scales of this run is there", np.inf
-    far = _part(plane, config, (1.2, inf), (0, inf))
-    steep = _part(plane, config, (0.1, inf), (0.7, inf))
-    statements = (
-        ("residuals of 1.2 and more", far, none),
-        ("a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2", steep, none),
+    cell, none = ["residual", "jacobian"], "none of the scales of this run is there"
+    plane = plane.sel(draw=plane.outcome.notnull().all(cell))
+    plane = plane.assign(lost=(plane.outcome == Outcome.DIVERGED).astype(float))
+    far, steep = plane.sel(residual=slice(1.2, None)), plane.sel(residual=slice(0.1, None), jacobian=slice(0.7, None))
+    for where, cells, there in (
+        ("residuals of 1.2 and more", far, far.lost.size),
+        (
+            "a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2", steep,
+            steep.lost.size and steep.initial.median("draw").min() > 2,
+        ),
+    ):
+        lost = cells.lost.mean(cell)
+        yield claims.at_least(
+            f"{size}: share of draws that diverge in most cells, {where}", 0.5, share(lost > 0.5),
+            "an inequality: most of them; by Laplace's rule", note=f"{float(lost.mean()):.3f} of all runs", given=there,
+            otherwise=none,
+        )
+    calm = plane.lost.sel(CALM)
+    yield claims.zero(
+        f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1",
+        calm.mean(), 0, "a share: none diverges", given=calm.size, otherwise=none,
     )
-    for where, cells, why in statements:
-        claim = f"{size}: share of draws that diverge in most cells, {where}"
-        if cells.outcome.size and (cells is far or float(cells.initial.median("draw").min()) > 2):
-            lost = (cells.outcome == Outcome.DIVERGED).mean(["residual", "jacobian"])
-            yield claims.at_least(
-                claim, 0.5, share(lost > 0.5), "an inequality: most of them; by Laplace's rule",
-                note=f"{float(lost.mean()):.3f} of all runs",
-            )
-        else:
-            yield claims.undecided(claim, 0.5, why, "at least")
-    claim = f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1"
-    calm = _part(plane, config, (0, 0.2), (0, 0.1)).outcome
-    if calm.size:
-        lost = float((calm == Outcome.DIVERGED).mean())
-        yield claims.zero(claim, lost, 0, "a share: none diverges")
-    else:
-        yield claims.undecided(claim, 0.0, none)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    import matplotlib.pyplot as plt
-    from matplotlib.patches import Patch
+    from matplotlib.patches import Patch, Rectangle
 
-    cells, ink = phase_plane.over_draws(data), sheet.ink()
-    count = data.sizes["size"]
-    figure.set_size_inches(2.2 + 3.4 * count, 4.6)
-    panels = figure.subplots(1, count, squeeze=False, sharey=True)[0]
-    image = None
+    over = phase_plane.over_draws(data).transpose("size", "residual", "jacobian")
+    gone: dict[str, Any] = {"facecolor": sheet.ink(), "alpha": 0.75}
+    late: dict[str, Any] = {"facecolor": "none", "edgecolor": sheet.ink(), "hatch": "////"}
+    count, rows, columns = over.curvature.shape
+    panels = sheet.panels(figure, (2.2 + 3.4 * count, 4.6), count, squeeze=False, sharey=True)[0]
     for i, (axes, size) in enumerate(zip(panels, data.size.values, strict=True)):
-        one = cells.isel(size=i).transpose("residual", "jacobian")
-        image = axes.imshow(
-            one.curvature.where(one.diverged <= 0.5), origin="lower", cmap="viridis", vmin=0, vmax=2, aspect="auto"
-        )
-        rows, columns = one.sizes["residual"], one.sizes["jacobian"]
-        for row in range(rows):
-            for column in range(columns):
-                gone, come = float(one.diverged[row, column]), float(one.converged[row, column])
-                if gone > 0.5 or come < 0.5:
-                    axes.add_patch(
-                        plt.Rectangle(
-                            (column - 0.5, row - 0.5), 1, 1, facecolor=ink if gone > 0.5 else "none",
-                            alpha=0.75 if gone > 0.5 else 1.0, edgecolor="none" if gone > 0.5 else ink,
-                            hatch=None if gone > 0.5 else "////", linewidth=0,
-                        )
-                    )
+        one = over.isel(size=i)
+        shown = one.curvature.where(one.diverged <= 0.5)
+        image = axes.imshow(shown, origin="lower", cmap="viridis", vmin=0, vmax=2, aspect="auto")
+        for row, column in np.argwhere(((one.diverged > 0.5) | (one.converged < 0.5)).values):
+            look = gone if one.diverged[row, column] > 0.5 else late
+            axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, linewidth=0, **look))
         draws = int(data.outcome.isel(size=i, residual=0, jacobian=0).notnull().sum())
-        axes.set(title=f"$D = {size.split(' x ')[0]}$, $P = {size.split(' x ')[1]}$, {draws} draws")
-        axes.set_xticks(range(columns), [f"{b:g}" for b in one.jacobian.values], rotation=90 if columns > 6 else 0)
-        axes.set_yticks(range(rows), [f"{a:g}" for a in one.residual.values])
-        axes.set_xlabel(r"$\tilde\sigma_J^2$")
+        D, P = size.split(" x ")
+        axes.set(title=f"$D = {D}$, $P = {P}$, {draws} draws", xlabel=r"$\tilde\sigma_J^2$")
+        axes.set_xticks(range(columns), [f"{b:g}" for b in config.jacobians], rotation=90 if columns > 6 else 0)
+        axes.set_yticks(range(rows), [f"{a:g}" for a in config.residuals])
         axes.grid(False)
     panels[0].set_ylabel(r"$\tilde\sigma_z$")
-    if image is not None:
-        figure.colorbar(
-            image, ax=panels, label=r"median $\eta\lambda_{\max}$ of what converged", fraction=0.04, pad=0.02, aspect=30
-        )
-    figure.legend(
-        handles=[
-            Patch(facecolor=ink, alpha=0.75, label="more than half diverge"),
-            Patch(facecolor="none", edgecolor=ink, hatch="////", label="less than half converge in time"),
-        ],
-        loc="outside lower center", ncols=2,
-    )
+    label = r"median $\eta\lambda_{\max}$ of what converged"
+    figure.colorbar(image, ax=panels, label=label, fraction=0.04, pad=0.02, aspect=30)
+    patches = Patch(label="more than half diverge", **gone), Patch(label="less than half converge in time", **late)
+    figure.legend(handles=patches, loc="outside lower center", ncols=2)

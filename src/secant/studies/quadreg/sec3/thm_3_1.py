@@ -12,34 +12,10 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import (
-    Erratum,
-    Estimate,
-    Figure,
-    Findings,
-    Tolerance,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-)
-from secant.setups.regression.draws import (
-    check_sizes,
-    each_draw,
-    heavy_tail,
-    kernel,
-    kernel_eigenvalues,
-    largest,
-    mirrored,
-    path,
-    ratio_of_means,
-    share,
-    sizes,
-    standard_error,
-)
+from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, estimate, sheet, study
+from secant.lab.config import fits_memory, option, scaled
+from secant.setups.regression import draws
+from secant.setups.regression.tables import by_size, measured
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
@@ -75,7 +51,7 @@ class Config:
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
-        check_sizes(self.outputs, self.parameters)
+        draws.check_sizes(self.outputs, self.parameters)
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
@@ -103,17 +79,13 @@ def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: f
     directions.""",
 )
 def run(config: Config) -> xr.Dataset:
-    pairs = sizes(config.outputs, config.parameters)
+    pairs = draws.sizes(config.outputs, config.parameters)
     variables = {**_flows(config), **_one_jacobian(config), **_everything_random(config)}
     moments = [_random_jacobians(config, D, P) for D, P in pairs]
     for name in moments[0]:
         value, error, _ = np.array([one[name] for one in moments]).T
         variables[name], variables[f"{name}_error"] = ("size", value), ("size", error)
-    coords = {
-        "size": [f"({D}, {P})" for D, P in pairs], "D": ("size", list(config.outputs)),
-        "P": ("size", list(config.parameters)), "convention": list(CONVENTIONS),
-    }
-    return xr.Dataset(variables, coords=coords)
+    return xr.Dataset(variables, {**by_size(pairs), "convention": list(CONVENTIONS)})
 
 
 def _flows(config: Config) -> dict:
@@ -123,37 +95,32 @@ def _flows(config: Config) -> dict:
     h = 0.025 * min(unit, 1 / (config.sigma_J**2 * rr.edge(D, P)))
 
     def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
-        field, states = qr.flow_field(Q), mirrored(start, config.sigma_z, config.sigma_J)
-        close = path(field, jax.tree.map(lambda leaf: leaf[0], states), h / 4, 4, 4)
+        field, states = qr.flow_field(Q), draws.mirrored(start, config.sigma_z, config.sigma_J)
+        close = draws.path(field, jax.tree.map(lambda leaf: leaf[0], states), h / 4, 4, 4)
         formulas = rr.eigenvalue_derivatives(jax.tree.map(lambda leaf: leaf[2], close), Q)
-        return {
-            "far": kernel(jax.vmap(lambda state: path(field, state, unit / 120, 4, 30).J)(states)),
-            "close": kernel(close.J), "formula": jnp.stack(formulas),
-        }
+        far = jax.vmap(lambda state: draws.path(field, state, unit / 120, 4, 30).J)(states)
+        return {"far": draws.kernel(far), "close": draws.kernel(close.J), "formula": jnp.stack(formulas)}
 
-    found = each_draw(one, config.seed, config.runs, D, P)
-    tops, close = largest(found["far"]), largest(found["close"])
-    size = np.sqrt(np.mean(found["formula"] ** 2, axis=0))
+    def differences(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivative in the middle of five equidistant values."""
+        first, second = np.array([1.0, -8, 0, 8, -1]), np.array([-1.0, 16, -30, 16, -1])
+        return values @ first / (12 * h), values @ second / (12 * h**2)
+
+    found = draws.each_draw(one, config.seed, config.runs, D, P)
+    tops, close, formula = draws.largest(found["far"]), draws.largest(found["close"]), found["formula"]
+    gap = np.abs(formula - np.stack(differences(close), axis=1)) / np.sqrt(np.mean(formula**2, axis=0))
     sigma = np.sqrt(close)
-    first, second = _differences(sigma, h)
+    first, second = differences(sigma)
     # The flows of z and -z together: what is odd in z drops out of their mean exactly.
     growth = tops.mean(axis=1) / tops[..., 0].mean()
+    squares = "square of the velocity of the largest singular value, and its acceleration times it"
     return {
         "growth": ("time", growth.mean(axis=0), {"long_name": "mean curvature over its mean at the start"}),
-        "growth_error": ("time", standard_error(growth)),
+        "growth_error": ("time", draws.standard_error(growth)), "gap": (("run", "order"), gap),
         "time": ("time", np.linspace(0, 1, growth.shape[1]), {"long_name": "time", "units": "1/(sigma_z sqrt(D P))"}),
-        "gap": (("run", "order"), np.abs(found["formula"] - np.stack(_differences(close, h), axis=1)) / size),
-        "by_singular_values": ("run", first**2 + sigma[:, 2] * second, {"long_name": "square of the velocity of the "
-                               "largest singular value, and its acceleration times it"}),
-        "by_eigenvalues": ("run", found["formula"][:, 1]),
-    }  # fmt: skip
-
-
-def _differences(values: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
-    """First and second derivative in the middle of five equidistant values."""
-    return (
-        values @ np.array([1.0, -8, 0, 8, -1]) / (12 * h), values @ np.array([-1.0, 16, -30, 16, -1]) / (12 * h**2),
-    )
+        "by_singular_values": ("run", first**2 + sigma[:, 2] * second, {"long_name": squares}),
+        "by_eigenvalues": ("run", formula[:, 1]),
+    }
 
 
 def _one_jacobian(config: Config) -> dict:
@@ -163,57 +130,54 @@ def _one_jacobian(config: Config) -> dict:
     values = np.linalg.eigvalsh(J @ J.T)
 
     def both_signs(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
-        states = mirrored(qr.Regression(start.z, jnp.asarray(J)), config.sigma_z)
+        states = draws.mirrored(qr.Regression(start.z, jnp.asarray(J)), config.sigma_z)
         both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q)
         return both.second.mean(), both.first[0] ** 2 / (4 * values[-1])
 
     found = [
-        each_draw(both_signs, config.seed + i, config.draws, D, P, convention, 250)
+        draws.each_draw(both_signs, config.seed + i, config.draws, D, P, convention, 250)
         for i, convention in enumerate(CONVENTIONS, 1)
     ]
     variables: dict = {}
     formulas: dict[str, Callable[..., Any]] = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
     for (name, formula), parts in zip(formulas.items(), zip(*found, strict=True), strict=True):
-        drawn = np.stack(parts)
+        drawn, exact = np.stack(parts), [formula(values, P, config.sigma_z, rr.VARIANCE[c]) for c in CONVENTIONS]
         variables |= {
             name: ("convention", drawn.mean(axis=1), {"long_name": "mean over residuals and tensors for one Jacobian"}),
-            f"{name}_error": ("convention", standard_error(drawn, axis=1)),
-            f"{name}_formula": (
-                "convention",
-                np.array([float(formula(values[None], P, config.sigma_z, rr.VARIANCE[c])[0]) for c in CONVENTIONS]),
-            ),
+            f"{name}_error": ("convention", draws.standard_error(drawn, axis=1)),
+            f"{name}_formula": ("convention", exact),
         }
     return variables
 
 
 def _everything_random(config: Config) -> dict:
     """Residuals, tensors and Jacobians all drawn, entries of unit variance off the diagonal."""
-    D, P = sizes(config.outputs, config.parameters)[min(2, len(config.outputs) - 1)]
+    D, P = draws.sizes(config.outputs, config.parameters)[min(2, len(config.outputs) - 1)]
 
     def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
         state = qr.Regression(config.sigma_z * start.z, config.sigma_J * start.J)
-        both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(mirrored(state), Q)
+        both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(draws.mirrored(state), Q)
         return {
             "velocity": both.first[0], "parity": jnp.abs(both.first.sum() / both.first[0]),
             "acceleration": both.second.mean(), "one_sign": both.second[0],
         }
 
-    found = each_draw(one, config.seed, config.direct, D, P, "goe")
+    found = draws.each_draw(one, config.seed, config.direct, D, P, "goe")
     return {name: ("draw", values) for name, values in found.items()}
 
 
 def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     """Mean acceleration over many Jacobians, each averaged over the rest in closed form."""
-    values = kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
+    values = draws.kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
     means, unsymmetric = (rr.acceleration_given(values, P, config.sigma_z, s) for s in (0.5, None))
-    tops = values[:, -1]
     limit = rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J)
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
     singular = means - mean_square_velocity(values, P, config.sigma_z, 1.0)
     return {
         "ratio": estimate(means / limit), "unsymmetric": estimate(unsymmetric / limit),
-        "singular": estimate(singular / limit), "relative": ratio_of_means(means / config.sigma_z**2, tops),
-        "top": estimate(tops / config.sigma_J**2),
+        "singular": estimate(singular / limit),
+        "relative": draws.ratio_of_means(means / config.sigma_z**2, values[:, -1]),
+        "top": estimate(values[:, -1] / config.sigma_J**2),
     }
 
 
@@ -226,26 +190,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms",
         )
     exact = Tolerance(why="exact at every size: the sampling error alone")
-    statements = {
-        "given_J": "mean acceleration for one Jacobian over the formula",
-        "speed": "mean square velocity of the singular value for one Jacobian over the formula",
-    }
-    for name, claim in statements.items():
+    for name, claim in (
+        ("given_J", "mean acceleration for one Jacobian over the formula"),
+        ("speed", "mean square velocity of the singular value for one Jacobian over the formula"),
+    ):
         for convention in CONVENTIONS:
             one = data.sel(convention=convention)
-            formula = float(one[f"{name}_formula"])
-            yield claims.equal(
-                f"{claim}, {convention} Q", 1.0,
-                Estimate(float(one[name]) / formula, float(one[f"{name}_error"]) / formula, config.draws - 1.0), exact,
-            )
+            found = measured(one, name, config.draws, float(one[f"{name}_formula"]))
+            yield claims.equal(f"{claim}, {convention} Q", 1.0, found, exact)
     yield claims.zero(
         "mean velocity of the largest eigenvalue, over its root mean square",
-        estimate(data.velocity.values / np.sqrt(np.mean(data.velocity.values**2))), 0, "zero: the sampling error alone",
+        estimate(data.velocity / np.sqrt((data.velocity**2).mean())), 0, "zero: the sampling error alone",
         note=f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw",
     )
     yield claims.at_least(
         f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards", 0.9,
-        share(data.acceleration > 0), "an inequality: nearly always",
+        draws.share(data.acceleration > 0), "an inequality: nearly always",
         note=f"without that average: {float((data.one_sign > 0).mean()):.3f}",
     )
     for i in range(data.sizes["size"]):
@@ -255,57 +215,47 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 def _over_the_limit(one: xr.Dataset, config: Config) -> Findings:
     """How far means are from their limits at one size; the next order is known, so that little is left."""
-
-    def measured(name: str, over: float = 1.0) -> Estimate:
-        return Estimate(float(one[name]) / over, float(one[f"{name}_error"]) / over, config.jacobians - 1.0)
-
     D, P = int(one.D), int(one.P)
     # The variance of the eigenvalue, and all that the Tracy-Widom mean leaves out, is n^(-4/3) of it, n = min(D, P).
     rest = min(D, P) ** (-4 / 3)
-    top = rr.mean_top(D, P)
-    below_edge = top / rr.edge(D, P)
-    statements = (
-        ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1 + top / (D * P)),
-        ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2 + 2 / (D * P)),
-        (
-            "singular", "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal",
-            1 + (top - 1) / (D * P) - 1 / top,
-        ),
-    )
-    for name, claim, next_order in statements:
-        found = measured(name)
-        tail = heavy_tail(found)
+    top, edge, size = rr.mean_top(D, P), rr.edge(D, P), f"(D, P) = ({D}, {P})"
+    singular = "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal"
+    for name, claim, limit, next_order in (
+        ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1, 1 + top / (D * P)),
+        ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2, 2 + 2 / (D * P)),
+        ("singular", singular, 1, 1 + (top - 1) / (D * P) - 1 / top),
+    ):
+        found = measured(one, name, config.jacobians)
+        tail = draws.heavy_tail(found)
         yield claims.equal(
-            f"{claim}, (D, P) = ({D}, {P})", next_order * below_edge, found, tail.absolute,
+            f"{claim}, {size}", next_order * (top / edge), found, tail.absolute,
             f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}", relative=rest,
-            note=f"the limit of large sizes is {2 if name == 'unsymmetric' else 1}; averaged over z and Q in closed "
-            "form, over Jacobians by draws",
+            note=f"the limit of large sizes is {limit}; averaged over z and Q in closed form, over Jacobians by draws",
         )
     yield claims.equal(
-        f"mean largest eigenvalue over the Tracy-Widom mean, (D, P) = ({D}, {P})", 1.0, measured("top", top), rest,
-        "the next order is min(D, P)^(-4/3) of it",
+        f"mean largest eigenvalue over the Tracy-Widom mean, {size}", 1.0, measured(one, "top", config.jacobians, top),
+        rest, "the next order is min(D, P)^(-4/3) of it",
     )
     below = (1.21 * (P**-0.5 + D**-0.5) ** (1 / 3) + P**-0.5) / (P**0.5 + D**0.5)
     yield claims.equal(
-        f"mean largest eigenvalue over the Marchenko-Pastur edge, (D, P) = ({D}, {P})", 1.0,
-        measured("top", rr.edge(D, P)), below + rest,
+        f"mean largest eigenvalue over the Marchenko-Pastur edge, {size}", 1.0,
+        measured(one, "top", config.jacobians, edge), below + rest,
         "the Tracy-Widom mean is below it, and the parameters count for one less",
     )
 
 
 def _errata(data: xr.Dataset, config: Config) -> Findings:
-    largest = data.isel(size=int(np.argmax((data.D * data.P).values)))
+    largest = data.isel(size=int((data.D * data.P).argmax("size")))
     D, P = int(largest.D), int(largest.P)
-    found = Estimate(float(largest.relative), float(largest.relative_error), config.jacobians - 1.0)
-    tail = heavy_tail(found)
+    found = measured(largest, "relative", config.jacobians)
+    tail = draws.heavy_tail(found)
+    next_order = (D**-0.5 + P**-0.5) ** 2
     yield Erratum(
         f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})",
         printed=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2",
         corrected=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", printed_value=1.0,
-        corrected_value=float(D * P), measured=found,
-        tolerance=Tolerance(
-            tail.absolute, (D**-0.5 + P**-0.5) ** 2, why=f"the next order, lambda_max over the trace; {tail.why}",
-        ),
+        corrected_value=D * P, measured=found,
+        tolerance=Tolerance(tail.absolute, next_order, f"the next order, lambda_max over the trace; {tail.why}"),
         why="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for a "
         "symmetric Q of unit variance)",
         where="Theorem 3.1, equations (23) and (148)",
@@ -314,8 +264,7 @@ def _errata(data: xr.Dataset, config: Config) -> Findings:
         "acceleration of the eigenvalue over what (140) and (146) are the means of, along the flow, median",
         printed=r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]",
         corrected=r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])",
-        printed_value=1.0, corrected_value=2.0,
-        measured=float((data.by_eigenvalues / data.by_singular_values).median()),
+        printed_value=1.0, corrected_value=2.0, measured=(data.by_eigenvalues / data.by_singular_values).median(),
         tolerance=Tolerance(1e-3, why="an identity of every flow; the differences along it, as above"),
         why="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
         "(140) and (146) are for a symmetric Q of unit variance, (147) is for independent entries, of which the model "
@@ -326,32 +275,28 @@ def _errata(data: xr.Dataset, config: Config) -> Findings:
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
     left, middle, right = sheet.panels(figure, (12, 4.0), 3)
-    growth, error = data.growth.values, data.growth_error.values
+    growth, error = data.growth, data.growth_error
     left.fill_between(data.time, growth - 2 * error, growth + 2 * error, color="C0", alpha=0.25, lw=0)
     left.plot(data.time, growth, color="C0", label=f"gradient flow, {config.runs} draws")
     D, P = FIXED
-    factor = 1 + rr.mean_top(D, P) / (D * P)
-    early = data.time.values[data.time.values <= 0.8]
-    left.plot(early, 1 + factor * early**2 / 2, "--", color=ink, lw=1.2, label=r"$1 + \frac{1}{2}\ddot\lambda t^2$")
-    left.set(
-        title=f"Mean curvature, ({D}, {P})", xlabel=r"time $\cdot\ \sigma_z\sqrt{DP}$",
-        ylabel=r"$\mathbb{E}\,\lambda_{\max}(t)/\mathbb{E}\,\lambda_{\max}(0)$",
-    )
+    early = data.time[data.time <= 0.8]
+    parabola = 1 + (1 + rr.mean_top(D, P) / (D * P)) * early**2 / 2
+    sheet.guide(left, early, parabola, r"$1 + \frac{1}{2}\ddot\lambda t^2$")
+    left.set(title=f"Mean curvature, ({D}, {P})", xlabel=r"time $\cdot\ \sigma_z\sqrt{DP}$")
+    left.set(ylabel=r"$\mathbb{E}\,\lambda_{\max}(t)/\mathbb{E}\,\lambda_{\max}(0)$")
     left.legend(loc="upper left")
-    x = np.arange(data.sizes["size"])
-    middle.axhline(1.0, ls="--", color=ink, lw=1.2)
-    middle.axhline(2.0, ls="--", color=ink, lw=1.2)
+    x, points = np.arange(data.sizes["size"]), {"fmt": "o", "capsize": 3}
+    sheet.mark(middle, y=(1.0, 2.0))
     for name, colour, label in (("ratio", "C0", r"symmetric, $s = 1/2$"), ("unsymmetric", "C1", "independent entries")):
-        middle.errorbar(x, data[name], 2 * data[f"{name}_error"], fmt="o", ms=6, color=colour, capsize=3, label=label)
+        middle.errorbar(x, data[name], 2 * data[f"{name}_error"], ms=6, color=colour, label=label, **points)
     middle.set(title="Mean acceleration", ylabel="over equation (147)", ylim=(0, 2.5))
     middle.legend(loc="lower left")
-    edges = np.array([rr.edge(int(D), int(P)) for D, P in zip(data.D, data.P, strict=True)])
-    predicted = np.array([rr.mean_top(int(D), int(P)) for D, P in zip(data.D, data.P, strict=True)]) / edges
-    right.axhline(1.0, ls="--", color=ink, lw=1.2)
-    right.plot(x, predicted, "_", ms=22, mew=2, color="C2", label="Tracy-Widom mean")
-    right.errorbar(x, data.top / edges, 2 * data.top_error / edges, fmt="o", ms=5, color="C0", capsize=3, label="draws")
+    pairs = list(zip(data.D.values.tolist(), data.P.values.tolist(), strict=True))
+    edges, means = (np.array([of(*pair) for pair in pairs]) for of in (rr.edge, rr.mean_top))
+    sheet.mark(right, y=1.0)
+    right.plot(x, means / edges, "_", ms=22, mew=2, color="C2", label="Tracy-Widom mean")
+    right.errorbar(x, data.top / edges, 2 * data.top_error / edges, ms=5, color="C0", label="draws", **points)
     right.set(title="Largest eigenvalue", ylabel="over the Marchenko-Pastur edge", ylim=(0.8, 1.02))
     right.legend(loc="lower right")
     for axes in (middle, right):
