@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy import special, stats
 
 from secant.data import sphere
-from secant.dynamics import Map, Probe, simulate
+from secant.dynamics import Probe
 from secant.lab import RISK, Figure, Finding, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.lab.significance import proportion
-from secant.optim import Batches, gradient_descent
-from secant.optim.batches import BatchState, on_batches
+from secant.losses import mean_mse
+from secant.optim import Batches, Problem, train
+from secant.optim.batches import BatchState
 
 MOST = 0.9
 """In so many of ten cases what happens at most visits does."""
@@ -76,24 +76,21 @@ def run(config: Config) -> xr.Dataset:
         "v": np.stack([one.choice([-1, 1], config.width).astype(np.float32) for one in random]),
     }
 
-    def system(draw: Any) -> Map:
-        def loss(u: Any, x: Any, y: Any) -> Any:
-            return jnp.mean((jax.nn.relu(x @ u) @ draw["v"] / root - y) ** 2)
-
-        batches = Batches(1, seed=draw["seed"])
-        return on_batches(loss, draw["x"], draw["y"], batches, lambda of: gradient_descent(of, config.lr))
+    def problem(draw: Any) -> Problem:
+        return Problem(lambda u, x: jax.nn.relu(x @ u) @ draw["v"] / root, draw["x"], draw["y"], mean_mse)
 
     def look(state: BatchState, draw: Any) -> dict[str, Any]:
         inner = draw["x"] @ state.inner
         return {
             "value": jax.nn.relu(inner) @ draw["v"] / root - draw["y"],
             "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1),
-            "visited": Batches(1, seed=draw["seed"]).indices(samples, state.step)[0],
+            "visited": state.rows[0],
         }
 
-    found = simulate(
-        system, lambda draw: draw["u"], config.epochs * samples,
-        probes={"residual": Probe(look, dims=("sample",), whole=True)}, over={"draw": draws}, label="one sample a step",
+    found = train(
+        problem, lambda draw: draw["u"], lr=config.lr, steps=config.epochs * samples, over={"draw": draws},
+        batches=lambda draw: Batches(1, seed=draw["seed"]), label="one sample a step",
+        probes={"residual": Probe(look, dims=("sample",), whole=True)},
     ).dataset.drop_vars(("draw", "step"), errors="ignore")
     before, after = (found.isel(step=part).rename(step="made") for part in (slice(None, -1), slice(1, None)))
     visited = before.residual_visited  # the sample of each step
