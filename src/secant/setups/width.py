@@ -290,8 +290,9 @@ def plot_law(
     `look` goes to `Axes.plot`, for the points.
     """
     found = law(values if fitted is None else fitted)
+    means = np.log(values.transpose("width", "network").values).mean(axis=1)
     style = {"ms": 6, "mfc": "none", "mew": 1.4, "label": f"{label}: {found.exponent:.2f}", **look}
-    (points,) = axes.plot(values.width, np.exp(np.log(values).mean("network")), mark, **style)
+    (points,) = axes.plot(values.width, np.exp(means), mark, **style)
     axes.plot(values.width, found(values.width), color=points.get_color(), lw=1)
 
 

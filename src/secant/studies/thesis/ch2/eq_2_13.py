@@ -136,7 +136,7 @@ def _block_norms(hessian: np.ndarray, graph: Graph) -> np.ndarray:
     return np.array([[_norm(block) for block in np.split(row, cuts, axis=1)] for row in np.split(hessian, cuts)])
 
 
-def _read_slopes(graph: Graph, found: Derivatives) -> list[float]:
+def _read_slopes(graph: Graph, found: Derivatives) -> list[Any]:
     """Norm of the slopes of what the output reads in each layer's weights, over the root of its in-degree."""
     *_, output = graph.incoming()
     read = output.sources[output.sources >= graph.inputs] - graph.inputs  # inputs have no slope
@@ -144,7 +144,7 @@ def _read_slopes(graph: Graph, found: Derivatives) -> list[float]:
     return [output.factor * _norm(part) for part in np.split(slopes, _ends(graph)[:-1], axis=1)]
 
 
-def _readings(graph: Graph, found: Derivatives) -> list[float]:
+def _readings(graph: Graph, found: Derivatives) -> list[Any]:
     """Norm of the first layer's block by (2.13), with total and with direct derivatives, and as it is."""
     first, f = slice(_ends(graph)[0]), np.tanh(found.sums)
     slope, bend = 1 - f**2, -2 * f * (1 - f**2)
@@ -162,7 +162,7 @@ def _readings(graph: Graph, found: Derivatives) -> list[float]:
     return [_norm(by_total), _norm(by_direct), _norm(found.bends[-1, first, first])]
 
 
-def _series(key: jax.Array, config: Config) -> list[float]:
+def _series(key: jax.Array, config: Config) -> list[Any]:
     """How far the first layer's block moves with the outer weights of a two-layer network, and its matrix variance."""
     sizes = (config.inputs, config.neurons * config.inputs, config.neurons)
     keys = jax.random.split(key, 3)

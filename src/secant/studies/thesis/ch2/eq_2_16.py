@@ -54,7 +54,7 @@ def run(config: Config) -> xr.Dataset:
     net = nets.mlp([config.width] * 2, activation="tanh")
     start = net.init(key_net, x.shape)
     problem = Problem(net.apply, x, y, losses.half_sum)
-    direction = np.random.default_rng(config.seed).normal(size=nets.count_parameters(start))
+    direction = jnp.asarray(np.random.default_rng(config.seed).normal(size=nets.count_parameters(start)))
 
     def square(params: Params) -> dict[str, jax.Array]:
         """The squared gradient; the kernel's smallest eigenvalue, its value along the residual, and its largest."""
@@ -68,8 +68,10 @@ def run(config: Config) -> xr.Dataset:
         return spectral_norm(hessian(net.apply, params, x, y, losses.half_sum).flat_product(), direction, 20).value
 
     lr = config.fraction / float(jax.jit(sharpness)(start))
-    probes = {"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)}
-    data = train(problem, start, lr=lr, steps=config.steps, probes=probes).dataset
+    data = train(
+        problem, start, lr=lr, steps=config.steps,
+        probes={"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)},
+    ).dataset
     # One step of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone.
     values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
     slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)

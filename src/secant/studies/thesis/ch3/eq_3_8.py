@@ -64,7 +64,7 @@ def run(config: Config) -> xr.Dataset:
     start = net.init(key_net, x.shape)
     linear = expand(net.apply, start, 1)
     kernel = np.asarray(ntk(net.apply, start, x).dense())
-    critical = float(critical_step(kernel))
+    critical = float(critical_step(jnp.asarray(kernel)))
     lrs, steps, fine = critical * np.array(config.ratios), np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
     residual = Probe(lambda params: linear(params, x) - y, dims=("sample",))
     done = train(
@@ -134,7 +134,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     if not above.any():
         yield claims.undecided(name, 1.0, "no step size is above the critical one")
         return
-    first = data.isel(ratio=int(above.argmax()))
+    first = data.isel(ratio=int(above.argmax("ratio")))
     start, after = (first.predicted[:2] ** 2).sum("sample")
     yield Erratum(
         name, printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)",
