@@ -20,26 +20,17 @@ from secant.linalg.spaces import unravel_like
 from secant.nets import Network
 from secant.setups import width as wide
 
-NODES = 5
-"""Points on the way from the start to the sphere at which the Hessian is looked at."""
-
-LOOKS = 4
-"""Looks at the Hessian along a run, beside that at its start."""
-
-CLOSE = 1e-2
-"""A distance from the start at which a network is its quadratic model, to its square; less for large inputs."""
-
-WAYS = ("top", "random")
-"""Along the leading eigenvector of the Hessian at the start, and along a random direction."""
+NODES = 5  # points on the way from the start to the sphere at which the Hessian is looked at
+LOOKS = 4  # looks at the Hessian along a run, beside that at its start
+CLOSE = 1e-2  # from the start, where a network is its quadratic model, to its square; less for large inputs
+WAYS = ("top", "random")  # along the leading eigenvector of the Hessian at the start, and along a random direction
 
 
 @dataclass(frozen=True)
 class Config(wide.WidthConfig):
     seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
-    directions: int = option(
-        16, at_least=2, at_most=10_000, help="random directions in which the remainder is measured"
-    )
+    directions: int = option(16, at_least=2, at_most=10**4, help="random directions in which the remainder is measured")
     samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")
     steps: int = option(120, at_least=10, at_most=100_000, help="gradient-descent steps")
 
@@ -94,10 +85,9 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> x
 
     @jax.jit
     def norms(params: Params, way: jax.Array, x: jax.Array, lanczos: jax.Array) -> Norm:
-        delta = unravel(way)
-
         def at(place: jax.Array) -> Norm:
-            return wide.hessian_norm(net.apply, jax.tree.map(lambda p, d: p + place * d, params, delta), x, lanczos)
+            there = jax.tree.map(lambda p, d: p + place * d, params, unravel(way))
+            return wide.hessian_norm(net.apply, there, x, lanczos)
 
         return jax.lax.map(at, places)
 
@@ -138,11 +128,11 @@ def _descent(net: Network, x: jax.Array, y: jax.Array, starts: list[Params], con
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     logs, sphere, top = wide.logarithm(config.widths), data.norm.isel(place=-1), data.sel(way="top")
-    for place, norms in (
-        ("at random points of the sphere", sphere.sel(way="random")),
-        ("on the sphere, along the leading eigenvector", sphere.sel(way="top")),
-        ("along gradient descent, largest", data.path_norm.max("look")),
-    ):
+    for place, norms in {
+        "at random points of the sphere": sphere.sel(way="random"),
+        "on the sphere, along the leading eigenvector": sphere.sel(way="top"),
+        "along gradient descent, largest": data.path_norm.max("look"),
+    }.items():
         name = f"norm of the Hessian {place}: exponent in the width"
         yield claims.at_most(name, -0.5, wide.exponent(norms), slack=logs)
     name = "remainder along the leading eigenvector: exponent in the width"

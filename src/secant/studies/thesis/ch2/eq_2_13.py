@@ -61,23 +61,15 @@ def run(config: Config) -> xr.Dataset:
         "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
-    found = {
-        name: jax.tree.map(np.asarray, jax.jit(partial(_derivatives, graph))(keys[2])) for name, graph in kinds.items()
-    }
-    gaps, first, ratios = zip(*(_compared(graph, found[name]) for name, graph in kinds.items()), strict=True)
-    one, layers = found["random graph"], list(range(1, len(plain.blocks) + 1))
-    return xr.Dataset(
-        {
-            "gap": ("graph", list(gaps)), "first_layer": ("graph", list(first)), "block_ratio": ("graph", list(ratios)),
-            "hessian": (("weight", "weight_2"), one.bends[-1]),
-            "block": (("layer", "layer_2"), _block_norms(one.bends[-1], plain)),
-            "slope": ("layer", _read_slopes(plain, one)), "boundary": ("layer", _ends(plain)),
-            "reading": ("derivative", _readings(plain, one)), "series": ("part", _series(keys[3], config)),
-        },
-        coords={
-            "graph": list(kinds), "layer": layers, "layer_2": layers, "derivative": ["total", "direct", "measured"],
-            "part": ["moved", "variance"],
-        },
+    found = [jax.tree.map(np.asarray, jax.jit(partial(_derivatives, graph))(keys[2])) for graph in kinds.values()]
+    compared = xr.concat(map(_compared, kinds.values(), found), "graph").assign_coords(graph=list(kinds))
+    one, layers = found[0], list(range(1, len(plain.blocks) + 1))
+    return compared.assign(
+        hessian=(("weight", "weight_2"), one.bends[-1]), layer=layers, layer_2=layers,
+        block=(("layer", "layer_2"), _block_norms(one.bends[-1], plain)), slope=("layer", _read_slopes(plain, one)),
+        boundary=("layer", _ends(plain)), reading=("derivative", _readings(plain, one)),
+        series=("part", _series(keys[3], config)), derivative=["total", "direct", "measured"],
+        part=["moved", "variance"],
     )
 
 
@@ -111,7 +103,7 @@ def _derivatives(graph: Graph, key: jax.Array) -> Derivatives:
     return Derivatives(params, x[0], weights, values, slopes, bends)
 
 
-def _compared(graph: Graph, found: Derivatives) -> tuple[float, float, float]:
+def _compared(graph: Graph, found: Derivatives) -> xr.Dataset:
     """Recursion against autodiff for every layer's last neuron, the first layer's bend, norm over those of blocks."""
     gaps = []
     for last in (graph.starts[1:] - 1).tolist():
@@ -119,7 +111,8 @@ def _compared(graph: Graph, found: Derivatives) -> tuple[float, float, float]:
         gaps.append(np.abs(recursion - found.bends[last - graph.inputs]).max())
     level_one = graph.levels[graph.inputs :] == 1
     ratios = [_norm(bend) / _block_norms(bend, graph).sum() for bend in found.bends[~level_one]]
-    return max(gaps) / np.abs(found.bends).max(), np.abs(found.bends[level_one]).max(), max(ratios)
+    gap, first_layer = max(gaps) / np.abs(found.bends).max(), np.abs(found.bends[level_one]).max()
+    return xr.Dataset({"gap": gap, "first_layer": first_layer, "block_ratio": max(ratios)})
 
 
 _norm = partial(np.linalg.norm, ord=2)
@@ -185,18 +178,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for graph in data.graph.values:
         name = f"{graph}: recursion against autodiff, a neuron of every layer: largest relative difference"
         yield claims.zero(name, data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
-    yield claims.zero(
-        "first layer: largest entry of the Hessian of a pre-activation", data.first_layer.max(), 0,
-        "linear in the weights, so zero to the last bit",
-    )
-    yield claims.at_most(
-        "norm over the sum of the norms of its blocks, every neuron: largest", 1.0, data.block_ratio.max(),
-        "the triangle inequality; rounding", slack=1e-13,
-    )
-    yield claims.zero(
-        "block of the last layer with itself: norm", data.block[-1, -1], 0,
-        "the output is linear in the weights it reads with",
-    )
+    name = "first layer: largest entry of the Hessian of a pre-activation"
+    yield claims.zero(name, data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
+    name = "norm over the sum of the norms of its blocks, every neuron: largest"
+    yield claims.at_most(name, 1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
+    name = "block of the last layer with itself: norm"
+    yield claims.zero(name, data.block[-1, -1], 0, "the output is linear in the weights it reads with")
     name = "blocks with the last layer against the slopes of what the output reads: largest difference"
     yield claims.zero(name, np.abs(data.block[:-1, -1] - data.slope[:-1]).max(), 1e-13, "rounding")
     total, direct, measured = data.reading.values

@@ -105,10 +105,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "factor of the loss in a step, over the guaranteed 1 - eta mu: largest", 1.0, factor / (1 - data.lr * mu),
         "rounding", slack=1e-11, note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
     )
-    yield claims.equal(
-        "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction",
-        data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding",
-    )
+    name = "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction"
+    yield claims.equal(name, data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding")
     yield claims.at_least(
         "smallest eigenvalue of the kernel, least over first", 0.5, mu / data.smallest[0],
         "so that half of the first eigenvalue can serve as mu for the whole run",

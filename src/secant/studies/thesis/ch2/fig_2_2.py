@@ -25,8 +25,8 @@ from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
 from secant.setups import width as wide
 
+# What stands under the root of a neuron's sum: the edges that are left, or those before.
 SCALINGS: dict[Literal["new", "original"], str] = {"new": "edges left", "original": "edges before"}
-"""What stands under the root of a neuron's sum: the edges that are left, or those before."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,7 @@ class Config:
     )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
     samples: int = option(10, at_least=2, at_most=500, help="training points")
-    runs: int = scaled(
-        smoke=12, laptop=5, at_least=2, at_most=1_000, help="independent runs a width: edges and weights"
-    )
+    runs: int = scaled(smoke=12, laptop=5, at_least=2, at_most=1000, help="independent runs a width: edges and weights")
     rate: float = option(0.5, at_least=0.01, at_most=0.99, help="share of the edges that is dropped")
     target: float = option(1e-4, at_least=1e-10, at_most=1, help="loss at which a run ends")
     steps: int = scaled(smoke=400, laptop=2_000, paper=20_000, at_least=10, at_most=10**6, help="steps at most")
@@ -96,9 +94,8 @@ def run(config: Config) -> xr.Dataset:
         parts = [_sweep(make(concat, m), x, y, m, scalings, config) for m in widths]
         found[name] = xr.concat(parts, name).assign_coords({name: list(widths)})
     dense = found["hidden"].sel(scaling="new", drop=True)
-    return xr.merge([found["width"], dense.rename({name: f"dense_{name}" for name in dense})]).assign_attrs(
-        points=source, features=features
-    )
+    dense = dense.rename({name: f"dense_{name}" for name in dense})
+    return xr.merge([found["width"], dense]).assign_attrs(points=source, features=features)
 
 
 def _points(config: Config) -> tuple[jax.Array, jax.Array, str]:
@@ -133,17 +130,17 @@ def _sweep(
         "factor": wide.stacked([wide.edge_factors(graph, full) for graph in dropped]),
     }
 
-    def outputs(state: Params, x: jax.Array) -> jax.Array:
-        return net.apply(jax.tree.map(jnp.multiply, *state), x)
+    def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
+        return net.apply(jax.tree.map(jnp.multiply, params, factor), x)
 
     def kernel(params: Params, factor: Params) -> jax.Array:
-        return pair_kernel(lambda p, x: outputs((p, factor), x))(params, x, None)
+        return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)
 
     first = jax.jit(lambda runs: jax.lax.map(lambda run: kernel(run["params"], run["factor"]), runs))(runs)
     runs |= {"kernel": first, "lr": 1 / jnp.linalg.eigvalsh(first)[:, -1]}
 
     def loss(params: Params, network: Params) -> jax.Array:
-        return losses.half_sum(outputs((params, network["factor"]), x), y)
+        return losses.half_sum(outputs(params, network["factor"], x), y)
 
     def look(params: Params, network: Params) -> dict[str, jax.Array]:
         start, now = network["kernel"], kernel(params, network["factor"])
@@ -175,10 +172,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "the loss is said to converge for all widths",
             note=f"of width {short} not every run does so in {config.steps} steps" if short else "",
         )
-    fitted = data.drift.sel(width=chosen)
-    widths = fitted.width.values
+    widths = data.width[chosen].values
     for scaling, left in SCALINGS.items():
-        found = wide.exponent(fitted.sel(scaling=scaling))
+        found = wide.exponent(data.drift.sel(width=chosen, scaling=scaling))
         name = f"largest change of the kernel, {left} under the root: exponent in the width"
         yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=wide.logarithm(widths))
         yield claims.at_least(
@@ -189,7 +185,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{name}, as the figure has it", -0.5, found, wide.logarithm(widths),
             note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
             "bound 1/sqrt(m).",
-            given=widths[-1] >= 16 * widths[0],
+            given=max(widths) >= 16 * min(widths),
             otherwise="needs widths a factor of 16 apart, to tell the bound from 1/m",
         )
     yield claims.at_most(

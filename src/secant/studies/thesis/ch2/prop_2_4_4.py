@@ -19,9 +19,7 @@ DEPTHS = (2, 3, 4, 5, 6)
 
 @dataclass(frozen=True)
 class Config:
-    width: int = scaled(
-        smoke=64, laptop=256, paper=1_024, at_least=8, at_most=100_000, help="neurons a layer, and inputs"
-    )
+    width: int = scaled(smoke=64, laptop=256, paper=1024, at_least=8, at_most=10**5, help="neurons a layer, and inputs")
     networks: int = scaled(
         smoke=100, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
     )

@@ -17,13 +17,10 @@ from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, u
 from secant.setups import width as wide
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
-"""The networks, by the kind of their output."""
 
+# Step size times the largest eigenvalue of the first kernel: the slope of a swish output is 1/2 at the start and
+# nowhere above 1.1, and the kernel grows with its square.
 SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
-"""Step size times the largest eigenvalue of the first kernel.
-
-The slope of a swish output is 1/2 at the start and nowhere above 1.1, and the kernel grows with its square.
-"""
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,8 @@ from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.setups import width as wide
 
-DEPTH = 3
-"""Layers of weights."""
-
-BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))
-"""Pairs of layers, each once."""
+DEPTH = 3  # layers of weights
+BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))  # pairs of layers, each once
 
 
 @dataclass(frozen=True)
@@ -139,10 +136,8 @@ def _block_norms(net: Network, params: Params, x: jax.Array, start: jax.Array) -
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     largest = data.norm.max("neuron")
-    yield claims.zero(
-        "first layer: norm of the Hessian of a pre-activation: largest", largest.sel(layer=1).max(), 0,
-        "linear in the weights, so zero to the last bit",
-    )
+    name = "first layer: norm of the Hessian of a pre-activation: largest"
+    yield claims.zero(name, largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
     for layer in range(2, DEPTH + 1):
         name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"
         found = wide.exponent(largest.sel(layer=layer))
@@ -158,14 +153,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             np.abs(ratio - 1).max(), 0.02,
             "an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order",
         )
-    yield claims.zero(
-        "product of these blocks with a vector against that of the slopes: largest relative difference", data.gap.max(),
-        1e-12, "the blocks are the transposed slopes over the root of m; rounding",
-    )
-    yield claims.at_most(
-        "norm over the sum of the norms of its blocks: largest", 1.0,
-        (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max(), "the triangle inequality",
-    )
+    name = "product of these blocks with a vector against that of the slopes: largest relative difference"
+    yield claims.zero(name, data.gap.max(), 1e-12, "the blocks are the transposed slopes over the root of m; rounding")
+    name = "norm over the sum of the norms of its blocks: largest"
+    yield claims.at_most(name, 1.0, (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max(), "the triangle inequality")
 
 
 def _sum_of_blocks(data: xr.Dataset) -> xr.DataArray:

@@ -23,24 +23,20 @@ from secant.theory.quadratic_model import TwoLayer
 Activation = Callable[[jax.Array], jax.Array]
 
 ACTIVATIONS: dict[str, Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
-
+# On training and on unseen inputs along gradient descent, and where all neurons move alike.
 WAYS = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}
-"""On training and on unseen inputs along gradient descent, and where all neurons move alike."""
-
 PAIRS = {
     "network - linear": r"$f - f_{\mathrm{lin}}$", "quadratic - linear": r"$f_{\mathrm{quad}} - f_{\mathrm{lin}}$",
     "network - quadratic": r"$f - f_{\mathrm{quad}}$",
 }
-
+# So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border.
 GROUP = 4
-"""So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border."""
-
+# Derived in the statement, in the order of `PAIRS`; none where two powers compete.
 EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
     ("tanh", "training"): (-1.0, -1.0, -1.0), ("tanh", "together"): (-0.5, -0.5, -1.5),
     ("relu", "training"): (None, -1.0, -0.5), ("relu", "unseen"): (None, -1.0, -0.75),
     ("relu", "together"): (-0.5, -0.5, -0.75),
 }
-"""Derived in the statement, in the order of `PAIRS`; none where two powers compete."""
 
 
 @dataclass(frozen=True)
@@ -90,22 +86,20 @@ class Config(wide.WidthConfig):
     linear one.""",
 )
 def run(config: Config) -> xr.Dataset:
-    copies = 6 * len(ACTIVATIONS) * len(config.widths) * config.seeds
-    wide.refuse_oversized(
-        "thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, config.widths, copies=copies, itemsize=8
-    )
+    widths, copies = config.widths, 6 * len(ACTIVATIONS) * len(config.widths) * config.seeds
+    wide.refuse_oversized("thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, widths, copies=copies, itemsize=8)
     random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
     inputs = random.normal(size=(2 * config.samples, config.dim))
     # Orthogonal ones do not pull on each other's neurons, which would hide the sign of the errors in narrow networks.
     inputs[: config.samples] = np.linalg.qr(inputs[: config.samples].T)[0].T
     inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
-    y, shape = random.choice([-1.0, 1.0], config.samples), (len(config.widths), config.seeds, max(config.widths))
+    y, shape = random.choice([-1.0, 1.0], config.samples), (len(widths), config.seeds, max(widths))
     u, v = random.normal(size=(*shape, config.dim)), random.choice([-1.0, 1.0], shape)  # the same for both activations
     found = [
         _followed(name, u[number, :, :width], v[number, :, :width], inputs, y, config)
-        for name, (number, width) in product(ACTIVATIONS, enumerate(config.widths))
+        for name, (number, width) in product(ACTIVATIONS, enumerate(widths))
     ]
-    return unfold(xr.concat(found, "row"), "row", activation=ACTIVATIONS, width=config.widths)
+    return unfold(xr.concat(found, "row"), "row", activation=ACTIVATIONS, width=widths)
 
 
 def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np.ndarray, config: Config) -> xr.Dataset:

@@ -100,10 +100,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "residual against (I - eta K)^t r(0), every step and step size: largest difference over |r(t)| or |r(0)|",
         gap.max(), rounding, "rounding of outputs as large as these: ten units a step, times the root of the terms",
     )
-    yield claims.zero(
-        "tangent kernel after training: largest relative change", data.kernel_change, rounding / config.steps,
-        "rounding of one evaluation",
-    )
+    name = "tangent kernel after training: largest relative change"
+    yield claims.zero(name, data.kernel_change, rounding / config.steps, "rounding of one evaluation")
     yield claims.equal(
         "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)", 1.0, data.critical_hessian / data.critical,
         1e-10, "the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding",

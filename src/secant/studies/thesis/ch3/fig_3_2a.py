@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, simulate
+from secant.dynamics import Map, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.setups.width import exponent
@@ -93,11 +93,11 @@ def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: i
         gradient = jax.grad(output(network))(params)
         return jnp.sum(jnp.stack([jnp.sum(g**2) for g in jax.tree.leaves(gradient)]))
 
+    def system(network: dict[str, Any], ratio: jax.Array) -> Map:
+        return descent(kind, network["params"], network["x"], network["y"], ratio / network["curvature"])
+
     path = simulate(
-        lambda network, ratio: descent(
-            kind, network["params"], network["x"], network["y"], ratio / network["curvature"]
-        ),
-        lambda network: network["params"], steps, over={"network": networks, "ratio": ratios},
+        system, lambda network: network["params"], steps, over={"network": networks, "ratio": ratios},
         probes={
             "distance": lambda params, network: distance(params, network["params"]),
             "loss": lambda params, network: (output(network)(params) - network["y"]) ** 2 / 2,
