@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
@@ -61,7 +62,7 @@ def run(config: Config) -> xr.Dataset:
         "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
-    found = [jax.tree.map(np.asarray, jax.jit(partial(_derivatives, graph))(keys[2])) for graph in kinds.values()]
+    found = [jax.tree.map(np.asarray, jit(partial(_derivatives, graph), quick=True)(keys[2])) for graph in kinds.values()]
     compared = xr.concat(map(_compared, kinds.values(), found), "graph").assign_coords(graph=list(kinds))
     one, layers = found[0], list(range(1, len(plain.blocks) + 1))
     return compared.assign(
@@ -158,14 +159,17 @@ def _readings(graph: Graph, found: Derivatives) -> list[Any]:
 def _series(key: jax.Array, config: Config) -> list[Any]:
     """How far the first layer's block moves with the outer weights of a two-layer network, and its matrix variance."""
     sizes = (config.inputs, config.neurons * config.inputs, config.neurons)
-    keys = jax.random.split(key, 3)
-    x, u, v = (np.asarray(jax.random.normal(k, (size,))) for k, size in zip(keys, sizes, strict=True))
+
+    def normals(key: jax.Array) -> list[jax.Array]:
+        return [jax.random.normal(k, (size,)) for k, size in zip(jax.random.split(key, 3), sizes, strict=True)]
+
+    x, u, v = map(np.asarray, jit(normals, quick=True)(key))
 
     def output(u: jax.Array, v: jax.Array) -> jax.Array:
         z = u.reshape(config.neurons, config.inputs) @ x / np.sqrt(config.inputs)
         return v @ jnp.tanh(z) / np.sqrt(config.neurons)
 
-    blocks = jax.jit(jax.vmap(jax.hessian(output), (None, 0)))
+    blocks = jit(jax.vmap(jax.hessian(output), (None, 0)), quick=True)
     matrices = np.asarray(blocks(u, np.eye(config.neurons)))  # the block is linear in v: these are its coefficients
     outer = np.tile(v, (config.neurons, 1))
     outer[1, np.argmax(np.abs(matrices).max(axis=(1, 2)))] += config.radius
