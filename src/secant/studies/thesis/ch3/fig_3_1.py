@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import Kind, Sample, descent, model, one_sample, tangent_kernel
@@ -56,21 +58,22 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
-    ratios, single = np.linspace(0.1, config.largest, config.points), 2 / sample.curvature
-    pair = jnp.stack([sample.x, -sample.x])
-    kernel = tangent_kernel("network", sample.params, pair, sample.params)
-    double = 2 / jnp.linalg.eigvalsh(kernel)[-1]
+    ratios, single = np.linspace(0.1, config.largest, config.points), 2 / float(sample.curvature)
+    # Inner weights move along the input alone, and what they are across it does not matter: one input will do.
+    along = np.asarray(sample.params.u) @ np.asarray(sample.x) / np.sqrt(config.dim)
+    params, pair = TwoLayer(jnp.asarray(along[:, None]), sample.params.v), jnp.asarray([[1.0], [-1.0]])
+    double = 2 / np.linalg.eigvalsh(np.asarray(tangent_kernel("network", params, pair, params)))[-1]
     found = []
     for panel, (kind, *_) in PANELS.items():
-        x, critical = (pair, double) if panel == "pair" else (sample.x, single)
-        found.append(_sweep(kind, sample.params, x, config, ratios * critical))
+        x, critical = (pair, double) if panel == "pair" else (jnp.asarray([1.0]), single)
+        found.append(_sweep(kind, params, x, config, ratios * critical))
     losses, ends = map(np.stack, zip(*found, strict=True))
-    regime = np.array(cs.classify_run(jnp.asarray(losses), rise=1 + 1e-9))
+    regime = np.array(jit(partial(cs.classify_run, rise=1 + 1e-9), quick=True)(losses))
     regime[(regime == cs.DIVERGENT) & (ends != Outcome.DIVERGED)] = UNKNOWN
     # A network all of whose neurons are off has output 0 and stays there.
     dead = np.abs(losses[:, :, -1] - config.target**2 / 2) < 1e-9
     regime[dead & (np.array(list(PANELS)) == "network")[:, None]] = DEAD
-    border = ct.max_step(sample.output, sample.curvature, config.width, config.target) / single
+    border = jit(ct.max_step, quick=True)(sample.output, sample.curvature, config.width, config.target) / single
     return xr.Dataset(
         {
             "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
@@ -80,7 +83,9 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _sweep(kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: jax.Array) -> tuple[np.ndarray, np.ndarray]:
+def _sweep(
+    kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Losses along the runs with some step sizes, and how they end."""
     outputs, y = model(kind, params, x), jnp.full(x.shape[:-1], config.target)
 
@@ -98,11 +103,14 @@ def _sweep(kind: Kind, params: TwoLayer, x: jax.Array, config: Config, lrs: jax.
 def _edge(sample: Sample, config: Config) -> float:
     """The smallest step over the critical one at which the quadratic model's loss rises, by its exact map."""
     ratios = np.linspace(0.5, 1.5, 4_001)
-    lrs = jnp.asarray(2 * ratios) / sample.curvature
-    state = ct.rescale(sample.output, sample.curvature, lrs, config.width, config.target)
-    bend = ct.rescaled_target(lrs, config.width, config.target)
-    peak = jax.jit(lambda a, v, b: cs.catapult_outcome(a, v, b, steps=config.steps).peak)(state.a, state.v, bend)
-    return float(ratios[np.asarray(peak > state.a**2 * (1 + 1e-9))][0])
+
+    def rises(output: jax.Array, curvature: jax.Array) -> jax.Array:
+        lrs = 2 * ratios / curvature
+        state = ct.rescale(output, curvature, lrs, config.width, config.target)
+        bend = ct.rescaled_target(lrs, config.width, config.target)
+        return cs.catapult_outcome(state.a, state.v, bend, steps=config.steps).peak > state.a**2 * (1 + 1e-9)
+
+    return float(ratios[np.asarray(jit(rises, quick=True)(sample.output, sample.curvature))][0])
 
 
 @run.findings
