@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
@@ -65,12 +66,14 @@ def run(config: Config) -> xr.Dataset:
     widest, ratios = max(config.widths), np.array([config.below, config.above])
     keys = jax.random.split(jax.random.key(config.seed), (len(config.widths), config.seeds))
 
-    # a narrow network is a wide one with dead neurons, on an input that makes up for the scale: one run for all
+    # A narrow network is a wide one with dead neurons, on an input that makes up for the scale: one run for all. Inner
+    # weights move along the input alone, and what they are across it does not matter: one input will do.
     def padded(key: jax.Array, width: int) -> dict[str, Any]:
         sample = jax.tree.map(np.asarray, one_sample(key, width, config.dim))
-        params = jax.tree.map(lambda p: np.pad(p, [(0, widest - width)] + [(0, 0)] * (p.ndim - 1)), sample.params)
+        along = sample.params.u @ sample.x / np.sqrt(config.dim)
+        u, v = (np.pad(part, (0, widest - width)) for part in (along, sample.params.v))
         return {
-            "params": params, "x": sample.x * np.sqrt(widest / width), "y": sample.output + config.gap,
+            "params": TwoLayer(u[:, None], v), "x": np.sqrt([widest / width]), "y": sample.output + config.gap,
             "curvature": sample.curvature, "output": sample.output,
         }
 
@@ -104,8 +107,8 @@ def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: i
         },
         stop=Stop(),
     )
-    end = jax.jit(jax.vmap(jax.vmap(curvature, (None, 0))))(networks, path.state)
-    ends = (("network", "ratio"), np.asarray(end * ratios / networks["curvature"][:, None]))
+    end = np.asarray(jax.jit(jax.vmap(jax.vmap(curvature, (None, 0))))(networks, path.state))
+    ends = (("network", "ratio"), end * ratios / networks["curvature"][:, None])
     return path.dataset[["distance", "loss"]].assign(curvature=ends)
 
 
@@ -124,8 +127,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     wide, width, excess = data.isel(width=-1), config.widths[-1], config.above - 2
     end = wide.sel(regime="above").isel(step=-1)
     # How far beyond the critical step, against the limit of infinite width.
-    for kind, limit in (("quadratic", wide_limit(excess)), ("network", jax.jit(wide_network_limit)(excess))):
-        low, high = float(limit.distance.min()), float(limit.distance.max())
+    for kind, limit in (("quadratic", jit(wide_limit, quick=True)), ("network", jax.jit(wide_network_limit))):
+        reached = np.asarray(limit(excess).distance)
+        low, high = reached.min(), reached.max()
         yield claims.equal(
             f"{kind}: final distance over sqrt(m lambda_0) at eta lambda_0 = {config.above:g}, largest width",
             (high + low) / 2, estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
@@ -140,15 +144,17 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
     """What becomes of the kernel below the critical step, against what is known of it to leading order."""
     width, v = float(wide.width), config.below
     lr, target = v / wide.start_curvature.values, wide.start_output.values + config.gap
-    a = np.asarray(ct.rescale(0.0, 1.0, lr, width, config.gap).a)
-    bend = np.asarray(ct.rescaled_target(lr, width, target))
-    change = (wide.curvature - v).sel(regime="below")
-    drift = np.asarray(cs.lazy_drift(a**2, v, a * bend))
-    delta = min(v, 2 - v)
+    change, delta = (wide.curvature - v).sel(regime="below"), min(v, 2 - v)
+
+    def leading(lr: jax.Array, target: jax.Array) -> tuple[jax.Array, ...]:
+        a, bend = ct.rescale(0.0, 1.0, lr, width, config.gap).a, ct.rescaled_target(lr, width, target)
+        bounds = cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * jnp.abs(bend))
+        return a, cs.lazy_drift(a**2, v, a * bend), bounds[0]
+
+    a, drift, bound = map(np.asarray, jit(leading, quick=True)(lr, target))
     yield claims.equal(
         "quadratic: change of eta lambda below the critical step over its leading term, largest width", 1.0,
-        (change.sel(model="quadratic") / drift).mean(),
-        float(cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * np.abs(bend))[0].max()) / delta,
+        (change.sel(model="quadratic") / drift).mean(), bound.max() / delta,
         "relative; the next order is the bound on the drift over delta",
         note=f"{float(np.abs(change.sel(model='quadratic')).max()):.2g} of {v:g}",
     )
@@ -182,7 +188,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for kind, (name, mark, color) in MODELS.items():
         for regime, look in (("above", {"label": name}), ("below", {"mfc": "none"})):
             third.plot(data.width, far.sel(model=kind, regime=regime), f"{mark}-", ms=5, color=color, **look)
-    reach = float(wide_limit(config.above - 2).distance.mean())
+    reach = float(np.asarray(jit(wide_limit, quick=True)(config.above - 2).distance).mean())
     sheet.guide(third, data.width, reach * np.sqrt(data.width), rf"${reach:.2f}\,\sqrt{{m}}$", lw=1)
     third.set(title="Largest distance", xlabel="width $m$", ylabel=r"$\max_t \|w - w_0\|$", xscale="log", yscale="log")
     third.legend(fontsize=8, loc="upper left")
