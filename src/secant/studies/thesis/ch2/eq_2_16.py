@@ -11,6 +11,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import losses, measure, nets
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
@@ -72,13 +73,16 @@ def run(config: Config) -> xr.Dataset:
         problem, start, lr=lr, steps=config.steps,
         probes={"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)},
     ).dataset
-    # One step of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone.
-    values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
-    slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)
-    loss, slope = jax.value_and_grad(slowest.objective)(start)
-    after = slowest.objective(jax.tree.map(lambda p, g: p - g / values[-1], start, slope))
-    rate = convergence(net.apply, start, x, y, losses.half_sum).rate
-    beside = {"lr": lr, "factor": float(after / loss), "rate": float(rate)}
+
+    def one_step(start: Params) -> dict[str, jax.Array]:
+        """Of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone."""
+        values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
+        slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)
+        loss, slope = jax.value_and_grad(slowest.objective)(start)
+        after = slowest.objective(jax.tree.map(lambda p, g: p - g / values[-1], start, slope))
+        return {"factor": after / loss, "rate": convergence(net.apply, start, x, y, losses.half_sum).rate}
+
+    beside = {"lr": lr} | {name: float(value) for name, value in jit(one_step, quick=True)(start).items()}
     return data.rename({f"square_{name}": name for name in ("smallest", "along", "largest")}).assign(beside)
 
 
