@@ -73,8 +73,8 @@ def run(config: Config) -> xr.Dataset:
         along = sample.params.u @ sample.x / np.sqrt(config.dim)
         u, v = (np.pad(part, (0, widest - width)) for part in (along, sample.params.v))
         return {
-            "params": TwoLayer(u[:, None], v), "x": np.sqrt([widest / width]), "y": sample.output + config.gap,
-            "curvature": sample.curvature, "output": sample.output,
+            "params": sample.params._replace(u=u[:, None], v=v), "x": np.sqrt([widest / width]),
+            "y": sample.output + config.gap, "curvature": sample.curvature, "output": sample.output,
         }
 
     members = [padded(k, m) for row, m in zip(keys, config.widths, strict=True) for k in row]
