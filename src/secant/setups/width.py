@@ -36,6 +36,9 @@ TOGETHER = 2**22
 COPIES = 10
 """Copies of the parameters that the norm of a Hessian may need, those of the network included."""
 
+BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.16)}
+"""A legend below its panel."""
+
 
 @dataclass(frozen=True)
 class WidthConfig:
@@ -277,6 +280,20 @@ def descend(
 def law(values: xr.DataArray) -> PowerLaw:
     """How something falls with the width; `values` has the dimensions `width` and `network`."""
     return fit_power_law(values.width, values.transpose("width", "network"))
+
+
+def plot_law(
+    axes: Axes, values: xr.DataArray, mark: str, label: str, fitted: xr.DataArray | None = None, **look: Any
+) -> None:
+    """Geometric means over networks and the law through them, or through what is `fitted`, named by its exponent.
+
+    `look` goes to `Axes.plot`, for the points.
+    """
+    found = law(values if fitted is None else fitted)
+    means = np.log(values.transpose("width", "network").values).mean(axis=1)
+    style = {"ms": 6, "mfc": "none", "mew": 1.4, "label": f"{label}: {found.exponent:.2f}", **look}
+    (points,) = axes.plot(values.width, np.exp(means), mark, **style)
+    axes.plot(values.width, found(values.width), color=points.get_color(), lw=1)
 
 
 def mark_widths(axes: Axes, widths: xr.DataArray) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
@@ -19,13 +20,11 @@ from secant.nets import Graph, graphs
 
 @dataclass(frozen=True)
 class Config:
-    """Small graphs, whose Hessians fit on a page."""
-
     inputs: int = option(3, at_least=1, at_most=100, help="input neurons")
     widths: tuple[int, ...] = scaled(
         smoke=(4, 4, 3), laptop=(6, 5, 4), paper=(12, 10, 8), at_least=2, at_most=100, longest=10,
         help="neurons of the hidden layers",
-    )  # fmt: skip
+    )
     dropped: float = option(0.4, at_least=0, at_most=0.99, help="share of a dense graph's edges that is removed")
     radius: float = option(
         2.0, at_least=1e-3, at_most=1e3, help="distance that the outer weights of a two-layer network are moved"
@@ -63,176 +62,134 @@ def run(config: Config) -> xr.Dataset:
         "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
-    found = {name: _derivatives(graph, keys[2]) for name, graph in kinds.items()}
-    gaps, first, ratios = [], [], []
-    for name, graph in kinds.items():
-        level_one = graph.levels[graph.inputs :] == 1
-        bends = found[name].bends
-        gaps.append(_recursion_gap(graph, found[name]))
-        first.append(np.abs(bends[level_one]).max())
-        ratios.append(max(_norm(bend) / _block_norms(bend, graph).sum() for bend in bends[~level_one]))
-    output, layer = found["random graph"].bends[-1], list(range(1, len(plain.blocks) + 1))
-    return xr.Dataset(
-        {
-            "gap": ("graph", gaps), "first_layer": ("graph", first), "block_ratio": ("graph", ratios),
-            "hessian": (("weight", "weight_2"), output), "block": (("layer", "layer_2"), _block_norms(output, plain)),
-            "slope": ("layer", _read_slopes(plain, found["random graph"])),
-            "boundary": ("layer", np.cumsum([block.parameters for block in plain.blocks])),
-            "reading": ("derivative", list(_readings(plain, found["random graph"]))),
-            "series": ("part", list(_series(keys[3], config))),
-        },
-        coords={
-            "graph": list(kinds), "layer": layer, "layer_2": layer, "derivative": ["total", "direct", "measured"],
-            "part": ["moved", "variance"],
-        },
+    found = [jax.tree.map(np.asarray, jit(partial(_derivatives, graph), quick=True)(keys[2])) for graph in kinds.values()]
+    compared = xr.concat(map(_compared, kinds.values(), found), "graph").assign_coords(graph=list(kinds))
+    one, layers = found[0], list(range(1, len(plain.blocks) + 1))
+    return compared.assign(
+        hessian=(("weight", "weight_2"), one.bends[-1]), layer=layers, layer_2=layers,
+        block=(("layer", "layer_2"), _block_norms(one.bends[-1], plain)), slope=("layer", _read_slopes(plain, one)),
+        boundary=("layer", _ends(plain)), reading=("derivative", _readings(plain, one)),
+        series=("part", _series(keys[3], config)), derivative=["total", "direct", "measured"],
+        part=["moved", "variance"],
     )
 
 
 class Derivatives(NamedTuple):
-    """A random network on a graph, with the derivatives of every pre-activation in the weights, by autodiff.
-
-    Attributes:
-        params: its parameters.
-        x: one input.
-        weights: its parameters as one vector.
-        sums: pre-activations of all neurons but the inputs, in the order of the graph.
-        slopes: their gradients.
-        bends: their Hessians.
-    """
+    """A random network on a graph, with the derivatives of every pre-activation in the weights, by autodiff."""
 
     params: Params
-    x: Any
-    weights: Any
-    sums: Any
-    slopes: Any
-    bends: Any
+    x: Any  # one input
+    weights: Any  # the parameters as one vector
+    sums: Any  # pre-activations of all neurons but the inputs, in the order of the graph
+    slopes: Any  # their gradients
+    bends: Any  # their Hessians
 
 
 def _derivatives(graph: Graph, key: jax.Array) -> Derivatives:
-    net = nets.dag(graph, "tanh")
+    net, (key_weights, key_input) = nets.dag(graph, "tanh"), jax.random.split(key)
+    x = jax.random.normal(key_input, (1, graph.inputs))
+    params = net.init(key_weights, x.shape)
+    weights = nets.edge_weights(graph, params)
 
-    @jax.jit
-    def compute(key: jax.Array) -> Derivatives:
-        key_weights, key_input = jax.random.split(key)
-        x = jax.random.normal(key_input, (1, graph.inputs))
-        params = net.init(key_weights, x.shape)
-        weights = nets.edge_weights(graph, params)
+    def sums(weights: jax.Array) -> jax.Array:
+        heard = net.pre_activations(nets.with_edge_weights(graph, weights), x)
+        return jnp.concatenate([z.reshape(-1) for z in heard])
 
-        def sums(weights: jax.Array) -> jax.Array:
-            heard = net.pre_activations(nets.with_edge_weights(graph, weights), x)
-            return jnp.concatenate([z.reshape(-1) for z in heard])
+    def gradients(weights: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        values, pull = jax.vjp(sums, weights)
+        (slopes,) = jax.vmap(pull)(jnp.eye(values.size))
+        return slopes, (values, slopes)
 
-        def gradients(weights: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-            values, pull = jax.vjp(sums, weights)
-            (slopes,) = jax.vmap(pull)(jnp.eye(values.size))
-            return slopes, (values, slopes)
-
-        bends, (values, slopes) = jax.jacfwd(gradients, has_aux=True)(weights)
-        return Derivatives(params, x[0], weights, values, slopes, bends)
-
-    return jax.tree.map(np.asarray, compute(key))
+    bends, (values, slopes) = jax.jacfwd(gradients, has_aux=True)(weights)
+    return Derivatives(params, x[0], weights, values, slopes, bends)
 
 
-def _recursion_gap(graph: Graph, found: Derivatives) -> float:
-    """Largest relative difference between the recursion and autodiff, for the last neuron of every layer."""
+def _compared(graph: Graph, found: Derivatives) -> xr.Dataset:
+    """Recursion against autodiff for every layer's last neuron, the first layer's bend, norm over those of blocks."""
     gaps = []
-    for end in graph.starts[1:]:
-        neuron = int(end) - 1
-        recursion = nets.pre_activation_hessian(graph, found.params, found.x, neuron, "tanh")
-        gaps.append(np.abs(recursion - found.bends[neuron - graph.inputs]).max())
-    return float(max(gaps) / np.abs(found.bends).max())
+    for last in (graph.starts[1:] - 1).tolist():
+        recursion = nets.pre_activation_hessian(graph, found.params, found.x, last, "tanh")
+        gaps.append(np.abs(recursion - found.bends[last - graph.inputs]).max())
+    level_one = graph.levels[graph.inputs :] == 1
+    ratios = [_norm(bend) / _block_norms(bend, graph).sum() for bend in found.bends[~level_one]]
+    gap, first_layer = max(gaps) / np.abs(found.bends).max(), np.abs(found.bends[level_one]).max()
+    return xr.Dataset({"gap": gap, "first_layer": first_layer, "block_ratio": max(ratios)})
 
 
-def _norm(matrix: np.ndarray) -> float:
-    return float(np.linalg.norm(matrix, 2))
+_norm = partial(np.linalg.norm, ord=2)
 
 
-def _cuts(graph: Graph) -> list[slice]:
-    """The weights of every layer."""
-    ends = np.cumsum([0] + [block.parameters for block in graph.blocks]).tolist()
-    return [slice(a, b) for a, b in pairwise(ends)]
+def _ends(graph: Graph) -> np.ndarray:
+    """Where the weights of each layer end."""
+    return np.cumsum([block.parameters for block in graph.blocks])
 
 
 def _block_norms(hessian: np.ndarray, graph: Graph) -> np.ndarray:
     """Spectral norms of the blocks between the weights of two layers."""
-    cuts = _cuts(graph)
-    return np.array([[_norm(hessian[a, b]) for b in cuts] for a in cuts])
+    cuts = _ends(graph)[:-1]
+    return np.array([[_norm(block) for block in np.split(row, cuts, axis=1)] for row in np.split(hessian, cuts)])
 
 
-def _read_slopes(graph: Graph, found: Derivatives) -> list[float]:
+def _read_slopes(graph: Graph, found: Derivatives) -> list[Any]:
     """Norm of the slopes of what the output reads in each layer's weights, over the root of its in-degree."""
     *_, output = graph.incoming()
     read = output.sources[output.sources >= graph.inputs] - graph.inputs  # inputs have no slope
     slopes = (1 - np.tanh(found.sums[read]) ** 2)[:, None] * found.slopes[read]
-    return [output.factor * _norm(slopes[:, cut]) for cut in _cuts(graph)]
+    return [output.factor * _norm(part) for part in np.split(slopes, _ends(graph)[:-1], axis=1)]
 
 
-def _readings(graph: Graph, found: Derivatives) -> tuple[float, float, float]:
+def _readings(graph: Graph, found: Derivatives) -> list[Any]:
     """Norm of the first layer's block by (2.13), with total and with direct derivatives, and as it is."""
-    first, f = _cuts(graph)[0], np.tanh(found.sums)
+    first, f = slice(_ends(graph)[0]), np.tanh(found.sums)
     slope, bend = 1 - f**2, -2 * f * (1 - f**2)
     slope[-1], bend[-1] = 1.0, 0.0  # the output is linear
     own = found.slopes[:, first]
     bends = slope[:, None, None] * found.bends[:, first, first] + bend[:, None, None] * own[:, :, None] * own[:, None]
-    incoming, total = list(graph.incoming()), np.zeros(graph.neurons)
+    incoming, (total, direct) = list(graph.incoming()), np.zeros((2, graph.neurons))
     total[-1] = 1.0
     for neuron in range(graph.neurons - 1, graph.inputs - 1, -1):
         reads = incoming[neuron - graph.inputs]
         outer = total[neuron] * slope[neuron - graph.inputs] * reads.factor
         total[reads.sources] += outer * found.weights[reads.weights]
-    direct = np.zeros(graph.neurons)
     direct[incoming[-1].sources] = incoming[-1].factor * found.weights[incoming[-1].weights]
     by_total, by_direct = (np.tensordot(d[graph.inputs :], bends, 1) for d in (total, direct))
-    return _norm(by_total), _norm(by_direct), _norm(found.bends[-1, first, first])
+    return [_norm(by_total), _norm(by_direct), _norm(found.bends[-1, first, first])]
 
 
-def _series(key: jax.Array, config: Config) -> tuple[float, float]:
+def _series(key: jax.Array, config: Config) -> list[Any]:
     """How far the first layer's block moves with the outer weights of a two-layer network, and its matrix variance."""
-    x, u, v = (
-        np.asarray(jax.random.normal(k, shape))
-        for k, shape in zip(
-            jax.random.split(key, 3), ((config.inputs,), (config.neurons * config.inputs,), (config.neurons,)),
-            strict=True,
-        )
-    )
+    sizes = (config.inputs, config.neurons * config.inputs, config.neurons)
+
+    def normals(key: jax.Array) -> list[jax.Array]:
+        return [jax.random.normal(k, (size,)) for k, size in zip(jax.random.split(key, 3), sizes, strict=True)]
+
+    x, u, v = map(np.asarray, jit(normals, quick=True)(key))
 
     def output(u: jax.Array, v: jax.Array) -> jax.Array:
         z = u.reshape(config.neurons, config.inputs) @ x / np.sqrt(config.inputs)
         return v @ jnp.tanh(z) / np.sqrt(config.neurons)
 
-    blocks = jax.jit(jax.vmap(jax.hessian(output), (None, 0)))
+    blocks = jit(jax.vmap(jax.hessian(output), (None, 0)), quick=True)
     matrices = np.asarray(blocks(u, np.eye(config.neurons)))  # the block is linear in v: these are its coefficients
-    variance = _norm(np.einsum("kij,klj->il", matrices, matrices))
     outer = np.tile(v, (config.neurons, 1))
     outer[1, np.argmax(np.abs(matrices).max(axis=(1, 2)))] += config.radius
     still, moved = np.asarray(blocks(u, outer))[:2]
-    return _norm(moved - still), variance
+    return [_norm(moved - still), _norm(np.einsum("kij,klj->il", matrices, matrices))]
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    for name in data.graph.values:
-        yield claims.zero(
-            f"{name}: recursion against autodiff, a neuron of every layer: largest relative difference",
-            data.gap.sel(graph=name), 1e-13, "rounding: sums of tens of terms",
-        )
-    yield claims.zero(
-        "first layer: largest entry of the Hessian of a pre-activation", data.first_layer.max(), 0,
-        "linear in the weights, so zero to the last bit",
-    )
-    yield claims.at_most(
-        "norm over the sum of the norms of its blocks, every neuron: largest", 1.0, data.block_ratio.max(),
-        "the triangle inequality; rounding", slack=1e-13,
-    )
-    yield claims.zero(
-        "block of the last layer with itself: norm", data.block[-1, -1], 0,
-        "the output is linear in the weights it reads with",
-    )
-    gap = np.abs(data.block[:-1, -1].values - data.slope[:-1].values).max()
-    yield claims.zero(
-        "blocks with the last layer against the slopes of what the output reads: largest difference", gap, 1e-13,
-        "rounding",
-    )
+    for graph in data.graph.values:
+        name = f"{graph}: recursion against autodiff, a neuron of every layer: largest relative difference"
+        yield claims.zero(name, data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
+    name = "first layer: largest entry of the Hessian of a pre-activation"
+    yield claims.zero(name, data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
+    name = "norm over the sum of the norms of its blocks, every neuron: largest"
+    yield claims.at_most(name, 1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
+    name = "block of the last layer with itself: norm"
+    yield claims.zero(name, data.block[-1, -1], 0, "the output is linear in the weights it reads with")
+    name = "blocks with the last layer against the slopes of what the output reads: largest difference"
+    yield claims.zero(name, np.abs(data.block[:-1, -1] - data.slope[:-1]).max(), 1e-13, "rounding")
     total, direct, measured = data.reading.values
     yield claims.equal(
         "norm of the first layer's block of the output's Hessian, by (2.13) over the neurons that the output reads",
@@ -253,29 +210,22 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     left, right = sheet.panels(figure, (10, 4.6), 2)
-    ink = sheet.ink()
-    size = np.abs(data.hessian.values)
+    size, block, ends = np.abs(data.hessian.values), data.block.values, data.boundary.values
     image = left.imshow(np.where(size > 0, np.log10(np.maximum(size, 1e-12)), np.nan), vmin=-6, vmax=0)
-    ends = data.boundary.values
-    for end in ends[:-1]:
-        left.axvline(end - 0.5, color=ink, lw=0.8)
-        left.axhline(end - 0.5, color=ink, lw=0.8)
-    middles = (np.concatenate([[0], ends[:-1]]) + ends - 1) / 2
-    names = [rf"$w^{{({layer})}}$" for layer in data.layer.values]
-    left.set_xticks(middles, names)
-    left.set_yticks(middles, names)
-    left.set(title="Hessian of the output")
-    left.grid(False)
+    sheet.mark(left, x=ends[:-1] - 0.5, y=ends[:-1] - 0.5, ls="-", lw=0.8)
     figure.colorbar(image, ax=left, label=r"$\log_{10} |H_{ij}|$", shrink=0.85)
-    block = data.block.values
     tint = LinearSegmentedColormap.from_list("tint", [figure.get_facecolor(), "C0"])
     right.imshow(block, cmap=tint, vmin=0, vmax=1.8 * block.max())
     for (i, j), value in np.ndenumerate(block):
-        right.text(j, i, f"{value:.2f}" if value else "0", ha="center", va="center", color=ink)
-    right.set_xticks(range(len(names)), names)
-    right.set_yticks(range(len(names)), names)
-    right.grid(False)
+        right.text(j, i, f"{value:.2f}" if value else "0", ha="center", va="center", color=sheet.ink())
+    names = [rf"$w^{{({layer})}}$" for layer in data.layer.values]
+    middles = (np.concatenate([[0], ends[:-1]]) + ends - 1) / 2
+    for axes, places in ((left, middles), (right, range(len(names)))):
+        axes.set_xticks(places, names)
+        axes.set_yticks(places, names)
+        axes.grid(False)
     whole = np.linalg.norm(data.hessian.values, 2)
+    left.set(title="Hessian of the output")
     right.set(
         title="Norms of its blocks",
         xlabel=rf"$\|H\| = {whole:.2f} \;\leq\; \sum \|H^{{(\ell_1, \ell_2)}}\| = {block.sum():.2f}$",

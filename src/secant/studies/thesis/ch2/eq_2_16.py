@@ -11,6 +11,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import losses, measure, nets
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
@@ -23,8 +24,6 @@ from secant.optim import Problem, train
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data and the length of the run."""
-
     width: int = scaled(smoke=128, laptop=512, paper=2_048, at_least=8, at_most=100_000, help="neurons a layer")
     samples: int = option(20, at_least=2, at_most=2_000, help="training points of the rank-2 task")
     dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
@@ -51,19 +50,20 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
-    x, y = map(
-        jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train
-    )
+    task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
+    x, y = map(jnp.asarray, task.train)
     net = nets.mlp([config.width] * 2, activation="tanh")
     start = net.init(key_net, x.shape)
     problem = Problem(net.apply, x, y, losses.half_sum)
     direction = jnp.asarray(np.random.default_rng(config.seed).normal(size=nets.count_parameters(start)))
 
-    def look(params: Params) -> jax.Array:
+    def square(params: Params) -> dict[str, jax.Array]:
         """The squared gradient; the kernel's smallest eigenvalue, its value along the residual, and its largest."""
         gradient = ravel_pytree(jax.grad(problem.objective)(params))[0]
         found = convergence(net.apply, params, x, y, losses.half_sum)
-        return jnp.stack([gradient @ gradient, found.smallest, found.ratio, found.largest])
+        return {
+            "value": gradient @ gradient, "smallest": found.smallest, "along": found.ratio, "largest": found.largest,
+        }
 
     def sharpness(params: Params) -> jax.Array:
         return spectral_norm(hessian(net.apply, params, x, y, losses.half_sum).flat_product(), direction, 20).value
@@ -71,76 +71,69 @@ def run(config: Config) -> xr.Dataset:
     lr = config.fraction / float(jax.jit(sharpness)(start))
     data = train(
         problem, start, lr=lr, steps=config.steps,
-        probes={
-            "loss": measure.loss(), "look": Probe(look, dims=("part",)), "sharpness": Probe(sharpness, every=10),
-        },
+        probes={"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)},
     ).dataset
-    parts = zip(("square", "smallest", "along", "largest"), np.moveaxis(data.look.values, -1, 0), strict=True)
-    # One step of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone.
-    values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
-    slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)
-    loss, slope = jax.value_and_grad(slowest.objective)(start)
-    after = slowest.objective(jax.tree.map(lambda p, g: p - g / values[-1], start, slope))
-    rate = convergence(net.apply, start, x, y, losses.half_sum).rate
-    single = {"lr": lr, "factor": float(after / loss), "rate": float(rate)}
-    return data.drop_vars("look").assign({name: ("step", part) for name, part in parts} | single)
+
+    def one_step(start: Params) -> dict[str, jax.Array]:
+        """Of the linearised network, of size 1 / lambda_max, on targets that leave the slowest direction alone."""
+        values, vectors = jnp.linalg.eigh(kernel_matrix(net.apply, start, x))
+        slowest = Problem(expand(net.apply, start, 1), x, net.apply(start, x) - vectors[:, 0], losses.half_sum)
+        loss, slope = jax.value_and_grad(slowest.objective)(start)
+        after = slowest.objective(jax.tree.map(lambda p, g: p - g / values[-1], start, slope))
+        return {"factor": after / loss, "rate": convergence(net.apply, start, x, y, losses.half_sum).rate}
+
+    beside = {"lr": lr} | {name: float(value) for name, value in jit(one_step, quick=True)(start).items()}
+    return data.rename({f"square_{name}": name for name in ("smallest", "along", "largest")}).assign(beside)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    loss, smallest = data.loss.values, data.smallest.values
+    loss, mu = data.loss, data.smallest.min()
     # What the loss has left above rounding: outputs of order one, squared differences of them.
     alive = loss > 1e-20
     yield claims.zero(
         "squared gradient against r K r, every step: largest relative difference",
-        np.abs(2 * loss * data.along.values / data.square.values - 1)[alive].max(), 1e-11,
+        np.abs(2 * loss * data.along / data.square - 1).where(alive).max(), 1e-11,
         "rounding of sums over all weights, relative to residuals that shrink",
     )
     yield claims.at_least(
         "squared gradient over 2 lambda_min L, every step: smallest", 1.0,
-        (data.square.values / (2 * smallest * loss))[alive].min(), "rounding", slack=1e-11,
+        (data.square / (2 * data.smallest * loss)).where(alive).min(), "rounding", slack=1e-11,
     )
     yield claims.at_most(
         "step size times the largest curvature of the loss on the way", 1.0, data.lr * data.sharpness.max(),
         "what the guarantee asks for; looked at every ten steps",
     )
-    mu = float(smallest.min())
-    factor = loss[1:] / loss[:-1]
+    factor = (loss / loss.shift(step=1)).where(alive).max()
     yield claims.at_most(
-        "factor of the loss in a step, over the guaranteed 1 - eta mu: largest", 1.0,
-        factor[alive[1:]].max() / (1 - float(data.lr) * mu), "rounding", slack=1e-11,
-        note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
+        "factor of the loss in a step, over the guaranteed 1 - eta mu: largest", 1.0, factor / (1 - data.lr * mu),
+        "rounding", slack=1e-11, note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
     )
-    yield claims.equal(
-        "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction",
-        data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding",
-    )
+    name = "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction"
+    yield claims.equal(name, data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding")
     yield claims.at_least(
-        "smallest eigenvalue of the kernel, least over first", 0.5, mu / float(smallest[0]),
+        "smallest eigenvalue of the kernel, least over first", 0.5, mu / data.smallest[0],
         "so that half of the first eigenvalue can serve as mu for the whole run",
     )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    left, right = sheet.panels(figure, (10, 4.2), 2)
-    ink, faint = sheet.ink(), sheet.faint()
+    left, right = sheet.panels(figure, (10, 4.2), 2, subplot_kw={"yscale": "log", "xlabel": "step"})
     guarantee = data.loss[0] * (1 - data.lr * data.smallest.min()) ** data.step
-    left.semilogy(data.step, data.loss, color="C0", label="gradient descent")
-    left.semilogy(data.step, guarantee, "--", color=ink, lw=1.2, label=r"guaranteed, $(1 - \eta\mu)^t\,\mathcal{L}(0)$")
-    left.set(title="Loss", xlabel="step", ylabel=r"$\mathcal{L}$")
+    left.plot(data.step, data.loss, color="C0", label="gradient descent")
+    sheet.guide(left, data.step, guarantee, r"guaranteed, $(1 - \eta\mu)^t\,\mathcal{L}(0)$")
+    left.set(title="Loss", ylabel=r"$\mathcal{L}$")
     left.legend(loc="lower left")
-    right.fill_between(data.step, data.smallest, data.largest, color=faint, alpha=0.35, lw=0)
-    right.semilogy(data.step, data.along, color="C0")
-    right.semilogy(
-        data.step, data.square / (2 * data.loss), "o", ms=4, color="C1", markevery=max(1, config.steps // 18)
+    right.fill_between(data.step, data.smallest, data.largest, color=sheet.faint(), alpha=0.35, lw=0)
+    right.plot(
+        data.step, data.square / (2 * data.loss), "o", ms=4, color="C1", markevery=max(1, config.steps // 18), zorder=3,
+        label=r"$\|\nabla\mathcal{L}\|^2 / 2\mathcal{L}$",
     )
-    right.semilogy(data.step, data.smallest, "--", color=ink, lw=1.2)
-    right.semilogy(data.step, data.largest, "--", color=ink, lw=1.2)
+    right.plot(data.step, data.along, color="C0", label=r"$r^\top K r / \|r\|^2$")
     middle = config.steps // 2
-    right.text(middle, data.largest[middle] * 0.85, r"$\lambda_{\max}(K)$", va="top", color=ink)
-    right.text(middle, data.smallest[middle] * 0.9, r"$\lambda_{\min}(K)$", va="top", color=ink)
-    right.plot([], [], "o", ms=4, color="C1", label=r"$\|\nabla\mathcal{L}\|^2 / 2\mathcal{L}$")
-    right.plot([], [], color="C0", label=r"$r^\top K r / \|r\|^2$")
-    right.set(title="Squared gradient over twice the loss", xlabel="step")
+    for border, name, below in ((data.largest, "max", 0.85), (data.smallest, "min", 0.9)):
+        sheet.guide(right, data.step, border)
+        right.text(middle, border[middle] * below, rf"$\lambda_{{\{name}}}(K)$", va="top", color=sheet.ink())
+    right.set(title="Squared gradient over twice the loss")
     right.legend(loc="center right")

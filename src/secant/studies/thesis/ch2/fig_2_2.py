@@ -19,30 +19,18 @@ from secant.core.types import Params
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
 from secant.nets import Network, dag, graphs
 from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
-from secant.setups.width import (
-    drawn,
-    edge_factors,
-    exponent,
-    logarithm,
-    next_order,
-    refuse_oversized,
-    stacked,
-)
+from secant.setups import width as wide
 
-SCALINGS: tuple[Literal["new", "original"], ...] = ("new", "original")
-"""What stands under the root of a neuron's sum: the edges that are left, or those before."""
-
-NAMES = {"new": "edges left", "original": "edges before"}
+# What stands under the root of a neuron's sum: the edges that are left, or those before.
+SCALINGS: dict[Literal["new", "original"], str] = {"new": "edges left", "original": "edges before"}
 
 
 @dataclass(frozen=True)
 class Config:
-    """Data, widths and runs."""
-
     data: Literal["gaussian", "digits", "cifar10"] = scaled(
         smoke="gaussian", laptop="digits", paper="cifar10", help="points; of images those of classes 0 and 2"
     )
@@ -51,16 +39,14 @@ class Config:
         smoke=(16, 128), laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
         paper=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=2, shortest=2, ascending=True,
         help="neurons a hidden layer, increasing",
-    )  # fmt: skip
+    )
     concatenated: tuple[int, ...] = scaled(
         smoke=(4, 16), laptop=(4, 16, 64, 256), paper=(4, 16, 64, 256, 1_024, 4_096), at_least=2, ascending=True,
         help="the same for the DenseNet whose layers all read the input",
-    )  # fmt: skip
+    )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
     samples: int = option(10, at_least=2, at_most=500, help="training points")
-    runs: int = scaled(
-        smoke=12, laptop=5, at_least=2, at_most=1_000, help="independent runs a width: edges and weights"
-    )
+    runs: int = scaled(smoke=12, laptop=5, at_least=2, at_most=1000, help="independent runs a width: edges and weights")
     rate: float = option(0.5, at_least=0.01, at_most=0.99, help="share of the edges that is dropped")
     target: float = option(1e-4, at_least=1e-10, at_most=1, help="loss at which a run ends")
     steps: int = scaled(smoke=400, laptop=2_000, paper=20_000, at_least=10, at_most=10**6, help="steps at most")
@@ -94,23 +80,22 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     x, y, source = _points(config)
-    features = x.shape[1]
+    features, found = x.shape[1], {}
 
     def make(concat: bool, m: int) -> Network:
         return dag(graphs.densenet(features, [m, m], concat_input=concat), "tanh")
 
-    for concat, widths in ((False, config.widths), (True, config.concatenated)):
+    sweeps = {"width": (False, config.widths, tuple(SCALINGS)), "hidden": (True, config.concatenated, ("new",))}
+    for concat, widths, _ in sweeps.values():
         # A look at the kernel writes out a gradient a sample, twice, of all runs of a width.
         copies = len(SCALINGS) * config.runs * (2 * config.samples + 4)
-        refuse_oversized("thesis/fig-2.2", partial(make, concat), features, widths, copies=copies)
-    plain = [_sweep(make(False, m), x, y, m, SCALINGS, config) for m in config.widths]
-    dense = [_sweep(make(True, m), x, y, m, ("new",), config) for m in config.concatenated]
-    sizes = {"scaling": list(SCALINGS), "width": list(config.widths), "hidden": list(config.concatenated)}
-    found: dict[str, Any] = {}
-    for name in ("drift", "excess", "loss", "degree"):
-        found[name] = (("width", "scaling", "network"), np.array([one[name] for one in plain]))
-        found[f"dense_{name}"] = (("hidden", "network"), np.array([one[name][0] for one in dense]))
-    return xr.Dataset(found, coords=sizes, attrs={"points": source, "features": features})
+        wide.refuse_oversized("thesis/fig-2.2", partial(make, concat), features, widths, copies=copies)
+    for name, (concat, widths, scalings) in sweeps.items():
+        parts = [_sweep(make(concat, m), x, y, m, scalings, config) for m in widths]
+        found[name] = xr.concat(parts, name).assign_coords({name: list(widths)})
+    dense = found["hidden"].sel(scaling="new", drop=True)
+    dense = dense.rename({name: f"dense_{name}" for name in dense})
+    return xr.merge([found["width"], dense]).assign_attrs(points=source, features=features)
 
 
 def _points(config: Config) -> tuple[jax.Array, jax.Array, str]:
@@ -132,33 +117,30 @@ def _points(config: Config) -> tuple[jax.Array, jax.Array, str]:
 def _sweep(
     net: Network, x: jax.Array, y: jax.Array, width: int, scalings: tuple[Literal["new", "original"], ...],
     config: Config,
-) -> dict[str, np.ndarray]:
+) -> xr.Dataset:
     """All runs of one width: largest drift of the kernel, how far an eigenvalue's is beyond it, last loss, and degree.
 
-    That is the smallest in-degree from layer 2 on.
-
-    Each of shape `(scalings, runs)`; one scaling differs from the other in nothing else.
+    That is the smallest in-degree from layer 2 on. One scaling differs from the other in nothing else.
     """
     full = graph_of(net)
     keys = jax.random.split(jax.random.key(config.seed + width), config.runs)
     dropped = [graphs.drop_edges(full, key, config.rate, normalize=way) for way in scalings for key in keys]
-
     runs = {
-        "params": stacked(drawn(net, x, (config.seed, width), config.runs) * len(scalings)),
-        "factor": stacked([edge_factors(graph, full) for graph in dropped]),
+        "params": wide.stacked(wide.drawn(net, x, (config.seed, width), config.runs) * len(scalings)),
+        "factor": wide.stacked([wide.edge_factors(graph, full) for graph in dropped]),
     }
 
-    def outputs(state: Params, x: jax.Array) -> jax.Array:
-        return net.apply(jax.tree.map(jnp.multiply, *state), x)
+    def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
+        return net.apply(jax.tree.map(jnp.multiply, params, factor), x)
 
     def kernel(params: Params, factor: Params) -> jax.Array:
-        return pair_kernel(lambda p, x: outputs((p, factor), x))(params, x, None)
+        return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)
 
     first = jax.jit(lambda runs: jax.lax.map(lambda run: kernel(run["params"], run["factor"]), runs))(runs)
     runs |= {"kernel": first, "lr": 1 / jnp.linalg.eigvalsh(first)[:, -1]}
 
     def loss(params: Params, network: Params) -> jax.Array:
-        return losses.half_sum(outputs((params, network["factor"]), x), y)
+        return losses.half_sum(outputs(params, network["factor"], x), y)
 
     def look(params: Params, network: Params) -> dict[str, jax.Array]:
         start, now = network["kernel"], kernel(params, network["factor"])
@@ -168,17 +150,15 @@ def _sweep(
     data = simulate(
         lambda network: gradient_descent(lambda p: loss(p, network), network["lr"]), lambda network: network["params"],
         config.steps, over={"network": runs},
-        probes={
-            "drift": Probe(look, every=config.every), "loss": Probe(loss, every=config.every),
-        },
+        probes={"drift": Probe(look, every=config.every), "loss": Probe(loss, every=config.every)},
         stop=Stop(converged=lambda params, network: loss(params, network) < config.target, every=config.every),
         label=f"width {width}",
     ).dataset
     found = {
-        "drift": data.drift.max("step").values, "excess": (data.drift_eigenvalue - data.drift).max("step").values,
-        "loss": data.loss.isel(step=-1).values, "degree": np.array([graph.width for graph in dropped]),
+        "drift": data.drift.max("step"), "excess": (data.drift_eigenvalue - data.drift).max("step"),
+        "loss": data.loss.isel(step=-1, drop=True), "degree": ("network", [graph.width for graph in dropped]),
     }
-    return {name: values.reshape(len(scalings), config.runs) for name, values in found.items()}
+    return unfold(xr.Dataset(found), "network", scaling=scalings, network=range(config.runs))
 
 
 @run.findings
@@ -192,39 +172,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "the loss is said to converge for all widths",
             note=f"of width {short} not every run does so in {config.steps} steps" if short else "",
         )
-    wide = data.drift.sel(width=chosen)
-    for scaling in SCALINGS:
-        found = exponent(wide.sel(scaling=scaling))
-        name = f"largest change of the kernel, {NAMES[scaling]} under the root: exponent in the width"
-        yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=logarithm(wide.width.values))
+    widths = data.width[chosen].values
+    for scaling, left in SCALINGS.items():
+        found = wide.exponent(data.drift.sel(width=chosen, scaling=scaling))
+        name = f"largest change of the kernel, {left} under the root: exponent in the width"
+        yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=wide.logarithm(widths))
         yield claims.at_least(
-            f"{name} is at least that of the tangent hierarchy", -1.0, found,
-            slack=next_order(wide.width.values, 0.5, 2.0), note="its velocity is of order 1/m (Huang and Yau, 2020)",
+            f"{name} is at least that of the tangent hierarchy", -1.0, found, slack=wide.next_order(widths, 0.5, 2.0),
+            note="its velocity is of order 1/m (Huang and Yau, 2020)",
         )
-        shown = f"{name}, as the figure has it"
-        if wide.width[-1] >= 16 * wide.width[0]:
-            yield claims.equal(
-                shown, -0.5, found, logarithm(wide.width.values),
-                note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
-                "bound 1/sqrt(m).",
-            )
-        else:
-            yield claims.undecided(shown, -0.5, "needs widths a factor of 16 apart, to tell the bound from 1/m")
+        yield claims.equal(
+            f"{name}, as the figure has it", -0.5, found, wide.logarithm(widths),
+            note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
+            "bound 1/sqrt(m).",
+            given=max(widths) >= 16 * min(widths),
+            otherwise="needs widths a factor of 16 apart, to tell the bound from 1/m",
+        )
     yield claims.at_most(
         "change of an eigenvalue of the kernel, over the largest, less the change of the kernel: largest of all looks",
         0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5,
     )
-    narrow = data.dense_drift.sel(hidden=data.hidden < data.attrs["features"])
-    name = "layers read the input as well: exponent in the hidden size, below the input dimension"
-    if narrow.hidden.size >= 2:
-        yield claims.at_least(
-            name, -0.25, exponent(narrow.rename(hidden="width")),
-            "half way from no decay to the law, in the number that is not the width",
-            note="the width of Definition 2.2.7 hardly changes here",
-        )
-    else:
-        yield claims.undecided(name, -0.25, "fewer than two hidden sizes are below the input dimension", "at least")
     edges, hidden = data.attrs["features"], int(data.hidden[0])
+    narrow = data.dense_drift.sel(hidden=data.hidden < edges).rename(hidden="width")
+    yield claims.at_least(
+        "layers read the input as well: exponent in the hidden size, below the input dimension", -0.25,
+        lambda: wide.exponent(narrow), "half way from no decay to the law, in the number that is not the width",
+        note="the width of Definition 2.2.7 hardly changes here", given=narrow.width.size >= 2,
+        otherwise="fewer than two hidden sizes are below the input dimension",
+    )
     neurons = config.runs * (hidden + 1)  # of the second layer, and the output
     yield claims.at_least(
         "layers read the input as well: smallest in-degree, narrowest network",
@@ -237,22 +212,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (7.6, 4.6))
-    ink = sheet.ink()
-    curves = {
-        "edges left under the root": data.drift.sel(scaling="new"),
-        "edges before under the root": data.drift.sel(scaling="original"),
-        "layers read the input too": data.dense_drift.rename(hidden="width"),
-    }
-    for (label, values), mark in zip(curves.items(), "os^", strict=True):
+    for label, values, mark in (
+        ("edges left under the root", data.drift.sel(scaling="new"), "o"),
+        ("edges before under the root", data.drift.sel(scaling="original"), "s"),
+        ("layers read the input too", data.dense_drift.rename(hidden="width"), "^"),
+    ):
         mean, error = values.mean("network"), values.std("network", ddof=1) / np.sqrt(config.runs)
         axes.errorbar(values.width, mean, error, marker=mark, ms=5, lw=1.2, capsize=2, label=label)
-    wide = data.width[data.width >= config.fit_from]
-    anchor = float(curves["edges left under the root"].sel(width=wide[0]).mean())
-    axes.plot(wide, 1.5 * anchor * (wide / wide[0]) ** -0.5, "--", color=ink, lw=1.2, label=r"$\propto 1/\sqrt{m}$")
+    fitted = data.width[data.width >= config.fit_from]
+    anchor = data.drift.sel(scaling="new", width=fitted[0]).mean()
+    sheet.guide(axes, fitted, 1.5 * anchor * (fitted / fitted[0]) ** -0.5, r"$\propto 1/\sqrt{m}$")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
     axes.set(
         title=f"Largest change of the tangent kernel ({data.attrs['points']})", xlabel="neurons a hidden layer",
-        ylabel=r"$\max_t\, \|K_t - K_0\| / \|K_0\|$",
+        ylabel=r"$\max_t\, \|K_t - K_0\| / \|K_0\|$", yscale="log",
     )
     axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -9,21 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import nets
-from secant.lab import (
-    Erratum,
-    Estimate,
-    Figure,
-    Findings,
-    Tolerance,
-    claims,
-    estimate,
-    fits_memory,
-    option,
-    scaled,
-    sheet,
-    study,
-)
+from secant import lab, nets
+from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory import relu_gradients as rg
 
@@ -32,18 +19,14 @@ DEPTHS = (2, 3, 4, 5, 6)
 
 @dataclass(frozen=True)
 class Config:
-    """Widths and numbers of random networks."""
-
-    width: int = scaled(
-        smoke=64, laptop=256, paper=1_024, at_least=8, at_most=100_000, help="neurons a layer, and inputs"
-    )
+    width: int = scaled(smoke=64, laptop=256, paper=1024, at_least=8, at_most=10**5, help="neurons a layer, and inputs")
     networks: int = scaled(
         smoke=100, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
     )
     chains: int = scaled(
         smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10**9,
         help="random networks of one neuron a layer",
-    )  # fmt: skip
+    )
     seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
@@ -69,12 +52,12 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     key_wide, key_narrow = jax.random.split(jax.random.key(config.seed))
     wide = np.stack([_wide(jax.random.fold_in(key_wide, L), L, config) for L in DEPTHS])
-    narrow = jax.jit(_chains, static_argnums=1)(key_narrow, config.chains)
+    mean, error = jax.jit(_chains, static_argnums=1)(key_narrow, config.chains)
     return xr.Dataset(
         {
             "wide": (("depth", "network"), wide, {"long_name": "norm of the gradient, wide networks"}),
-            "narrow_mean": (("depth", "moment"), np.asarray(narrow["mean"])),
-            "narrow_error": (("depth", "moment"), np.asarray(narrow["error"])),
+            "narrow_mean": (("depth", "moment"), np.asarray(mean)),
+            "narrow_error": (("depth", "moment"), np.asarray(error)),
         },
         coords={"depth": list(DEPTHS), "moment": ["norm", "square", "last layer", "fourth"]},
     )
@@ -85,21 +68,17 @@ def _wide(key: jax.Array, depth: int, config: Config) -> np.ndarray:
     net = nets.mlp([config.width] * (depth - 1), activation="relu")
     shapes = jax.eval_shape(lambda key: net.init(key, (1, config.width)), key)
 
-    @jax.jit
-    def norms(keys: jax.Array) -> jax.Array:
-        def one(key: jax.Array) -> jax.Array:
-            # Inputs and weights are all standard normal, so one draw makes the network.
-            drawn = jax.random.normal(key, (config.width + size_of(shapes),))
-            x, params = drawn[None, : config.width], unravel_like(shapes)(drawn[config.width :])
-            gradient = jax.grad(lambda p: net.apply(p, x)[0])(params)
-            return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
+    def norm(key: jax.Array) -> jax.Array:
+        # Inputs and weights are all standard normal, so one draw makes the network.
+        drawn = jax.random.normal(key, (config.width + size_of(shapes),))
+        x, params = drawn[None, : config.width], unravel_like(shapes)(drawn[config.width :])
+        gradient = jax.grad(lambda p: net.apply(p, x)[0])(params)
+        return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
 
-        return jax.lax.map(one, keys)
-
-    return np.asarray(norms(jax.random.split(key, config.networks)))
+    return np.asarray(jax.jit(lambda keys: jax.lax.map(norm, keys))(jax.random.split(key, config.networks)))
 
 
-def _chains(key: jax.Array, count: int) -> dict[str, jax.Array]:
+def _chains(key: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
     r"""Means and standard errors over networks of one neuron a layer, where $f = x \prod_l w_l$ behind the gates."""
     draws = jax.random.normal(key, (count, max(DEPTHS) + 1))
     x, w = draws[:, 0], draws[:, 1:]
@@ -112,93 +91,80 @@ def _chains(key: jax.Array, count: int) -> dict[str, jax.Array]:
         square = jnp.sum(slopes**2, axis=1)
         found.append(jnp.stack([jnp.sqrt(square), square, slopes[:, -1], square**2]))
     values = jnp.stack(found)
-    return {"mean": values.mean(axis=-1), "error": values.std(axis=-1) / np.sqrt(count)}
+    return values.mean(axis=-1), values.std(axis=-1) / np.sqrt(count)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    for depth in DEPTHS:
-        norms = data.wide.sel(depth=depth)
-        name, square = f"width {config.width}, L = {depth}", float(rg.mean_square_gradient(depth))
-        yield claims.at_least(
-            f"{name}: mean norm of the gradient is at least the bound", 2 ** (-depth / 2), estimate(norms), "the claim"
-        )
+    squares = {depth: float(rg.mean_square_gradient(depth)) for depth in DEPTHS}
+    fourths = {depth: float(rg.chain_fourth_moment(depth)) for depth in DEPTHS[:3]}
+    for depth, square in squares.items():
+        norms, name = data.wide.sel(depth=depth), f"width {config.width}, L = {depth}"
+        bounded = f"{name}: mean norm of the gradient is at least the bound"
+        yield claims.at_least(bounded, 2 ** (-depth / 2), estimate(norms), "the claim")
         # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
         spread = np.expm1(5 * depth / config.width)
         yield claims.equal(
             f"{name}: mean norm of the gradient against infinite width", np.sqrt(square), estimate(norms), 0,
             "an eighth of the variance of the squared norm, about 5 L / m", relative=spread / 8,
         )
+        mean = f"{name}: mean square of the gradient"
+        yield claims.equal(mean, square, estimate(norms**2), 0, "exact at every width")
+
+    def chain(depth: int, moment: str, variance: float) -> Estimate:
+        """A mean over networks of one neuron a layer, with the sampling error of an exact variance."""
+        mean = data.narrow_mean.sel(depth=depth, moment=moment).item()
+        return Estimate(mean, float(np.sqrt(variance / config.chains)))
+
+    for depth, fourth in fourths.items():
         yield claims.equal(
-            f"{name}: mean square of the gradient", square, estimate(norms**2), 0, "exact at every width"
-        )
-    narrow = data.narrow_mean
-    for depth in DEPTHS[:3]:
-        yield claims.equal(
-            f"one neuron a layer, L = {depth}: mean square of the gradient", rg.mean_square_gradient(depth),
-            Estimate(float(narrow.sel(depth=depth, moment="square")), _chain_error(depth, config.chains)), 0,
+            f"one neuron a layer, L = {depth}: mean square of the gradient", squares[depth],
+            chain(depth, "square", fourth - squares[depth] ** 2), 0,
             "exact; the sampling error comes from the exact fourth moment",
         )
-    fourth, eighth = float(rg.chain_fourth_moment(2)), 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
+    eighth = 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
     yield claims.equal(
-        "one neuron a layer, L = 2: mean fourth power of the gradient", fourth,
-        Estimate(float(narrow.sel(depth=2, moment="fourth")), float(np.sqrt((eighth - fourth**2) / config.chains))), 0,
-        "exact; the sampling error comes from the exact eighth moment",
+        "one neuron a layer, L = 2: mean fourth power of the gradient", fourths[2],
+        chain(2, "fourth", eighth - fourths[2] ** 2), 0, "exact; the sampling error comes from the exact eighth moment",
     )
-    depth = 4
-    last, square = float(rg.chain_last_gradient(depth)), 2.0 ** (1 - depth)
+    depth, last = 4, float(rg.chain_last_gradient(4))
     yield claims.equal(
         f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient", last,
-        Estimate(
-            float(narrow.sel(depth=depth, moment="last layer")), float(np.sqrt((square - last**2) / config.chains))
-        ),
-        0, "exact; the sampling error comes from the exact mean square",
+        chain(depth, "last layer", 2.0 ** (1 - depth) - last**2), 0,
+        "exact; the sampling error comes from the exact mean square",
         note="The last display of appendix A.7 bounds it from below by 2^(-L/2), by the root that is taken there.",
     )
-    yield Erratum(
+    at = {"depth": depth, "moment": "norm"}
+    yield lab.Erratum(
         f"one neuron a layer, L = {depth}: mean norm of the gradient", printed=r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}",
         corrected=r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
-        printed_value=2 ** (-depth / 2),
-        corrected_value=float(rg.mean_from_moments(rg.mean_square_gradient(depth), rg.chain_fourth_moment(depth))),
-        measured=Estimate(
-            float(narrow.sel(depth=depth, moment="norm")), float(data.narrow_error.sel(depth=depth, moment="norm")),
-            config.chains - 1,
-        ),
-        relation="at least", tolerance=Tolerance(why="both are lower bounds"),
+        printed_value=2 ** (-depth / 2), corrected_value=float(rg.mean_from_moments(squares[depth], fourths[depth])),
+        measured=Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1),
+        relation="at least", tolerance=lab.Tolerance(why="both are lower bounds"),
         why="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
         "gives a lower bound.",
         where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
     )
 
 
-def _chain_error(depth: int, count: int) -> float:
-    """Standard error of the mean square gradient of networks of one neuron a layer."""
-    variance = float(rg.chain_fourth_moment(depth)) - float(rg.mean_square_gradient(depth)) ** 2
-    return float(np.sqrt(variance / count))
-
-
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    ink = sheet.ink()
     depths = np.array(DEPTHS)
-    bound, limit = 2.0 ** (-depths / 2), np.sqrt(depths * 2.0 ** (1 - depths))
-    narrow = data.narrow_mean.sel(moment="norm")
-    left.semilogy(depths, limit, "--", color=ink, lw=1.2, label=r"$\sqrt{L\,2^{-(L-1)}}$, infinite width")
-    left.semilogy(depths, data.wide.mean("network"), "o", color="C0", label=f"{config.width} neurons a layer")
-    left.semilogy(depths, bound, ":", color=ink, lw=1.6, label=r"$2^{-L/2}$, the bound")
-    left.semilogy(depths, narrow, "s", color="C1", label="one neuron a layer")
-    left.set_xticks(depths)
-    left.set(title="Mean norm of the gradient", xlabel="depth $L$", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|$")
-    left.legend(fontsize=8)
-    square = data.narrow_mean.sel(moment="square")
-    right.semilogy(depths, limit**2, "--", color=ink, lw=1.2, label=r"$L\,2^{-(L-1)}$, every width")
-    right.semilogy(depths, (data.wide**2).mean("network"), "o", color="C0", label=f"{config.width} neurons a layer")
-    right.errorbar(
-        depths, square, 2 * data.narrow_error.sel(moment="square"), fmt="s", color="C1", capsize=3, lw=1.2,
-        label="one neuron a layer",
-    )  # fmt: skip
-    right.semilogy(depths, bound**2, ":", color=ink, lw=1.6, label=r"$2^{-L}$, the bound")
-    right.set_xticks(depths)
-    right.set(title="Mean square of the gradient", xlabel="depth $L$", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|^2$")
-    right.legend(fontsize=8)
+    for axes, power, moment, limit, bound in (
+        (left, 1, "norm", r"$\sqrt{L\,2^{-(L-1)}}$, infinite width", r"$2^{-L/2}$, the bound"),
+        (right, 2, "square", r"$L\,2^{-(L-1)}$, every width", r"$2^{-L}$, the bound"),
+    ):
+        sheet.guide(axes, depths, np.sqrt(depths * 2.0 ** (1 - depths)) ** power, limit)
+        mean = (data.wide**power).mean("network")
+        axes.plot(depths, mean, "o", color="C0", label=f"{config.width} neurons a layer")
+        sheet.guide(axes, depths, 2.0 ** (-power * depths / 2), bound, ls=":", lw=1.6)
+        narrow = data.sel(moment=moment)
+        axes.errorbar(
+            depths, narrow.narrow_mean, 2 * narrow.narrow_error, fmt="s", color="C1", capsize=3, lw=1.2,
+            label="one neuron a layer",
+        )
+        axes.set(xlabel="depth $L$", yscale="log", xticks=depths)
+        axes.legend(fontsize=8)
+    left.set(title="Mean norm of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|$")
+    right.set(title="Mean square of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|^2$")

@@ -13,42 +13,22 @@ from secant import losses
 from secant.core.types import Params
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups.width import (
-    COPIES,
-    KINDS,
-    descend,
-    direction,
-    drawn,
-    exponent,
-    global_minimum,
-    hessian_norm,
-    law,
-    logarithm,
-    mark_widths,
-    next_order,
-    one_input,
-    refuse_oversized,
-)
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
+from secant.setups import width as wide
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
-"""The networks, by the kind of their output."""
 
+# Step size times the largest eigenvalue of the first kernel: the slope of a swish output is 1/2 at the start and
+# nowhere above 1.1, and the kernel grows with its square.
 SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
-"""Step size times the largest eigenvalue of the first kernel.
-
-The slope of a swish output is 1/2 at the start and nowhere above 1.1, and the kernel grows with its square.
-"""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Widths, networks, points and the run."""
-
     widths: tuple[int, ...] = scaled(
         smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
-    )  # fmt: skip
+    )
     seeds: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
     samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
     dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
@@ -76,52 +56,41 @@ class Config:
     fall with the width, and gradient descent still finds a global minimum.""",
 )
 def run(config: Config) -> xr.Dataset:
-    random = np.random.default_rng(config.seed)
     keys = jax.random.split(jax.random.key(config.seed), config.samples)
-    x = jnp.concatenate([one_input(key, config.dim, config.size) for key in keys])
-    y = jnp.asarray(random.uniform(0.1, 0.6, config.samples))  # within the range of both outputs
+    x = jnp.concatenate([wide.one_input(key, config.dim, config.size) for key in keys])
+    # Within the range of both outputs.
+    y = jnp.asarray(np.random.default_rng(config.seed).uniform(0.1, 0.6, config.samples))
     for kind in OUTPUTS:
-        refuse_oversized(
-            "thesis/sec-2.4", KINDS[kind].by_width(config.dim, keys[0]), config.dim, config.widths,
-            copies=2 * COPIES + config.seeds, itemsize=8,
-        )
-    kinds = [
-        xr.concat([_runs(kind, width, x, y, config) for width in config.widths], "width").assign_coords(
-            width=list(config.widths)
-        )
-        for kind in OUTPUTS
-    ]
-    return xr.concat(kinds, "kind").assign_coords(kind=list(OUTPUTS))
+        make, copies = wide.KINDS[kind].by_width(config.dim, keys[0]), 2 * wide.COPIES + config.seeds
+        wide.refuse_oversized("thesis/sec-2.4", make, config.dim, config.widths, copies=copies, itemsize=8)
+    found = [_runs(kind, width, x, y, config) for kind in OUTPUTS for width in config.widths]
+    return unfold(xr.concat(found, "run"), "run", kind=OUTPUTS, width=config.widths)
 
 
 def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
-    net = KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
-    kernel, starts = pair_kernel(net.apply), drawn(net, x, (config.seed, width), config.seeds)
-    lanczos = direction(starts[0])
+    net = wide.KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
+    kernel, starts = pair_kernel(net.apply), wide.drawn(net, x, (config.seed, width), config.seeds)
+    lanczos = wide.direction(starts[0])
 
-    def look(params: Params) -> jax.Array:
+    def square(params: Params) -> dict[str, jax.Array]:
+        """Of the gradient, with the smallest and the largest eigenvalue of the kernel."""
         gradient = jax.grad(lambda p: losses.half_sum(net.apply(p, x), y))(params)
-        square = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
         values = jnp.linalg.eigvalsh(kernel(params, x, None))
-        return jnp.stack([square, values[0], values[-1]])
+        total = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
+        return {"value": jnp.asarray(total), "smallest": values[0], "largest": values[-1]}
 
-    probes = {
-        "look": Probe(look, dims=("part",)),
-        "norm": Probe(lambda params: hessian_norm(net.apply, params, x, lanczos).value, every=config.steps),
-    }
-    data = descend(net.apply, x, y, starts, config.steps, probes, SHARES[kind])
-    square, smallest, largest = np.moveaxis(data.look.values, -1, 0)
+    ends = Probe(lambda params: wide.hessian_norm(net.apply, params, x, lanczos).value, every=config.steps)
+    probes = {"square": Probe(square), "norm": ends}
+    data = wide.descend(net.apply, x, y, starts, config.steps, probes, SHARES[kind])
+    names = {"square_smallest": "smallest", "square_largest": "largest", f"step_{config.steps}": "end"}
     # A step is as long as the gradient, times the step size.
-    steps = data.lr.values[:, None] * np.sqrt(square[:, :-1])
-    length = np.concatenate([np.zeros((len(steps), 1)), np.cumsum(steps, axis=1)], axis=1)
-    parts = {"square": square, "smallest": smallest, "largest": largest, "length": length}
-    return xr.Dataset(
-        {
-            "loss": (("network", "step"), data.loss.values), "lr": ("network", data.lr.values),
-            "norm": (("network", "end"), data.norm.values),
-            **{name: (("network", "step"), values) for name, values in parts.items()},
-        }
-    )
+    length = (data.lr * np.sqrt(data.square)).shift(step=1, fill_value=0).cumsum("step")
+    return data.drop_vars(("outcome", "stopped_at", "slowest")).rename(names).assign(length=length)
+
+
+def _change(data: xr.Dataset) -> xr.DataArray:
+    """How far the smallest eigenvalue of the kernel moves."""
+    return np.abs(data.smallest - data.smallest.isel(step=0)).max("step")
 
 
 @run.findings
@@ -132,94 +101,78 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         (data.square / (2 * data.smallest * data.loss)).where(alive).min(),
         "rounding, relative to residuals that shrink", slack=1e-9,
     )
-    mu = data.smallest.min("step")
-    bound = 2 * np.sqrt(2 * data.loss.isel(step=0) / mu)
+    plain = data.sel(kind="fcn")
+    length = plain.length.isel(step=-1)
     yield claims.at_most(
         "length of the way over 2 sqrt(2 L(0) / mu): largest", 1.0,
-        (data.length.isel(step=-1) / bound).sel(kind="fcn").max(),
+        (length / (2 * np.sqrt(2 * plain.loss.isel(step=0) / plain.smallest.min("step")))).max(),
         "proved for step sizes of at most one over the curvature",
         note="linear outputs; with the others the kernel grows on the way, and the step is too long for the proof",
     )
-    plain = data.sel(kind="fcn")
     yield claims.equal(
         "factor of the loss late in the run over (1 - eta lambda_min)^2: largest", 1.0,
-        (_late(plain) / _predicted(plain)).max(), 0.01,
+        (_late(plain.loss) / (1 - plain.lr * plain.smallest.isel(step=-1)) ** 2).max(), 0.01,
         "no run is slower, but for a kernel that still moves by a thousandth; one attains it",
     )
-    change = np.abs(data.smallest - data.smallest.isel(step=0)).max("step")
-    spread = np.sqrt(data.largest).max("step") + np.sqrt(data.largest.isel(step=0))
-    guard = np.sqrt(config.samples) * data.norm.max("end") * data.length.isel(step=-1) * spread
+    roots = np.sqrt(plain.largest)
+    guard = np.sqrt(config.samples) * plain.norm.max("end") * length * (roots.max("step") + roots.isel(step=0))
     yield claims.at_most(
-        "change of lambda_min over its bound by the norm of the Hessian: largest", 1.0,
-        (change / guard).sel(kind="fcn").max(),
+        "change of lambda_min over its bound by the norm of the Hessian: largest", 1.0, (_change(plain) / guard).max(),
         "the bound; the norm is looked at for one output at both ends of the way",
     )
-    yield claims.at_most(
-        "change of lambda_min: exponent in the width", -0.5, exponent(change.sel(kind="fcn")),
-        slack=logarithm(config.widths),
-    )
+    found, logs = wide.exponent(_change(plain)), wide.logarithm(config.widths)
+    yield claims.at_most("change of lambda_min: exponent in the width", -0.5, found, slack=logs)
     yield claims.zero(
         "nonlinear output: exponent of the norm of the Hessian in the width",
-        exponent(data.norm.sel(kind="output").max("end")), next_order(config.widths, 0.5, 2.0),
+        wide.exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0),
     )
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")
-    for kind, name in OUTPUTS.items():
-        at = {"kind": kind}
-        yield global_minimum(f"{name}: last loss over the first: largest", ends.sel(at), promised.sel(at), 1e-4)
+    for kind, output in OUTPUTS.items():
+        name = f"{output}: last loss over the first: largest"
+        yield wide.global_minimum(name, ends.sel(kind=kind), promised.sel(kind=kind), 1e-4)
 
 
-def _late(data: xr.Dataset) -> xr.DataArray:
+def _late(loss: xr.DataArray) -> xr.DataArray:
     """Factor of the loss in a step, where the loss is small and still far above rounding."""
-    fallen = data.loss < 1e-6 * data.loss.isel(step=0)
-    ready = (fallen & (data.loss > 1e-20)).values
-    factors = data.loss.values[..., 1:] / data.loss.values[..., :-1]
-    last = np.where(ready[..., 1:], factors, np.nan)
-    # Of the steps that count the last few: there the slowest direction is alone.
-    rows = last.reshape(-1, last.shape[-1])
-    picked = [row[np.isfinite(row)][-5:].mean() if np.isfinite(row).any() else np.nan for row in rows]
-    return xr.DataArray(np.reshape(picked, last.shape[:-1]), dims=data.loss.dims[:-1], coords={"width": data.width})
+    ready = (loss < 1e-6 * loss.isel(step=0)) & (loss > 1e-20)
 
+    def mean(factors: np.ndarray) -> float:
+        # Of the steps that count the last few: there the slowest direction is alone.
+        last = factors[np.isfinite(factors)][-5:]
+        return last.mean() if last.size else np.nan
 
-def _predicted(data: xr.Dataset) -> xr.DataArray:
-    return (1 - data.lr * data.smallest.isel(step=-1)) ** 2
+    factors = (loss / loss.shift(step=1)).where(ready)
+    return xr.apply_ufunc(mean, factors, input_core_dims=[["step"]], vectorize=True)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (12, 4.8), 3)
-    ink = sheet.ink()
-    widest = data.isel(width=-1)
+    widest, plain = data.isel(width=-1), data.sel(kind="fcn")
     for i, (kind, name) in enumerate(OUTPUTS.items()):
         loss = widest.loss.sel(kind=kind)
-        left.semilogy(data.step, (loss / loss.isel(step=0)).transpose("step", "network"), color=f"C{i}", lw=1)
-        left.plot([], [], color=f"C{i}", label=name)
+        lines = left.plot(data.step, (loss / loss.isel(step=0)).transpose("step", "network"), color=f"C{i}", lw=1)
+        lines[0].set_label(name)
     one = widest.sel(kind="fcn").isel(network=0)
-    rate = (1 - float(one.lr * one.smallest.min())) ** data.step
-    left.semilogy(data.step, rate, "--", color=ink, lw=1.2, label=r"guaranteed, $(1 - \eta\mu)^t$")
-    left.set(title=f"Loss, width {int(data.width[-1])}", xlabel="step", ylabel=r"$\mathcal{L}/\mathcal{L}(0)$")
-    left.set_ylim(1e-20, 3)
-    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))
-    for i, width in enumerate(data.width.values):
-        drift = data.sel(kind="fcn", width=width).isel(network=0)
-        middle.plot(data.step, drift.smallest / drift.smallest.isel(step=0), color=f"C{i}", lw=1.4, label=f"{width}")
-    middle.axhline(1, ls=":", color=ink, lw=1)
-    middle.set(title=r"$\lambda_{\min}(K)$ over its first value", xlabel="step")
-    middle.set_xlim(0, 0.4 * config.steps)
-    middle.legend(title="width", fontsize=8, title_fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
-    change = np.abs(data.smallest - data.smallest.isel(step=0)).max("step").sel(kind="fcn")
-    curves = {
-        r"change of $\lambda_{\min}$, linear output": (change, "C0", "o"),
-        r"$\|H_f\|$, linear output": (data.norm.sel(kind="fcn").max("end"), "C0", "s"),
-        r"$\|H_f\|$, nonlinear output": (data.norm.sel(kind="output").max("end"), "C1", "s"),
-    }
-    for label, (values, color, mark) in curves.items():
-        found = law(values)
-        right.plot(
-            data.width, np.exp(np.log(values).mean("network")), mark, color=color, ms=5, mfc="none",
-            label=f"{label}: {found.exponent:.2f}",
-        )  # fmt: skip
-        right.plot(data.width, found(data.width), color=color, lw=1)
-    mark_widths(right, data.width)
+    rate = (1 - one.lr * one.smallest.min()) ** data.step
+    sheet.guide(left, data.step, rate, r"guaranteed, $(1 - \eta\mu)^t$")
+    left.set(title=f"Loss, width {int(data.width[-1])}", ylabel=r"$\mathcal{L}/\mathcal{L}(0)$", ylim=(1e-20, 3))
+    left.set(xlabel="step", yscale="log")
+    left.legend(**wide.BELOW)
+    for width in data.width.values:
+        drift = plain.smallest.sel(width=width).isel(network=0)
+        middle.plot(data.step, drift / drift.isel(step=0), lw=1.4, label=f"{width}")
+    sheet.mark(middle, y=1, ls=":", lw=1)
+    middle.set(title=r"$\lambda_{\min}(K)$ over its first value", xlabel="step", xlim=(0, 0.4 * config.steps))
+    middle.legend(title="width", ncols=3, **wide.BELOW)
+    norms = data.norm.max("end")
+    for values, color, mark, label in (
+        (_change(plain), "C0", "o", r"change of $\lambda_{\min}$, linear output"),
+        (norms.sel(kind="fcn"), "C0", "s", r"$\|H_f\|$, linear output"),
+        (norms.sel(kind="output"), "C1", "s", r"$\|H_f\|$, nonlinear output"),
+    ):
+        wide.plot_law(right, values, mark, label, color=color)
+    wide.mark_widths(right, data.width)
     right.set(title="Against the width")
-    right.legend(fontsize=8, title="exponent", title_fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.18))
+    right.legend(title="exponent", **wide.BELOW)

@@ -13,31 +13,11 @@ from secant.core.types import Params
 from secant.lab import Figure, Findings, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets.graphs.network import graph_of
-from secant.setups.width import (
-    COPIES,
-    KINDS,
-    Kind,
-    WidthConfig,
-    direction,
-    drawn,
-    edge_factors,
-    exponent,
-    hessian_norm,
-    law,
-    logarithm,
-    mark_widths,
-    next_order,
-    one_input,
-    refuse_oversized,
-    resolved,
-    stacked,
-)
+from secant.setups import width as wide
 
 
 @dataclass(frozen=True)
-class Config(WidthConfig):
-    """Widths, networks and the input."""
-
+class Config(wide.WidthConfig):
     dim: int = scaled(
         smoke=2, laptop=8, at_least=2, at_most=10_000,
         help="input dimension; neurons of a random graph also read inputs, which do not bend",
@@ -62,33 +42,34 @@ class Config(WidthConfig):
 )
 def run(config: Config) -> xr.Dataset:
     key_input, key_graph = jax.random.split(jax.random.key(config.seed))
-    for kind in KINDS.values():
-        refuse_oversized(
+    for kind in wide.KINDS.values():
+        wide.refuse_oversized(
             "thesis/thm-2.3.6", kind.by_width(config.dim, key_graph), config.dim, config.widths,
-            copies=COPIES + config.seeds * (1 if kind.graph is None else 2),  # all networks, and their edges
+            copies=wide.COPIES + config.seeds * (1 if kind.graph is None else 2),  # all networks, and their edges
         )
-    x = one_input(key_input, config.dim, config.size)
-    norms, errors = np.empty((2, len(KINDS), len(config.widths), config.seeds))
-    for i, kind in enumerate(KINDS.values()):
-        for j, width in enumerate(config.widths):
-            norms[i, j], errors[i, j] = _norms(kind, width, x, jax.random.fold_in(key_graph, j), config)
+    x = wide.one_input(key_input, config.dim, config.size)
+    keys = [jax.random.fold_in(key_graph, j) for j in range(len(config.widths))]
+    found = [
+        [_norms(kind, width, x, key, config) for width, key in zip(config.widths, keys, strict=True)]
+        for kind in wide.KINDS.values()
+    ]
+    norms, errors = np.moveaxis(np.array(found, float), 2, 0)
     return xr.Dataset(
         {
             "norm": (("kind", "width", "network"), norms, {"long_name": "spectral norm of the output's Hessian"}),
             "residual": (("kind", "width", "network"), errors, {"long_name": "residual of its eigenvector"}),
         },
-        coords={"kind": list(KINDS), "width": list(config.widths)},
+        coords={"kind": list(wide.KINDS), "width": list(config.widths)},
     )
 
 
-def _norms(kind: Kind, width: int, x: jax.Array, key: jax.Array, config: Config) -> np.ndarray:
+def _norms(kind: wide.Kind, width: int, x: jax.Array, key: jax.Array, config: Config) -> np.ndarray:
     """Spectral norm of the Hessian of every network of a kind at its start, with its residual, `(2, networks)`."""
     net = kind.make(width, config.dim, key)
-    networks = drawn(net, x, (config.seed, width), config.seeds)
-    factors = None
+    networks, factors = wide.drawn(net, x, (config.seed, width), config.seeds), None
     if kind.graph is not None:
         others = (kind.graph(width, config.dim, k) for k in jax.random.split(key, config.seeds))
-        factors = stacked([edge_factors(graph, graph_of(net)) for graph in others])
+        factors = wide.stacked([wide.edge_factors(graph, graph_of(net)) for graph in others])
 
     @jax.jit
     def measure(networks: Params, factors: Params | None, x: jax.Array, start: jax.Array) -> Norm:
@@ -98,70 +79,60 @@ def _norms(kind: Kind, width: int, x: jax.Array, key: jax.Array, config: Config)
             def outputs(params: Params, x: jax.Array) -> jax.Array:
                 return net.apply(params if factor is None else jax.tree.map(jnp.multiply, params, factor), x)
 
-            return hessian_norm(outputs, params, x, start)
+            return wide.hessian_norm(outputs, params, x, start)
 
         return jax.lax.map(one, (networks, factors))
 
-    return np.array(measure(stacked(networks), factors, x, direction(networks[0])))
+    return np.array(measure(wide.stacked(networks), factors, x, wide.direction(networks[0])))
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    for kind, facts in KINDS.items():
-        found = exponent(data.norm.sel(kind=kind))
-        if facts.claim == "stays":
-            yield claims.at_least(
-                f"{facts.name}: exponent of the Hessian's norm in the width, nearer to 0 than to -1/2", -0.25, found,
-                "half way from no decay to 1/sqrt(m)",
-            )
-        else:
-            yield claims.at_most(
-                f"{facts.name}: exponent of the Hessian's norm in the width", -0.5, found,
-                slack=logarithm(config.widths) if facts.graph is None else _random_graph(config),
-            )
-    yield claims.at_least(
-        "the rate is attained: exponent of the fully connected network", -0.5, exponent(data.norm.sel(kind="fcn")),
-        slack=next_order(config.widths, 0.5),
-    )
-    yield resolved(data)
-
-
-def _random_graph(config: Config) -> Tolerance:
-    """Of what a neuron of a random graph reads, the share m/(m + d) is hidden neurons, and the rest does not bend."""
+    logs = wide.logarithm(config.widths)
+    # Of what a neuron of a random graph reads, the share m/(m + d) is hidden neurons, and the rest does not bend.
     first, last = config.widths[0], config.widths[-1]
     hidden = np.log((last / (last + config.dim)) / (first / (first + config.dim))) / np.log(last / first)
-    logs = logarithm(config.widths)
-    return Tolerance(logs.absolute + hidden, why=f"{logs.why}, and fewer inputs among what neurons read by the rest")
+    mixed = Tolerance(logs.absolute + hidden, why=f"{logs.why}, and fewer inputs among what neurons read by the rest")
+    for kind, facts in wide.KINDS.items():
+        name, found = (
+            f"{facts.name}: exponent of the Hessian's norm in the width", wide.exponent(data.norm.sel(kind=kind)),
+        )
+        if facts.claim == "stays":
+            why = "half way from no decay to 1/sqrt(m)"
+            yield claims.at_least(f"{name}, nearer to 0 than to -1/2", -0.25, found, why)
+        else:
+            yield claims.at_most(name, -0.5, found, slack=logs if facts.graph is None else mixed)
+    yield claims.at_least(
+        "the rate is attained: exponent of the fully connected network", -0.5, wide.exponent(data.norm.sel(kind="fcn")),
+        slack=wide.next_order(config.widths, 0.5),
+    )
+    yield wide.resolved(data)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (12, 4.8), 3, width_ratios=(1, 1, 0.9))
-    ink, faint = sheet.ink(), sheet.faint()
-    panels = {"falls": left, "falls still": middle, "stays": middle}
-    for i, (kind, facts) in enumerate(KINDS.items()):
-        axes, color = panels[facts.claim], f"C{i}"
-        logs = np.log(data.norm.sel(kind=kind))
-        mean, error = logs.mean("network"), logs.std("network", ddof=1)
+    for i, (kind, facts) in enumerate(wide.KINDS.items()):
+        axes, color, values = left if facts.claim == "falls" else middle, f"C{i}", data.norm.sel(kind=kind)
+        mean, factor = np.exp(np.log(values).mean("network")), np.exp(np.log(values).std("network", ddof=1))
         axes.errorbar(
-            data.width, np.exp(mean), [np.exp(mean) - np.exp(mean - error), np.exp(mean + error) - np.exp(mean)],
-            fmt="o", ms=5, lw=1, capsize=2, color=color, label=facts.name,
-        )  # fmt: skip
-        found = law(data.norm.sel(kind=kind))
+            data.width, mean, [mean - mean / factor, mean * factor - mean], fmt="o", ms=5, lw=1, capsize=2, color=color,
+            label=facts.name,
+        )
+        found = wide.law(values)
         axes.plot(data.width, found(data.width), color=color, lw=1.2)
         right.errorbar(found.exponent, -i, xerr=2 * found.error, fmt="o", color=color, ms=6, capsize=3, lw=1.5)
-    guide = 0.6 * float(data.norm.sel(kind="cnn").isel(width=0).mean()) * (data.width / data.width[0]) ** -0.5
-    left.plot(data.width, guide, "--", color=ink, lw=1.2)
-    left.annotate(r"$1/\sqrt{m}$", (float(data.width[0]), 0.7 * float(guide[0])), color=ink, va="top")
+    rate = 0.6 * data.norm.sel(kind="cnn").isel(width=0).mean() * (data.width / data.width[0]) ** -0.5
+    sheet.guide(left, data.width, rate)
+    left.annotate(r"$1/\sqrt{m}$", (float(data.width[0]), 0.7 * float(rate[0])), color=sheet.ink(), va="top")
     for axes, title in ((left, "Wide everywhere"), (middle, "Narrow, or bent at the end")):
-        mark_widths(axes, data.width)
+        wide.mark_widths(axes, data.width)
         axes.set_title(title)
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+        axes.legend(ncols=2, **wide.BELOW)
     left.set_ylabel(r"$\|H_f\|$")
-    right.axvline(-0.5, ls="--", color=ink, lw=1.2)
-    right.axvline(0, ls="--", color=ink, lw=1.2)
-    right.axvspan(-0.5, -0.5 + logarithm(config.widths).absolute, color=faint, alpha=0.3, lw=0)
-    right.set_yticks([-i for i in range(len(KINDS))], [facts.name for facts in KINDS.values()])
+    sheet.mark(right, x=(-0.5, 0))
+    right.axvspan(-0.5, -0.5 + wide.logarithm(config.widths).absolute, color=sheet.faint(), alpha=0.3, lw=0)
+    right.set_yticks([-i for i in range(len(wide.KINDS))], [facts.name for facts in wide.KINDS.values()])
     right.yaxis.tick_right()
     right.tick_params(axis="y", length=0)
     right.set(title="Exponents", xlabel=r"$\alpha$ in $\|H_f\| \propto m^\alpha$", xlim=(-0.85, 0.35))

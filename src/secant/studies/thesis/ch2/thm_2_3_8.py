@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations_with_replacement
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,35 +18,18 @@ from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
-from secant.setups.width import (
-    COPIES,
-    LANCZOS,
-    direction,
-    drawn,
-    exponent,
-    law,
-    logarithm,
-    mark_widths,
-    one_input,
-    refuse_oversized,
-    stacked,
-)
+from secant.setups import width as wide
 
-DEPTH = 3
-"""Layers of weights."""
-
-BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))
-"""Pairs of layers, each once."""
+DEPTH = 3  # layers of weights
+BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))  # pairs of layers, each once
 
 
 @dataclass(frozen=True)
 class Config:
-    """Widths, networks and the input."""
-
     widths: tuple[int, ...] = scaled(
-        smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
-        shortest=2, ascending=True, help="neurons a layer, increasing",
-    )  # fmt: skip
+        smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2,
+        ascending=True, help="neurons a layer, increasing",
+    )
     seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
     dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
@@ -74,112 +56,92 @@ def run(config: Config) -> xr.Dataset:
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m] * (DEPTH - 1)), "tanh")
 
-    refuse_oversized("thesis/thm-2.3.8", make, config.dim, config.widths, copies=2 * COPIES + config.seeds, itemsize=8)
-    x = one_input(jax.random.key(config.seed), config.dim, config.size)
-    names, found = ("norm", "block", "slope", "gap"), []
-    dims = {"norm": ("layer", "neuron"), "block": ("pair",), "slope": ("lower",), "gap": ("lower",)}
+    copies = 2 * wide.COPIES + config.seeds
+    wide.refuse_oversized("thesis/thm-2.3.8", make, config.dim, config.widths, copies=copies, itemsize=8)
+    x = wide.one_input(jax.random.key(config.seed), config.dim, config.size)
+    dims, found = {"norm": ("layer", "neuron"), "block": ("pair",), "slope": ("lower",), "gap": ("lower",)}, []
     for j, width in enumerate(config.widths):
         net = make(width)
-        networks = drawn(net, x, (config.seed, j), config.seeds)
-        parts = jax.jit(_looks(net, config))(stacked(networks), x, direction(networks[0]))
-        found.append(
-            xr.Dataset({n: (("network", *dims[n]), np.asarray(part)) for n, part in zip(names, parts, strict=True)})
-        )
+        networks = wide.drawn(net, x, (config.seed, j), config.seeds)
+        looks = jax.jit(partial(_looks, net, config))(wide.stacked(networks), x, wide.direction(networks[0]))
+        found.append(xr.Dataset({name: (("network", *dims[name]), np.asarray(looks[name])) for name in dims}))
     return xr.concat(found, "width").assign_coords(
         width=list(config.widths), layer=list(range(1, DEPTH + 1)), pair=[f"{a},{b}" for a, b in BLOCKS],
         lower=list(range(1, DEPTH)),
     )
 
 
-Look = Callable[[Params, jax.Array, jax.Array], Any]
-"""Of parameters, the input and a vector for Lanczos to start from."""
+def _looks(net: Network, config: Config, networks: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
+    """All that is looked at in several networks, one after the other; `start` is for Lanczos."""
+
+    def look(params: Params) -> dict[str, jax.Array]:
+        return {"norm": _layer_norms(net, params, x, start, config.neurons), **_block_norms(net, params, x, start)}
+
+    return jax.lax.map(look, networks)
 
 
-def _looks(net: Network, config: Config) -> Look:
-    """All that is looked at in a network, for several of them, one after the other."""
-    layers, blocks = _layer_norms(net, config), _block_norms(net)
-
-    def look(networks: Params, x: jax.Array, start: jax.Array) -> Any:
-        return jax.lax.map(lambda params: (layers(params, x, start), *blocks(params, x, start)), networks)
-
-    return look
-
-
-def _layer_norms(net: Network, config: Config) -> Look:
+def _layer_norms(net: Network, params: Params, x: jax.Array, start: jax.Array, neurons: int) -> jax.Array:
     """Norms of the Hessians of some pre-activations in every layer, `(layers, neurons)`; 0 where there are fewer."""
 
     def sums(params: Params, x: jax.Array) -> jax.Array:
         """Pre-activations, layer by layer, filled up with zeros to one table."""
-        heard = [z.reshape(-1)[: config.neurons] for z in net.pre_activations(params, x)]
-        return jnp.stack([jnp.pad(z, (0, config.neurons - z.size)) for z in heard])[None]
+        heard = [z.reshape(-1)[:neurons] for z in net.pre_activations(params, x)]
+        return jnp.stack([jnp.pad(z, (0, neurons - z.size)) for z in heard])[None]
 
-    basis = np.eye(DEPTH * config.neurons).reshape(-1, 1, DEPTH, config.neurons)
+    def norm(weight: jax.Array) -> jax.Array:
+        return spectral_norm(second_derivative(sums, params, x, weight).flat_product(), start, wide.LANCZOS).value
 
-    def look(params: Params, x: jax.Array, start: jax.Array) -> jax.Array:
-        def norm(weight: jax.Array) -> jax.Array:
-            return spectral_norm(second_derivative(sums, params, x, weight).flat_product(), start, LANCZOS).value
-
-        return jax.lax.map(norm, basis).reshape(DEPTH, config.neurons)
-
-    return look
+    basis = np.eye(DEPTH * neurons).reshape(-1, 1, DEPTH, neurons)
+    return jax.lax.map(norm, basis).reshape(DEPTH, neurons)
 
 
-def _block_norms(net: Network) -> Look:
+def _block_norms(net: Network, params: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
     r"""Norms of the blocks of an output's Hessian, those of $m^{-1/2}\,\partial f_{\mathcal S} / \partial w^{(\ell)}$.
 
     And how far the products of these two with a vector are apart.
     """
+    product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
+    values, push = jax.linearize(lambda p: jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1)), params)
+    pull, unravel = jax.linear_transpose(push, params), unravel_like(params)
 
     def ones(like: Params, layer: jax.Array) -> Params:
         """1 on the weights of one layer, 0 on all others."""
         return tuple(jax.tree.map(lambda a, k=k: jnp.where(layer == k, a, 0), own) for k, own in enumerate(like, 1))
 
-    def look(params: Params, x: jax.Array, start: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
-        unravel = unravel_like(params)
+    def block(pair: jax.Array) -> jax.Array:
+        """The root of the norm of B^T B for the block B between two layers."""
 
-        def read(p: Params) -> jax.Array:
-            return jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1))
+        def square(v: jax.Array) -> jax.Array:
+            there = ones(product(ones(unravel(v), pair[1])), pair[0])
+            return ravel_pytree(ones(product(there), pair[1]))[0]
 
-        values, push = jax.linearize(read, params)
-        pull = jax.linear_transpose(push, params)
+        own = ravel_pytree(ones(unravel(start), pair[1]))[0]
+        return jnp.sqrt(spectral_norm(square, own, wide.LANCZOS).value)
 
-        def block(pair: jax.Array) -> jax.Array:
-            """The root of the norm of B^T B for the block B between two layers."""
+    def slope(layer: jax.Array) -> jax.Array:
+        """The norm of the Jacobian of what the output reads in one layer's weights, over the root of its number."""
+        # From the same vector as the block with the last layer, whose weights come last.
+        found = spectral_norm(lambda v: push(ones(pull(v)[0], layer)), start[-values.size :], wide.LANCZOS)
+        return jnp.sqrt(found.value / values.size)
 
-            def square(v: jax.Array) -> jax.Array:
-                there = ones(product(ones(unravel(v), pair[1])), pair[0])
-                return ravel_pytree(ones(product(there), pair[1]))[0]
-
-            own = ravel_pytree(ones(unravel(start), pair[1]))[0]
-            return jnp.sqrt(spectral_norm(square, own, LANCZOS).value)
-
-        def slope(layer: jax.Array) -> jax.Array:
-            """The norm of the Jacobian of what the output reads in one layer's weights, over the root of its number."""
-            # From the same vector as the block with the last layer, whose weights come last.
-            found = spectral_norm(lambda v: push(ones(pull(v)[0], layer)), start[-values.size :], LANCZOS)
-            return jnp.sqrt(found.value / values.size)
-
-        curved = product(ones(unravel(start), jnp.asarray(DEPTH)))
-        (sloped,) = pull(start[-values.size :] / jnp.sqrt(values.size))
-        pairs = [(ravel_pytree(a)[0], ravel_pytree(b)[0]) for a, b in zip(curved, sloped, strict=True)]
-        gaps = jnp.stack([jnp.linalg.norm(a - b) / jnp.linalg.norm(b) for a, b in pairs[:-1]])
-        return jax.lax.map(block, jnp.array(BLOCKS)), jax.lax.map(slope, jnp.arange(1, DEPTH)), gaps
-
-    return look
+    curved = product(ones(unravel(start), jnp.asarray(DEPTH)))
+    (sloped,) = pull(start[-values.size :] / jnp.sqrt(values.size))
+    pairs = [(ravel_pytree(a)[0], ravel_pytree(b)[0]) for a, b in zip(curved, sloped, strict=True)]
+    return {
+        "block": jax.lax.map(block, jnp.array(BLOCKS)), "slope": jax.lax.map(slope, jnp.arange(1, DEPTH)),
+        "gap": jnp.stack([jnp.linalg.norm(a - b) / jnp.linalg.norm(b) for a, b in pairs[:-1]]),
+    }
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "first layer: norm of the Hessian of a pre-activation: largest", data.norm.sel(layer=1).max(), 0,
-        "linear in the weights, so zero to the last bit",
-    )
+    largest = data.norm.max("neuron")
+    name = "first layer: norm of the Hessian of a pre-activation: largest"
+    yield claims.zero(name, largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
     for layer in range(2, DEPTH + 1):
-        yield claims.at_most(
-            f"layer {layer}: exponent of the norm in the width, largest of some neurons", -0.5,
-            exponent(data.norm.sel(layer=layer).max("neuron")), slack=logarithm(config.widths),
-        )
+        name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"
+        found = wide.exponent(largest.sel(layer=layer))
+        yield claims.at_most(name, -0.5, found, slack=wide.logarithm(config.widths))
     yield claims.zero(
         "block of the last layer with itself: largest norm", data.block.sel(pair=f"{DEPTH},{DEPTH}").max(), 0,
         "the output is linear in the weights it reads with",
@@ -191,47 +153,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             np.abs(ratio - 1).max(), 0.02,
             "an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order",
         )
-    yield claims.zero(
-        "product of these blocks with a vector against that of the slopes: largest relative difference", data.gap.max(),
-        1e-12, "the blocks are the transposed slopes over the root of m; rounding",
-    )
-    yield claims.at_most(
-        "norm over the sum of the norms of its blocks: largest", 1.0,
-        (data.norm.sel(layer=DEPTH).max("neuron") / _sum_of_blocks(data)).max(), "the triangle inequality",
-    )
+    name = "product of these blocks with a vector against that of the slopes: largest relative difference"
+    yield claims.zero(name, data.gap.max(), 1e-12, "the blocks are the transposed slopes over the root of m; rounding")
+    name = "norm over the sum of the norms of its blocks: largest"
+    yield claims.at_most(name, 1.0, (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max(), "the triangle inequality")
 
 
 def _sum_of_blocks(data: xr.Dataset) -> xr.DataArray:
     """Over all pairs of layers in both orders."""
-    twice = xr.DataArray([1.0 if a == b else 2.0 for a, b in BLOCKS], dims="pair", coords={"pair": data.pair})
-    return (twice * data.block).sum("pair")
+    return (xr.DataArray([1.0 if a == b else 2.0 for a, b in BLOCKS], dims="pair") * data.block).sum("pair")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2)
-    ink = sheet.ink()
-    for layer in range(2, DEPTH + 1):
-        norms = data.norm.sel(layer=layer).max("neuron")
-        found = law(norms)
-        (points,) = left.plot(
-            data.width, np.exp(np.log(norms).mean("network")), "os^D"[layer - 2], ms=6,
-            label=f"layer {layer}: {found.exponent:.2f}" if layer < DEPTH else f"output: {found.exponent:.2f}",
-        )  # fmt: skip
-        left.plot(data.width, found(data.width), color=points.get_color(), lw=1)
+    largest = data.norm.max("neuron")
+    for layer, mark in zip(range(2, DEPTH + 1), "os^D", strict=False):
+        wide.plot_law(left, largest.sel(layer=layer), mark, f"layer {layer}" if layer < DEPTH else "output")
     left.plot([], [], " ", label="layer 1: exactly zero")
     for i, (a, b) in enumerate(BLOCKS[:-1]):
         norms = data.block.sel(pair=f"{a},{b}").mean("network")
         right.plot(data.width, norms, "os^Dv"[i], ms=6, mfc="none", mew=1.4, label=rf"$H^{{({a},{b})}}$", color=f"C{i}")
         if b == DEPTH:
             right.plot(data.width, data.slope.sel(lower=a).mean("network"), color=f"C{i}", lw=1.2)
-    right.plot([], [], color=ink, lw=1.2, label=r"$\|\partial f_{\mathcal{S}}/\partial w^{(\ell)}\|/\sqrt{m}$")
-    right.plot(data.width, _sum_of_blocks(data).mean("network"), "--", color=ink, lw=1.2, label="sum of all blocks")
-    right.plot(
-        data.width, data.norm.sel(layer=DEPTH).max("neuron").mean("network"), ":", color=ink, lw=1.6, label="whole"
-    )
+    sheet.guide(right, [], [], r"$\|\partial f_{\mathcal{S}}/\partial w^{(\ell)}\|/\sqrt{m}$", ls="-")
+    sheet.guide(right, data.width, _sum_of_blocks(data).mean("network"), "sum of all blocks")
+    sheet.guide(right, data.width, largest.sel(layer=DEPTH).mean("network"), "whole", ls=":", lw=1.6)
     for axes, title in ((left, "Hessians of pre-activations"), (right, "Blocks of the output's Hessian")):
-        mark_widths(axes, data.width)
+        wide.mark_widths(axes, data.width)
         axes.set(title=title, ylabel="spectral norm")
     left.legend(title="exponent in the width", fontsize=9)
     right.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

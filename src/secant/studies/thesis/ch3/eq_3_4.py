@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import product
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,47 +14,37 @@ import xarray as xr
 
 from secant import nets
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
 from secant.losses import half_sum
 from secant.optim import gradient_descent
-from secant.setups.width import (
-    WidthConfig,
-    exponent,
-    law,
-    mark_widths,
-    next_order,
-    refuse_dependent,
-    refuse_oversized,
-)
+from secant.setups import width as wide
 from secant.theory.quadratic_model import TwoLayer
 
 Activation = Callable[[jax.Array], jax.Array]
 
 ACTIVATIONS: dict[str, Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
-WAYS = ("training", "unseen", "together")
-"""On training and on unseen inputs along gradient descent, and where all neurons move alike."""
-
-PAIRS = ("network - linear", "quadratic - linear", "network - quadratic")
-
+# On training and on unseen inputs along gradient descent, and where all neurons move alike.
+WAYS = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}
+PAIRS = {
+    "network - linear": r"$f - f_{\mathrm{lin}}$", "quadratic - linear": r"$f_{\mathrm{quad}} - f_{\mathrm{lin}}$",
+    "network - quadratic": r"$f - f_{\mathrm{quad}}$",
+}
+# So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border.
 GROUP = 4
-"""So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border."""
-
+# Derived in the statement, in the order of `PAIRS`; none where two powers compete.
 EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
     ("tanh", "training"): (-1.0, -1.0, -1.0), ("tanh", "together"): (-0.5, -0.5, -1.5),
     ("relu", "training"): (None, -1.0, -0.5), ("relu", "unseen"): (None, -1.0, -0.75),
     ("relu", "together"): (-0.5, -0.5, -0.75),
 }
-"""Derived in the statement, in the order of `PAIRS`; none where two powers compete."""
 
 
 @dataclass(frozen=True)
-class Config(WidthConfig):
-    """Widths, networks, data and the run."""
-
+class Config(wide.WidthConfig):
     widths: tuple[int, ...] = scaled(
-        smoke=(256, 4_096), laptop=(256, 1_024, 4_096, 16_384), paper=(256, 1_024, 4_096, 16_384, 65_536),
-        at_least=8, shortest=2, ascending=True, help="hidden neurons, increasing",
-    )  # fmt: skip
+        smoke=(256, 4_096), laptop=(256, 1_024, 4_096, 16_384), paper=(256, 1_024, 4_096, 16_384, 65_536), at_least=8,
+        shortest=2, ascending=True, help="hidden neurons, increasing",
+    )
     seeds: int = scaled(
         smoke=64, laptop=32, paper=64, at_least=2 * GROUP, at_most=10_000, help="random networks of each width"
     )
@@ -68,19 +58,7 @@ class Config(WidthConfig):
 
     def check(self) -> None:
         """Refuses more orthogonal inputs than there are dimensions."""
-        refuse_dependent(self.samples, self.dim)
-
-
-class Start(NamedTuple):
-    """An untrained network.
-
-    Attributes:
-        params: its weights.
-        lr: the step size.
-    """
-
-    params: TwoLayer
-    lr: jax.Array
+        wide.refuse_dependent(self.samples, self.dim)
 
 
 @study(
@@ -108,98 +86,71 @@ class Start(NamedTuple):
     linear one.""",
 )
 def run(config: Config) -> xr.Dataset:
-    refuse_oversized(
-        "thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, config.widths,
-        copies=6 * len(ACTIVATIONS) * len(config.widths) * config.seeds, itemsize=8,
-    )
+    widths, copies = config.widths, 6 * len(ACTIVATIONS) * len(config.widths) * config.seeds
+    wide.refuse_oversized("thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, widths, copies=copies, itemsize=8)
     random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
     inputs = random.normal(size=(2 * config.samples, config.dim))
     # Orthogonal ones do not pull on each other's neurons, which would hide the sign of the errors in narrow networks.
     inputs[: config.samples] = np.linalg.qr(inputs[: config.samples].T)[0].T
     inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
-    y, x = random.choice([-1.0, 1.0], config.samples), inputs[: config.samples]
-    found = [_followed(name, start, inputs, y, config) for (name, _), start in _starts(x, config, random).items()]
-    table = {name: np.stack([one[name] for one in found]) for name in found[0]}
-    shape, dims = (len(ACTIVATIONS), len(config.widths), config.seeds), ("activation", "width", "network")
-    return xr.Dataset(
-        {
-            "apart": ((*dims, "way", "pair"), table["apart"].reshape(*shape, len(WAYS), len(PAIRS))),
-            "distance": (dims, table["distance"].reshape(shape)), "rise": (dims, table["rise"].reshape(shape)),
-        },
-        coords={
-            "activation": list(ACTIVATIONS), "way": list(WAYS), "pair": list(PAIRS), "width": list(config.widths),
-        },
-    )
+    y, shape = random.choice([-1.0, 1.0], config.samples), (len(widths), config.seeds, max(widths))
+    u, v = random.normal(size=(*shape, config.dim)), random.choice([-1.0, 1.0], shape)  # the same for both activations
+    found = [
+        _followed(name, u[number, :, :width], v[number, :, :width], inputs, y, config)
+        for name, (number, width) in product(ACTIVATIONS, enumerate(widths))
+    ]
+    return unfold(xr.concat(found, "row"), "row", activation=ACTIVATIONS, width=widths)
 
 
-def _followed(name: str, starts: Start, inputs: np.ndarray, y: np.ndarray, config: Config) -> dict[str, np.ndarray]:
-    """Networks of one activation and width, a row each: gaps by way and pair, largest distance, rise of the loss."""
+def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np.ndarray, config: Config) -> xr.Dataset:
+    """Networks of one activation and width: gaps by way and pair, largest distance, rise of the loss."""
     activation, x = ACTIVATIONS[name], inputs[: len(y)]
+    z = np.einsum("nd,kmd->knm", x, u) / np.sqrt(config.dim)
+    hidden, slope = (np.tanh(z), 1 - np.tanh(z) ** 2) if name == "tanh" else (np.maximum(z, 0), 1.0 * (z > 0))
+    pull = slope * v[:, None]
+    kernel = pull @ pull.swapaxes(1, 2) * (x @ x.T / config.dim) + hidden @ hidden.swapaxes(1, 2)
+    lr = 2 * config.ratio * v.shape[1] / np.linalg.eigvalsh(kernel)[:, -1]
+    networks = {"params": TwoLayer(jnp.asarray(u), jnp.asarray(v)), "lr": jnp.asarray(lr)}
+
+    def loss(params: TwoLayer) -> jax.Array:
+        return half_sum(_outputs(activation, params, x), y)
+
+    def look(params: TwoLayer, network: dict[str, Any]) -> dict[str, jax.Array]:
+        """Root mean squares over the training inputs and over the others, and how the run stands."""
+        change = jax.tree.map(jnp.subtract, params, network["params"])
+        squares = _gaps(activation, network["params"], change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
+        distance = jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2))
+        return {"value": jnp.sqrt(jnp.mean(squares, axis=-1)), "distance": distance, "loss": loss(params)}
+
     found = simulate(
-        lambda start: gradient_descent(lambda params: half_sum(_outputs(activation, params, x), y), start.lr),
-        lambda start: start.params, config.steps, over={"start": starts},
-        probes={
-            "apart": Probe(
-                lambda params, start: _look(activation, params, start, inputs, y), 5, dims=("pair", "inputs")
-            )
-        },
+        lambda network: gradient_descent(loss, network["lr"]), lambda network: network["params"], config.steps,
+        over={"network": networks}, probes={"apart": Probe(look, 5, dims=("pair", "way"))},
     ).dataset
-    along = found["apart"].max("step").transpose("start", "inputs", "pair").values
-    alike = jax.jit(jax.vmap(lambda start: _together(activation, start, jnp.asarray(x), config.radius)))(starts)
-    return {
-        "apart": np.concatenate([along, np.asarray(alike)[:, None]], axis=1),
-        "distance": found.apart_distance.max("step").values, "rise": found.apart_loss.diff("step").max("step").values,
-    }
-
-
-def _starts(x: np.ndarray, config: Config, random: np.random.Generator) -> dict[tuple[str, int], Start]:
-    """All networks by activation and width, stacked. Both activations have the same weights."""
-    widest, count = max(config.widths), len(config.widths) * config.seeds
-    u, v = random.normal(size=(count, widest, config.dim)), random.choice([-1.0, 1.0], (count, widest))
-    found = {}
-    for name, number in itertools.product(ACTIVATIONS, range(len(config.widths))):
-        rows, width = slice(number * config.seeds, (number + 1) * config.seeds), config.widths[number]
-        inner, outer = u[rows, :width], v[rows, :width]
-        z = np.einsum("nd,kmd->knm", x, inner) / np.sqrt(config.dim)
-        hidden, slope = (np.tanh(z), 1 - np.tanh(z) ** 2) if name == "tanh" else (np.maximum(z, 0), 1.0 * (z > 0))
-        pull = slope * outer[:, None]
-        kernel = pull @ pull.swapaxes(1, 2) * (x @ x.T / config.dim) + hidden @ hidden.swapaxes(1, 2)
-        lr = 2 * config.ratio * width / np.linalg.eigvalsh(kernel)[:, -1]
-        found[name, width] = Start(TwoLayer(jnp.asarray(inner), jnp.asarray(outer)), jnp.asarray(lr))
-    return found
+    together = jax.jit(jax.vmap(lambda start: _together(activation, start, jnp.asarray(x), config.radius)))
+    alike = xr.DataArray(np.asarray(together(networks["params"])), dims=("network", "pair"))
+    apart = xr.concat([found.apart.max("step"), alike], "way").assign_coords(way=list(WAYS), pair=list(PAIRS))
+    rise = found.apart_loss.diff("step").max("step")
+    return xr.Dataset({"apart": apart, "distance": found.apart_distance.max("step"), "rise": rise})
 
 
 def _outputs(activation: Activation, params: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
     return activation(x @ params.u.T / np.sqrt(x.shape[1])) @ params.v / np.sqrt(len(params.v))
 
 
-def _gaps(activation: Activation, start: Start, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
+def _gaps(activation: Activation, start: TwoLayer, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
     """Differences of the three models as far from the start as `change`, one row each, as in `PAIRS`."""
 
     def slope(params: TwoLayer) -> tuple[jax.Array, jax.Array]:
         return jax.jvp(lambda p: _outputs(activation, p, x), (params,), (change,))
 
-    (value, first), (_, second) = jax.jvp(slope, (start.params,), (change,))
-    rest = _outputs(activation, jax.tree.map(jnp.add, start.params, change), x) - value - first
+    (value, first), (_, second) = jax.jvp(slope, (start,), (change,))
+    rest = _outputs(activation, jax.tree.map(jnp.add, start, change), x) - value - first
     return jnp.stack([rest, second / 2, rest - second / 2])
 
 
-def _look(
-    activation: Activation, params: TwoLayer, start: Start, inputs: np.ndarray, y: np.ndarray
-) -> dict[str, jax.Array]:
-    """Root mean squares over the training inputs and over the others, and how the run stands."""
-    change = jax.tree.map(jnp.subtract, params, start.params)
-    squares = _gaps(activation, start, change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
-    return {
-        "value": jnp.sqrt(jnp.mean(squares, axis=-1)),
-        "distance": jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2)),
-        "loss": half_sum(_outputs(activation, params, inputs[: len(y)]), y),
-    }
-
-
-def _together(activation: Activation, start: Start, x: jax.Array, radius: float) -> jax.Array:
+def _together(activation: Activation, start: TwoLayer, x: jax.Array, radius: float) -> jax.Array:
     """The same where each neuron has moved as far in its inner weights, towards the input, as in its outer weight."""
-    step = jnp.full_like(start.params.v, radius / np.sqrt(2 * len(start.params.v)))
+    step = jnp.full_like(start.v, radius / np.sqrt(2 * len(start.v)))
 
     def at(sample: jax.Array) -> jax.Array:
         towards = TwoLayer(step[:, None] * sample / jnp.linalg.norm(sample), step)
@@ -210,37 +161,29 @@ def _together(activation: Activation, start: Start, x: jax.Array, radius: float)
 
 def _grouped(values: xr.DataArray) -> xr.DataArray:
     """Root mean squares over groups of networks."""
-    whole = values.isel(network=slice(0, values.sizes["network"] // GROUP * GROUP))
-    squares: xr.DataArray = (whole**2).coarsen(network=GROUP).mean()
+    squares: xr.DataArray = (values**2).coarsen(network=GROUP, boundary="trim").mean()
     return squares**0.5
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    for (activation, way), exponents in EXPONENTS.items():
-        where = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}[way]
-        for pair, power in zip(PAIRS, exponents, strict=True):
-            if power is None:
-                continue
-            yield claims.equal(
-                f"{activation}, {where}: exponent of {pair} in the width", power,
-                exponent(_grouped(data["apart"].sel(activation=activation, way=way, pair=pair))),
-                next_order(config.widths, 0.25),
-            )
-    largest = max(
-        (exponent(_grouped(data["apart"].sel(activation=a, way=w, pair=p))), f"{a}, {w}, {p}")
-        for a in ACTIVATIONS
-        for w in WAYS
-        for p in PAIRS
-    )
-    yield claims.equal(
-        "largest exponent of all: the rate of (3.4), which is attained", -0.5, largest[0],
-        next_order(config.widths, 0.25), note=largest[1],
-    )
+    found = {
+        (a, w, p): wide.exponent(_grouped(data.apart.sel(activation=a, way=w, pair=p)))
+        for a, w, p in product(ACTIVATIONS, WAYS, PAIRS)
+    }
+    near = wide.next_order(config.widths, 0.25)
+    for (activation, way), powers in EXPONENTS.items():
+        for pair, power in zip(PAIRS, powers, strict=True):
+            if power is not None:
+                name = f"{activation}, {WAYS[way]}: exponent of {pair} in the width"
+                yield claims.equal(name, power, found[activation, way, pair], near)
+    largest = max(found, key=lambda at: found[at])
+    name = "largest exponent of all: the rate of (3.4), which is attained"
+    yield claims.equal(name, -0.5, found[largest], near, note=", ".join(largest))
     for activation in ACTIVATIONS:
         yield claims.zero(
             f"{activation}: exponent of the distance from the start in the width",
-            exponent(data.distance.sel(activation=activation)), next_order(config.widths, 0.5),
+            wide.exponent(data.distance.sel(activation=activation)), wide.next_order(config.widths, 0.5),
             note="a ball of fixed radius; outputs that move by one need a move of order one",
         )
     yield claims.at_most(
@@ -253,26 +196,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (11, 8.4), 2, 2, sharex=True)
     titles = {"training": "gradient descent, training inputs", "together": "all neurons move alike"}
-    for row, activation in zip(panels, ACTIVATIONS, strict=True):
-        for axes, (way, title) in zip(row, titles.items(), strict=True):
-            shown = [(way, pair) for pair in PAIRS]
-            if (activation, way) == ("relu", "training"):
-                shown.append(("unseen", PAIRS[2]))
-            for i, (where, pair) in enumerate(shown):
-                values = data["apart"].sel(activation=activation, way=where, pair=pair).transpose("width", "network")
-                found = law(_grouped(values))
-                label = f"{_symbols(pair)}{', unseen' if where == 'unseen' else ''}: {found.exponent:.2f}"
-                middle = np.exp(np.log(values.values).mean(axis=1))
-                axes.plot(data.width, middle, "osDv"[i], ms=6, mfc="none", mew=1.4, color=f"C{i}", label=label)
-                axes.plot(data.width, found(data.width), color=f"C{i}", lw=1)
-            mark_widths(axes, data.width)
-            axes.set(title=f"{activation}: {title}", xlabel="width $m$" if activation == list(ACTIVATIONS)[-1] else "")
-            axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
+    for axes, (activation, (way, title)) in zip(panels.flat, product(ACTIVATIONS, titles.items()), strict=True):
+        shown = [(way, pair, name) for pair, name in PAIRS.items()]
+        if (activation, way) == ("relu", "training"):
+            shown.append(("unseen", shown[-1][1], f"{shown[-1][2]}, unseen"))
+        for i, (where, pair, name) in enumerate(shown):
+            values = data.apart.sel(activation=activation, way=where, pair=pair)
+            wide.plot_law(axes, values, "osDv"[i], name, _grouped(values), color=f"C{i}")
+        wide.mark_widths(axes, data.width)
+        axes.set(title=f"{activation}: {title}")
+        axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
+    for axes in panels[0]:
+        axes.set_xlabel("")
     for axes in panels[:, 0]:
         axes.set_ylabel("difference, root mean square")
-
-
-def _symbols(pair: str) -> str:
-    symbols = {"network": "f", "linear": r"f_{\mathrm{lin}}", "quadratic": r"f_{\mathrm{quad}}"}
-    first, second = (symbols[name] for name in pair.split(" - "))
-    return f"${first} - {second}$"

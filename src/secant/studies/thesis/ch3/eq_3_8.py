@@ -15,7 +15,7 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 from secant.theory.linear_descent import critical_step, loss_growth, residual_after
@@ -23,8 +23,6 @@ from secant.theory.linear_descent import critical_step, loss_growth, residual_af
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data and step sizes."""
-
     width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=2, at_most=10**6, help="hidden neurons")
     samples: int = scaled(
         smoke=24, laptop=64, paper=128, at_least=2, at_most=10_000, help="training points of the rank-2 task"
@@ -33,7 +31,7 @@ class Config:
     ratios: tuple[float, ...] = option(
         (0.3, 0.6, 0.9, 0.99, 1.01, 1.1, 1.3, 1.6), at_least=0.01, at_most=10, ascending=True,
         help="step sizes over the critical one, increasing",
-    )  # fmt: skip
+    )
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
     seed: int = option(0, at_least=0, help="random seed")
 
@@ -60,26 +58,22 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
-    x, y = map(
-        jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train
-    )
+    task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
+    x, y = map(jnp.asarray, task.train)
     net = nets.mlp([config.width], activation="relu")
     start = net.init(key_net, x.shape)
     linear = expand(net.apply, start, 1)
-    kernel = ntk(net.apply, start, x).dense()
-    critical = float(critical_step(kernel))
+    kernel = np.asarray(ntk(net.apply, start, x).dense())
+    critical = float(critical_step(jnp.asarray(kernel)))
+    lrs, steps, fine = critical * np.array(config.ratios), np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
+    residual = Probe(lambda params: linear(params, x) - y, dims=("sample",))
     done = train(
-        Problem(linear, x, y, losses.half_sum), start, steps=config.steps,
-        over={"lr": critical * np.array(config.ratios)},
-        probes={
-            "loss": measure.loss(), "residual": Probe(lambda params: linear(params, x) - y, dims=("sample",)),
-        },
+        Problem(linear, x, y, losses.half_sum), start, steps=config.steps, over={"lr": lrs},
+        probes={"loss": measure.loss(), "residual": residual},
     )
-    steps, fine = np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
 
     @jax.jit
     def theory(kernel: jax.Array, first: jax.Array) -> tuple[jax.Array, jax.Array]:
-        lrs = critical * jnp.asarray(config.ratios)
         return residual_after(first, kernel, lrs[:, None], steps[None, :]), loss_growth(kernel, critical * fine)
 
     @jax.jit
@@ -88,22 +82,13 @@ def run(config: Config) -> xr.Dataset:
         return spectral_norm(bend.flat_product(), direction, 2 * config.samples).value
 
     predicted, growth = theory(kernel, done.dataset.residual.values[0, 0])
-    last = jax.tree.map(lambda leaf: leaf[0], done.state)
+    last = ntk(linear, jax.tree.map(lambda leaf: leaf[0], done.state), x).dense()
     direction = np.random.default_rng(config.seed).normal(size=nets.count_parameters(start))
-    return xr.Dataset(
-        {
-            "loss": (("ratio", "step"), done.dataset.loss.values),
-            "residual": (("ratio", "step", "sample"), done.dataset.residual.values),
-            "predicted": (("ratio", "step", "sample"), np.asarray(predicted)), "growth": ("fine", np.asarray(growth)),
-            "kernel_change": _relative(ntk(linear, last, x).dense(), kernel), "critical": critical,
-            "critical_hessian": 2 / float(sharpness(start, direction)),
-        },
-        coords={"ratio": list(config.ratios), "step": steps, "fine": fine},
+    return done.dataset.rename(lr="ratio").assign(
+        predicted=(("ratio", "step", "sample"), np.asarray(predicted)), growth=("fine", np.asarray(growth)),
+        kernel_change=np.abs(np.asarray(last) - kernel).max() / np.abs(kernel).max(), critical=critical,
+        critical_hessian=2 / float(sharpness(start, direction)), ratio=list(config.ratios), fine=fine,
     )
-
-
-def _relative(now: jax.Array, before: jax.Array) -> float:
-    return float(np.abs(np.asarray(now) - np.asarray(before)).max() / np.abs(np.asarray(before)).max())
 
 
 @run.findings
@@ -115,57 +100,46 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "residual against (I - eta K)^t r(0), every step and step size: largest difference over |r(t)| or |r(0)|",
         gap.max(), rounding, "rounding of outputs as large as these: ten units a step, times the root of the terms",
     )
-    yield claims.zero(
-        "tangent kernel after training: largest relative change", data.kernel_change, rounding / config.steps,
-        "rounding of one evaluation",
-    )
+    name = "tangent kernel after training: largest relative change"
+    yield claims.zero(name, data.kernel_change, rounding / config.steps, "rounding of one evaluation")
     yield claims.equal(
         "2 / lambda_max of the loss's Hessian over 2 / lambda_max(K)", 1.0, data.critical_hessian / data.critical,
         1e-10, "the Krylov space holds all eigenvectors with an eigenvalue above zero; rounding",
     )
-    below, above = data.ratio.values < 1, data.ratio.values > 1
-    change = (data.loss.values[:, 1:] / data.loss.values[:, :-1])[:, : config.steps]
-    alive = data.loss.values[:, :-1] > 1e-20 * data.loss.values[:, :1]
-    name = "below: largest factor of the loss in one step"
-    if below.any():
-        yield claims.at_most(
-            name, 1.0, change[below][alive[below]].max(), "every direction shrinks; rounding", slack=1e-12
-        )
-    else:
-        yield claims.undecided(name, 1.0, "all step sizes are critical or above", "at most")
-    ends = data.loss.values[:, -1] / data.loss.values[:, 0]
-    name = "above: smallest ratio of the last loss to the first"
+    below, above, before = data.ratio < 1, data.ratio > 1, data.loss.shift(step=1)
+    change = (data.loss / before).where(below & (before > 1e-20 * data.loss.isel(step=0)))
+    yield claims.at_most(
+        "below: largest factor of the loss in one step", 1.0, change.max(), "every direction shrinks; rounding",
+        slack=1e-12, given=below, otherwise="all step sizes are critical or above",
+    )
+    ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     # The first direction has outgrown its share of the first loss, by the theory.
-    in_time = above & ((data.predicted[:, -1] ** 2).sum("sample") > (data.predicted[:, 0] ** 2).sum("sample")).values
-    if in_time.any() and in_time[above].all():
-        yield claims.at_least(name, 1.0, ends[above].min(), "the loss grows")
-    else:
-        why = "in so few steps the first direction does not outgrow the others" if above.any() else "none is above"
-        yield claims.undecided(name, 1.0, why, "at least")
-    name = "largest step size from which the loss falls, over the critical one"
+    expected = (data.predicted**2).sum("sample")
+    in_time = (expected.isel(step=-1) > expected.isel(step=0))[above]
+    slow = "in so few steps the first direction does not outgrow the others"
+    yield claims.at_least(
+        "above: smallest ratio of the last loss to the first", 1.0, ends.where(above).min(), "the loss grows",
+        given=above.any() & in_time.all(), otherwise=slow if above.any() else "none is above",
+    )
     falls = ends < 1
-    if falls.any() and not falls.all():
-        low, high = data.ratio.values[falls].max(), data.ratio.values[~falls].min()
-        yield claims.equal(
-            name, 1.0, (low + high) / 2, abs(high - low) / 2,
-            "half the distance between neighbouring step sizes of the sweep",
-        )
-    else:
-        yield claims.undecided(name, 1.0, "the loss falls from all step sizes, or from none")
-    yield _first_step(data, above)
-
-
-def _first_step(data: xr.Dataset, above: np.ndarray) -> Finding | Erratum:
+    low, high = data.ratio.where(falls).max(), data.ratio.where(~falls).min()
+    yield claims.equal(
+        "largest step size from which the loss falls, over the critical one", 1.0, (low + high) / 2,
+        abs(high - low) / 2, "half the distance between neighbouring step sizes of the sweep",
+        given=falls.any() & ~falls.all(), otherwise="the loss falls from all step sizes, or from none",
+    )
     name = "loss after one step just above the critical step size, over the loss before"
     if not above.any():
-        return claims.undecided(name, 1.0, "no step size is above the critical one")
-    first = int(np.argmax(above))
-    return Erratum(
+        yield claims.undecided(name, 1.0, "no step size is above the critical one")
+        return
+    first = data.isel(ratio=int(above.argmax("ratio")))
+    start, after = (first.predicted[:2] ** 2).sum("sample")
+    yield Erratum(
         name, printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)",
         corrected=r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2", printed_value=1.0,
-        corrected_value=float((data.predicted[first, 1] ** 2).sum() / (data.predicted[first, 0] ** 2).sum()),
-        measured=float(data.loss[first, 1] / data.loss[first, 0]), tolerance=Tolerance(relative=1e-10, why="rounding"),
-        why=f"At {float(data.ratio[first]):g} times the critical step size only the first direction grows, and all "
+        corrected_value=float(after / start), measured=first.loss[1] / first.loss[0],
+        tolerance=Tolerance(relative=1e-10, why="rounding"),
+        why=f"At {float(first.ratio):g} times the critical step size only the first direction grows, and all "
         "others shrink; the loss keeps increasing once the first dominates.",
         where="section 3.2, after equation (3.8)",
     )
@@ -174,24 +148,20 @@ def _first_step(data: xr.Dataset, above: np.ndarray) -> Finding | Erratum:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    ink = sheet.ink()
-    shown = data.isel(step=slice(0, 201))
+    sheet.guide(right, data.fine, data.growth, r"$\max_i (1 - \eta\lambda_i)^2$")
     for i, ratio in enumerate(data.ratio.values):
-        label = rf"$\eta = {ratio:g}\,\eta_{{\mathrm{{crit}}}}$"
-        left.semilogy(shown.step, shown.loss[i] / data.loss[i, 0], color=f"C{i}", label=label)
-        map_loss = (shown.predicted[i] ** 2).sum("sample") / (shown.predicted[i, 0] ** 2).sum()
-        left.semilogy(shown.step, map_loss, "--", color=ink, lw=0.8)
-    left.plot([], [], "--", color=ink, lw=0.8, label=r"$(I - \eta K)^t$")
-    left.set(title="Loss", xlabel="step", ylabel=r"$\mathcal{L}(t)/\mathcal{L}(0)$", ylim=(1e-6, 1e6))
+        one = data.isel(ratio=i, step=slice(0, 201))
+        left.plot(
+            one.step, one.loss / one.loss[0], color=f"C{i}", label=rf"$\eta = {ratio:g}\,\eta_{{\mathrm{{crit}}}}$"
+        )
+        sheet.guide(left, one.step, (one.predicted**2).sum("sample") / (one.predicted[0] ** 2).sum(), lw=0.8)
+        right.plot(ratio, data.loss[i, -1] / data.loss[i, -2], "o", ms=7, color=f"C{i}")
+    sheet.guide(left, [], [], r"$(I - \eta K)^t$", lw=0.8)
+    left.set(title="Loss", xlabel="step", ylabel=r"$\mathcal{L}(t)/\mathcal{L}(0)$", yscale="log", ylim=(1e-6, 1e6))
     left.legend(fontsize=8, ncols=2, loc="upper right")
-    right.plot(data.fine, data.growth, "--", color=ink, lw=1.2, label=r"$\max_i (1 - \eta\lambda_i)^2$")
-    late = data.loss[:, -1] / data.loss[:, -2]
-    for i, ratio in enumerate(data.ratio.values):
-        right.plot(ratio, late[i], "o", ms=7, color=f"C{i}")
-    right.axvline(1, color=ink, lw=0.8, ls=":")
-    right.axhline(1, color=ink, lw=0.8, ls=":")
-    right.text(0.97, 3.6, "loss falls", ha="right", color=ink)
-    right.text(1.03, 3.6, "loss grows", color=ink)
+    sheet.mark(right, x=1, y=1, lw=0.8, ls=":")
+    right.text(0.97, 3.6, "loss falls", ha="right", color=sheet.ink())
+    right.text(1.03, 3.6, "loss grows", color=sheet.ink())
     right.set(
         title="Factor of the loss in one step, late", xlabel=r"$\eta\,/\,\eta_{\mathrm{crit}}$",
         ylabel=r"$\mathcal{L}(t+1)/\mathcal{L}(t)$", ylim=(0, 5.2),

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Stop, simulate
-from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.core.device import jit
+from secant.dynamics import Map, Stop, simulate
+from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
+from secant.setups.width import exponent
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import WideLimit, wide_limit, wide_network_limit
-from secant.theory.power_law import fit_power_law
+from secant.theory.catapult_limit import wide_limit, wide_network_limit
+from secant.theory.quadratic_model import TwoLayer
 
-MODELS: tuple[Kind, ...] = ("quadratic", "network")
+MODELS: dict[Kind, tuple[str, str, str]] = {
+    "quadratic": ("quadratic model", "o", "C0"), "network": ("ReLU network", "s", "C1"),
+}
+"""What the figure calls them, their marks and colours."""
 
 
 @dataclass(frozen=True)
 class Config:
-    """Widths, sample and the two step sizes."""
-
     widths: tuple[int, ...] = scaled(
         smoke=(100, 1_000, 10_000), laptop=(100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True,
         help="hidden neurons",
@@ -58,120 +63,109 @@ class Config:
     $|\sum a|/(2\sqrt{2\pi})$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    widest = max(config.widths)
+    widest, ratios = max(config.widths), np.array([config.below, config.above])
     keys = jax.random.split(jax.random.key(config.seed), (len(config.widths), config.seeds))
 
-    # a narrow network is a wide one with dead neurons, on an input that makes up for the scale: one run for all
-    def padded(key: jax.Array, width: int) -> dict[str, object]:
-        sample = one_sample(key, width, config.dim)
-        params = jax.tree.map(lambda p: jnp.pad(p, [(0, widest - width)] + [(0, 0)] * (p.ndim - 1)), sample.params)
+    # A narrow network is a wide one with dead neurons, on an input that makes up for the scale: one run for all. Inner
+    # weights move along the input alone, and what they are across it does not matter: one input will do.
+    def padded(key: jax.Array, width: int) -> dict[str, Any]:
+        sample = jax.tree.map(np.asarray, one_sample(key, width, config.dim))
+        along = sample.params.u @ sample.x / np.sqrt(config.dim)
+        u, v = (np.pad(part, (0, widest - width)) for part in (along, sample.params.v))
         return {
-            "params": params, "x": sample.x * jnp.sqrt(widest / width), "y": sample.output + config.gap,
-            "curvature": sample.curvature, "output": sample.output,
+            "params": sample.params._replace(u=u[:, None], v=v), "x": np.sqrt([widest / width]),
+            "y": sample.output + config.gap, "curvature": sample.curvature, "output": sample.output,
         }
 
     members = [padded(k, m) for row, m in zip(keys, config.widths, strict=True) for k in row]
-    networks = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
-    shape = (len(config.widths), config.seeds, 2, -1)
-    found: dict[str, list[np.ndarray]] = {}
-    ratios = jnp.array([config.below, config.above])
-    for kind in MODELS:
-        path = simulate(
-            lambda network, ratio, kind=kind: descent(
-                kind, network["params"], network["x"], network["y"], ratio / network["curvature"]
-            ),
-            lambda network: network["params"], config.steps, over={"network": networks, "ratio": ratios},
-            probes={
-                "distance": lambda p, network: distance(p, network["params"]), "loss": lambda p, network, kind=kind: (
-                    (model(kind, network["params"], network["x"])(p) - network["y"]) ** 2 / 2
-                ),
-            },
-            stop=Stop(),
-        )
-        for name in ("distance", "loss"):
-            found.setdefault(name, []).append(path.dataset[name].values.reshape(shape))
-        end = jax.jit(jax.vmap(jax.vmap(partial(_curvature, kind), (None, 0))))(networks, path.state)
-        curvature = np.asarray(end * ratios / networks["curvature"][:, None])
-        found.setdefault("curvature", []).append(curvature.reshape(shape[:3]))
-    dims = ("model", "width", "seed", "regime", "step")
-    starts = {name: np.asarray(networks[name]).reshape(shape[:2]) for name in ("curvature", "output")}
-    return xr.Dataset(
-        {name: (dims[: values[0].ndim + 1], np.stack(values)) for name, values in found.items()}
-        | {"start_curvature": (dims[1:3], starts["curvature"]), "start_output": (dims[1:3], starts["output"])},
-        coords={"model": list(MODELS), "width": list(config.widths), "regime": ["below", "above"]},
+    networks = jax.tree.map(lambda *leaves: np.stack(leaves), *members)
+    found = [_followed(kind, networks, ratios, config.steps) for kind in MODELS]
+    starts = {f"start_{name}": ("network", networks[name]) for name in ("curvature", "output")}
+    data = xr.concat(found, "model").rename(ratio="regime").assign(starts)
+    data = unfold(data, "network", width=config.widths, seed=range(config.seeds))
+    return data.assign_coords(model=list(MODELS), regime=["below", "above"])
+
+
+def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: int) -> xr.Dataset:
+    """Distance and loss along the runs of one model, and the curvature at the end times the step size."""
+
+    def output(network: dict[str, Any]) -> Callable[[TwoLayer], jax.Array]:
+        return model(kind, network["params"], network["x"])
+
+    def curvature(network: dict[str, Any], params: TwoLayer) -> jax.Array:
+        gradient = jax.grad(output(network))(params)
+        return jnp.sum(jnp.stack([jnp.sum(g**2) for g in jax.tree.leaves(gradient)]))
+
+    def system(network: dict[str, Any], ratio: jax.Array) -> Map:
+        return descent(kind, network["params"], network["x"], network["y"], ratio / network["curvature"])
+
+    path = simulate(
+        system, lambda network: network["params"], steps, over={"network": networks, "ratio": ratios},
+        probes={
+            "distance": lambda params, network: distance(params, network["params"]),
+            "loss": lambda params, network: (output(network)(params) - network["y"]) ** 2 / 2,
+        },
+        stop=Stop(),
     )
-
-
-def _curvature(kind: Kind, network: dict[str, object], params: object) -> jax.Array:
-    gradient = jax.grad(model(kind, network["params"], network["x"]))(params)  # type: ignore[arg-type]
-    return jnp.sum(jnp.stack([jnp.sum(g**2) for g in jax.tree.leaves(gradient)]))
+    end = np.asarray(jax.jit(jax.vmap(jax.vmap(curvature, (None, 0))))(networks, path.state))
+    ends = (("network", "ratio"), end * ratios / networks["curvature"][:, None])
+    return path.dataset[["distance", "loss"]].assign(curvature=ends)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    far = data.distance.max("step")
+    far = data.distance.max("step").rename(seed="network")
     for kind in MODELS:
         for regime, power in (("below", 0.0), ("above", 0.5)):
-            name = f"{kind}, {regime} the critical step: exponent of the distance in the width"
-            if len(config.widths) < 2:
-                yield claims.undecided(name, power, "one width has no exponent")
-                continue
-            law = fit_power_law(data.width, far.sel(model=kind, regime=regime).transpose("width", "seed"))
+            distances = far.sel(model=kind, regime=regime)
             yield claims.equal(
-                name, power, Estimate(law.exponent, law.error, law.freedom), 1 / np.sqrt(min(config.widths)),
-                "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first",
+                f"{kind}, {regime} the critical step: exponent of the distance in the width", power,
+                partial(exponent, distances), 1 / np.sqrt(min(config.widths)),
+                "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first", given=len(config.widths) > 1,
+                otherwise="one width has no exponent",
             )
-    wide = data.isel(width=-1)
-    yield from _distances(wide, config)
-    yield from _kernels(wide, config)
-
-
-def _distances(wide: xr.Dataset, config: Config) -> Findings:
-    """How far beyond the critical step, against the limit of infinite width."""
-    excess, width = config.above - 2, float(wide.width)
-    limits: dict[str, WideLimit] = {
-        "quadratic": wide_limit(excess), "network": jax.jit(wide_network_limit)(excess),
-    }
+    wide, width, excess = data.isel(width=-1), config.widths[-1], config.above - 2
     end = wide.sel(regime="above").isel(step=-1)
-    for kind, limit in limits.items():
-        name = f"{kind}: final distance over sqrt(m lambda_0) at eta lambda_0 = {config.above:g}, largest width"
-        band = np.asarray(limit.distance)
-        centre, half = float(band.max() + band.min()) / 2, float(band.max() - band.min()) / 2
-        if not bool((end.loss.sel(model=kind) < 1e-6 * config.gap**2).all()):
-            yield claims.undecided(name, centre, f"some runs have not come to rest within {config.steps} steps")
-            continue
+    # How far beyond the critical step, against the limit of infinite width.
+    for kind, limit in (("quadratic", jit(wide_limit, quick=True)), ("network", jax.jit(wide_network_limit))):
+        reached = np.asarray(limit(excess).distance)
+        low, high = reached.min(), reached.max()
         yield claims.equal(
-            name, centre, estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
-            half + 1 / np.sqrt(width), "its range over the phases at which a peak is met, and 1/sqrt(m)",
+            f"{kind}: final distance over sqrt(m lambda_0) at eta lambda_0 = {config.above:g}, largest width",
+            (high + low) / 2, estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
+            (high - low) / 2 + 1 / np.sqrt(width), "its range over the phases at which a peak is met, and 1/sqrt(m)",
+            given=(end.loss.sel(model=kind) < 1e-6 * config.gap**2).all(),
+            otherwise=f"some runs have not come to rest within {config.steps} steps",
         )
+    yield from _kernels(wide, config)
 
 
 def _kernels(wide: xr.Dataset, config: Config) -> Findings:
     """What becomes of the kernel below the critical step, against what is known of it to leading order."""
     width, v = float(wide.width), config.below
-    lr = v / wide.start_curvature
-    target = wide.start_output + config.gap
-    a = np.asarray(ct.rescale(0.0, 1.0, lr.values, width, config.gap).a)
-    bend = np.asarray(ct.rescaled_target(lr.values, width, target.values))
-    change = (wide.curvature - v).sel(regime="below")
-    drift = np.asarray(cs.lazy_drift(a**2, v, a * bend))
-    delta = min(v, 2 - v)
+    lr, target = v / wide.start_curvature.values, wide.start_output.values + config.gap
+    change, delta = (wide.curvature - v).sel(regime="below"), min(v, 2 - v)
+
+    def leading(lr: jax.Array, target: jax.Array) -> tuple[jax.Array, ...]:
+        a, bend = ct.rescale(0.0, 1.0, lr, width, config.gap).a, ct.rescaled_target(lr, width, target)
+        bounds = cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * jnp.abs(bend))
+        return a, cs.lazy_drift(a**2, v, a * bend), bounds[0]
+
+    a, drift, bound = map(np.asarray, jit(leading, quick=True)(lr, target))
     yield claims.equal(
         "quadratic: change of eta lambda below the critical step over its leading term, largest width", 1.0,
-        (change.sel(model="quadratic") / drift).mean(),
-        float(cs.lazy_bounds(delta, width, width * a**2, np.sqrt(width) * np.abs(bend))[0].max()) / delta,
+        (change.sel(model="quadratic") / drift).mean(), bound.max() / delta,
         "relative; the next order is the bound on the drift over delta",
         note=f"{float(np.abs(change.sel(model='quadratic')).max()):.2g} of {v:g}",
     )
     # The residual alternates above 1 and keeps its sign below: its partial sums reach a, or a / v, but not further.
     reach = np.abs(a) * max(1.0, 1 / v)
     share = reach / (2 * np.sqrt(2 * np.pi))
-    lost = -share * lr.values + drift
-    flips = float(width * share.sum())
-    name = "network: change of eta lambda below the critical step over its leading term, largest width"
+    lost, flips = -share * lr + drift, float(width * share.sum())
     yield claims.equal(
-        name, 1.0, Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
-        2 * float(reach.max()), "the next order in the share of the neurons that switch off",
+        "network: change of eta lambda below the critical step over its leading term, largest width", 1.0,
+        Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)), 2 * reach.max(),
+        "the next order in the share of the neurons that switch off",
         note=f"about {flips:.0f} neurons switch off in {config.seeds} networks, a random number",
     )
 
@@ -179,38 +173,23 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     first, second, third = sheet.panels(figure, (11, 3.8), 3)
-    ink = sheet.ink()
-    steps = np.arange(min(40, data.sizes["step"]))
+    shown = data.sel(model="quadratic").isel(seed=0, step=slice(0, 40))
     for i, m in enumerate(data.width.values):
-        one = data.sel(width=m, model="quadratic").isel(seed=0)
-        label = rf"$m = 10^{{{np.log10(m):.0f}}}$"
-        for regime, style in (("below", "-"), ("above", "-")):
-            part = one.sel(regime=regime)
-            first.semilogy(
-                steps, part.distance[steps], style, color=f"C{i}", label=label if regime == "above" else None,
-                lw=1.0 if regime == "below" else 2.0,
-            )
-            second.semilogy(
-                part.distance[steps][1:], part.loss[steps][1:] + 1e-12, ".-", ms=4,
-                lw=1.0 if regime == "below" else 2.0, color=f"C{i}",
-            )
+        for regime, width, label in (("below", 1.0, None), ("above", 2.0, rf"$m = 10^{{{np.log10(m):.0f}}}$")):
+            one, line = shown.sel(width=m, regime=regime), {"color": f"C{i}", "lw": width}
+            first.semilogy(one.distance, label=label, **line)
+            second.loglog(one.distance[1:], one.loss[1:] + 1e-12, ".-", ms=4, **line)
     first.set(title="Distance from the start", xlabel="step", ylabel=r"$\|w - w_0\|$", ylim=(0.2, None))
-    first.text(0.97, 0.03, "thin: below, thick: above", transform=first.transAxes, ha="right", color=ink, fontsize=8)
+    note = {"ha": "right", "color": sheet.ink()}
+    first.text(0.97, 0.03, "thin: below, thick: above", transform=first.transAxes, fontsize=8, **note)
     first.legend(loc="center right", fontsize=8)
-    second.set(title="The path", xlabel=r"$\|w - w_0\|$", ylabel="loss", xscale="log", ylim=(1e-8, None))
+    second.set(title="The path", xlabel=r"$\|w - w_0\|$", ylabel="loss", ylim=(1e-8, None))
     far = data.distance.max("step").mean("seed")
-    names = {"quadratic": ("o", "quadratic model"), "network": ("s", "ReLU network")}
-    for kind, (mark, name) in names.items():
-        third.loglog(
-            data.width, far.sel(model=kind, regime="above"), mark + "-", ms=5,
-            color="C0" if kind == "quadratic" else "C1", label=name,
-        )
-        third.loglog(
-            data.width, far.sel(model=kind, regime="below"), mark + "-", ms=5, mfc="none",
-            color="C0" if kind == "quadratic" else "C1",
-        )
-    reach = float(np.asarray(wide_limit(config.above - 2).distance).mean())
-    third.loglog(data.width, reach * np.sqrt(data.width), "--", lw=1, color=ink, label=rf"${reach:.2f}\,\sqrt{{m}}$")
-    third.set(title="Largest distance", xlabel="width $m$", ylabel=r"$\max_t \|w - w_0\|$")
+    for kind, (name, mark, color) in MODELS.items():
+        for regime, look in (("above", {"label": name}), ("below", {"mfc": "none"})):
+            third.plot(data.width, far.sel(model=kind, regime=regime), f"{mark}-", ms=5, color=color, **look)
+    reach = float(np.asarray(jit(wide_limit, quick=True)(config.above - 2).distance).mean())
+    sheet.guide(third, data.width, reach * np.sqrt(data.width), rf"${reach:.2f}\,\sqrt{{m}}$", lw=1)
+    third.set(title="Largest distance", xlabel="width $m$", ylabel=r"$\max_t \|w - w_0\|$", xscale="log", yscale="log")
     third.legend(fontsize=8, loc="upper left")
-    third.text(float(data.width[-1]), 1.5 * float(far.sel(regime="below").max()), "below", ha="right", color=ink)
+    third.text(float(data.width[-1]), 1.5 * float(far.sel(regime="below").max()), "below", **note)

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, study
 from secant.setups.panels import PANELS
 from secant.setups.step_sizes.generalisation import PanelConfig, sweep_steps
 from secant.setups.step_sizes.statements import draw_panels, loss_findings
-
-
-@dataclass(frozen=True)
-class Config(PanelConfig):
-    """A panel, its network and the sweep."""
 
 
 @study(
@@ -30,15 +23,15 @@ class Config(PanelConfig):
     Each point is the best test loss at any moment of training, full batch, squared loss, labels $\pm1$.""",
     precision="float32",
 )
-def run(config: Config) -> xr.Dataset:
+def run(config: PanelConfig) -> xr.Dataset:
     return sweep_steps(config)
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Findings:
+def check(data: xr.Dataset, config: PanelConfig) -> Findings:
     yield from loss_findings(data, config.channels if PANELS[config.panel].images else config.width)
 
 
 @run.figure
-def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+def draw(data: xr.Dataset, figure: Figure, config: PanelConfig) -> None:
     draw_panels(data, figure, "best_loss", "best test loss", {config.panel: PANELS[config.panel].title})

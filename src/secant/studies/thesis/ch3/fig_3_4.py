@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, study
@@ -11,11 +9,6 @@ from secant.setups.panels import PANELS, known_panel
 from secant.setups.step_sizes.generalisation import PanelsConfig, sweep_panels
 from secant.setups.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
-
-
-@dataclass(frozen=True)
-class Config(PanelsConfig):
-    """Panels and the sweep."""
 
 
 @study(
@@ -34,18 +27,18 @@ class Config(PanelsConfig):
     place of MNIST, the first panel.""",
     precision="float32",
 )
-def run(config: Config) -> xr.Dataset:
+def run(config: PanelsConfig) -> xr.Dataset:
     return sweep_panels(one_panel, config, {name: {"panel": known_panel(name)} for name in config.panels})
 
 
 @run.findings
-def check(data: xr.Dataset, config: Config) -> Findings:
+def check(data: xr.Dataset, config: PanelsConfig) -> Findings:
     for name in config.panels:
         width = config.channels if PANELS[name].images else config.width
         yield from loss_findings(data.sel(panel=name), width, PANELS[name].title)
 
 
 @run.figure
-def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+def draw(data: xr.Dataset, figure: Figure, config: PanelsConfig) -> None:
     titles = {name: PANELS[name].title for name in config.panels}
     draw_panels(data, figure, "best_loss", "best test loss", titles)
