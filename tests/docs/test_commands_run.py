@@ -40,6 +40,8 @@ MINUTES = {
     "secant run thesis/fig-4.4 --panels cnn",
     "secant run thesis/fig-4.8 --panels usps --seeds 4",
     "secant run thesis/fig-4.8 --panels fashion-mnist",
+    "secant run thesis/fig-4.11 --panel rank-3 --seeds 3",
+    "secant run thesis/fig-4.11 --panel rank-4 --seeds 3",
     "secant run thesis/fig-4.9 --panel usps --samples 1000 --batches 5 10 50 --seeds 3 --halvings 0",
     "secant run thesis/fig-4.9 --panel fashion-mnist --samples 1000 --batches 5 10 50 --seeds 3 --halvings 0",
     "secant run thesis/fig-4.3 --panels cnn wide-resnet fcn-10",
@@ -47,7 +49,7 @@ MINUTES = {
     "secant run thesis/fig-4.7 --panels wide-resnet --samples 32 --batch 8",
     "secant run thesis/fig-4.7 --scale paper --panels wide-resnet --schedule cyclical --steps 300",
 }
-"""Commands that take a minute or more at any size, for their networks are large: only read, and not run."""
+"""Commands that take half a minute or more at any size, for their runs are long: only read, and not run."""
 
 QUICK_STUDIES = ["quadreg/fig-1", "thesis/sec-3.3"]
 """In the place of all."""
