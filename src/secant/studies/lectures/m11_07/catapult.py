@@ -1,7 +1,5 @@
 """Lecture of 11/7: the catapult phase in quadratic models."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Appendix A.1: a one-hidden-layer linear network on one sample is the quartic loss."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Appendix A.2: a single eigenvalue is a logistic equation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

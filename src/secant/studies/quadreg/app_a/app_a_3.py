@@ -1,7 +1,5 @@
 """Appendix A.3: constant second derivative and constant third kernel are different truncations."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Appendix B.2 and B.3: two steps at once, their nullclines, and the distance to them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Appendix B.4: the two phases of the proof, with its constants measured."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

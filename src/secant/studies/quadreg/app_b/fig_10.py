@@ -1,7 +1,5 @@
 """Figure 10: how far below the edge training ends, against the second eigenvalue."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Figure 8: the symmetric model sharpens, at most, without ever seeking the edge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Figure 9: the phase planes of one negative, and of one small positive, second eigenvalue."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """The limit of the lowest-order flow in closed form, with its memory of the start."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """The limit of gradient descent below the edge, to fourth order in the second eigenvalue."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

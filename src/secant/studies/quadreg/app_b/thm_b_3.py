@@ -1,7 +1,5 @@
 """Theorem B.3: the limit of the lowest-order dynamics, and how much of the start it remembers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

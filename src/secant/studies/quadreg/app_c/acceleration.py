@@ -1,7 +1,5 @@
 """The mean acceleration of curvature at every size, with no limit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

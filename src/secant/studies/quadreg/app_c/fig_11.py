@@ -1,7 +1,5 @@
 """Figure 11: the mean initial acceleration of curvature grows as the variance of the residuals."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

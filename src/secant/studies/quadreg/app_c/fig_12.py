@@ -1,7 +1,5 @@
 """Figure 12: under gradient flow larger residuals sharpen more and end faster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

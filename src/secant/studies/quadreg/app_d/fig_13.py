@@ -1,7 +1,5 @@
 """Figure 13: how the curvature moves in two steps at the edge."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

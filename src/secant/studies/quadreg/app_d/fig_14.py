@@ -1,7 +1,5 @@
 """Figure 14: what the third order adds to the quadratic expansion of a network."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

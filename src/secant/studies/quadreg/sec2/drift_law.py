@@ -1,7 +1,5 @@
 """Any spectrum at the edge: the drift is minus the variance of the eigenvalues."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

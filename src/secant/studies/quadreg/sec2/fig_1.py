@@ -1,7 +1,5 @@
 """Figure 1: the quartic landscape, and gradient descent that sharpens on its way down."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Figure 2: sharpness settles just below the edge, the same for every step size once rescaled."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

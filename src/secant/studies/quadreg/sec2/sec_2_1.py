@@ -1,7 +1,5 @@
 """Section 2.1: the quartic model, its four forms and its invariant."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeAlias
 

@@ -1,7 +1,5 @@
 """The skeleton of the edge of stability: one conserved number, one cubic map, one window of step sizes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

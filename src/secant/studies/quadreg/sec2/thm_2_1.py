@@ -1,7 +1,5 @@
 """Theorem 2.1: an open set of starts and an interval of step sizes end just below the edge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Equation (27): how nonlinear the first step of gradient descent is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

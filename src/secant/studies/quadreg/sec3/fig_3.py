@@ -1,7 +1,5 @@
 """Figure 3: gradient descent in the quadratic regression model sharpens, and stops at the edge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

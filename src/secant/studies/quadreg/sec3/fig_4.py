@@ -1,7 +1,5 @@
 """Figure 4: where in the plane of initial scales gradient descent ends at the edge of stability."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradient flow is homogeneous: the final curvature is a function of one ratio, and tells where the edge begins."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Section 3.3: the second-order term of a step is what keeps curvature at the edge."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

@@ -1,7 +1,5 @@
 """Theorem 3.1: at a random start the largest kernel eigenvalue accelerates upwards on average."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Figure 5: a network at the edge of stability, mode by mode."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

@@ -1,7 +1,5 @@
 """Figure 6: what drives a network at the edge of stability."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

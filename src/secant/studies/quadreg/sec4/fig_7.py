@@ -1,7 +1,5 @@
 """Figure 7: how much of the edge of stability the quadratic expansion of a network has."""
 
-from __future__ import annotations
-
 import numpy as np
 import xarray as xr
 

@@ -1,7 +1,5 @@
 """Beyond gradient descent: momentum, Nesterov's, RMSprop and Adam each have an edge of stability of their own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """How far below the edge random quadratic regression settles: the paper's open question, measured and fitted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Corollary A.3.1: a wide network with several outputs turns linear in all of them at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

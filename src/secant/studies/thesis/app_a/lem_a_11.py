@@ -1,7 +1,5 @@
 """Appendix A.11: the concentration lemmas behind the transition to linearity, by sampling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

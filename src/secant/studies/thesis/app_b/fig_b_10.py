@@ -1,7 +1,5 @@
 """Figures B.10 to B.13: best test loss against step size with smooth activations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import xarray as xr

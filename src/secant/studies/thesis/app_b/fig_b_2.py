@@ -1,7 +1,5 @@
 """Figures B.2 and B.3: what a large loss does to the top direction of the tangent kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

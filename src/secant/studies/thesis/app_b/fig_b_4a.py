@@ -1,7 +1,5 @@
 """Figure B.4a: random quadratic models catapult too."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

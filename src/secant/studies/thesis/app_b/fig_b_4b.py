@@ -1,7 +1,5 @@
 """Figure B.4b: in the catapult of a network the inverse width plays the part of the bend of a quadratic model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

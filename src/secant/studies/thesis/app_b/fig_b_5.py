@@ -1,7 +1,5 @@
 """Figures B.5 to B.7: best test accuracy against step size, of the runs of figure 3.4."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import xarray as xr

@@ -1,7 +1,5 @@
 """Figures B.8 and B.9: best test accuracy against step size with three layers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import xarray as xr

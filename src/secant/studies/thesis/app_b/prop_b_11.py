@@ -1,7 +1,5 @@
 """Propositions B.11.1-B.11.3 and equations (B.7)-(B.12): the exact dynamics of several scalar samples."""
 
-from __future__ import annotations
-
 import operator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Proposition B.13.1: quadratic models without linear part, and the two-layer linear network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

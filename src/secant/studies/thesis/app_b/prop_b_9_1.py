@@ -1,7 +1,5 @@
 """Propositions B.9.1 and B.11.2: the scale of the tangent kernel at initialisation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Theorem B.3.1: below the critical step size the model is lazy."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

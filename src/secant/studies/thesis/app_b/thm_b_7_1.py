@@ -1,7 +1,5 @@
 """Theorem B.7.1: above the maximal step size gradient descent diverges."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Appendix C.1: the tangent kernel knows the critical step size of a wide network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

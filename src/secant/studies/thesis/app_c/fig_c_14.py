@@ -1,7 +1,5 @@
 """Figure C.14: weights near zero find the features without any catapult."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

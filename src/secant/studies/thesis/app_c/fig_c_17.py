@@ -1,7 +1,5 @@
 """Figure C.17: catapults do not help where every direction matters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Corollary 2.3.7: around its start a wide network is close to its linearisation, and gradient descent stays there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

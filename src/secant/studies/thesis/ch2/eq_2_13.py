@@ -1,7 +1,5 @@
 """Equations (2.13) and (2.14): the Hessian of a neuron, block by block and neuron by neuron."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -62,7 +60,8 @@ def run(config: Config) -> xr.Dataset:
         "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
-    found = [jax.tree.map(np.asarray, jit(partial(_derivatives, graph), quick=True)(keys[2])) for graph in kinds.values()]
+    looks = [jit(partial(_derivatives, graph), quick=True) for graph in kinds.values()]
+    found = [jax.tree.map(np.asarray, look(keys[2])) for look in looks]
     compared = xr.concat(map(_compared, kinds.values(), found), "graph").assign_coords(graph=list(kinds))
     one, layers = found[0], list(range(1, len(plain.blocks) + 1))
     return compared.assign(

@@ -1,7 +1,5 @@
 """Equation (2.16): the tangent kernel guarantees that gradient descent makes progress."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Figure 2.2: how far the tangent kernel moves in training falls with the width."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from functools import partial

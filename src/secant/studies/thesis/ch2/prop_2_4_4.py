@@ -1,7 +1,5 @@
 """Proposition 2.4.4: the gradient of a random network is not small."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Section 2.4: why gradient descent on a wide network converges, and that it does not need linearity for it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Theorem 2.3.6: the Hessian of an output falls with the width, unless a whole layer of the network stays narrow."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

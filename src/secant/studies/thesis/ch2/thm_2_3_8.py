@@ -1,7 +1,5 @@
 """Theorem 2.3.8: every neuron of a wide network turns linear in the weights, and where its curvature sits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement

@@ -1,7 +1,5 @@
 """Equation (3.4): how far a wide network is from its linear and its quadratic model, on the way down and at worst."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product

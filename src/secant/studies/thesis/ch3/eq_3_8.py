@@ -1,7 +1,5 @@
 """Equations (3.7) and (3.8): a linear model has one critical step size, and it is also the largest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

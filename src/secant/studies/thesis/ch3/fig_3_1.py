@@ -1,7 +1,5 @@
 """Figure 3.1: the regimes of a linear model, a quadratic model and a network."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

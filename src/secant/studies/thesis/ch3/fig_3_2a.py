@@ -1,7 +1,5 @@
 """Figure 3.2a: how far gradient descent travels below and above the critical step size."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Figure 3.2b: test loss against step size, of a network and of its linear and quadratic models."""
 
-from __future__ import annotations
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, study

@@ -1,7 +1,5 @@
 """Figure 3.4: best test loss against step size, on several data sets and networks."""
 
-from __future__ import annotations
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, study

@@ -1,7 +1,5 @@
 """Equation (3.10): the quadratic model of a two-layer ReLU network is a bilinear model behind frozen gates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Equations (3.15)-(3.16): the exact update of residual and kernel for any quadratic model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Figure 3.3 (and B.1): scalar data, two eigenvalues, two critical step sizes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Lemma 3.3.2: the increasing phase."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Lemma 3.3.3: the decreasing phase."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax.numpy as jnp

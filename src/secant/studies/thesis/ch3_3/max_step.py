@@ -1,7 +1,5 @@
 """The exact maximal step size of the quadratic model, and the chaos on its border."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """How far the maximal step size of one direction reaches: several samples, other activations, real networks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

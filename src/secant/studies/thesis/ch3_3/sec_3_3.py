@@ -1,7 +1,5 @@
 """Equations (3.11)-(3.14): gradient descent on the quadratic model closes on two numbers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Theorem 3.3.1: the catapult of one sample, over widths and step sizes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

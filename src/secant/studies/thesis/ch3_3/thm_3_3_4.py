@@ -1,7 +1,5 @@
 """Theorem 3.3.4: which equilibria are stable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

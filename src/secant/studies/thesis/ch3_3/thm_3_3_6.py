@@ -1,7 +1,5 @@
 """Theorem 3.3.6: several samples in one dimension."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import jax

@@ -1,7 +1,5 @@
 """Equation (4.2): the loss, split between the top of the tangent kernel and the rest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

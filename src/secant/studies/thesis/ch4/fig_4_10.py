@@ -1,7 +1,5 @@
 """Figures 4.10 and C.23: with a small step size the batch size does not matter."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figure 4.11 and table C.1: across optimisers, test loss falls with alignment."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Figures 4.2, 4.3 and C.2 to C.5: a catapult happens in the first few directions of the tangent kernel."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures 4.4, C.6 and C.7: raise the step size above the critical one again, and the loss catapults again."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Figure 4.5: with one sample a step, the loss spikes where the step is too large for that sample."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

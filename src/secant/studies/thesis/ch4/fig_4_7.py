@@ -1,7 +1,5 @@
 """Figures 4.7, C.8, C.9, C.11, C.12 and C.22: spikes in stochastic training are catapults in the first direction."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

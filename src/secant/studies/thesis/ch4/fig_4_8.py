@@ -1,7 +1,5 @@
 """Figures 4.8, C.13, C.15 and C.16: the more catapults, the better the features."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Figures 4.9 and C.18 to C.21: batch sizes, on deeper networks, with wrong labels, and with PyTorch's weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

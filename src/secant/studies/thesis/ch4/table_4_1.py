@@ -1,7 +1,5 @@
 """Table 4.1 and figure 4.9: smaller batches, more catapults, better features."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Table 4.2, figures 4.6 and C.1: does the critical step size of the batch foretell when the loss rises?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

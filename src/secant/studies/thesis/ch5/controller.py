@@ -1,7 +1,5 @@
 """Chapter 5: a step size that knows the critical one, against schedules that do not."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
