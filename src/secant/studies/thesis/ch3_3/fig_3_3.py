@@ -59,10 +59,9 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     key_data, key_net, key_draws = jax.random.split(jax.random.key(config.seed), 3)
     params = two_layer_init(key_net, config.width, 1)
-    x, y, eigenvalues = _data(key_data, params, config.samples)
-    inputs, n = x[:, None], config.samples
-    split, residual, kernel, critical, largest = jax.jit(partial(_at_start, config.width))(params, x, y, eigenvalues)
-    (c1, c2), end, margin = np.sort(critical), np.min(largest), np.log(config.width) / np.sqrt(config.width)
+    x, y, split, eigenvalues, residual, kernel, critical, largest = _start(key_data, params, config.samples)
+    inputs, n, margin = x[:, None], config.samples, np.log(config.width) / np.sqrt(config.width)
+    (c1, c2), end = np.sort(critical), np.min(largest)
     lrs = np.array([(1 - margin / 2) * c1, (c1 + c2) / 2, (c2 + end) / 2, 0.98 * end, 1.02 * end])
     found = []
     for kind in MODELS:
@@ -83,17 +82,16 @@ def run(config: Config) -> xr.Dataset:
         )
         found.append(runs.dataset[["loss", "along", "eigenvalue", "outcome"]])
     # each direction by itself, by the exact map
-    half_sum = sm.half_sum_lr(jnp.asarray(lrs), n, "mean")
     reduced = jax.jit(jax.vmap(lambda lr: sm.reduce_directions(residual, kernel, x, y, lr, config.width)))
-    pairs, b = reduced(half_sum)
-    exact = jax.jit(lambda a, v, b: cs.catapult_outcome(a, v, b, steps=config.steps).curvature)(pairs.a, pairs.v, b)
+    pairs, b = reduced(sm.half_sum_lr(lrs, n, "mean"))
+    exact = jax.jit(partial(cs.catapult_outcome, steps=config.steps))(*pairs, b).curvature
     # n / lambda_1 of random data sets and a wide network: lambda_i = |p_i|^2
     first = jax.jit(jax.vmap(lambda key: n / jnp.max(sm.directions(_points(key, n)[0]).squares)))
-    by_size, by_direction = ("lr", "direction"), "direction"
+    dims = ("lr", "direction")
     data = xr.concat(found, "model", join="outer").assign(
-        exact=(by_size, np.asarray(exact)), square=(by_size, np.asarray(pairs.a**2)), bend=(by_size, np.abs(b)),
-        threshold=(by_direction, np.asarray(critical)), half_sum=(by_direction, np.asarray(2 / eigenvalues)),
-        border=(by_direction, np.asarray(largest)),
+        exact=(dims, np.asarray(exact)), square=(dims, np.asarray(pairs.a**2)), bend=(dims, np.abs(b)),
+        threshold=(dims[1], np.asarray(critical)), half_sum=(dims[1], np.asarray(2 / eigenvalues)),
+        border=(dims[1], np.asarray(largest)),
         spread=("draw", np.asarray(first(jax.random.split(key_draws, config.draws)))),
     )
     # the first direction is the one with the larger eigenvalue
@@ -101,27 +99,25 @@ def run(config: Config) -> xr.Dataset:
     return data.assign_coords(model=list(MODELS), name=("lr", list(NAMES)), direction=[1, 2])
 
 
-def _at_start(width: int, params: TwoLayer, x: jax.Array, y: jax.Array, eigenvalues: jax.Array) -> tuple[Any, ...]:
-    """Directions, residual and kernel of the quadratic model, and critical and maximal step sizes by direction."""
-    split, n = sm.directions(x), len(x)
-    residual = model("quadratic", params, x[:, None])(params) - y
-    kernel = sm.kernel_from_slopes(x, eigenvalues / split.squares)
-    largest = sm.max_lr_samples(residual, kernel, x, y, width, "mean")
-    return split, residual, kernel, sm.critical_lrs(eigenvalues, n, "mean"), largest
+def _start(key: jax.Array, params: TwoLayer, samples: int) -> tuple[Any, ...]:
+    """The first draw whose thresholds lie as far apart as the printed ones, and both well below the border.
 
-
-def _data(key: jax.Array, params: TwoLayer, samples: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The first draw whose thresholds lie as far apart as the printed ones, and both well below the border."""
+    Data, directions and eigenvalues, residual and kernel of the quadratic model, critical and maximal step sizes.
+    """
 
     @jax.jit
-    def draw(number: int, params: TwoLayer) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def draw(number: int, params: TwoLayer) -> tuple[Any, ...]:
         x, y = _points(jax.random.fold_in(key, number), samples)
-        return x, y, _eigenvalues(params, params.u, sm.directions(x).squares)
+        split, residual = sm.directions(x), model("quadratic", params, x[:, None])(params) - y
+        eigenvalues = _eigenvalues(params, params.u, split.squares)
+        kernel = sm.kernel_from_slopes(x, eigenvalues / split.squares)
+        largest = sm.max_lr_samples(residual, kernel, x, y, len(params.v), "mean")
+        return x, y, split, eigenvalues, residual, kernel, sm.critical_lrs(eigenvalues, samples, "mean"), largest
 
     for number in range(1_000):
-        x, y, eigenvalues = draw(number, params)
-        if PRINTED[1] / PRINTED[0] <= np.max(eigenvalues) / np.min(eigenvalues) <= 1.5:
-            return x, y, eigenvalues
+        found = draw(number, params)
+        if PRINTED[1] / PRINTED[0] <= np.max(found[3]) / np.min(found[3]) <= 1.5:
+            return found
     raise ValueError(f"samples: no draw of {samples} points has two thresholds that are close. Give more.")
 
 
@@ -133,13 +129,6 @@ def _points(key: jax.Array, samples: int) -> tuple[jax.Array, jax.Array]:
 
 def _eigenvalues(params: TwoLayer, gate: jax.Array, squares: jax.Array) -> jax.Array:
     return sm.slopes_from_weights(params.u[:, 0], params.v, gate[:, 0])[1] * squares
-
-
-NEARLY = {
-    "quadratic": "the drift that theorem B.3.1 allows log m / sqrt m from the edge",
-    "network": "that drift, and neurons that are carried over zero by the largest move of their inputs",
-}
-"""What 'nearly constant' means."""
 
 
 @run.findings
@@ -156,22 +145,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     m, margin = config.width, np.log(config.width) / np.sqrt(config.width)
     start, pull = data.square * m, data.bend * np.sqrt(m)
     lazy = 8 * (start + pull * np.sqrt(start)) / (m * margin) * data.threshold / (2 * data.lr)
-    for kind in MODELS:
+    nearly = (
+        "the drift that theorem B.3.1 allows log m / sqrt m from the edge",
+        "that drift, and neurons that are carried over zero by the largest move of their inputs",
+    )
+    for kind, why in zip(MODELS, nearly, strict=True):
         own, end = ratio.sel(model=kind), v.sel(model=kind)
         # A step moves the inner weights by a v: of those, Gaussian, a share of up to a / sqrt(2 pi) changes its sign.
         size = np.abs(data.along.sel(model=kind))
         moves = np.sqrt(data.square) * size.max("step") / size.isel(step=0)
         moved = (kind == "network") * moves.max("direction") / np.sqrt(2 * np.pi)
-        furthest = own[0, int(np.argmax(np.abs(own[0].values - 1)))]
-        between = f"{kind}, between the thresholds"
-        for name, value, drift in (
-            (
-                f"{kind}, sub-critical: final over initial eigenvalue, furthest from one", furthest,
-                lazy[0].max() + moved[0],
-            ),
-            (f"{between}: second eigenvalue, final over initial", own[1, 1], lazy[1, 1] + moved[1]),
-        ):
-            yield claims.equal(name, 1.0, value, drift, NEARLY[kind])
+        furthest, between = own[0, int(np.argmax(np.abs(own[0].values - 1)))], f"{kind}, between the thresholds"
+        name = f"{kind}, sub-critical: final over initial eigenvalue, furthest from one"
+        yield claims.equal(name, 1.0, furthest, lazy[0].max() + moved[0], why)
+        name = f"{between}: second eigenvalue, final over initial"
+        yield claims.equal(name, 1.0, own[1, 1], lazy[1, 1] + moved[1], why)
         for name, value in (
             (f"{between}: first eigenvalue at the end, times the step size", end[1, 0]),
             (f"{kind}, past both: larger eigenvalue at the end, times the step size", end[2].max()),
@@ -186,11 +174,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1), 0,
         "the spread of single draws",
     )
-    yield from _first(data)
-
-
-def _first(data: xr.Dataset) -> Findings:
-    """Where gradient descent on the mean loss begins to raise the loss along the first direction."""
+    # Where gradient descent on the mean loss begins to raise the loss along the first direction.
     name = "first threshold: step size on the mean loss at which it begins to rise"
     along, (low, high) = np.abs(data.along.sel(model="quadratic", direction=1)), data.lr.values[:2]
     rises = along.max("step") > along.isel(step=0) * (1 + 1e-9)

@@ -61,7 +61,7 @@ def run(config: Config) -> xr.Dataset:
 
     @jax.jit
     def bisected(low: jax.Array, high: jax.Array) -> jax.Array:
-        def halve(_: int, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        def halve(_: jax.Array, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             low, high = bracket
             lr = (low + high) / 2
             state = ct.rescale(output, curvature, lr, config.width, targets)

@@ -12,6 +12,7 @@ import xarray as xr
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import catapult as ct
+from secant.theory.periodic_points import periodic_points
 
 REST = 1e-9
 """The residual below which a run has come to rest."""
@@ -49,39 +50,19 @@ def run(config: Config) -> xr.Dataset:
     )
     line = np.linspace(0.05, 2.5, 99)
     return basin.dataset[["outcome"]].assign(
-        final=(("a", "v"), np.asarray(basin.state.v)), fixed=(("fixed_point", "coordinate"), _search(config, 1)),
-        double=(("double_point", "coordinate"), _search(config, 2)),
+        final=(("a", "v"), np.asarray(basin.state.v)), fixed=(("fixed_point", "coordinate"), _points(config, 1)),
+        double=(("double_point", "coordinate"), _points(config, 2)),
         line_growth=("line", np.abs(np.asarray(ct.step(1e-7, line, 0.0).a)) / 1e-7), line=line,
     )
 
 
-def _search(config: Config, period: int) -> np.ndarray:
+def _points(config: Config, period: int) -> np.ndarray:
     """Distinct points of a period away from the line of minima, by Newton's method from random places."""
-    keys = jax.random.split(jax.random.key(config.seed), 2)
-    sides = zip(keys, ((-2.5, 2.5), (-1.0, 6.0)), strict=True)
-    start = jnp.stack([jax.random.uniform(key, (config.searches,), float, *side) for key, side in sides], axis=-1)
-
-    def gap(point: jax.Array) -> jax.Array:
-        a, v = point
-        for _ in range(period):
-            a, v = ct.step(a, v, config.b)
-        return jnp.stack([a, v]) - point
-
-    @jax.jit
-    @jax.vmap
-    def newton(point: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def body(_: int, p: jax.Array) -> jax.Array:
-            J, g = jax.jacfwd(gap)(p), gap(p)
-            det = J[0, 0] * J[1, 1] - J[0, 1] * J[1, 0]
-            move = jnp.stack([J[1, 1] * g[0] - J[0, 1] * g[1], J[0, 0] * g[1] - J[1, 0] * g[0]])
-            return p - move / det
-
-        end = jax.lax.fori_loop(0, 60, body, point)
-        return end, jnp.max(jnp.abs(gap(end)))
-
-    ends, error = (np.asarray(x) for x in newton(start))
-    good = ends[(error < 1e-12) & (np.abs(ends[:, 0]) > 1e-3) & np.all(np.abs(ends) < 10, axis=1)]
-    return np.unique(np.round(good, 8), axis=0).reshape(-1, 2)
+    sides = zip(jax.random.split(jax.random.key(config.seed), 2), ((-2.5, 2.5), (-1.0, 6.0)), strict=True)
+    starts = jnp.stack([jax.random.uniform(key, (config.searches,), float, *side) for key, side in sides], axis=-1)
+    ends, gaps = map(np.asarray, periodic_points(lambda a, v: ct.step(a, v, config.b), starts, period))
+    good = (gaps < 1e-12) & (np.abs(ends[:, 0]) > 1e-3) & np.all(np.abs(ends) < 10, axis=1)
+    return np.unique(np.round(ends[good], 8), axis=0).reshape(-1, 2)
 
 
 @run.findings
