@@ -9,12 +9,14 @@ import jax
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
+
 
 def on_tables(function: Callable[..., Any], *tables: Any) -> Any:
     """What a function of arrays that broadcast says of tables, entry by entry.
 
     Args:
-        function: of arrays, to an array or a tuple of such.
+        function: of arrays, to an array or a tuple of such; compiled as a whole, unless it is already.
         tables: as many as it takes, or numbers; axes of the same name are the same axis.
 
     Returns:
@@ -40,4 +42,5 @@ def on_tables(function: Callable[..., Any], *tables: Any) -> Any:
     def named(values: Any) -> xr.DataArray:
         return xr.DataArray(np.broadcast_to(values, whole.shape), whole.coords, whole.dims)
 
-    return jax.tree.map(named, function(*map(plain, tables)))
+    compiled = function if hasattr(function, "lower") else jit(function, quick=True)
+    return jax.tree.map(named, compiled(*map(plain, tables)))

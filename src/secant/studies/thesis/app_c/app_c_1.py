@@ -163,8 +163,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.legend()
     for i, depth in enumerate(config.depths):
         distances = _distances(data, depth)
-        logs = np.log(distances)
-        gap, error = np.exp(logs.mean("network")), logs.std("network", ddof=1) / np.sqrt(GROUPS)
+        logs = np.log(distances.values)
+        gap, error = np.exp(logs.mean(axis=1)), logs.std(axis=1, ddof=1) / np.sqrt(GROUPS)
         bars = [gap - gap * np.exp(-2 * error), gap * np.exp(2 * error) - gap]
         right.errorbar(widths, gap, bars, fmt="o", color=f"C{i}", capsize=3, lw=1.2, label=f"{depth} layers, and a fit")
         right.plot(widths, law(distances)(widths), color=f"C{i}", lw=1)

@@ -66,14 +66,16 @@ def run(config: Config) -> xr.Dataset:
         cs.increasing_phase_applies, runs.excess, runs.width, config.start, config.pull, config.constant
     )
     # the scale of w(0), from real networks
-    small, pulls = (100, 1_000, 10_000), []
-    for key, m in zip(jax.random.split(jax.random.key(config.seed), len(small)), small, strict=True):
-        output, curvature = starting_points(key, m, config.networks)
-        state = ct.rescale(output, curvature, 3 / curvature, m, config.pull)
-        pulls.append(np.abs(state.a * ct.rescaled_target(3 / curvature, m, config.pull)))
+    small = (100, 1_000, 10_000)
+    keys = jax.random.split(jax.random.key(config.seed), len(small))
+    starts = [starting_points(key, m, config.networks) for key, m in zip(keys, small, strict=True)]
+    axes = {"coords": {"small_width": list(small)}, "dims": ("small_width", "network")}
+    output, curvature = (xr.DataArray(np.stack(part), **axes) for part in zip(*starts, strict=True))
+    lr, width = 3 / curvature, curvature.small_width
+    residual = on_tables(ct.rescale, output, curvature, lr, width, config.pull).a
     return runs.assign(
         level=bounds.square, growth_floor=bounds.growth, drift_ceiling=bounds.drift, applies=applies,
-        w0=(("small_width", "network"), np.stack(pulls)), small_width=list(small),
+        w0=np.abs(residual * on_tables(ct.rescaled_target, lr, width, config.pull)),
     )
 
 

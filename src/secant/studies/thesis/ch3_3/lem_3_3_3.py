@@ -85,7 +85,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield Erratum(
         "square above which the curvature must fall (C = 1, m = 100, v = 2)", printed=r"u > \frac{4C}{m(4 - v)^2}",
         corrected=r"u > \frac{16\,C^2}{m(4 - v)^2}", printed_value=4 * 1.0 / (100 * 4),
-        corrected_value=cs.decrease_threshold(2.0, 100.0, 1.0), measured=data.square[data.change >= 0][-1],
+        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)), measured=data.square[data.change >= 0][-1],
         tolerance=Tolerance(relative=0.01, why="spacing of the grid of squares"),
         why="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
         where="Proposition B.5.2 (used again in B.5.3 and B.8)",

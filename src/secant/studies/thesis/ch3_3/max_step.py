@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
@@ -56,11 +57,10 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     output, curvature = starting_points(jax.random.key(config.seed), config.width, config.networks)
-    targets = jnp.asarray(config.targets)[:, None]
-    exact = ct.max_step(output, curvature, config.width, targets)
+    targets = np.array(config.targets)[:, None]
 
     @jax.jit
-    def bisected(low: jax.Array, high: jax.Array) -> jax.Array:
+    def borders(output: jax.Array, curvature: jax.Array) -> tuple[jax.Array, jax.Array]:
         def halve(_: jax.Array, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             low, high = bracket
             lr = (low + high) / 2
@@ -70,7 +70,8 @@ def run(config: Config) -> xr.Dataset:
             bounded = jnp.abs(end[0]) < 10
             return jnp.where(bounded, lr, low), jnp.where(bounded, high, lr)
 
-        return jax.lax.fori_loop(0, config.halvings, halve, (low, high))[0]
+        exact = ct.max_step(output, curvature, config.width, targets)
+        return exact, jax.lax.fori_loop(0, config.halvings, halve, (0.5 * exact, 1.5 * exact))[0]
 
     # the picture: y = 0, one start, all step sizes
     sweep = simulate(
@@ -82,34 +83,35 @@ def run(config: Config) -> xr.Dataset:
     # below the border with a large label: is there anywhere to come to rest?
     keys = jax.random.split(jax.random.key(config.seed), 2)
     labels = np.array([0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.7])
-    a = jax.random.uniform(keys[0], (config.confined,), minval=-2, maxval=2)
+    a = np.asarray(jax.random.uniform(keys[0], (config.confined,), minval=-2, maxval=2))
     low, high = 2 * np.abs(a + labels[:, None]), 4 + a * labels[:, None]
-    v = low + (high - low) * jax.random.uniform(keys[1], low.shape)
+    v = low + (high - low) * np.asarray(jax.random.uniform(keys[1], low.shape))
     rest = simulate(
-        lambda label: ct.reduced_catapult(label["b"]), lambda label, number: (a[number], label["v"][number]),
-        config.steps, over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
+        lambda label: ct.reduced_catapult(label["b"]),
+        lambda label, number: (jnp.asarray(a)[number], label["v"][number]), config.steps,
+        over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
         stop=Stop(converged=lambda s: jnp.abs(s.a) < REST, every=50),
     )
 
     # on the border: the closed form, and the rate of escape of a long orbit
-    first, seen = 2 * np.cos(1.0), []
-    state = ct.Catapult(jnp.asarray(first), jnp.asarray(4 + first * 0.4))
+    first, seen, span, step = 2 * np.cos(1.0), [], 8, jit(ct.step, quick=True)
+    state = first, 4 + first * 0.4
     for _ in range(13):
-        seen.append(float(state.a))
-        state = ct.step(state.a, state.v, 0.4)
-    angles = np.random.default_rng(config.seed).uniform(0, np.pi, ORBITS)
-    escape, span = ct.Catapult(jnp.asarray(2 * np.cos(angles)), jnp.full(angles.size, 4 - 1e-9)), 8
+        seen.append(float(state[0]))
+        state = step(*state, 0.4)
+    escape = 2 * np.cos(np.random.default_rng(config.seed).uniform(0, np.pi, ORBITS)), np.full(ORBITS, 4 - 1e-9)
     for _ in range(span):
-        escape = ct.step(escape.a, escape.v)
-    growths = np.log(np.asarray(4 - escape.v) / 1e-9) / span
+        escape = step(*escape)
+    growths = np.log((4 - np.asarray(escape[1])) / 1e-9) / span
+    exact, bisected = map(np.asarray, borders(output, curvature))
     border, grid, cases = ("target", "network"), ("ratio", "start"), ("label", "number")
     return xr.Dataset(
         {
-            "exact": (border, np.asarray(exact)), "bisected": (border, np.asarray(bisected(0.5 * exact, 1.5 * exact))),
-            "curvature": ("network", np.asarray(curvature)), "peak": sweep.dataset.u.max("step"),
-            "final": (grid, np.asarray(sweep.state.v)), "residual": (grid, np.abs(np.asarray(sweep.state.a))),
+            "exact": (border, exact), "bisected": (border, bisected), "curvature": ("network", np.asarray(curvature)),
+            "peak": sweep.dataset.u.max("step"), "final": (grid, np.asarray(sweep.state.v)),
+            "residual": (grid, np.abs(np.asarray(sweep.state.a))),
             "log_product": np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step"),
-            "ended": (cases, rest.dataset.outcome.values), "confined": (cases, np.asarray(low < high)),
+            "ended": (cases, rest.dataset.outcome.values), "confined": (cases, low < high),
             "rest_residual": (cases, np.abs(np.asarray(rest.state.a))),
             "rest_curvature": (cases, np.asarray(rest.state.v)), "orbit_map": ("time", seen),
             "orbit": ("time", np.asarray(ct.separatrix_orbit(first, 12))), "escape": growths.mean(),

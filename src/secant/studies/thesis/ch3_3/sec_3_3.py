@@ -11,6 +11,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, sheet, study
+from secant.setups.tables import on_tables
 from secant.setups.two_layer.models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
@@ -71,17 +72,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{label}: reduced map against gradient descent on the weights", error.where(alive).max(), 1e-9,
             "rounding, amplified by the growth of the loss during the catapult",
         )
-    lr, both = data.lr.values[:, None], alive.values[:, 1:] & alive.values[:, :-1]
-    a, v = ct.rescale(data.output.values, data.curvature.values, lr, config.width, config.target)
-    b = ct.rescaled_target(lr, config.width, config.target)
-    q, q_factor = ct.separatrix(a, v, b), ct.separatrix_factor(a, b)
-    for name, quantity, factor in (
+    a, v = on_tables(ct.rescale, data.output, data.curvature, data.lr, config.width, config.target)
+    b = on_tables(ct.rescaled_target, data.lr, config.width, config.target)
+    both = alive & alive.shift(step=-1, fill_value=False)
+    q, q_factor = on_tables(ct.separatrix, a, v, b), on_tables(ct.separatrix_factor, a, b)
+    for name, now, factor in (
         ("separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w", q, q_factor),
-        ("imbalance of the two layers is multiplied by 1 - u", data.imbalance, ct.imbalance_factor(a)),
+        ("imbalance of the two layers is multiplied by 1 - u", data.imbalance, on_tables(ct.imbalance_factor, a)),
     ):
-        now, after = np.asarray(quantity)[:, :-1], np.asarray(quantity)[:, 1:]
-        error = np.abs((after - np.asarray(factor)[:, :-1] * now) / (1 + np.abs(after)))
-        yield claims.zero(name, error[both].max(), 1e-10, "rounding of the recorded weights")
+        after = now.shift(step=-1)
+        error = np.abs((after - factor * now) / (1 + np.abs(after))).where(both)
+        yield claims.zero(name, error.max(), 1e-10, "rounding of the recorded weights")
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
     margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.ratios)
     inside = np.flatnonzero((ratios >= 2 + margin) & (ratios <= 4 - margin))

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.tables import on_tables
@@ -121,7 +122,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def _inside(data: xr.Dataset, inside: xr.DataArray, config: Config) -> Findings:
     lowest, highest, curvature, loss = CLAIMS
     excess, largest = data.excess, inside.any("excess").values.nonzero()[0][-1]
-    peaks = np.asarray(wide_limit(excess.values, steps=max(400, int(60 / excess.values.min()))).peak)
+    limit = jit(partial(wide_limit, steps=max(400, int(60 / excess.values.min()))), quick=True)
+    peaks = np.asarray(limit(excess.values).peak)
     note = (
         f"so u is at least {(peaks.min(axis=-1) / excess.values**2).min():.2f} delta^2 there: no logarithm of the "
         "width is needed in the theorem's lower bound"
@@ -162,7 +164,7 @@ def _series() -> Findings:
     """The orders in the excess at which the series end, extrapolated to zero by Richardson's scheme."""
     largest = 0.1
     deltas = largest / 2.0 ** np.arange(3)
-    limit = wide_limit(jnp.asarray(deltas), phases=64, steps=int(60 / deltas[-1]))
+    limit = jit(partial(wide_limit, phases=64, steps=int(60 / deltas[-1])), quick=True)(deltas)
     # Between whole steps the orbit would peak a little higher: of all phases the highest is nearest to it.
     peak = (np.asarray(limit.peak).max(axis=-1) - deltas**2 / 2) / deltas**3
     end = (2 - deltas - np.asarray(limit.curvature).mean(axis=-1)) / deltas**2

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.setups.tables import on_tables
 from secant.theory import catapult as ct
 from secant.theory.periodic_points import periodic_points
 
@@ -78,7 +80,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "largest curvature at which gradient descent came to rest", 2.0, data.final.where(known & resting).max(),
         "multiplier 1 - v", note=f"{int((known & resting).sum())} starts",
     )
-    below = np.asarray(ct.separatrix(data.a.values[:, None], data.v.values, b)) < 0
+    below = on_tables(ct.separatrix, data.a, data.v, b) < 0
     yield claims.zero(
         "feasible starts that ended on the wrong side of the separatrix", (known & ended & (resting != below)).sum(), 0,
         "the sign of q is conserved", note=f"of {int((known & ended).sum())}",
@@ -92,7 +94,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     points, fixed, double = ct.equilibria(b), data.fixed.values, data.double.values
     genuine = ~(np.abs(double[:, None] - fixed).max(axis=2) < 1e-6).any(axis=1)
-    q = np.asarray(ct.separatrix(*double.T, b))
+    q = np.asarray(ct.separatrix(double[:, 0], double[:, 1], b))
     rounded = "Newton's method, rounded to eight digits"
     for period, name, found, why in (
         (1, "fixed points away from the minima", fixed, "a complete list"),
@@ -104,20 +106,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claims.zero(f"{name}: largest distance from their formulas", gap, 1e-7, rounded)
     gap = np.abs(q[genuine]).max(initial=0.0)
     yield claims.zero("points of period two: largest distance from the separatrix", gap, 1e-7, rounded)
-    state = np.array([(p.a, p.v) for p in points]).T
-    once = np.asarray(ct.jacobian(*state, b))
-    twice = np.asarray(ct.jacobian(*ct.step(*state, b), b)) @ once
-    multipliers = np.linalg.eigvals([twice[i] if p.period == 2 else once[i] for i, p in enumerate(points)]).real
+    flat, root = fixed[np.argmin(np.abs(fixed[:, 1]))], double[np.argmin(np.abs(double[:, 0] - np.sqrt(2)))]
+    jacobians = jit(lambda a, v: (ct.jacobian(a, v, b), ct.jacobian(*ct.step(a, v, b), b)), quick=True)
+    first, second = map(np.asarray, jacobians(*np.array([*((p.a, p.v) for p in points), flat]).T))
+    whole = [second[i] @ first[i] if p.period == 2 else first[i] for i, p in enumerate(points)]
+    multipliers = np.linalg.eigvals(whole).real
     gap = np.abs(np.sort(multipliers) - np.sort([p.multipliers for p in points])).max()
     yield claims.zero("multipliers of all equilibria: largest deviation from their formulas", gap, 1e-9, "rounding")
     near = Tolerance(1e-6, why=rounded)
-    flat, root = fixed[np.argmin(np.abs(fixed[:, 1]))], double[np.argmin(np.abs(double[:, 0] - np.sqrt(2)))]
     yield Erratum(
         "multiplier of the equilibrium with zero output, case (2.2)",
         printed=r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast",
         corrected=r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", printed_value=1 + 4 * b**2,
-        corrected_value=(1 + b) ** 2, measured=np.abs(np.linalg.eigvals(np.asarray(ct.jacobian(*flat, b)))).max(),
-        tolerance=near,
+        corrected_value=(1 + b) ** 2, measured=np.abs(np.linalg.eigvals(first[-1])).max(), tolerance=near,
         why="The Jacobian was evaluated for mu = -1 but mu = +1 there; the printed number would be a squared modulus.",
         where="appendix B.6",
     )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.tables import on_tables
@@ -57,18 +59,24 @@ class Config:
     $\varepsilon = \Theta(\log m/\sqrt m)$ from all borders; here it is $\log m/\sqrt m$ itself.""",
 )
 def run(config: Config) -> xr.Dataset:
-    half = config.samples // 2
     key_x, key_y, *keys = jax.random.split(jax.random.key(config.seed), 2 + len(config.widths))
-    x = jnp.abs(jax.random.normal(key_x, (2, half))) + 0.3
-    scale = jnp.sqrt(jnp.array([config.positive, config.negative]))[:, None]
-    x = x / jnp.linalg.norm(x, axis=1, keepdims=True) * scale
-    split = sm.directions(jnp.concatenate([x[0], -x[1]]))
-    targets, networks = split.units @ (0.5 * jax.random.normal(key_y, (2 * half,))), []
-    for key, m in zip(keys, config.widths, strict=True):
+
+    @jax.jit
+    def inputs(key_x: jax.Array, key_y: jax.Array) -> tuple[sm.Directions, jax.Array]:
+        x = jnp.abs(jax.random.normal(key_x, (2, config.samples // 2))) + 0.3
+        scale = jnp.sqrt(jnp.array([config.positive, config.negative]))[:, None]
+        x = x / jnp.linalg.norm(x, axis=1, keepdims=True) * scale
+        split = sm.directions(jnp.concatenate([x[0], -x[1]]))
+        return split, split.units @ (0.5 * jax.random.normal(key_y, split.units.shape[1:]))
+
+    @partial(jax.jit, static_argnums=1)
+    def start(key: jax.Array, m: int) -> dict[str, jax.Array]:
         params = two_layer_init(key, m, 1)
         slopes, kernel = sm.slopes_from_weights(params.u[:, 0], params.v, params.u[:, 0])
-        start = {"output": slopes * jnp.sqrt(split.squares), "eigenvalue": kernel * split.squares}
-        networks.append({"width": float(m), **start})
+        return {"output": slopes * jnp.sqrt(split.squares), "eigenvalue": kernel * split.squares}
+
+    split, targets = inputs(key_x, key_y)
+    networks = [{"width": float(m), **start(key, m)} for key, m in zip(keys, config.widths, strict=True)]
 
     # each direction is one sample of its own, with |p_i|^2 for the size of the input
     def system(network: dict[str, jax.Array], ratio: jax.Array) -> ct.Map:
@@ -139,8 +147,8 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Finding
             yield claims.undecided(name, 1.0, "no direction catapults", relation)
     else:
         excess = (wide.v0 - 2).where(past)
-        peaks = np.asarray(wide_limit(excess.values, phases=64, steps=int(60 / excess.min())).peak)
-        yield from heights(names, wide, excess, past, peaks)
+        limit = jit(partial(wide_limit, phases=64, steps=int(60 / excess.min())), quick=True)(excess.values)
+        yield from heights(names, wide, excess, past, np.asarray(limit.peak))
     kept = below & (wide.outcome == Outcome.CONVERGED)
     u0, v0, w0, m = wide.start_square, wide.v0, wide.start_pull, float(wide.width)
     drift, delta = on_tables(cs.lazy_drift, u0, v0, w0), np.minimum(v0, 2 - v0)
