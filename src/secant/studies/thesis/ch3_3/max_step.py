@@ -64,10 +64,9 @@ def run(config: Config) -> xr.Dataset:
         def halve(_: jax.Array, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
             low, high = bracket
             lr = (low + high) / 2
-            state = ct.rescale(output, curvature, lr, config.width, targets)
-            b = ct.rescaled_target(lr, config.width, targets)
-            end = jax.lax.fori_loop(0, config.steps, lambda _, s: ct.step(s[0], s[1], b), state)
-            bounded = jnp.abs(end[0]) < 10
+            model = ct.catapult(lr, config.width, targets)
+            end = jax.lax.fori_loop(0, config.steps, lambda _, s: model.step(s), model.init((output, curvature)))
+            bounded = jnp.abs(end.a) < 10
             return jnp.where(bounded, lr, low), jnp.where(bounded, high, lr)
 
         exact = ct.max_step(output, curvature, config.width, targets)

@@ -10,16 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.tables import on_tables
-from secant.setups.two_layer.heights import heights
+from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
 from secant.setups.width import stacked
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import wide_limit
 from secant.theory.quadratic_model import two_layer_init
 
 
@@ -82,19 +80,15 @@ def run(config: Config) -> xr.Dataset:
     def system(network: dict[str, jax.Array], ratio: jax.Array) -> ct.Map:
         return ct.catapult(ratio / jnp.max(network["eigenvalue"]), network["width"], targets, split.squares)
 
-    runs = (
-        simulate(
-            system, lambda network: (network["output"], network["eigenvalue"]), config.steps,
-            over={"network": stacked(networks), "ratio": np.asarray(config.ratios)},
-            probes={"a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",))},
-            stop=Stop(
-                converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9), diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4),
-                every=10,
-            ),
-        )
-        .dataset.rename(network="width")
-        .assign_coords(width=list(config.widths), direction=[1, 2])
-    )
+    runs = simulate(
+        system, lambda network: (network["output"], network["eigenvalue"]), config.steps,
+        over={"network": stacked(networks), "ratio": np.asarray(config.ratios)},
+        probes={"a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",))},
+        stop=Stop(
+            converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9), diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4), every=10,
+        ),
+    ).dataset
+    runs = runs.rename(network="width").assign_coords(width=list(config.widths), direction=[1, 2])
     eigen = xr.DataArray(stacked(networks)["eigenvalue"], dims=("width", "direction"))
     squares, label = (xr.DataArray(np.asarray(part), dims="direction") for part in (split.squares, targets))
     lr, factor = runs.ratio / eigen.max("direction"), np.sqrt(squares / runs.width)
@@ -126,29 +120,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             name, predicted, seen, among, "the claim, log m / sqrt m away from the borders",
             otherwise="no step size lies there, log m / sqrt m from the borders",
         )
-    yield from _sizes(data.isel(width=-1), past.isel(width=-1), below.isel(width=-1))
-    yield _edge(data.ratio.values, rises.isel(width=-1).any("direction").values, float(margin[-1]))
-    converged = data.outcome == Outcome.CONVERGED
-    yield claims.at_most(
-        "largest eta lambda_i after convergence", 2.0, data.final.where(converged).max(), "stability of the minimum",
-        note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
-        given=converged, otherwise=f"no run converges within {config.steps} steps",
-    )
-
-
-def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Findings:
-    """At the largest width: how high catapults rise, and how little the other eigenvalues move."""
+    # At the largest width: how high catapults rise, and how little the other eigenvalues move.
+    wide, past, below, last = (table.isel(width=-1) for table in (data, past, below, rises))
     names = (
         "peak over the lowest at infinite width, smallest, largest width",
         "peak over the highest at infinite width, largest, largest width",
     )
-    if not past.any():
-        for name, relation in zip(names, ("at least", "at most"), strict=True):
-            yield claims.undecided(name, 1.0, "no direction catapults", relation)
-    else:
-        excess = (wide.v0 - 2).where(past)
-        limit = jit(partial(wide_limit, phases=64, steps=int(60 / excess.min())), quick=True)(excess.values)
-        yield from heights(names, wide, excess, past, np.asarray(limit.peak))
+    excess = (wide.v0 - 2).where(past)
+    limits = peaks_at_infinite_width(excess, phases=64)
+    yield from heights(names, wide, excess, limits, past, "no direction catapults")
     kept = below & (wide.outcome == Outcome.CONVERGED)
     u0, v0, w0, m = wide.start_square, wide.v0, wide.start_pull, float(wide.width)
     drift, delta = on_tables(cs.lazy_drift, u0, v0, w0), np.minimum(v0, 2 - v0)
@@ -160,6 +140,13 @@ def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Finding
         (np.abs(wide.final - v0 - drift) / size).where(kept).max(), (ceiling / delta).where(kept).max(),
         "relative; the next order is the drift's bound over delta", given=kept,
         otherwise="no direction stays below its threshold in a run that converges",
+    )
+    yield _edge(data.ratio.values, last.any("direction").values, float(margin[-1]))
+    converged = data.outcome == Outcome.CONVERGED
+    yield claims.at_most(
+        "largest eta lambda_i after convergence", 2.0, data.final.where(converged).max(), "stability of the minimum",
+        note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
+        given=converged, otherwise=f"no run converges within {config.steps} steps",
     )
 
 
