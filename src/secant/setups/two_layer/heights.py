@@ -29,6 +29,7 @@ def heights(
     *,
     bound: float = 1.0,
     note: str = "",
+    skipna: bool = True,
 ) -> Findings:
     """That peaks are at least the lowest at infinite width, and at most the highest, as far as the start lets them.
 
@@ -41,11 +42,13 @@ def heights(
         otherwise: why there is none, if there is none.
         bound: what the ratios are compared with.
         note: on the first claim.
+        skipna: whether runs whose peak is no number are left out; otherwise nothing is decided.
     """
     low, high = limits
     # To first order the start adds its own square to the peak, and w, which alternates, b sqrt(u) to the excess.
     blur = (runs.start_square / high + runs.bend * np.sqrt(high) / excess).where(kept).max().fillna(0)
     near = Tolerance(float(blur), why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
-    above, below = (runs.peak_square / low).where(kept).min(), (runs.peak_square / high).where(kept).max()
+    above = (runs.peak_square / low).where(kept, np.nan if skipna else np.inf).min(skipna=skipna)
+    below = (runs.peak_square / high).where(kept, np.nan if skipna else -np.inf).max(skipna=skipna)
     yield claims.at_least(names[0], bound, above, slack=near, note=note, given=kept, otherwise=otherwise)
     yield claims.at_most(names[1], bound, below, slack=near, given=kept, otherwise=otherwise)

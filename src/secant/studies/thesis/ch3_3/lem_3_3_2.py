@@ -67,7 +67,7 @@ def run(config: Config) -> xr.Dataset:
     small = (100, 1_000, 10_000)
     keys = jax.random.split(jax.random.key(config.seed), len(small))
     starts = [starting_points(key, m, config.networks) for key, m in zip(keys, small, strict=True)]
-    axes = {"coords": {"small_width": list(small)}, "dims": ("small_width", "network")}
+    axes: dict[str, Any] = {"coords": {"small_width": list(small)}, "dims": ("small_width", "network")}
     output, curvature = (xr.DataArray(np.stack(part), **axes) for part in zip(*starts, strict=True))
     lr, width = 3 / curvature, curvature.small_width
     residual = on_tables(ct.rescale, output, curvature, lr, width, config.pull).a

@@ -121,14 +121,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             otherwise="no step size lies there, log m / sqrt m from the borders",
         )
     # At the largest width: how high catapults rise, and how little the other eigenvalues move.
-    wide, past, below, last = (table.isel(width=-1) for table in (data, past, below, rises))
+    wide = data.isel(width=-1)
+    past, below, last = (table.isel(width=-1) for table in (past, below, rises))
     names = (
         "peak over the lowest at infinite width, smallest, largest width",
         "peak over the highest at infinite width, largest, largest width",
     )
     excess = (wide.v0 - 2).where(past)
     limits = peaks_at_infinite_width(excess, phases=64)
-    yield from heights(names, wide, excess, limits, past, "no direction catapults")
+    yield from heights(names, wide, excess, limits, past, "no direction catapults", skipna=False)
     kept = below & (wide.outcome == Outcome.CONVERGED)
     u0, v0, w0, m = wide.start_square, wide.v0, wide.start_pull, float(wide.width)
     drift, delta = on_tables(cs.lazy_drift, u0, v0, w0), np.minimum(v0, 2 - v0)
