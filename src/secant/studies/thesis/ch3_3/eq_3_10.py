@@ -178,15 +178,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    far = int(np.argmax(np.abs(data.network - data.linear).isel(distance=-1).values))
-    walk = data.isel(sample=far)
-    for name, colour, label in (
-        ("network", "C0", "ReLU network"), ("quadratic", "C1", "quadratic model: gates frozen"),
-        ("linear", "C7", "linear model"),
-    ):
-        left.plot(walk.distance, walk[name], color=colour, label=label)
-    autodiff = walk.value.sel(form="autodiff")
-    left.plot(1.0, autodiff, "o", ms=7, mfc="none", color=sheet.ink(), label="quadratic, by autodiff")
+    walk = data.isel(sample=int(np.abs(data.network - data.linear).isel(distance=-1).argmax()))
+    left.plot(walk.distance, walk.network, color="C0", label="ReLU network")
+    left.plot(walk.distance, walk.quadratic, color="C1", label="quadratic model: gates frozen")
+    left.plot(walk.distance, walk.linear, color="C7", label="linear model")
+    autodiff = {"marker": "o", "ms": 7, "mfc": "none", "color": sheet.ink(), "label": "quadratic, by autodiff"}
+    left.plot(1.0, walk.value.sel(form="autodiff"), ls="none", **autodiff)
     left.set(title="A walk away from the start", xlabel="root-mean-square change of a weight", ylabel="output")
     left.legend(fontsize=8)
     means = np.exp(np.log(data.remainder).mean("direction"))

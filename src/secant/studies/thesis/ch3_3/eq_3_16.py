@@ -138,11 +138,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set(title="The spike is in the top eigendirection", xlabel="step", ylabel=r"$\mathcal{L}$")
     left.set_ylim(bottom=1e-4 * float(loss.max()))
     left.legend()
-    for values, style, colour, label in (
-        (data.remainder_f, "o-", "C2", r"$p_1^{\top} R_f\, p_1$"),
-        (data.remainder_k / scale, "s-", "C3", r"$p_1^{\top} R_K\, p_1/\lambda_1(0)$"),
-    ):
-        right.plot(data.step, values, style, ms=3.5, color=colour, label=label)
+    look = {"marker": "s", "ms": 3.5, "color": "C3", "label": r"$p_1^{\top} R_K\, p_1/\lambda_1(0)$"}
+    right.plot(data.step, data.remainder_f, "o-", ms=3.5, color="C2", label=r"$p_1^{\top} R_f\, p_1$")
+    right.plot(data.step, data.remainder_k / scale, **look)
     p, K = data.vector.values, data.kernel.values
     fall = np.einsum("ti,tij,tj->t", p[:-1], K[:-1] - K[1:], p[:-1]) / scale
     sheet.guide(right, data.step[:-1], fall, r"$p_1^{\top}(K - K')\,p_1/\lambda_1(0)$, measured", lw=1)

@@ -78,7 +78,6 @@ def run(config: Config) -> xr.Dataset:
         over={"ratio": 4 * (np.arange(config.sweep) + 0.5) / config.sweep, "start": np.array([1e-2, 2e-2])},
         probes={"u": lambda s: s.a**2}, stop=Stop(converged=lambda s: (jnp.abs(s.a) < REST) & (s.v < 2)),
     )
-
     # below the border with a large label: is there anywhere to come to rest?
     keys = jax.random.split(jax.random.key(config.seed), 2)
     labels = np.array([0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.7])
@@ -91,7 +90,6 @@ def run(config: Config) -> xr.Dataset:
         over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
         stop=Stop(converged=lambda s: jnp.abs(s.a) < REST, every=50),
     )
-
     # on the border: the closed form, and the rate of escape of a long orbit
     first, seen, span, step = 2 * np.cos(1.0), [], 8, jit(ct.step, quick=True)
     state = first, 4 + first * 0.4
