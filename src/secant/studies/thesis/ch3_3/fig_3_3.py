@@ -13,13 +13,12 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.optim import gradient_descent
-from secant.setups.two_layer.models import model
+from secant.setups.two_layer.models import Kind, descent, model
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
-from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates, two_layer_init
+from secant.theory.quadratic_model import TwoLayer, two_layer_init
 
-MODELS = ("quadratic", "network")
+MODELS: tuple[Kind, ...] = ("quadratic", "network")
 NAMES = ("sub-critical", "between", "past both", "near the border", "past the border")
 
 PRINTED = (0.37, 0.39)
@@ -64,26 +63,24 @@ def run(config: Config) -> xr.Dataset:
     inputs, n, margin = x[:, None], config.samples, np.log(config.width) / np.sqrt(config.width)
     (c1, c2), end = np.sort(critical), np.min(largest)
     lrs = np.array([(1 - margin / 2) * c1, (c1 + c2) / 2, (c2 + end) / 2, 0.98 * end, 1.02 * end])
-
-    def gate(p: TwoLayer, frozen: jax.Array) -> jax.Array:
-        return jnp.where(frozen, params.u, p.u)
-
-    def left(p: TwoLayer, frozen: jax.Array) -> jax.Array:
-        return gated_bilinear(p, gates(gate(p, frozen), inputs), inputs) - y
-
-    def loss(p: TwoLayer, frozen: jax.Array) -> jax.Array:
-        return jnp.mean(left(p, frozen) ** 2)
-
-    runs = simulate(
-        lambda frozen, lr: gradient_descent(lambda p: loss(p, frozen), lr), params, config.steps,
-        over={"frozen": np.array([kind == "quadratic" for kind in MODELS]), "lr": lrs},
-        probes={
-            "loss": loss, "along": Probe(lambda p, frozen: split.units @ left(p, frozen), dims=("direction",)),
-            # for scalar inputs the network's kernel has the same form, with its current gates
-            "eigenvalue": Probe(lambda p, frozen: _eigenvalues(p, gate(p, frozen), split.squares), dims=("direction",)),
-        },
-        stop=Stop(diverged=lambda p, frozen: loss(p, frozen) > 1e12),
-    ).dataset[["loss", "along", "eigenvalue", "outcome"]]
+    found = []
+    for kind in MODELS:
+        outputs = model(kind, params, inputs)
+        runs = simulate(
+            lambda lr, kind=kind: descent(kind, params, inputs, y, lr, scale=1 / n), params, config.steps,
+            over={"lr": lrs},
+            probes={
+                "loss": lambda p, outputs=outputs: jnp.mean((outputs(p) - y) ** 2),
+                "along": Probe(lambda p, outputs=outputs: split.units @ (outputs(p) - y), dims=("direction",)),
+                # for scalar inputs the network's kernel has the same form, with its current gates
+                "eigenvalue": Probe(
+                    lambda p, kind=kind: _eigenvalues(p, params.u if kind == "quadratic" else p.u, split.squares),
+                    dims=("direction",),
+                ),
+            },
+            stop=Stop(diverged=lambda p, outputs=outputs: jnp.mean((outputs(p) - y) ** 2) > 1e12),
+        )
+        found.append(runs.dataset[["loss", "along", "eigenvalue", "outcome"]])
     # each direction by itself, by the exact map
     reduced = jax.jit(jax.vmap(lambda lr: sm.reduce_directions(residual, kernel, x, y, lr, config.width)))
     pairs, b = reduced(sm.half_sum_lr(lrs, n, "mean"))
@@ -91,7 +88,7 @@ def run(config: Config) -> xr.Dataset:
     # n / lambda_1 of random data sets and a wide network: lambda_i = |p_i|^2
     first = jax.jit(jax.vmap(lambda key: n / jnp.max(sm.directions(_points(key, n)[0]).squares)))
     dims = ("lr", "direction")
-    data = runs.rename(frozen="model").assign(
+    data = xr.concat(found, "model", join="outer").assign(
         exact=(dims, np.asarray(exact)), square=(dims, np.asarray(pairs.a**2)), bend=(dims, np.abs(b)),
         threshold=(dims[1], np.asarray(critical)), half_sum=(dims[1], np.asarray(2 / eigenvalues)),
         border=(dims[1], np.asarray(largest)),
