@@ -13,11 +13,10 @@ from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Estimate, Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
-from secant.setups.width import drawn, next_order, refuse_oversized, stacked
-from secant.theory.power_law import PowerLaw, fit_power_law
+from secant.setups.width import direction, drawn, exponent, law, mark_widths, next_order, refuse_oversized, stacked
 
 GROUPS = 32
 """Groups of networks; the mean square within each is one measurement of the distance."""
@@ -28,8 +27,6 @@ LANCZOS = 16
 
 @dataclass(frozen=True)
 class Config:
-    """Networks and data."""
-
     widths: tuple[int, ...] = scaled(
         smoke=(32, 160), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
@@ -60,15 +57,13 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     key_data, _ = jax.random.split(jax.random.key(config.seed))
-    x, y = map(
-        jnp.asarray, regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim).train
-    )
+    task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
+    x, y = map(jnp.asarray, task.train)
+    # A norm, the gradients of all samples in a kernel, and all networks of one width.
+    copies = 10 + 2 * config.samples + config.networks
     for depth in config.depths:
-        # A norm, the gradients of all samples in a kernel, and all networks of one width.
-        copies = 10 + 2 * config.samples + config.networks
-        refuse_oversized(
-            "thesis/app-C.1", partial(_network, depth), config.dim, config.widths, copies=copies, itemsize=8
-        )
+        make = partial(_network, depth)
+        refuse_oversized("thesis/app-C.1", make, config.dim, config.widths, copies=copies, itemsize=8)
     found = np.array([[_curvatures(depth, m, x, y, config) for m in config.widths] for depth in config.depths])
     loss, kernel, residual = np.moveaxis(found, -1, 0)
     dims = ("depth", "width", "network")
@@ -103,8 +98,7 @@ def _curvatures(depth: int, width: int, x: jax.Array, y: jax.Array, config: Conf
         return jax.lax.map(one, networks)
 
     networks = drawn(net, x, (config.seed, depth, width), config.networks)
-    start = np.random.default_rng(0).normal(size=nets.count_parameters(networks[0]))
-    return np.asarray(measure(stacked(networks), start, x, y))
+    return np.asarray(measure(stacked(networks), direction(networks[0]), x, y))
 
 
 def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, config: Config) -> float:
@@ -118,17 +112,14 @@ def _gauss_newton(depth: int, x: jax.Array, y: jax.Array, config: Config) -> flo
         flat = gauss_newton(net.apply, params, x, y, losses.mean_mse)
         return spectral_norm(flat.flat_product(), start, len(x) + 1).value
 
-    return float(measure(params, np.random.default_rng(0).normal(size=nets.count_parameters(params)), x, y))
+    return float(measure(params, direction(params), x, y))
 
 
-def _distances(data: xr.Dataset, depth: int) -> np.ndarray:
-    """Root mean square over each group of networks, `(width, group)`."""
+def _distances(data: xr.Dataset, depth: int) -> xr.DataArray:
+    """Root mean square over each group of networks, each of which is one `network` of the result."""
     gap = (data.exact - data.estimate).sel(depth=depth).transpose("width", "network").values
-    return np.stack([np.sqrt((group**2).mean(axis=1)) for group in np.array_split(gap, GROUPS, axis=1)], axis=1)
-
-
-def _law(data: xr.Dataset, depth: int) -> PowerLaw:
-    return fit_power_law(data.width, _distances(data, depth))
+    groups = [np.sqrt((group**2).mean(axis=1)) for group in np.array_split(gap, GROUPS, axis=1)]
+    return xr.DataArray(np.stack(groups, axis=1), {"width": data.width}, ("width", "network"))
 
 
 @run.findings
@@ -145,53 +136,39 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02",
     )
     for depth in config.depths:
-        law = _law(data, depth)
-        exponent = Estimate(law.exponent, law.error, law.freedom)
+        found = exponent(_distances(data, depth))
         yield claims.at_most(
-            f"{depth} layers: exponent in the width of the distance between the two step sizes", -0.5, exponent,
+            f"{depth} layers: exponent in the width of the distance between the two step sizes", -0.5, found,
             "the bound of the appendix",
         )
-        yield claims.equal(
-            f"{depth} layers: the same against 1/m", -1.0, exponent, next_order(config.widths, 0.5, depth)
-        )
+        yield claims.equal(f"{depth} layers: the same against 1/m", -1.0, found, next_order(config.widths, 0.5, depth))
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.4), 2)
-    ink = sheet.ink()
-    depth = config.depths[-1]
+    depth, widths = config.depths[-1], data.width.values.astype(float)
     one = data.sel(depth=depth)
     for i, m in enumerate(data.width.values):
-        left.plot(
-            one.estimate.sel(width=m), one.exact.sel(width=m), "o", ms=5, alpha=0.8, color=f"C{i}", label=f"$m = {m}$"
-        )
-    ends = np.array([float(one.exact.min()), float(one.estimate.max())])
-    left.plot(ends, ends, "--", color=ink, lw=1.2)
+        look = {"ms": 5, "alpha": 0.8, "color": f"C{i}", "label": f"$m = {m}$"}
+        left.plot(one.estimate.sel(width=m), one.exact.sel(width=m), "o", **look)
+    ends = [float(one.exact.min()), float(one.estimate.max())]
+    sheet.guide(left, ends, ends)
     left.set(
         title=f"{depth} layers: exact against estimated", xlabel=r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
         ylabel=r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$",
     )
     left.legend()
-    widths = data.width.values.astype(float)
     for i, depth in enumerate(config.depths):
-        logs = np.log(_distances(data, depth))
+        distances = _distances(data, depth)
+        logs = np.log(distances.values)
         gap, error = np.exp(logs.mean(axis=1)), logs.std(axis=1, ddof=1) / np.sqrt(GROUPS)
-        bars = np.stack([gap - gap * np.exp(-2 * error), gap * np.exp(2 * error) - gap])
+        bars = [gap - gap * np.exp(-2 * error), gap * np.exp(2 * error) - gap]
         right.errorbar(widths, gap, bars, fmt="o", color=f"C{i}", capsize=3, lw=1.2, label=f"{depth} layers, and a fit")
-        right.plot(widths, _law(data, depth)(widths), color=f"C{i}", lw=1)
-    first = 1.6 * float(gap[0])
-    right.plot(widths, first * (widths / widths[0]) ** -0.5, ":", color=ink, lw=1.6, label=r"$1/\sqrt{m}$, the bound")
-    right.plot(widths, first * (widths / widths[0]) ** -1.0, "--", color=ink, lw=1.2, label=r"$1/m$")
-    right.set_xscale("log", base=2)
-    right.set_yscale("log")
-    right.set_xticks(widths, [f"{w:g}" for w in widths])
-    low, high = right.get_ylim()
-    ticks = [t for t in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if low <= t <= high]
-    right.set_yticks(ticks, [f"{t:g}" for t in ticks])
-    right.minorticks_off()
-    right.set(
-        title="Their distance, mean over groups", xlabel="width $m$",
-        ylabel=r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$",
-    )
+        right.plot(widths, law(distances)(widths), color=f"C{i}", lw=1)
+    for power, style, label in ((-0.5, {"ls": ":", "lw": 1.6}, r"$1/\sqrt{m}$, the bound"), (-1.0, {}, r"$1/m$")):
+        sheet.guide(right, widths, 1.6 * float(gap[0]) * (widths / widths[0]) ** power, label, **style)
+    mark_widths(right, data.width)
+    right.set_title("Their distance, mean over groups")
+    right.set_ylabel(r"$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}|$")
     right.legend(fontsize=8)

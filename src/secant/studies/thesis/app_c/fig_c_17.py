@@ -5,16 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Finding, Findings, Tolerance, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
-from secant.setups.catapults.raises import (
-    catapults,
-    catapults_finding,
-    check_schedule,
-    raised,
-    trained,
-    trained_finding,
-)
+from secant.setups.catapults import raises
 from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
 from secant.setups.features.batch_sizes import check_memory
 from secant.setups.features.tasks import Sizes, feature_task
@@ -22,8 +15,6 @@ from secant.setups.features.tasks import Sizes, feature_task
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data and step sizes."""
-
     width: int = scaled(smoke=128, laptop=1_024, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=48, laptop=128, at_least=8, help="training samples")
     tests: int = scaled(smoke=200, laptop=2_000, at_least=10, help="test samples")
@@ -43,7 +34,7 @@ class Config:
         """As many step sizes as raises, all of which come before the last step."""
         if len(self.to) != len(self.at):
             raise ValueError(f"to: must have as many entries as at, {len(self.at)}, got {len(self.to)}.")
-        check_schedule(self.at[-1], self.steps)
+        raises.check_schedule(self.at[-1], self.steps)
         check_memory(
             seeds=self.seeds, samples=self.samples, held_out=self.tests, dim=self.dim, width=self.width,
             steps=self.steps, deep=False,
@@ -68,10 +59,10 @@ class Config:
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    return raised(
-        feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim)), lr=config.lr,
-        raises=tuple(zip(config.at, config.to, strict=True)), steps=config.steps, every=config.every,
-        seeds=range(config.seed, config.seed + config.seeds), goal=config.goal,
+    task = feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim))
+    return raises.raised(
+        task, lr=config.lr, raises=tuple(zip(config.at, config.to, strict=True)), steps=config.steps,
+        every=config.every, seeds=range(config.seed, config.seed + config.seeds), goal=config.goal,
     )
 
 
@@ -90,7 +81,7 @@ def alignment_at_start(dim: int, samples: int) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    end = trained(data)
+    end = raises.trained(data)
     for name, what, sign in (("alignment", "alignment falls", 1.0), ("test", "test loss rises", -1.0)):
         rho, p = falling_trend(sign * end[name], "raises")
         yield claims.significant(
@@ -104,16 +95,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
         relative=2 / config.dim + 2 / config.width,
     )
-    thrown = end.where(catapults(data) > 0).mean("raises")
-    for name, what in (("alignment", "alignment"), ("test", "test loss")):
+    thrown = end.where(raises.catapults(data) > 0).mean("raises")
+    for name, what, bounded in (("alignment", "alignment", claims.at_most), ("test", "test loss", claims.at_least)):
         logs = np.log(thrown[name] / end[name].sel(raises=0))
-        yield Finding(
-            f"ln of the {what} after catapults over that after none, mean over draws", predicted=0.0,
-            measured=estimate(logs), relation="at most" if name == "alignment" else "at least",
-            tolerance=Tolerance(why="no improvement"), note=f"{int(np.isfinite(logs).sum())} draws with both",
+        yield bounded(
+            f"ln of the {what} after catapults over that after none, mean over draws", 0.0, estimate(logs),
+            "no improvement", note=f"{int(np.isfinite(logs).sum())} draws with both",
         )
-    yield catapults_finding("full rank", data)
-    yield trained_finding("full rank", data)
+    yield raises.catapults_finding("full rank", data)
+    yield raises.trained_finding("full rank", data)
 
 
 @run.figure

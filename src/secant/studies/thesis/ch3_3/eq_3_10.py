@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.expansion import expand
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.theory.power_law import fit_power_law
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
 
@@ -20,8 +20,6 @@ ACTIVATIONS = ("tanh", "swish")
 
 @dataclass(frozen=True)
 class Config:
-    """Networks and distances."""
-
     width: int = scaled(smoke=200, laptop=2_000, at_least=2, at_most=10**6, help="neurons of the ReLU network")
     smooth_width: int = scaled(
         smoke=48, laptop=256, paper=1_024, at_least=2, at_most=10**5, help="neurons a layer, smooth networks"
@@ -58,15 +56,12 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed), 4)
     x = jax.random.normal(keys[0], (config.samples, config.dim))
-    relu = _relu(keys[1], x, config)
     sizes = np.geomspace(config.shortest, config.longest, config.points)
     found = [_remainders(key, name, x, sizes, config) for key, name in zip(keys[2:], ACTIVATIONS, strict=True)]
-    return relu.assign(
-        remainder=(
-            ("activation", "order", "size", "direction"), np.stack(found),
-            {"long_name": "distance between the model and the network, root mean square over inputs and signs"},
-        )
-    ).assign_coords(activation=list(ACTIVATIONS), order=[1, 2], size=sizes)
+    return _relu(keys[1], x, config).assign(
+        remainder=(("activation", "order", "size", "direction"), np.stack(found)), activation=list(ACTIVATIONS),
+        order=[1, 2], size=sizes,
+    )
 
 
 def _relu(key: jax.Array, x: jax.Array, config: Config) -> xr.Dataset:
@@ -79,44 +74,37 @@ def _relu(key: jax.Array, x: jax.Array, config: Config) -> xr.Dataset:
     quadratic, linear = expand(net.apply, start, 2, method="general"), expand(net.apply, start, 1)
     first = _pair(start)
     on = gates(first.u, x)
+    forms = {
+        "autodiff": lambda p: quadratic(p, x), "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
+        "printed": lambda p: _printed(_pair(p), first, x),
+    }
 
     def at(distance: jax.Array) -> Any:
         return jax.tree.map(lambda w, d: w + distance * d, start, delta)
 
     @jax.jit
-    def forms(distance: jax.Array) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-        params = at(distance)
-        values = {
-            "autodiff": lambda p: quadratic(p, x), "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
-            "printed": lambda p: _printed(_pair(p), first, x),
-        }
+    def far(distance: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
+        found = [jax.vjp(form, at(distance)) for form in forms.values()]
         # One gradient, of a sum over the inputs with different weights, stands for those of all outputs.
-        found = {name: jax.vjp(f, params) for name, f in values.items()}
         weights = jnp.arange(1.0, len(x) + 1)
-        slopes = {name: ravel_pytree(pull(weights)[0])[0] for name, (_, pull) in found.items()}
-        return {name: outputs for name, (outputs, _) in found.items()}, slopes
+        return [outputs for outputs, _ in found], [ravel_pytree(pull(weights)[0])[0] for _, pull in found]
 
     @jax.jit
     @jax.vmap
     def walk(distance: jax.Array) -> dict[str, jax.Array]:
         params = at(distance)
-        flips = jnp.mean(gates(_pair(params).u, x) != on, axis=-1)
+        pair = _pair(params)
         return {
-            "network": net.apply(params, x), "linear": linear(params, x),
-            "quadratic": gated_bilinear(_pair(params), on, x), "flips": flips,
+            "network": net.apply(params, x), "linear": linear(params, x), "quadratic": gated_bilinear(pair, on, x),
+            "flips": jnp.mean(gates(pair.u, x) != on, axis=-1),
         }
 
-    values, slopes = jax.tree.map(np.asarray, forms(jnp.array(1.0)))
+    values, slopes = (np.stack(parts) for parts in far(jnp.array(1.0)))
     distances = np.concatenate([[0.0, 1e-6, 1e-5, 1e-4], np.linspace(0.02, 1.5, 75)])
-    line = {name: (("distance", "sample"), np.asarray(v)) for name, v in walk(distances).items()}
-    return xr.Dataset(
-        {
-            "value": (("form", "sample"), np.stack(list(values.values()))),
-            "slope_gap": ("form", [float(np.abs(s - slopes["autodiff"]).max()) for s in slopes.values()]),
-            "slope_size": float(np.abs(slopes["autodiff"]).max()),
-        }
-        | line,
-        coords={"form": list(values), "distance": distances},
+    line = {name: (("distance", "sample"), np.asarray(value)) for name, value in walk(distances).items()}
+    return xr.Dataset(line, {"form": list(forms), "distance": distances}).assign(
+        value=(("form", "sample"), values), slope_gap=("form", np.abs(slopes - slopes[0]).max(axis=1)),
+        slope_size=np.abs(slopes[0]).max(),
     )
 
 
@@ -126,11 +114,9 @@ def _pair(params: Any) -> TwoLayer:
 
 def _printed(now: TwoLayer, start: TwoLayer, x: jax.Array) -> jax.Array:
     """Equation (3.10), term by term."""
-    m, d = start.u.shape
-    on, du, dv = gates(start.u, x), now.u - start.u, now.v - start.v
-    constant = jax.nn.relu(x @ start.u.T) @ start.v
-    terms = (x @ du.T * on) @ start.v + jax.nn.relu(x @ start.u.T) @ dv + (x @ du.T * on) @ dv
-    return (constant + terms) / jnp.sqrt(m * d)
+    du, dv, hidden = now.u - start.u, now.v - start.v, jax.nn.relu(x @ start.u.T)
+    moved = x @ du.T * gates(start.u, x)
+    return (hidden @ start.v + (moved @ start.v + hidden @ dv + moved @ dv)) / jnp.sqrt(start.u.size)
 
 
 def _remainders(key: jax.Array, activation: str, x: jax.Array, sizes: np.ndarray, config: Config) -> np.ndarray:
@@ -157,21 +143,21 @@ def _remainders(key: jax.Array, activation: str, x: jax.Array, sizes: np.ndarray
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    terms = config.width * config.dim
-    rounding = 8 * np.finfo(float).eps * np.sqrt(terms)
-    why = "8 units in the last place, times the root of the number of terms in the sum"
+    rounding = Tolerance(
+        8 * np.finfo(float).eps * np.sqrt(config.width * config.dim),
+        why="8 units in the last place, times the root of the number of terms in the sum",
+    )
     value = data.value.sel(form="autodiff")
     for form, name in (("bilinear", "gated bilinear model"), ("printed", "equation (3.10) term by term")):
-        gap = float(np.abs(data.value.sel(form=form) - value).max() / np.abs(value).max())
-        yield claims.zero(f"{name} against autodiff: largest difference of the values, relative", gap, rounding, why)
-        yield claims.zero(
-            f"{name} against autodiff: largest difference of the gradients, relative",
-            data.slope_gap.sel(form=form) / data.slope_size, rounding, why,
-        )
+        for what, gap in (
+            ("values", np.abs(data.value.sel(form=form) - value).max() / np.abs(value).max()),
+            ("gradients", data.slope_gap.sel(form=form) / data.slope_size),
+        ):
+            yield claims.zero(f"{name} against autodiff: largest difference of the {what}, relative", gap, rounding)
     same = data.flips == 0
     yield claims.zero(
         "network against its quadratic model while no gate has flipped: largest difference",
-        np.abs(data.network - data.quadratic).where(same).max(), rounding, why,
+        np.abs(data.network - data.quadratic).where(same).max(), rounding,
         note=f"{int(same.sum())} of {same.size} points of the walk",
     )
     bend, lever = 10 * config.longest**2, np.log(config.longest / config.shortest)
@@ -190,27 +176,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    ink = sheet.ink()
-    far = int(np.argmax(np.abs(data.network - data.linear).isel(distance=-1).values))
-    walk = data.isel(sample=far)
+    walk = data.isel(sample=int(np.abs(data.network - data.linear).isel(distance=-1).argmax()))
     left.plot(walk.distance, walk.network, color="C0", label="ReLU network")
     left.plot(walk.distance, walk.quadratic, color="C1", label="quadratic model: gates frozen")
     left.plot(walk.distance, walk.linear, color="C7", label="linear model")
-    left.plot(1.0, walk.value.sel(form="autodiff"), "o", ms=7, mfc="none", color=ink, label="quadratic, by autodiff")
+    autodiff = {"marker": "o", "ms": 7, "mfc": "none", "color": sheet.ink(), "label": "quadratic, by autodiff"}
+    left.plot(1.0, walk.value.sel(form="autodiff"), ls="none", **autodiff)
     left.set(title="A walk away from the start", xlabel="root-mean-square change of a weight", ylabel="output")
     left.legend(fontsize=8)
+    means = np.exp(np.log(data.remainder).mean("direction"))
     for i, activation in enumerate(ACTIVATIONS):
-        for order, marker in ((1, "s"), (2, "o")):
-            mean = np.exp(np.log(data.remainder.sel(activation=activation, order=order)).mean("direction"))
-            name = "linear" if order == 1 else "quadratic"
+        for order, name, marker in ((1, "linear", "s"), (2, "quadratic", "o")):
+            mean = means.sel(activation=activation, order=order)
             right.loglog(data.size, mean, marker, ms=5, color=f"C{i}", label=f"{activation}, {name}")
             if i == 0:
-                guide = mean[-1].item() * (data.size / data.size[-1]) ** (order + 1)
-                right.loglog(data.size, guide, "--", lw=1, color=ink)
-                place = (float(data.size[1]), 2.2 * float(guide[1]))
-                right.annotate(rf"$|\delta|^{order + 1}$", place, color=ink, ha="right")
-    right.set(
-        title="What a smooth network's models miss", xlabel="root-mean-square change of a weight",
-        ylabel="distance to the network",
-    )
+                power = mean[-1].item() * (data.size / data.size[-1]) ** (order + 1)
+                sheet.guide(right, data.size, power, lw=1)
+                place = (float(data.size[1]), 2.2 * float(power[1]))
+                right.annotate(rf"$|\delta|^{order + 1}$", place, color=sheet.ink(), ha="right")
+    right.set(title="What a smooth network's models miss", ylabel="distance to the network")
+    right.set_xlabel("root-mean-square change of a weight")
     right.legend(fontsize=8, loc="lower right")

@@ -10,21 +10,11 @@ import xarray as xr
 from secant.dynamics import Probe, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
-from secant.theory.quadratic_model import (
-    TwoLayer,
-    kernel_update,
-    pull,
-    quadratic_jacobian,
-    quadratic_output,
-    residual_update,
-    two_layer_init,
-)
+from secant.theory import quadratic_model as qm
 
 
 @dataclass(frozen=True)
 class Config:
-    """Network, data and step size."""
-
     width: int = scaled(smoke=512, laptop=1_024, paper=2_048, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=8, laptop=16, paper=128, at_least=2, help="training samples")
     dim: int = option(6, at_least=1, help="input dimension")
@@ -53,23 +43,21 @@ def run(config: Config) -> xr.Dataset:
     key_x, key_y, key = jax.random.split(jax.random.key(config.seed), 3)
     x = jax.random.normal(key_x, (config.samples, config.dim))
     y = jnp.sign(jax.random.normal(key_y, (config.samples,)))
-    params = two_layer_init(key, config.width, config.dim)
+    params = qm.two_layer_init(key, config.width, config.dim)
     outputs = model("quadratic", params, x)
     lr = config.ratio / jnp.linalg.eigvalsh(tangent_kernel("quadratic", params, x, params))[-1]
     path = simulate(
         descent("quadratic", params, x, y, lr), params, config.steps,
-        probes={
-            "u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",)),
-        },
+        probes={"u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",))},
     ).dataset
 
-    def jacobian(p: TwoLayer) -> jax.Array:
+    def jacobian(p: qm.TwoLayer) -> jax.Array:
         leaves = jax.tree.leaves(jax.jacobian(outputs)(p))
         return jnp.concatenate([leaf.reshape(config.samples, -1) for leaf in leaves], axis=1)
 
     @jax.jit
     @jax.vmap
-    def examine(p: TwoLayer) -> dict[str, jax.Array]:
+    def examine(p: qm.TwoLayer) -> dict[str, jax.Array]:
         r, J = outputs(p) - y, jacobian(p)
         gradient = jax.vjp(outputs, p)[1](r)[0]
         G = jax.jvp(jacobian, (p,), (gradient,))[1]  # G_i = H_i J^T r
@@ -78,17 +66,15 @@ def run(config: Config) -> xr.Dataset:
         top = vectors[:, -1]
         cross, bend = top @ G @ J.T @ top, jnp.sum((G.T @ top) ** 2)
         return {
-            "residual": r, "kernel": K, "residual_next": residual_update(r, J, G, lr),
-            "kernel_next": kernel_update(J, G, lr), "top": values[-1], "vector": top, "along": r @ top,
+            "residual": r, "kernel": K, "residual_next": qm.residual_update(r, J, G, lr),
+            "kernel_next": qm.kernel_update(J, G, lr), "top": values[-1], "vector": top, "along": r @ top,
             "remainder_f": lr**2 / 2 * cross, "remainder_k": 2 * lr * cross - lr**2 * bend,
             "printed": lr / 4 * (4 * cross - lr * bend),
         }
 
-    found = examine(TwoLayer(jnp.asarray(path.u.values), jnp.asarray(path.v.values)))
-    dims = {"residual": 1, "residual_next": 1, "vector": 1, "kernel": 2, "kernel_next": 2}
-    axes = ("sample", "other")
+    found = jax.tree.map(np.asarray, examine(qm.TwoLayer(path.u.values, path.v.values)))
     return xr.Dataset(
-        {name: (("step", *axes[: dims.get(name, 0)]), np.asarray(value)) for name, value in found.items()},
+        {name: (("step", "sample", "other")[: value.ndim], value) for name, value in found.items()},
         coords={"step": path.step.values},
     ).assign(lr=float(lr), random_gap=_random_gap(jax.random.fold_in(key, 1), config))
 
@@ -96,44 +82,45 @@ def run(config: Config) -> xr.Dataset:
 def _random_gap(key: jax.Array, config: Config) -> float:
     """Largest relative error of the two updates in a step of a quadratic model with random features and Hessians."""
     n, p = config.samples, 2 * config.samples
-    keys = jax.random.split(key, 4)
-    w, y, features = (jax.random.normal(k, s) for k, s in zip(keys, ((p,), (n,), (n, p)), strict=False))
-    second = jax.random.normal(keys[3], (n, p, p)) / jnp.sqrt(p)
-    second = (second + jnp.swapaxes(second, 1, 2)) / 2
+    shapes = ((p,), (n,), (n, p), (n, p, p))
 
     @jax.jit
-    def gap(w: jax.Array) -> jax.Array:
-        r, J = quadratic_output(w, features, second) - y, quadratic_jacobian(w, features, second)
-        lr = config.ratio / jnp.linalg.eigvalsh(J @ J.T)[-1]
-        G, after = pull(r, J, second), w - lr * r @ J
-        r_next, J_next = quadratic_output(after, features, second) - y, quadratic_jacobian(after, features, second)
-        r_gap = jnp.max(jnp.abs(residual_update(r, J, G, lr) - r_next)) / jnp.max(jnp.abs(r_next))
-        K_next = J_next @ J_next.T
-        return jnp.maximum(r_gap, jnp.max(jnp.abs(kernel_update(J, G, lr) - K_next)) / jnp.max(jnp.abs(K_next)))
+    def gap(key: jax.Array) -> jax.Array:
+        w, y, features, drawn = map(jax.random.normal, jax.random.split(key, 4), shapes)
+        second = drawn / jnp.sqrt(p)
+        second = (second + jnp.swapaxes(second, 1, 2)) / 2
 
-    return float(gap(w))
+        def at(w: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return qm.quadratic_output(w, features, second) - y, qm.quadratic_jacobian(w, features, second)
+
+        r, J = at(w)
+        lr, G = config.ratio / jnp.linalg.eigvalsh(J @ J.T)[-1], qm.pull(r, J, second)
+        r_next, J_next = at(w - lr * r @ J)
+        updates = (qm.residual_update(r, J, G, lr), r_next), (qm.kernel_update(J, G, lr), J_next @ J_next.T)
+        return jnp.maximum(*(jnp.max(jnp.abs(said - true)) / jnp.max(jnp.abs(true)) for said, true in updates))
+
+    return float(gap(key))
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     r, K = data.residual.values, data.kernel.values
     rounding = Tolerance(1e-11, why="rounding, relative to the size of the quantity")
-    error = np.abs(r[1:] - data.residual_next.values[:-1]).max() / np.abs(r).max()
-    yield claims.zero("residual: (3.15) against gradient descent", error, rounding)
-    error = np.abs(K[1:] - data.kernel_next.values[:-1]).max() / np.abs(K).max()
-    yield claims.zero("kernel: corrected (3.16) against gradient descent", error, rounding)
+    for name, seen, said in (
+        ("residual: (3.15)", r, data.residual_next.values), ("kernel: corrected (3.16)", K, data.kernel_next.values),
+    ):
+        error = np.abs(seen[1:] - said[:-1]).max() / np.abs(seen).max()
+        yield claims.zero(f"{name} against gradient descent", error, rounding)
     yield claims.zero(
         "(3.15) and corrected (3.16) of a random quadratic model, against a step of it", data.random_gap, rounding
     )
-    loss = (r**2).sum(1) / 2
-    peak = int(np.argmax(loss[:-1]))
+    peak = int(np.argmax((r**2).sum(1)[:-1]))
     p = data.vector.values[peak]
-    measured = float(p @ (K[peak] - K[peak + 1]) @ p)
     yield Erratum(
         "fall of the top eigenvalue at the peak of the loss",
         printed=r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)",
-        corrected=r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", printed_value=float(data.printed[peak]),
-        corrected_value=float(data.remainder_k[peak]), measured=measured,
+        corrected=r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", printed_value=data.printed[peak],
+        corrected_value=data.remainder_k[peak], measured=p @ (K[peak] - K[peak + 1]) @ p,
         tolerance=Tolerance(relative=1e-9, why="rounding"),
         why="The Jacobian moves to J - eta G, and K' is its Gram matrix; G lives in as many dimensions as parameters.",
         where="equation (3.16)",
@@ -143,21 +130,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
-    loss = (data.residual**2).sum("sample") / 2
+    loss, scale = (data.residual**2).sum("sample") / 2, float(data.top[0])
     left.semilogy(data.step, loss, "o-", ms=3.5, color="C0", label="loss")
     left.semilogy(data.step, data.along**2 / 2, "s--", ms=3, lw=1, color="C1", label=r"along $p_1$")
     left.set(title="The spike is in the top eigendirection", xlabel="step", ylabel=r"$\mathcal{L}$")
     left.set_ylim(bottom=1e-4 * float(loss.max()))
     left.legend()
-    scale = float(data.top[0])
+    look = {"marker": "s", "ms": 3.5, "color": "C3", "label": r"$p_1^{\top} R_K\, p_1/\lambda_1(0)$"}
     right.plot(data.step, data.remainder_f, "o-", ms=3.5, color="C2", label=r"$p_1^{\top} R_f\, p_1$")
-    right.plot(
-        data.step, data.remainder_k / scale, "s-", ms=3.5, color="C3", label=r"$p_1^{\top} R_K\, p_1/\lambda_1(0)$"
-    )
+    right.plot(data.step, data.remainder_k / scale, **look)
     p, K = data.vector.values, data.kernel.values
     fall = np.einsum("ti,tij,tj->t", p[:-1], K[:-1] - K[1:], p[:-1]) / scale
-    right.plot(data.step[:-1], fall, "--", lw=1, color=ink, label=r"$p_1^{\top}(K - K')\,p_1/\lambda_1(0)$, measured")
-    right.axhline(0, color=ink, lw=0.8)
+    sheet.guide(right, data.step[:-1], fall, r"$p_1^{\top}(K - K')\,p_1/\lambda_1(0)$, measured", lw=1)
+    sheet.mark(right, y=0, ls="-", lw=0.8)
     right.set(title="What drives it down", xlabel="step", ylabel="remainder")
     right.legend()

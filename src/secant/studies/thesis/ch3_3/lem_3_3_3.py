@@ -8,14 +8,13 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.tables import on_tables
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 
 
 @dataclass(frozen=True)
 class Config:
-    """Widths, step sizes and starts."""
-
     widths: tuple[float, ...] = option(
         (1e3, 1e4, 1e6, 1e8), at_least=100, at_most=1e12, ascending=True, help="hidden neurons"
     )
@@ -47,9 +46,7 @@ def run(config: Config) -> xr.Dataset:
     data = simulate(
         lambda width: ct.reduced_catapult(config.pull / jnp.sqrt(width)),
         lambda width, excess, start: (start / jnp.sqrt(width), 2 + excess), config.steps,
-        over={
-            "width": jnp.asarray(config.widths), "excess": jnp.asarray(config.excesses), "start": jnp.asarray(starts),
-        },
+        over={"width": np.array(config.widths), "excess": np.array(config.excesses), "start": starts},
         probes={"a": lambda s: s.a, "v": lambda s: s.v},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-10) & (s.v < 2)),
     ).dataset
@@ -60,42 +57,33 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    u, v = data.a**2, data.v
-    b = (config.pull / np.sqrt(data.width)).values.reshape(-1, 1, 1, 1)
-    below = np.asarray(ct.separatrix(data.a.values, data.v.values, b)) < 0
-    scaled_u, ceiling = (u * data.width).values, float(cs.decrease_threshold(3.0, 1.0, config.pull))
-    end = (scaled_u[..., -1] <= ceiling) & (v.values[..., -1] < 2)
-    name = "runs below the separatrix that do not end with m u at most 16 C^2 and eta lambda below 2"
-    falling = below[..., 0] & ~end & (v.values[..., -1] < 2)
+    u, v, scaled_u = data.a**2, data.v, data.a**2 * data.width
+    below = on_tables(ct.separatrix, data.a, v, config.pull / np.sqrt(data.width)) < 0
+    ceiling, end, starts = float(cs.decrease_threshold(3.0, 1.0, config.pull)), v.isel(step=-1) < 2, below.isel(step=0)
+    high = starts & ~((scaled_u.isel(step=-1) <= ceiling) & end)
     needed = 2 * float(cs.time_to_peak(config.excesses[0], config.widths[-1]))
-    if falling.any() or config.steps < needed:
-        yield claims.undecided(
-            name, 0.0, f"{config.steps} steps are too few: {int(falling.sum())} runs are still falling"
-        )
-    else:
-        yield claims.zero(
-            name, (below[..., 0] & ~end).sum(), 0,
-            "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
-            note=f"of {int(below[..., 0].sum())} runs",
-        )
-    threshold = np.asarray(cs.decrease_threshold(v.values, data.width.values.reshape(-1, 1, 1, 1), config.pull))
-    must_fall = (u.values > threshold) & (v.values < 4) & below
-    rises = np.diff(v.values, axis=-1) > 1e-14
     yield claims.zero(
-        "steps with u above the threshold on which the curvature rose", (rises & must_fall[..., :-1]).sum(), 0,
+        "runs below the separatrix that do not end with m u at most 16 C^2 and eta lambda below 2", high.sum(), 0,
+        "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
+        note=f"of {int(starts.sum())} runs", given=config.steps >= needed and not (high & end).any(),
+        otherwise=f"{config.steps} steps are too few: {int((high & end).sum())} runs are still falling",
+    )
+    must_fall = (u > on_tables(cs.decrease_threshold, v, data.width, config.pull)) & (v < 4) & below
+    rises = v.diff("step", label="lower") > 1e-14
+    yield claims.zero(
+        "steps with u above the threshold on which the curvature rose", (rises & must_fall).sum(), 0,
         "a proven implication",
     )
-    after = np.maximum.accumulate(v.values <= 3, axis=-1)[..., :-1] & below[..., :-1]
+    after = ((v <= 3).cumsum("step") > 0) & below
     yield claims.at_most(
         "m u where the curvature first rises after it fell below 3", ceiling,
-        np.where(rises & after, scaled_u[..., :-1], 0).max(), "the threshold at v = 3 is 16 C^2, whatever the width",
+        scaled_u.where(rises & after).fillna(0).max(), "the threshold at v = 3 is 16 C^2, whatever the width",
     )
     # the true threshold at C = 1, m = 100, v = 2, read off the map
-    falls = data.square.values[np.flatnonzero(data.change.values >= 0)[-1]]
     yield Erratum(
         "square above which the curvature must fall (C = 1, m = 100, v = 2)", printed=r"u > \frac{4C}{m(4 - v)^2}",
         corrected=r"u > \frac{16\,C^2}{m(4 - v)^2}", printed_value=4 * 1.0 / (100 * 4),
-        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)), measured=float(falls),
+        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)), measured=data.square[data.change >= 0][-1],
         tolerance=Tolerance(relative=0.01, why="spacing of the grid of squares"),
         why="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
         where="Proposition B.5.2 (used again in B.5.3 and B.8)",
@@ -105,24 +93,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(3, 2))
-    ink = sheet.ink()
-    excess = float(data.excess[min(1, data.sizes["excess"] - 1)])
+    excess, v = float(data.excess[min(1, data.sizes["excess"] - 1)]), np.linspace(0.02, 3.4, 200)
     for i, m in enumerate(data.width.values):
         one = data.sel(width=m, excess=excess).isel(start=config.starts // 2)
         label = rf"$m = 10^{{{np.log10(m):.0f}}}$"
         left.semilogy(one.v, one.a**2, "o-", ms=3.5, lw=1, color=f"C{i}", label=label)
-        v = np.linspace(0.02, 3.4, 200)
-        left.semilogy(v, np.asarray(cs.decrease_threshold(v, m, config.pull)), ls="--", lw=1, color=f"C{i}", alpha=0.7)
-    left.plot([], [], "--", lw=1, color=ink, label=r"$16\,C^2/(m(4 - v)^2)$")
-    left.axvline(2, color=ink, lw=0.8, ls=":")
-    left.set(
-        title=rf"Orbits, $\delta = {excess:g}$", xlabel=r"$v = \eta\lambda$", ylabel=r"$u$", ylim=(1e-11, 10),
-        xlim=(0, 3.5),
-    )
+        sheet.guide(left, v, cs.decrease_threshold(v, m, config.pull), lw=1, color=f"C{i}", alpha=0.7)
+    sheet.guide(left, [], [], r"$16\,C^2/(m(4 - v)^2)$", lw=1)
+    sheet.mark(left, x=2, lw=0.8, ls=":")
+    left.set(title=rf"Orbits, $\delta = {excess:g}$", xlabel=r"$v = \eta\lambda$", ylabel=r"$u$")
+    left.set(ylim=(1e-11, 10), xlim=(0, 3.5))
     left.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.42, 0))
     right.semilogx(data.square, data.change, color="C0")
-    right.axhline(0, color=ink, lw=0.8)
+    sheet.mark(right, y=0, ls="-", lw=0.8)
     for value, name, style in ((0.01, "printed", ":"), (0.04, "corrected", "--")):
-        right.axvline(value, color=ink, ls=style, lw=1.2)
-        right.text(value * 0.93, -0.08, name, rotation=90, ha="right", va="center", color=ink)
+        sheet.mark(right, x=value, ls=style)
+        right.text(value * 0.93, -0.08, name, rotation=90, ha="right", va="center", color=sheet.ink())
     right.set(title="Change of curvature at $v = 2$, $w < 0$", xlabel=r"$u$", ylabel=r"$v' - v$", ylim=(-0.12, 0.03))

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import starting_points
@@ -21,8 +22,6 @@ ORBITS = 20_000
 
 @dataclass(frozen=True)
 class Config:
-    """Networks, labels, and the sweep of step sizes."""
-
     width: int = option(50, at_least=10, at_most=10**6, help="hidden neurons; small, so that the correction is visible")
     targets: tuple[float, ...] = option(
         (-3.0, -1.0, 0.0, 1.0, 3.0), at_least=-5, at_most=5, ascending=True, help="labels"
@@ -56,88 +55,79 @@ class Config:
 )
 def run(config: Config) -> xr.Dataset:
     output, curvature = starting_points(jax.random.key(config.seed), config.width, config.networks)
-    targets = jnp.asarray(config.targets)[:, None]
-    exact = ct.max_step(output, curvature, config.width, targets)
+    targets = np.array(config.targets)[:, None]
 
     @jax.jit
-    def diverges(lr: jax.Array) -> jax.Array:
-        state = ct.rescale(output, curvature, lr, config.width, targets)
-        b = ct.rescaled_target(lr, config.width, targets)
-        end = jax.lax.fori_loop(0, config.steps, lambda _, s: ct.step(s[0], s[1], b), state)
-        return ~(jnp.abs(end[0]) < 10)
+    def borders(output: jax.Array, curvature: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def halve(_: jax.Array, bracket: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            low, high = bracket
+            lr = (low + high) / 2
+            model = ct.catapult(lr, config.width, targets)
+            end = jax.lax.fori_loop(0, config.steps, lambda _, s: model.step(s), model.init((output, curvature)))
+            bounded = jnp.abs(end.a) < 10
+            return jnp.where(bounded, lr, low), jnp.where(bounded, high, lr)
 
-    low, high = jnp.broadcast_to(0.5 * exact, exact.shape), 1.5 * exact
-    for _ in range(config.halvings):
-        middle = (low + high) / 2
-        out = diverges(middle)
-        low, high = jnp.where(out, low, middle), jnp.where(out, middle, high)
+        exact = ct.max_step(output, curvature, config.width, targets)
+        return exact, jax.lax.fori_loop(0, config.halvings, halve, (0.5 * exact, 1.5 * exact))[0]
 
     # the picture: y = 0, one start, all step sizes
-    ratios = 4 * (jnp.arange(config.sweep) + 0.5) / config.sweep
     sweep = simulate(
         lambda ratio: ct.reduced_catapult(0.0), lambda ratio, start: (start * ratio, ratio), config.steps,
-        over={"ratio": ratios, "start": jnp.array([1e-2, 2e-2])}, probes={"u": lambda s: s.a**2},
-        stop=Stop(converged=lambda s: (jnp.abs(s.a) < REST) & (s.v < 2)),
+        over={"ratio": 4 * (np.arange(config.sweep) + 0.5) / config.sweep, "start": np.array([1e-2, 2e-2])},
+        probes={"u": lambda s: s.a**2}, stop=Stop(converged=lambda s: (jnp.abs(s.a) < REST) & (s.v < 2)),
     )
-    peaks = sweep.dataset.u.max("step")
-    product = np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step")
-
     # below the border with a large label: is there anywhere to come to rest?
     keys = jax.random.split(jax.random.key(config.seed), 2)
-    labels = jnp.array([0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.7])
-    a = jax.random.uniform(keys[0], (config.confined,), minval=-2, maxval=2)
-    low_v, high_v = 2 * jnp.abs(a + labels[:, None]), 4 + a * labels[:, None]
-    v = low_v + (high_v - low_v) * jax.random.uniform(keys[1], low_v.shape)
+    labels = np.array([0.0, 0.3, 0.6, 0.9, 1.1, 1.4, 1.7])
+    a = np.asarray(jax.random.uniform(keys[0], (config.confined,), minval=-2, maxval=2))
+    low, high = 2 * np.abs(a + labels[:, None]), 4 + a * labels[:, None]
+    v = low + (high - low) * np.asarray(jax.random.uniform(keys[1], low.shape))
     rest = simulate(
-        lambda label: ct.reduced_catapult(label["b"]), lambda label, number: (a[number], label["v"][number]),
-        config.steps, over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
+        lambda label: ct.reduced_catapult(label["b"]),
+        lambda label, number: (jnp.asarray(a)[number], label["v"][number]), config.steps,
+        over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
         stop=Stop(converged=lambda s: jnp.abs(s.a) < REST, every=50),
     )
-
     # on the border: the closed form, and the rate of escape of a long orbit
-    angle = 1.0
-    orbit = np.asarray(ct.separatrix_orbit(2 * jnp.cos(angle), 12))
-    a, v, seen = jnp.asarray(2 * np.cos(angle)), jnp.asarray(4 + 2 * np.cos(angle) * 0.4), []
+    first, seen, span, step = 2 * np.cos(1.0), [], 8, jit(ct.step, quick=True)
+    state = first, 4 + first * 0.4
     for _ in range(13):
-        seen.append(float(a))
-        a, v = ct.step(a, v, 0.4)
-    angles = np.random.default_rng(config.seed).uniform(0, np.pi, ORBITS)
-    escape, span = ct.Catapult(jnp.asarray(2 * np.cos(angles)), jnp.full(angles.size, 4 - 1e-9)), 8
+        seen.append(float(state[0]))
+        state = step(*state, 0.4)
+    escape = 2 * np.cos(np.random.default_rng(config.seed).uniform(0, np.pi, ORBITS)), np.full(ORBITS, 4 - 1e-9)
     for _ in range(span):
-        escape = ct.step(escape.a, escape.v)
-    growths = np.log(np.asarray(4 - escape.v) / 1e-9) / span
+        escape = step(*escape)
+    growths = np.log((4 - np.asarray(escape[1])) / 1e-9) / span
+    exact, bisected = map(np.asarray, borders(output, curvature))
+    border, grid, cases = ("target", "network"), ("ratio", "start"), ("label", "number")
     return xr.Dataset(
         {
-            "exact": (("target", "network"), np.asarray(exact)), "bisected": (("target", "network"), np.asarray(low)),
-            "curvature": ("network", np.asarray(curvature)), "final": (("ratio", "start"), np.asarray(sweep.state.v)),
-            "residual": (("ratio", "start"), np.abs(np.asarray(sweep.state.a))), "peak": peaks,
-            "ended": (("label", "number"), rest.dataset.outcome.values),
-            "rest_residual": (("label", "number"), np.abs(np.asarray(rest.state.a))),
-            "rest_curvature": (("label", "number"), np.asarray(rest.state.v)),
-            "confined": (("label", "number"), np.asarray(low_v < high_v)), "log_product": product,
-            "orbit": ("time", orbit), "orbit_map": ("time", seen), "escape": ((), growths.mean()),
-            "escape_error": ((), growths.std(ddof=1) / np.sqrt(growths.size)),
+            "exact": (border, exact), "bisected": (border, bisected), "curvature": ("network", np.asarray(curvature)),
+            "peak": sweep.dataset.u.max("step"), "final": (grid, np.asarray(sweep.state.v)),
+            "residual": (grid, np.abs(np.asarray(sweep.state.a))),
+            "log_product": np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step"),
+            "ended": (cases, rest.dataset.outcome.values), "confined": (cases, low < high),
+            "rest_residual": (cases, np.abs(np.asarray(rest.state.a))),
+            "rest_curvature": (cases, np.asarray(rest.state.v)), "orbit_map": ("time", seen),
+            "orbit": ("time", np.asarray(ct.separatrix_orbit(first, 12))), "escape": growths.mean(),
+            "escape_error": growths.std(ddof=1) / np.sqrt(growths.size),
         },
-        coords={
-            "label": np.asarray(labels), "target": list(config.targets), "ratio": np.asarray(ratios),
-            "start": [1e-2, 2e-2],
-        },
+        coords={"label": labels, "target": list(config.targets)},
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    error = np.abs(data.bisected / data.exact - 1)
+    bracket, naive = 2.0 ** -(config.halvings - 1), np.abs(data.exact * data.curvature / 4 - 1).max()
     yield claims.zero(
-        "maximal step by bisection against the formula: largest relative difference", error.max(),
-        2.0 ** -(config.halvings - 1), "width of the last bracket; runs this close still end in time",
+        "maximal step by bisection against the formula: largest relative difference",
+        np.abs(data.bisected / data.exact - 1).max(), bracket,
+        "width of the last bracket; runs this close still end in time",
     )
-    naive = float(np.abs(data.exact * data.curvature / 4 - 1).max())
-    name = "the correction to 4 / lambda_0 that is resolved: largest"
-    if not naive:
-        yield claims.undecided(name, 0.0, "a label of zero has no correction", "at least")
-    else:
-        yield claims.at_least(name, 100 * 2.0 ** -(config.halvings - 1), naive, "a hundred brackets")
+    yield claims.at_least(
+        "the correction to 4 / lambda_0 that is resolved: largest", 100 * bracket if naive else 0.0, naive,
+        "a hundred brackets", given=naive, otherwise="a label of zero has no correction",
+    )
     yield claims.at_most("largest u in any run below the border", 4.0, data.peak.max(), "q < 0 confines |a| < 2")
     done = data.residual < REST
     gap = np.abs((4 - data.final) / (4 - data.ratio) - np.exp(data.log_product)).where(done)
@@ -147,11 +137,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
+    not_at_rest = f"not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2"
+    approach = "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow"
     yield claims.zero(
-        f"step sizes below the border not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2",
-        (~done & (data.final > slow) & (data.final < 2 - slow)).sum(), 0,
-        "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
-        note=f"{int((~done).sum())} of {done.size} are not at rest",
+        f"step sizes below the border {not_at_rest}", (~done & (data.final > slow) & (data.final < 2 - slow)).sum(), 0,
+        approach, note=f"{int((~done).sum())} of {done.size} are not at rest",
     )
     yield claims.zero(
         "runs below the border that diverged, any label", ((data.ended == Outcome.DIVERGED) & data.confined).sum(), 0,
@@ -163,8 +153,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     reach = slow + 4 * small.rest_residual * small.label
     away = (small.rest_curvature > reach) & (np.abs(small.rest_curvature - 2) > reach)
     yield claims.zero(
-        f"|b| < 1: runs below the border not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2",
-        (under_way & away).sum(), 0, "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow",
+        f"|b| < 1: runs below the border {not_at_rest}", (under_way & away).sum(), 0, approach,
         note=f"{int(under_way.sum())} of {int(small.confined.sum())} are not at rest",
     )
     yield claims.zero(
@@ -185,32 +174,28 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (11, 4), 3, width_ratios=(5, 3, 3))
-    ink = sheet.ink()
     done = data.residual < REST
-    left.plot(data.ratio, data.final.isel(start=0).where(done.isel(start=0)), ".", ms=2, color="C0", rasterized=True)
+    left.plot(data.ratio, data.final.where(done).isel(start=0), ".", ms=2, color="C0", rasterized=True)
     d = np.linspace(0, 0.9, 50)
-    left.plot(2 + d, 2 - d - 2 * d**2 / 3, "--", color=ink, lw=1.2, label=r"$2 - \delta - \frac{2}{3}\delta^2$")
-    left.plot([0, 2], [0, 2], "--", color=ink, lw=1.2)
+    sheet.guide(left, 2 + d, 2 - d - 2 * d**2 / 3, r"$2 - \delta - \frac{2}{3}\delta^2$")
+    sheet.guide(left, [0, 2], [0, 2])
     left.set(title="Final curvature over all step sizes", xlabel=r"$\eta\lambda_0$", ylabel=r"$\eta\lambda_\infty$")
     left.set(xlim=(0, 4.25), ylim=(0, 2.1))
+    sheet.mark(left, x=(2, 4), lw=0.8, ls=":")
     for x, text in ((2, "edge"), (4, "border")):
-        left.axvline(x, color=ink, lw=0.8, ls=":")
-        left.text(x + 0.04, 0.08, text, rotation=90, ha="left", va="bottom", color=ink)
+        left.text(x + 0.04, 0.08, text, rotation=90, ha="left", va="bottom", color=sheet.ink())
     left.legend(loc="upper left")
+    exact, bisected = data.exact * data.curvature, data.bisected * data.curvature
     for i, y in enumerate(data.target.values):
-        x = (data.exact.sel(target=y) * data.curvature).values
-        middle.plot(
-            x, (data.bisected.sel(target=y) * data.curvature).values, "o", ms=3, color=f"C{i}", label=rf"$y = {y:g}$"
-        )
-    lim = [float((data.exact * data.curvature).min()) - 0.1, float((data.exact * data.curvature).max()) + 0.1]
-    middle.plot(lim, lim, "--", color=ink, lw=1)
-    middle.set(
-        title="Border, bisected", xlabel=r"formula, $\eta_{\max}\lambda_0$", ylabel=r"measured, $\eta_{\max}\lambda_0$"
-    )
+        middle.plot(exact.sel(target=y), bisected.sel(target=y), "o", ms=3, color=f"C{i}", label=rf"$y = {y:g}$")
+    ends = [exact.min() - 0.1, exact.max() + 0.1]
+    sheet.guide(middle, ends, ends, lw=1)
+    rescaled = r"$\eta_{\max}\lambda_0$"
+    middle.set(title="Border, bisected", xlabel=f"formula, {rescaled}", ylabel=f"measured, {rescaled}")
     middle.legend(fontsize=8)
     a = np.linspace(-2, 2, 300)
     right.plot(a, a**3 - 3 * a, color="C0", label=r"$a^3 - 3a$")
-    right.plot(a, a, color=ink, lw=0.8, ls=":")
+    sheet.guide(right, a, a, lw=0.8, ls=":")
     orbit = data.orbit_map.values[:9]
     right.plot(np.repeat(orbit, 2)[:-1], np.append(0, np.repeat(orbit[1:], 2)), color="C1", lw=0.9, label="orbit")
     right.set(title="On the border: Chebyshev", xlabel="$a$", ylabel="$a'$", aspect="equal", anchor="N")

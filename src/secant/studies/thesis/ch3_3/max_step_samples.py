@@ -1,5 +1,6 @@
 """How far the maximal step size of one direction reaches: several samples, other activations, real networks."""
 
+import itertools
 from dataclasses import dataclass
 
 import jax
@@ -10,7 +11,7 @@ import xarray as xr
 from secant import data as tasks
 from secant import losses, nets
 from secant.expansion import expand
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.optim import Problem
 from secant.optim.largest_step import estimate_max_lr, find_max_lr
 
@@ -19,8 +20,6 @@ MODELS = ("quadratic", "network")
 
 @dataclass(frozen=True)
 class Config:
-    """Data, networks and the search."""
-
     data: str = option("digits", help="a data set that secant.data knows")
     classes: tuple[int, ...] = option(
         (0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"
@@ -57,100 +56,77 @@ class Config:
     claimed is use: for several samples it should be good to a tenth, and for networks to a quarter.""",
 )
 def run(config: Config) -> xr.Dataset:
-    shape = (len(config.activations), len(config.samples), len(MODELS), config.seeds)
-    estimate, found, error = (np.full(shape, np.nan) for _ in range(3))
-    for activation, samples, seed in np.ndindex(shape[0], shape[1], shape[3]):
-        problem, params = _problem(config, config.activations[activation], config.samples[samples], seed)
+    found = []
+    for activation, samples, seed in itertools.product(config.activations, config.samples, range(config.seeds)):
+        # A task needs both classes; one sample is the first of two.
+        task = tasks.load(
+            config.data, classes=config.classes, samples=max(samples, 2), test_samples=1, labels="signs", seed=seed
+        )
+        x, y = (jnp.asarray(part, jnp.result_type(float))[:samples] for part in task.train)
+        net = nets.mlp([config.width], activation=activation)
+        params = net.init(jax.random.key(seed), x.shape)
+        problem = Problem(net.apply, x, y.reshape(-1), losses.half_sum)
         # A network and its quadratic model have the same derivatives at the start, and so the same estimate.
         guess = estimate_max_lr(problem, params, degree=config.degree)
-        quadratic = Problem(expand(problem.f, params, 2), problem.x, problem.y, problem.loss)
-        for model, each in enumerate((quadratic, problem)):
-            border = find_max_lr(each, params, points=config.points, rounds=config.rounds, steps=config.steps)
-            index = activation, samples, model, seed
-            estimate[index], found[index] = guess.lr * guess.curvature, border.rescaled
-            error[index] = (border.divergent - border.stable) / 2 * border.curvature
-    dims = ("activation", "samples", "model", "seed")
-    return xr.Dataset(
-        {
-            "estimate": (dims, estimate, {"long_name": "estimated maximal step size times curvature"}),
-            "found": (dims, found, {"long_name": "maximal step size by trial times curvature"}),
-            "bracket": (dims, error, {"long_name": "half the last bracket of the search"}),
-        },
-        coords={"activation": list(config.activations), "samples": list(config.samples), "model": list(MODELS)},
+        for f in (expand(net.apply, params, 2), net.apply):
+            border = find_max_lr(
+                Problem(f, x, problem.y, problem.loss), params, points=config.points, rounds=config.rounds,
+                steps=config.steps,
+            )
+            half = (border.divergent - border.stable) / 2 * border.curvature
+            found.append((guess.lr * guess.curvature, border.rescaled, half))
+    # step sizes times the curvature: estimated, found by trial, and half the last bracket of the search
+    columns = zip(("estimate", "found", "bracket"), np.array(found).T, strict=True)
+    table = xr.Dataset({name: ("case", column) for name, column in columns})
+    return unfold(
+        table, "case", activation=config.activations, samples=config.samples, seed=range(config.seeds), model=MODELS
     )
-
-
-def _problem(config: Config, activation: str, samples: int, seed: int) -> tuple[Problem, nets.network.Params]:
-    # A task needs both classes; one sample is the first of two.
-    task = tasks.load(
-        config.data, classes=config.classes, samples=max(samples, 2), test_samples=1, labels="signs", seed=seed
-    )
-    x, y = (jnp.asarray(part, jnp.result_type(float))[:samples] for part in task.train)
-    net = nets.mlp([config.width], activation=activation)
-    return Problem(net.apply, x, y.reshape(-1), losses.half_sum), net.init(jax.random.key(seed), x.shape)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    off = np.abs(data.estimate / data.found - 1)
-    four = np.abs(4 / data.found - 1)
-    bracket = data.bracket / data.found
-    name = "one sample, quadratic model: largest relative error of the estimate"
-    if 1 not in config.samples:
-        yield claims.undecided(name, 0.0, "one sample is not among `samples`")
-    else:
-        one = off.sel(model="quadratic", samples=1)
-        yield claims.zero(
-            name, one.max(), 0.005 + float(bracket.sel(model="quadratic", samples=1).max()),
-            "half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
-        )
-    name = "several samples, quadratic models: median relative error"
-    many = off.sel(model="quadratic", samples=[n for n in config.samples if n > 1])
-    if not many.size:
-        yield claims.undecided(name, 0.1, "there is only one sample", "at most")
-    else:
-        yield claims.at_most(
-            name, 0.1, many.median(), "the claim: good to a tenth", note=f"largest {float(many.max()):.2f}"
-        )
-    name = "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda"
-    smooth = {"model": "quadratic", "activation": _smooth(config)}
-    if not smooth["activation"]:
-        yield claims.undecided(name, 1.0, "all activations are gates", "at most")
-    else:
-        yield claims.at_most(
-            name, 1.0, off.sel(smooth).median() / four.sel(smooth).median(),
-            "the claim: the spread of the spectrum matters",
-        )
-    name = "networks: median relative error"
+    off, four = np.abs(data.estimate / data.found - 1), np.abs(4 / data.found - 1)
+    quadratic, bracket = off.sel(model="quadratic"), (data.bracket / data.found).sel(model="quadratic")
+    one = quadratic.samples == 1
+    yield claims.zero(
+        "one sample, quadratic model: largest relative error of the estimate", quadratic.where(one).max(),
+        0.005 + bracket.where(one).max(),
+        "half the last bracket; half a percent for the quadrature and for runs that take longer to leave", given=one,
+        otherwise="one sample is not among `samples`",
+    )
+    many = quadratic.sel(samples=~one)
+    yield claims.at_most(
+        "several samples, quadratic models: median relative error", 0.1, many.median, "the claim: good to a tenth",
+        note=f"largest {float(many.max()):.2f}" if many.size else "", given=many.size,
+        otherwise="there is only one sample",
+    )
+    smooth = {"model": "quadratic", "activation": data.activation != "relu"}
+    yield claims.at_most(
+        "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda", 1.0,
+        lambda: off.sel(smooth).median() / four.sel(smooth).median(), "the claim: the spread of the spectrum matters",
+        given=smooth["activation"], otherwise="all activations are gates",
+    )
     found = data.found.sel(model="network")
     networks, naive = (error.sel(model="network").where(np.isfinite(found)) for error in (off, four))
-    if not bool(np.isfinite(found).any()):
-        yield claims.undecided(name, 0.25, "no network diverged: their neurons died", "at most")
-    else:
-        yield claims.at_most(
-            name, 0.25, networks.median(), "the claim: good to a quarter; higher derivatives are left out",
-            note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
-            f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
-        )
-
-
-def _smooth(config: Config) -> list[str]:
-    return [name for name in config.activations if name != "relu"]
+    yield claims.at_most(
+        "networks: median relative error", 0.25, networks.median(),
+        "the claim: good to a quarter; higher derivatives are left out",
+        note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
+        f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
+        given=np.isfinite(found), otherwise="no network diverged: their neurons died",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    ink = sheet.ink()
-    panels = sheet.panels(figure, (9, 4.4), 2, sharex=True, sharey=True)
-    low, high = 2.4, 4.9
-    for axes, model in zip(panels, MODELS, strict=True):
-        axes.plot([low, high], [low, high], "--", color=ink, lw=1.0)
+    panels, ends = sheet.panels(figure, (9, 4.4), 2, sharex=True, sharey=True), (2.4, 4.9)
+    for axes, model, title in zip(panels, MODELS, ("Quadratic models", "Networks"), strict=True):
+        sheet.guide(axes, ends, ends, lw=1.0)
         for i, activation in enumerate(config.activations):
             for j, samples in enumerate(config.samples):
                 one = data.sel(model=model, activation=activation, samples=samples)
-                label = f"{activation}, {samples}"
-                axes.plot(one.found, one.estimate, "osD^v"[j % 5], color=f"C{i}", ms=6, alpha=0.8, label=label)
-        axes.set(title=f"{model.capitalize()} models" if model == "quadratic" else "Networks", xlabel="found by trial")
-        axes.set(xlim=(low, high), ylim=(low, high))
+                look = {"color": f"C{i}", "ms": 6, "alpha": 0.8, "label": f"{activation}, {samples}"}
+                axes.plot(one.found, one.estimate, "osD^v"[j % 5], **look)
+        axes.set(title=title, xlabel="found by trial", xlim=ends, ylim=ends)
     panels[0].set_ylabel(r"estimated $\eta_{\max}\lambda$")
     panels[1].legend(title="samples", loc="center left", bbox_to_anchor=(1.0, 0.5))

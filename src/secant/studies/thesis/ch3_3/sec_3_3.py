@@ -9,6 +9,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, sheet, study
+from secant.setups.tables import on_tables
 from secant.setups.two_layer.models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
@@ -16,8 +17,6 @@ from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbal
 
 @dataclass(frozen=True)
 class Config:
-    """Network, sample and step sizes."""
-
     width: int = option(2_000, at_least=10, help="hidden neurons")
     dim: int = option(5, at_least=1, help="input dimension")
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
@@ -45,15 +44,11 @@ class Config:
 def run(config: Config) -> xr.Dataset:
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
     y, lrs = config.target, jnp.asarray(config.ratios) / sample.curvature
-    blown = Stop(diverged=lambda s: jnp.abs(gated_bilinear(s, sample.on, sample.x)) > 1e6)
+    looks = {"output": gated_bilinear, "curvature": gated_curvature, "imbalance": imbalance}
     weights = simulate(
         lambda lr: descent("quadratic", sample.params, sample.x, y, lr), sample.params, config.steps, over={"lr": lrs},
-        probes={
-            "output": lambda s: gated_bilinear(s, sample.on, sample.x),
-            "curvature": lambda s: gated_curvature(s, sample.on, sample.x),
-            "imbalance": lambda s: imbalance(s, sample.on, sample.x),
-        },
-        stop=blown,
+        probes={name: lambda s, look=look: look(s, sample.on, sample.x) for name, look in looks.items()},
+        stop=Stop(diverged=lambda s: jnp.abs(gated_bilinear(s, sample.on, sample.x)) > 1e6),
     ).dataset
     reduced = simulate(
         lambda lr: ct.catapult(lr, config.width, y), (sample.output, sample.curvature), config.steps, over={"lr": lrs},
@@ -62,11 +57,8 @@ def run(config: Config) -> xr.Dataset:
             "curvature_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[1],
         },
     ).dataset
-    data = xr.merge(
-        [weights[["output", "curvature", "imbalance", "stopped_at"]], reduced[["output_map", "curvature_map"]]],
-        join="inner",
-    )
-    return data.assign_coords(ratio=("lr", np.asarray(config.ratios)))
+    kept = weights[[*looks, "stopped_at"]], reduced[["output_map", "curvature_map"]]
+    return xr.merge(kept, join="inner").assign_coords(ratio=("lr", np.asarray(config.ratios)))
 
 
 @run.findings
@@ -78,23 +70,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{label}: reduced map against gradient descent on the weights", error.where(alive).max(), 1e-9,
             "rounding, amplified by the growth of the loss during the catapult",
         )
-    lr = data.lr.values[:, None]
-    state = ct.rescale(data.output.values, data.curvature.values, lr, config.width, config.target)
-    b = np.asarray(ct.rescaled_target(lr, config.width, config.target))
-    a, v = np.asarray(state.a), np.asarray(state.v)
-    keep = alive.values[:, 1:] & alive.values[:, :-1]
-    q = np.asarray(ct.separatrix(a, v, b))
-    step = q[:, 1:] - np.asarray(ct.separatrix_factor(a, b))[:, :-1] * q[:, :-1]
-    yield claims.zero(
-        "separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w",
-        np.abs(step / (1 + np.abs(q[:, 1:])))[keep].max(), 1e-10, "rounding of the recorded weights",
-    )
-    D = data.imbalance.values
-    step = D[:, 1:] - (1 - a[:, :-1] ** 2) * D[:, :-1]
-    yield claims.zero(
-        "imbalance of the two layers is multiplied by 1 - u", np.abs(step / (1 + np.abs(D[:, 1:])))[keep].max(), 1e-10,
-        "rounding of the recorded weights",
-    )
+    a, v = on_tables(ct.rescale, data.output, data.curvature, data.lr, config.width, config.target)
+    b = on_tables(ct.rescaled_target, data.lr, config.width, config.target)
+    both = alive & alive.shift(step=-1, fill_value=False)
+    q, q_factor = on_tables(ct.separatrix, a, v, b), on_tables(ct.separatrix_factor, a, b)
+    for name, now, factor in (
+        ("separatrix coordinate q = v - 4 - w is multiplied by 1 + u + w", q, q_factor),
+        ("imbalance of the two layers is multiplied by 1 - u", data.imbalance, on_tables(ct.imbalance_factor, a)),
+    ):
+        after = now.shift(step=-1)
+        error = np.abs((after - factor * now) / (1 + np.abs(after))).where(both)
+        yield claims.zero(name, error.max(), 1e-10, "rounding of the recorded weights")
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
     margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.ratios)
     inside = np.flatnonzero((ratios >= 2 + margin) & (ratios <= 4 - margin))
@@ -104,12 +90,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             name, 1.0, "no step size is within the range of catapults, or there are too few steps to see one"
         )
         return
-    past = int(inside[0])
-    loss = ((data.output - config.target) ** 2).isel(lr=past)
-    loss_map = ((data.output_map - config.target) ** 2).isel(lr=past)
+    loss, loss_map = ((g.isel(lr=inside[0]) - config.target) ** 2 for g in (data.output, data.output_map))
     yield Erratum(
         name, printed=r"\max_t \mathcal L(t) = \mathcal L(0)", corrected=r"\max_t \mathcal L(t) > \mathcal L(0)",
-        printed_value=1.0, corrected_value=float(loss_map.max() / loss_map[0]), measured=float(loss.max() / loss[0]),
+        printed_value=1.0, corrected_value=loss_map.max() / loss_map[0], measured=loss.max() / loss[0],
         tolerance=Tolerance(relative=1e-6, why="the reduced map is exact; rounding only"),
         why="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
         where="section 3.3, after equation (3.12)",
@@ -119,20 +103,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
     for i, ratio in enumerate(data.ratio.values):
         one = data.isel(lr=i)
         one = one.sel(step=one.step <= min(float(one.stopped_at), 60))
-        label = rf"$\eta\lambda_0 = {ratio:g}$"
-        left.semilogy(one.step, (one.output - config.target) ** 2 / 2 + 1e-16, "o", ms=3.5, color=f"C{i}", label=label)
-        left.semilogy(one.step, (one.output_map - config.target) ** 2 / 2 + 1e-16, "--", lw=0.9, color=ink)
-        right.plot(one.step, one.lr * one.curvature, "o", ms=3.5, color=f"C{i}", label=label)
-        right.plot(one.step, one.lr * one.curvature_map, "--", lw=0.9, color=ink)
+        look = {"ls": "none", "marker": "o", "ms": 3.5, "color": f"C{i}"}
+        loss, loss_map = ((g - config.target) ** 2 / 2 + 1e-16 for g in (one.output, one.output_map))
+        left.semilogy(one.step, loss, label=rf"$\eta\lambda_0 = {ratio:g}$", **look)
+        right.plot(one.step, one.lr * one.curvature, **look)
+        sheet.guide(left, one.step, loss_map, lw=0.9)
+        sheet.guide(right, one.step, one.lr * one.curvature_map, lw=0.9)
     left.set(title="Loss", xlabel="step", ylabel=r"$\frac{1}{2}(g - y)^2$", ylim=(1e-12, 1e8), xlim=(-1, 60))
     right.set(title="Curvature", xlabel="step", ylabel=r"$\eta\lambda$", ylim=(0, 6), xlim=(-1, 60))
-    right.axhline(2, color=ink, lw=0.8, ls=":")
-    right.axhline(4, color=ink, lw=0.8, ls=":")
-    right.text(59, 2.06, "edge, 2", ha="right", color=ink)
-    right.text(59, 4.06, "separatrix, 4", ha="right", color=ink)
-    left.plot([], [], "--", lw=0.9, color=ink, label="map of two numbers")
+    sheet.mark(right, y=(2, 4), lw=0.8, ls=":")
+    for height, name in ((2, "edge"), (4, "separatrix")):
+        right.text(59, height + 0.06, f"{name}, {height}", ha="right", color=sheet.ink())
+    sheet.guide(left, [], [], "map of two numbers", lw=0.9)
     left.legend(loc="upper right", fontsize=8)

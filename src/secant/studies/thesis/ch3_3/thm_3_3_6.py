@@ -1,25 +1,26 @@
 """Theorem 3.3.6: several samples in one dimension."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.dynamics import Outcome, Probe, Stop, simulate
+from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.tables import on_tables
+from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
+from secant.setups.width import stacked
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import wide_limit
 from secant.theory.quadratic_model import two_layer_init
 
 
 @dataclass(frozen=True)
 class Config:
-    """Data, widths and step sizes."""
-
     widths: tuple[int, ...] = scaled(
         smoke=(1_000, 10_000, 100_000), laptop=(1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
         ascending=True, help="hidden neurons",
@@ -54,144 +55,110 @@ class Config:
     $\varepsilon = \Theta(\log m/\sqrt m)$ from all borders; here it is $\log m/\sqrt m$ itself.""",
 )
 def run(config: Config) -> xr.Dataset:
-    half = config.samples // 2
     key_x, key_y, *keys = jax.random.split(jax.random.key(config.seed), 2 + len(config.widths))
-    x = jnp.abs(jax.random.normal(key_x, (2, half))) + 0.3
-    scale = jnp.sqrt(jnp.array([config.positive, config.negative]))[:, None]
-    x = x / jnp.linalg.norm(x, axis=1, keepdims=True) * scale
-    x = jnp.concatenate([x[0], -x[1]])
-    y = 0.5 * jax.random.normal(key_y, (2 * half,))
-    split = sm.directions(x)
-    outputs, eigenvalues = [], []
-    for key, m in zip(keys, config.widths, strict=True):
+
+    @jax.jit
+    def inputs(key_x: jax.Array, key_y: jax.Array) -> tuple[sm.Directions, jax.Array]:
+        x = jnp.abs(jax.random.normal(key_x, (2, config.samples // 2))) + 0.3
+        scale = jnp.sqrt(jnp.array([config.positive, config.negative]))[:, None]
+        x = x / jnp.linalg.norm(x, axis=1, keepdims=True) * scale
+        split = sm.directions(jnp.concatenate([x[0], -x[1]]))
+        return split, split.units @ (0.5 * jax.random.normal(key_y, split.units.shape[1:]))
+
+    @partial(jax.jit, static_argnums=1)
+    def start(key: jax.Array, m: int) -> dict[str, jax.Array]:
         params = two_layer_init(key, m, 1)
         slopes, kernel = sm.slopes_from_weights(params.u[:, 0], params.v, params.u[:, 0])
-        outputs.append(slopes * jnp.sqrt(split.squares))
-        eigenvalues.append(kernel * split.squares)
-    start = {
-        "width": jnp.asarray(config.widths, float), "output": jnp.stack(outputs), "eigenvalue": jnp.stack(eigenvalues),
-    }
-    targets = split.units @ y
+        return {"output": slopes * jnp.sqrt(split.squares), "eigenvalue": kernel * split.squares}
+
+    split, targets = inputs(key_x, key_y)
+    networks = [{"width": float(m), **start(key, m)} for key, m in zip(keys, config.widths, strict=True)]
 
     # each direction is one sample of its own, with |p_i|^2 for the size of the input
     def system(network: dict[str, jax.Array], ratio: jax.Array) -> ct.Map:
         return ct.catapult(ratio / jnp.max(network["eigenvalue"]), network["width"], targets, split.squares)
 
-    data = simulate(
+    runs = simulate(
         system, lambda network: (network["output"], network["eigenvalue"]), config.steps,
-        over={"network": start, "ratio": jnp.asarray(config.ratios)}, probes={"a": lambda s: s.a, "v": lambda s: s.v},
+        over={"network": stacked(networks), "ratio": np.asarray(config.ratios)},
+        probes={"a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",))},
         stop=Stop(
             converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9), diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4), every=10,
         ),
     ).dataset
-    dims = ("width", "ratio", "direction")
-    u, v = np.minimum(np.abs(data.a.values), 1e100) ** 2, data.v.values
-    eigen = np.asarray(start["eigenvalue"])
-    lr = np.asarray(config.ratios)[None, :, None] / eigen.max(axis=1)[:, None, None]
-    factor = np.sqrt(np.asarray(split.squares) / np.asarray(config.widths)[:, None])[:, None]
-    scale_loss = np.asarray(config.widths)[:, None, None] / (2 * lr**2 * np.asarray(split.squares))
+    runs = runs.rename(network="width").assign_coords(width=list(config.widths), direction=[1, 2])
+    eigen = xr.DataArray(stacked(networks)["eigenvalue"], dims=("width", "direction"))
+    squares, label = (xr.DataArray(np.asarray(part), dims="direction") for part in (split.squares, targets))
+    lr, factor = runs.ratio / eigen.max("direction"), np.sqrt(squares / runs.width)
+    u = np.minimum(np.abs(runs.a), 1e100) ** 2
+    peak, first, last = u.max("step", skipna=False), runs.isel(step=0, drop=True), runs.isel(step=-1, drop=True)
     return xr.Dataset(
         {
-            "peak": (dims, u.max(axis=2) * scale_loss, {"long_name": "peak of the loss along the direction"}),
-            "peak_square": (dims, u.max(axis=2)), "start_square": (dims, u[:, :, 0]),
-            "start_pull": (dims, data.a.values[:, :, 0] * lr * np.asarray(targets) * factor),
-            "bend": (dims, np.abs(lr * np.asarray(targets) * factor), {"long_name": "size of the rescaled label"}),
-            "fall": (dims, v[:, :, -1] / v[:, :, 0], {"long_name": "final over initial eigenvalue"}),
-            "v0": (dims, v[:, :, 0]), "final": (dims, v[:, :, -1]),
-            "outcome": (("width", "ratio"), data.outcome.values), "eigenvalue": (("width", "direction"), eigen),
-        },
-        coords={"width": list(config.widths), "ratio": np.asarray(config.ratios), "direction": [1, 2]},
-    )
+            "peak": peak * (runs.width / (2 * lr**2 * squares)), "peak_square": peak,
+            "start_square": u.isel(step=0, drop=True), "start_pull": first.a * lr * label * factor,
+            "bend": np.abs(lr * label * factor), "fall": last.v / first.v, "v0": first.v, "final": last.v,
+            "outcome": runs.outcome, "eigenvalue": eigen,
+        }
+    ).transpose("width", "ratio", "direction")
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     margin = np.log(data.width) / np.sqrt(data.width)
-    rises = data.peak_square > data.start_square * (1 + 1e-9)
-    top = data.v0.max("direction")
-    inside = top <= 4 - margin
+    rises, top = data.peak_square > data.start_square * (1 + 1e-9), data.v0.max("direction")
+    inside, diverged = top <= 4 - margin, data.outcome == Outcome.DIVERGED
     past, below = inside & (data.v0 >= 2 + margin), inside & (data.v0 <= 2 - margin)
-    statements = (
-        ("share of the directions past their threshold that catapult", rises, past, 1.0),
-        ("share of the directions below their threshold that catapult", rises, below, 0.0),
-        ("share of the runs with eta lambda_1 below 4 that diverge", data.outcome == Outcome.DIVERGED, inside, 0.0),
-        (
-            "share of the runs with eta lambda_1 above 4 that diverge", data.outcome == Outcome.DIVERGED,
-            top >= 4 + margin, 1.0,
-        ),
+    for name, predicted, seen, among in (
+        ("share of the directions past their threshold that catapult", 1.0, rises, past),
+        ("share of the directions below their threshold that catapult", 0.0, rises, below),
+        ("share of the runs with eta lambda_1 below 4 that diverge", 0.0, diverged, inside),
+        ("share of the runs with eta lambda_1 above 4 that diverge", 1.0, diverged, top >= 4 + margin),
+    ):
+        yield claims.share(
+            name, predicted, seen, among, "the claim, log m / sqrt m away from the borders",
+            otherwise="no step size lies there, log m / sqrt m from the borders",
+        )
+    # At the largest width: how high catapults rise, and how little the other eigenvalues move.
+    wide = data.isel(width=-1)
+    past, below, last = (table.isel(width=-1) for table in (past, below, rises))
+    names = (
+        "peak over the lowest at infinite width, smallest, largest width",
+        "peak over the highest at infinite width, largest, largest width",
     )
-    for name, seen, among, predicted in statements:
-        if not bool(among.any()):
-            yield claims.undecided(name, predicted, "no step size lies there, log m / sqrt m from the borders")
-            continue
-        yield claims.equal(
-            name, predicted, (seen & among).sum() / among.sum(), 0, "the claim, log m / sqrt m away from the borders",
-            note=f"of {int(among.sum())}",
-        )
-    yield from _sizes(data.isel(width=-1), past.isel(width=-1), below.isel(width=-1))
-    yield from _edge(data.isel(width=-1), rises.isel(width=-1), float(margin[-1]))
-    name = "largest eta lambda_i after convergence"
-    converged = data.outcome == Outcome.CONVERGED
-    if not bool(converged.any()):
-        yield claims.undecided(name, 2.0, f"no run converges within {config.steps} steps", "at most")
-    else:
-        yield claims.at_most(
-            name, 2.0, data.final.where(converged).max(), "stability of the minimum",
-            note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
-        )
-
-
-def _sizes(wide: xr.Dataset, past: xr.DataArray, below: xr.DataArray) -> Findings:
-    """At the largest width: how high catapults rise, and how little the other eigenvalues move."""
-    low = "peak over the lowest at infinite width, smallest, largest width"
-    high = "peak over the highest at infinite width, largest, largest width"
-    still = "change of the eigenvalues of directions that do not catapult, against their lazy drift, largest width"
-    if not bool(past.any()):
-        yield claims.undecided(low, 1.0, "no direction catapults", "at least")
-        yield claims.undecided(high, 1.0, "no direction catapults", "at most")
-    else:
-        rows = past.transpose("ratio", "direction").values
-        u, u0, v0, bend = (
-            wide[name].transpose("ratio", "direction").values[rows]
-            for name in ("peak_square", "start_square", "v0", "bend")
-        )
-        peak = np.asarray(wide_limit(jnp.asarray(v0 - 2), phases=64, steps=int(60 / (v0 - 2).min())).peak)
-        lowest, highest = peak.min(axis=1), peak.max(axis=1)
-        # To first order the start adds its own square to the peak, and w, which alternates, b sqrt(u) to the excess.
-        blur = float((u0 / highest + bend * np.sqrt(highest) / (v0 - 2)).max())
-        near = Tolerance(blur, why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
-        yield claims.at_least(low, 1.0, (u / lowest).min(), slack=near)
-        yield claims.at_most(high, 1.0, (u / highest).max(), slack=near)
+    excess = (wide.v0 - 2).where(past)
+    limits = peaks_at_infinite_width(excess, phases=64)
+    yield from heights(names, wide, excess, limits, past, "no direction catapults", skipna=False)
     kept = below & (wide.outcome == Outcome.CONVERGED)
-    if not bool(kept.any()):
-        yield claims.undecided(still, 0.0, "no direction stays below its threshold in a run that converges")
-        return
-    u0, v0, w0 = wide.start_square, wide.v0, wide.start_pull
-    drift = xr.zeros_like(v0).copy(data=np.asarray(cs.lazy_drift(u0.values, v0.values, w0.values)))
+    u0, v0, w0, m = wide.start_square, wide.v0, wide.start_pull, float(wide.width)
+    drift, delta = on_tables(cs.lazy_drift, u0, v0, w0), np.minimum(v0, 2 - v0)
     # The two terms of the drift may cancel each other: the next order is small beside their sizes.
     size = np.abs((4 - v0) * u0 / (v0 * (2 - v0))) + np.abs(4 * w0 / v0)
-    m, delta = float(wide.width), np.minimum(v0, 2 - v0)
-    ceiling, _ = cs.lazy_bounds(delta.values, m, (u0 * m).values, (wide.bend * np.sqrt(m)).values)
-    next_order = (xr.zeros_like(v0).copy(data=np.asarray(ceiling)) / delta).where(kept)
+    ceiling, _ = on_tables(cs.lazy_bounds, delta, m, u0 * m, wide.bend * np.sqrt(m))
     yield claims.zero(
-        still, (np.abs(wide.final - v0 - drift) / size).where(kept).max(), next_order.max(),
-        "relative; the next order is the drift's bound over delta",
+        "change of the eigenvalues of directions that do not catapult, against their lazy drift, largest width",
+        (np.abs(wide.final - v0 - drift) / size).where(kept).max(), (ceiling / delta).where(kept).max(),
+        "relative; the next order is the drift's bound over delta", given=kept,
+        otherwise="no direction stays below its threshold in a run that converges",
+    )
+    yield _edge(data.ratio.values, last.any("direction").values, float(margin[-1]))
+    converged = data.outcome == Outcome.CONVERGED
+    yield claims.at_most(
+        "largest eta lambda_i after convergence", 2.0, data.final.where(converged).max(), "stability of the minimum",
+        note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
+        given=converged, otherwise=f"no run converges within {config.steps} steps",
     )
 
 
-def _edge(wide: xr.Dataset, rises: xr.DataArray, margin: float) -> Findings:
+def _edge(ratios: np.ndarray, rises: np.ndarray, margin: float) -> Finding | Erratum:
     """Where the loss begins to rise."""
-    name = "condition for monotone decrease, as the largest eta lambda_1"
-    ratios, first = wide.ratio.values, rises.any("direction").values
-    index = int(np.argmax(first))
-    if not first.any() or index == 0 or not first[index:].all():
-        yield claims.undecided(name, 2.0, "the step sizes do not bracket the edge")
-        return
-    half = float(ratios[index] - ratios[index - 1]) / 2
-    yield Erratum(
+    name, index = "condition for monotone decrease, as the largest eta lambda_1", int(np.argmax(rises))
+    if not rises.any() or index == 0 or not rises[index:].all():
+        return claims.undecided(name, 2.0, "the step sizes do not bracket the edge")
+    low, high = ratios[index - 1 : index + 1]
+    return Erratum(
         name, printed=r"\|I - \eta K\| < 2", corrected=r"\|I - \eta K\| < 1 \text{ on the range of } K",
-        printed_value=3.0, corrected_value=2.0, measured=float(ratios[index] + ratios[index - 1]) / 2,
-        tolerance=Tolerance(half + margin, why="half the spacing of the step sizes, and log m / sqrt m"),
+        printed_value=3.0, corrected_value=2.0, measured=(high + low) / 2,
+        tolerance=Tolerance((high - low) / 2 + margin, why="half the spacing of the step sizes, and log m / sqrt m"),
         why="The residual shrinks where the factor is below one.", where="appendix B.11, monotonic convergence",
     )
 
@@ -199,33 +166,22 @@ def _edge(wide: xr.Dataset, rises: xr.DataArray, margin: float) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = figure.subplots(1, 2)
-    ink = sheet.ink()
-    wide = data.isel(width=-1)
-    thresholds = 2 * float(wide.eigenvalue.max()) / wide.eigenvalue
-    done = wide.outcome == 1
-    m = float(data.width[-1])
+    wide, m = data.isel(width=-1), float(data.width[-1])
+    top, done = float(wide.eigenvalue.max()), wide.outcome == Outcome.CONVERGED
     for i, direction in enumerate(data.direction.values):
-        one = wide.sel(direction=direction)
-        left.plot(
-            data.ratio, (one.peak / m).where(done), "o-", ms=3, lw=0.8, color=f"C{i}", label=rf"along $p_{direction}$"
-        )
-        right.plot(data.ratio, one.fall.where(done), "o-", ms=3, lw=0.8, color=f"C{i}", label=rf"$\lambda_{direction}$")
+        one, look = wide.sel(direction=direction), {"ms": 3, "lw": 0.8, "color": f"C{i}"}
+        left.plot(data.ratio, (one.peak / m).where(done), "o-", label=rf"along $p_{direction}$", **look)
+        right.plot(data.ratio, one.fall.where(done), "o-", label=rf"$\lambda_{direction}$", **look)
+        for axes in (left, right):
+            sheet.mark(axes, x=2 * top / one.eigenvalue, color=f"C{i}", lw=1)
     for axes in (left, right):
-        for i in range(2):
-            axes.axvline(float(thresholds[i]), color=f"C{i}", ls="--", lw=1)
-        axes.axvline(4, color=ink, ls=":", lw=1)
+        sheet.mark(axes, x=4, ls=":", lw=1)
         axes.set_xlabel(r"$\eta\lambda_1(0)$")
         axes.axvspan(4, 4.3, color=sheet.faint(), alpha=0.4, lw=0)
-    delta = np.clip(np.asarray(data.ratio.values) - 2, 0, None)
-    lr = data.ratio.values / float(wide.eigenvalue.max())
-    size = config.positive
-    left.plot(
-        data.ratio, np.asarray(cs.small_excess_peak(delta)) / (2 * lr**2 * size), "--", color=ink, lw=1,
-        label=r"$\delta^2/2 + \delta^3/3$",
-    )
-    left.set(
-        title=rf"Peak over width, $m = 10^{{{np.log10(m):.0f}}}$", ylabel=r"$\max_t \Pi_i\mathcal{L}/m$", ylim=(0, None)
-    )
+    limit = np.asarray(cs.small_excess_peak(np.clip(data.ratio.values - 2, 0, None)))
+    scale = 2 * (data.ratio / top) ** 2 * config.positive
+    sheet.guide(left, data.ratio, limit / scale, r"$\delta^2/2 + \delta^3/3$", lw=1)
+    left.set(title=rf"Peak over width, $m = 10^{{{np.log10(m):.0f}}}$", ylabel=r"$\max_t \Pi_i\mathcal{L}/m$")
     left.set_ylim(0, 1.3 * float((wide.peak / m).where(done).max()))
     left.legend(loc="upper left")
     right.set(title="Eigenvalue, final over initial", ylabel=r"$\lambda_i(\infty)/\lambda_i(0)$", ylim=(0, 1.1))
