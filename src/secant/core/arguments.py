@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -56,6 +57,10 @@ def whole(caller: str, name: str, value: Any, least: int = 1) -> Any:
     """A whole number of at least so much."""
     if is_traced(value):
         return value
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+    try:
+        found = None if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        found = None
+    if found is None or found < least:
         raise ValueError(f"{caller}: `{name}` must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
+    return found

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import jax.numpy as jnp
 import numpy as np
 
+from secant.core.arguments import whole
 from secant.data import scaling as scalings
 from secant.data.errors import CorruptDataError
 from secant.data.sets import READERS, Raw
@@ -83,14 +84,14 @@ def load(
         floating = False
     if not floating:
         raise ValueError(f"load: `dtype` must be a floating type such as 'float32', got {dtype!r}.")
-    seed = _whole("seed", seed, 0)
+    seed = whole("load", "seed", seed, 0)
     for argument, count in (
         ("samples", samples),
         ("validation_samples", validation_samples),
         ("test_samples", test_samples),
     ):
         if count is not None:
-            _whole(argument, count, 1)
+            whole("load", argument, count, 1)
 
     raw = READERS[name]()
     chosen = _classes(raw, classes)
@@ -134,12 +135,6 @@ def _choice(argument: str, value: Any, allowed: Sequence[str]) -> None:
         near = difflib.get_close_matches(str(value), allowed, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"load: `{argument}` must be one of {', '.join(allowed)}; got {value!r}.{hint}")
-
-
-def _whole(argument: str, value: Any, least: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"load: `{argument}` must be a whole number of at least {least}, got {value!r}.")
-    return int(value)
 
 
 def _classes(raw: Raw, classes: Sequence[int] | None) -> list[int]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from secant.core.arguments import whole
 from secant.data.task import Split, Task
 
 
@@ -108,9 +109,9 @@ def regression(
     if target not in TARGETS:
         raise ValueError(f"regression: unknown target {target!r}. There are {', '.join(TARGETS)}.")
     chosen = TARGETS[target]
-    samples = _whole("regression", "samples", samples, 1)
-    test_samples = _whole("regression", "test_samples", test_samples, 1)
-    validation_samples = _whole("regression", "validation_samples", validation_samples, 0)
+    samples = whole("regression", "samples", samples, 1)
+    test_samples = whole("regression", "test_samples", test_samples, 1)
+    validation_samples = whole("regression", "validation_samples", validation_samples, 0)
     if dim < chosen.least_dim:
         raise ValueError(f"regression: {target!r} needs `dim` of at least {chosen.least_dim}, got {dim}.")
     if not (noise >= 0 and np.isfinite(noise)):
@@ -138,7 +139,7 @@ def regression(
 
 def two_clusters(key: PRNGKeyArray, *, samples: int = 128, centre: float = 2.0) -> Split:
     r"""Scalars $x \sim N(\pm c, 1)$ with labels $\pm 1$, half of each, as a column of inputs."""
-    samples = _whole("two_clusters", "samples", samples, 2)
+    samples = whole("two_clusters", "samples", samples, 2)
     if samples % 2:
         raise ValueError(f"two_clusters: `samples` must be even, to have as many of each sign; got {samples}.")
     y = jnp.repeat(jnp.array([1.0, -1.0]), samples // 2)
@@ -169,8 +170,8 @@ def sphere(key: PRNGKeyArray, *, samples: int = 100, dim: int = 100, scale: floa
         np.linalg.norm(x, axis=1), y  # both are 2, 1, 1, 1, 1
         ```
     """
-    samples, dim = _whole("sphere", "samples", samples, 1), _whole("sphere", "dim", dim, 1)
-    if not 0 <= _whole("sphere", "which", which, 0) < samples:
+    samples, dim = whole("sphere", "samples", samples, 1), whole("sphere", "dim", dim, 1)
+    if not 0 <= whole("sphere", "which", which, 0) < samples:
         raise ValueError(f"sphere: `which` must be one of the {samples} samples, counted from 0; got {which}.")
     if not (scale > 0 and np.isfinite(scale)):
         raise ValueError(f"sphere: `scale` must be a positive number, got {scale!r}.")
@@ -181,7 +182,7 @@ def sphere(key: PRNGKeyArray, *, samples: int = 100, dim: int = 100, scale: floa
 
 def single_sample(key: PRNGKeyArray, *, dim: int = 100, y: float = 0.0) -> Split:
     r"""One Gaussian input, $x \sim N(0, I_d)$, with a target of your choice: shapes `(1, dim)` and `(1,)`."""
-    x = jax.random.normal(key, (1, _whole("single_sample", "dim", dim, 1)))
+    x = jax.random.normal(key, (1, whole("single_sample", "dim", dim, 1)))
     return Split(np.asarray(x), np.full(1, y, x.dtype))
 
 
@@ -226,9 +227,3 @@ def quadratic_sample(key: PRNGKeyArray, *, dim: int = 100, y: float = 0.0) -> Qu
     x, target = single_sample(of_x, dim=dim, y=y)
     signs = jax.random.rademacher(of_signs, (dim,), x.dtype)
     return QuadraticSample(jnp.asarray(x / np.linalg.norm(x)), jnp.diag(signs)[None], jnp.asarray(target))
-
-
-def _whole(function: str, argument: str, value: Any, least: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < least:
-        raise ValueError(f"{function}: `{argument}` must be a whole number of at least {least}, got {value!r}.")
-    return int(value)

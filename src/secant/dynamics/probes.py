@@ -8,6 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from secant.core.arguments import whole
 from secant.dynamics.axes import RESERVED
 
 
@@ -42,8 +43,7 @@ class Probe:
             raise TypeError(f"Probe: `function` must be callable, got {type(self.function).__name__}.")
         if self.memory is not None and not callable(self.memory):
             raise TypeError(f"Probe: `memory` must be a function of the state, got {type(self.memory).__name__}.")
-        if isinstance(self.every, bool) or not isinstance(self.every, int) or self.every < 1:
-            raise ValueError(f"Probe: `every` must be a whole number of at least 1, got {self.every!r}.")
+        whole("Probe", "every", self.every, 1)
 
 
 def as_probes(probes: Mapping[str, Probe | Callable[..., Any]] | None, axes: tuple[str, ...]) -> dict[str, Probe]:

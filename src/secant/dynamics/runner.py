@@ -14,6 +14,7 @@ import numpy as np
 
 from secant._version import __version__
 from secant.core import progress as reporters
+from secant.core.arguments import whole
 from secant.dynamics import checkpoint as checkpoints
 from secant.dynamics.axes import Axes, is_function
 from secant.dynamics.loop import Carry, Loop, compiled
@@ -87,7 +88,7 @@ def simulate(
         run.dataset.x_t.sizes  # {'r': 4, 'x': 2, 'step': 101}
         ```
     """
-    steps = _whole_number(steps, "steps")
+    steps = whole("simulate", "steps", steps, 0)
     axes = Axes.of(over)
     loop = Loop(
         system,
@@ -284,9 +285,3 @@ def _refuse_bad_start(shown: Any, axes: Axes) -> None:
                 f"simulate: `start` is not finite at {jax.tree_util.keystr(path) or 'the state'}{where}. "
                 "Start from finite numbers."
             )
-
-
-def _whole_number(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-        raise ValueError(f"simulate: `{name}` must be a whole number of at least 0, got {value!r}.")
-    return int(value)

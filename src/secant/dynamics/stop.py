@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from secant.core.arguments import whole
+
 
 class Outcome(enum.IntEnum):
     """How a trajectory ended."""
@@ -45,8 +47,8 @@ class Stop:
     every: int | None = None
 
     def __post_init__(self) -> None:
-        if self.every is not None and (not isinstance(self.every, int) or self.every < 1):
-            raise ValueError(f"Stop: `every` must be a whole number of at least 1, got {self.every!r}.")
+        if self.every is not None:
+            whole("Stop", "every", self.every, 1)
 
 
 def _is_inexact(leaf: Any) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float
 
+from secant.core.arguments import whole
 from secant.core.device import jit
 from secant.core.memo import kept
 from secant.core.types import Params
@@ -60,11 +61,10 @@ def agop(f: Function, params: Params, x: Float[Array, "n ..."], *, block: int = 
             f"agop: `x` is of type {x.dtype}; there are no gradients by it. Pass floating-point inputs, for words "
             "their embeddings."
         )
-    if isinstance(block, bool) or not isinstance(block, (int, np.integer)) or block < 1:
-        raise ValueError(f"agop: `block` must be a whole number of at least 1, got {block!r}.")
+    block = whole("agop", "block", block, 1)
     outputs_of("agop", f, params, x)
     refuse_mixing("agop", f, params, x)
-    found = _compiled(f, int(block))(params, jnp.asarray(x))
+    found = _compiled(f, block)(params, jnp.asarray(x))
     finite_results("agop", found)
     return found
 

@@ -9,7 +9,7 @@ is fitted by ridge regression; then $M$ becomes the average gradient outer produ
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from secant.core.arguments import whole
 from secant.core.device import available_bytes
 
 MATRICES = 4
@@ -61,10 +62,7 @@ class _Machine(BaseEstimator):
             if not np.isfinite(number) or number < 0 or (above and number == 0):
                 least = "above" if above else "of at least"
                 raise ValueError(f"{type(self).__name__}: `{name}` must be a number {least} 0, got {value!r}.")
-        if isinstance(self.iterations, bool) or not isinstance(self.iterations, Integral) or self.iterations < 0:
-            raise ValueError(
-                f"{type(self).__name__}: `iterations` must be a whole number of at least 0, got {self.iterations!r}."
-            )
+        whole(type(self).__name__, "iterations", self.iterations, 0)
         if self.keep not in ("best", "last"):
             raise ValueError(f"{type(self).__name__}: `keep` must be 'best' or 'last', got {self.keep!r}.")
         needed, free = MATRICES * 8 * samples**2, available_bytes()

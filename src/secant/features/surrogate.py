@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from secant.core.arguments import whole
 from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature.checks import outputs_of
@@ -121,8 +122,7 @@ def _accuracy(apply: Any, params: Params, part: Split) -> float:
 def _check(net: Network, task: Task, epochs: Any, batch: Any, lr: Any) -> Split:
     """Refuses what cannot be learned from; gives the validation samples."""
     for name, value in (("epochs", epochs), ("batch", batch)):
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-            raise ValueError(f"surrogate_agop: `{name}` must be a whole number of at least 1, got {value!r}.")
+        whole("surrogate_agop", name, value, 1)
     if not np.isfinite(lr) or lr <= 0:
         raise ValueError(f"surrogate_agop: `lr` must be a finite number above 0, got {lr!r}.")
     if task.validation is None:

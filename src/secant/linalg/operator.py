@@ -13,6 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from secant.core.arguments import whole
 from secant.core.device import jit
 from secant.linalg.lanczos import block_lanczos
 from secant.linalg.ritz import Ritz, Which
@@ -254,8 +255,7 @@ class Operator:
 
     def _at_least_one(self, method: str, **options: Any) -> None:
         for name, value in options.items():
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise ValueError(f"{self.name}.{method}: `{name}` must be a whole number of at least 1, got {value!r}.")
+            whole(f"{self.name}.{method}", name, value, 1)
 
     def _finite(self, method: str, result: Array) -> None:
         if not bool(jnp.all(jnp.isfinite(result))):

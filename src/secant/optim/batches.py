@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import lax
 from jaxtyping import Array, Int, UInt32
 
-from secant.core.arguments import is_traced
+from secant.core.arguments import whole
 from secant.core.types import Params
 from secant.dynamics.map import Map, State
 
@@ -51,12 +51,8 @@ class Batches:
     replace: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise ValueError(f"Batches: `size` must be a whole number of at least 1, got {self.size!r}.")
-        if not is_traced(self.seed) and (
-            isinstance(self.seed, bool) or not hasattr(self.seed, "__index__") or self.seed < 0
-        ):
-            raise ValueError(f"Batches: `seed` must be a whole number of at least 0, got {self.seed!r}.")
+        whole("Batches", "size", self.size, 1)
+        whole("Batches", "seed", self.seed, 0)
 
     def check(self, caller: str, samples: int) -> None:
         """Refuses data with fewer samples than a batch has."""

@@ -282,14 +282,12 @@ def law(values: xr.DataArray) -> PowerLaw:
     return fit_power_law(values.width, values.transpose("width", "network"))
 
 
-def plot_law(
-    axes: Axes, values: xr.DataArray, mark: str, label: str, fitted: xr.DataArray | None = None, **look: Any
-) -> None:
-    """Geometric means over networks and the law through them, or through what is `fitted`, named by its exponent.
+def plot_law(axes: Axes, values: xr.DataArray, mark: str, label: str, **look: Any) -> None:
+    """Geometric means over networks and the law through them, named by its exponent.
 
     `look` goes to `Axes.plot`, for the points.
     """
-    found = law(values if fitted is None else fitted)
+    found = law(values)
     means = np.log(values.transpose("width", "network").values).mean(axis=1)
     style = {"ms": 6, "mfc": "none", "mew": 1.4, "label": f"{label}: {found.exponent:.2f}", **look}
     (points,) = axes.plot(values.width, np.exp(means), mark, **style)

@@ -13,10 +13,9 @@ import xarray as xr
 
 from secant import data, losses, nets
 from secant.curvature import ntk
-from secant.dynamics import Map, Outcome, Probe, Stop, simulate
+from secant.dynamics import Map, Outcome, Probe, Stop
 from secant.nets.network import Network
-from secant.optim import Batches, control, optimisers
-from secant.optim.batches import on_batches
+from secant.optim import Batches, Problem, control, optimisers, train
 
 SCHEDULES = ("constant", "warm-up", "cosine", "below critical")
 """With a given step size each."""
@@ -146,9 +145,8 @@ def runs(
     def loss(params: Any, x: Any, y: Any) -> Any:
         return losses.mean_mse(net.apply(params, x), y)
 
-    def system(draw: Draw, ratio: Any, variant: Any) -> Map:
-        made = rule(ratio * draw.critical, variant)
-        return on_batches(loss, draw.x, draw.y, Batches(setting.batch, seed=draw.seed), made)
+    def made(loss: Callable[..., Any], draw: Draw, ratio: Any, variant: Any) -> Map:
+        return rule(ratio * draw.critical, variant)(loss)
 
     def look(params: Any, draw: Draw) -> dict[str, Any]:
         outputs = net.apply(params, draw.x_test)
@@ -159,10 +157,12 @@ def runs(
             "training": loss(params, draw.x, draw.y),
         }
 
-    run = simulate(
-        system,
+    run = train(
+        lambda draw: Problem(net.apply, draw.x, draw.y, losses.mean_mse),
         lambda draw: draw.start,
-        setting.steps - setting.steps % setting.look,
+        steps=setting.steps - setting.steps % setting.look,
+        rule=made,
+        batches=lambda draw: Batches(setting.batch, seed=draw.seed),
         probes={"valid": Probe(look, setting.look)},
         over={"variant": np.asarray(variants), "draw": draws, "ratio": np.asarray(ratios, np.float32)},
         stop=Stop(diverged=lambda params, draw: ~(loss(params, draw.x, draw.y) < 1e6), every=setting.look),

@@ -12,11 +12,11 @@ import xarray as xr
 from secant import losses
 from secant.core.device import jit
 from secant.curvature import kernel_critical_lr
-from secant.dynamics import Map, Outcome, Probe, Stop, simulate
+from secant.dynamics import Map, Outcome, Probe, Stop
 from secant.features import agop_of, alignment
 from secant.lab import fits_memory
-from secant.optim import Batches, gradient_descent
-from secant.optim.batches import on_batches, params_of
+from secant.optim import Batches, Problem, gradient_descent, train
+from secant.optim.batches import params_of
 from secant.setups.features.tasks import Draw, FeatureTask
 
 Rule = Callable[[Callable[[Any], Any], Any], Map]
@@ -89,18 +89,18 @@ def batch_training(
     every = PASS if whole else -(-samples // size) * setting.pause
     steps = max(1, setting.steps // every, 0 if whole else setting.epochs // setting.pause) * every
 
-    def system(trial: Trial) -> Map:
-        draw = trial.draw
-        batches = Batches(size, seed=draw.seed)
-        if whole:  # nothing to shuffle
-            return rule(lambda params: task.loss(params, draw.x, draw.y), trial.lr)
-        return on_batches(task.loss, draw.x, draw.y, batches, lambda loss: rule(loss, trial.lr))
+    def problem(trial: Trial) -> Problem:
+        return Problem(apply, trial.draw.x, trial.draw.y, losses.mean_mse)
+
+    def made(loss: Callable[..., Any], trial: Trial) -> Map:
+        return rule(loss, trial.lr)
+
+    def batches(trial: Trial) -> Batches:
+        return Batches(size, seed=trial.draw.seed)
 
     def critical(state: Any, trial: Trial) -> Any:
-        if whole:
-            return by_kernel(state, trial.draw.x) / trial.lr
-        rows = Batches(size, seed=trial.draw.seed).indices(samples, state.step)
-        return by_kernel(params_of(state), trial.draw.x[rows]) / trial.lr
+        x = trial.draw.x if whole else trial.draw.x[state.rows]
+        return by_kernel(state if whole else params_of(state), x) / trial.lr
 
     def look(params: Any, trial: Trial) -> dict[str, Any]:
         draw = trial.draw
@@ -131,7 +131,17 @@ def batch_training(
     name = f"{task.name}, {label or f'batches of {size:,}'}"
 
     def run(trials: Trial) -> xr.Dataset:
-        found = simulate(system, start, steps, probes=probes, over={"trial": trials}, stop=stop, label=name)
+        found = train(
+            problem,
+            start,
+            steps=steps,
+            rule=made,
+            batches=None if whole else batches,  # of all samples there is nothing to shuffle
+            probes=probes,
+            over={"trial": trials},
+            stop=stop,
+            label=name,
+        )
         return _best(found.dataset.rename(trial="seed"), every, between if count else None)
 
     return run

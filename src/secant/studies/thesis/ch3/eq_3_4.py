@@ -200,7 +200,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             shown.append(("unseen", shown[-1][1], f"{shown[-1][2]}, unseen"))
         for i, (where, pair, name) in enumerate(shown):
             values = data.apart.sel(activation=activation, way=where, pair=pair)
-            wide.plot_law(axes, values, "osDv"[i], name, _grouped(values), color=f"C{i}")
+            wide.plot_law(axes, _grouped(values), "osDv"[i], name, color=f"C{i}")
         wide.mark_widths(axes, data.width)
         axes.set(title=f"{activation}: {title}")
         axes.legend(fontsize=8, title="exponent in the width", title_fontsize=8, loc="lower left")
