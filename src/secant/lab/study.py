@@ -16,9 +16,9 @@ from secant.lab.finding import Erratum, Finding
 
 if TYPE_CHECKING:
     import xarray as xr
-    from matplotlib.figure import Figure
-else:
-    Figure = Any  # what studies draw on is imported when one is drawn
+
+Figure = Any
+"""What a function decorated with `@run.figure` draws on: one of matplotlib, which is imported when a study is drawn."""
 
 Findings = Iterator[Finding | Erratum]
 """What a function decorated with `@run.findings` gives, one after the other."""
