@@ -17,7 +17,7 @@ from secant.core.device import available_bytes
 from secant.core.types import Params
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Estimate, Finding, Tolerance, claims, option, scaled, undecided
+from secant.lab import Finding, Tolerance, claims, option, scaled, undecided
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
@@ -76,12 +76,6 @@ def next_order(widths: Sequence[int], power: float, times: float = 1.0) -> Toler
         float(times * (first**-power - last**-power) / np.log(last / first)),
         why=f"a next term smaller by {factor}m^(-{power:g}) changes the exponent by so much between these widths",
     )
-
-
-def exponent(values: xr.DataArray) -> Estimate:
-    """The exponent of `law`, with its sampling error."""
-    found = law(values)
-    return Estimate(found.exponent, found.error, found.freedom)
 
 
 def resolved(data: xr.Dataset) -> Finding:

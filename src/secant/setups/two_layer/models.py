@@ -55,29 +55,6 @@ def one_sample(key: PRNGKeyArray, width: int, dim: int) -> Sample:
     return Sample(params, on, x, gated_bilinear(params, on, x), gated_curvature(params, on, x))
 
 
-def starting_points(
-    key: PRNGKeyArray, width: int, seeds: int, block: int = 2**20, *, signs: bool = True
-) -> tuple[Float[Array, "seeds"], Float[Array, "seeds"]]:
-    r"""Outputs and curvatures of random networks on an input of size one, without building them.
-
-    Only $s_i = u_i^\top x/\|x\| \sim \mathcal N(0, 1)$ and $v_i$ matter: $\pm 1$, or Gaussian if not `signs`.
-    """
-    per_block = max(1, block // width)
-    parts = [
-        _starting_block(k, width, min(per_block, seeds - i * per_block), signs)
-        for i, k in enumerate(jax.random.split(key, -(-seeds // per_block)))
-    ]
-    return jnp.concatenate([p[0] for p in parts]), jnp.concatenate([p[1] for p in parts])
-
-
-@partial(jax.jit, static_argnums=(1, 2, 3))
-def _starting_block(key: PRNGKeyArray, width: int, seeds: int, signs: bool) -> tuple[Array, Array]:
-    inner, outer = jax.random.split(key)
-    s = jnp.maximum(jax.random.normal(inner, (seeds, width)), 0)
-    v = (jax.random.rademacher if signs else jax.random.normal)(outer, (seeds, width))
-    return jnp.sum(v * s, axis=1) / jnp.sqrt(width), jnp.mean((s > 0) * (v**2 + s**2), axis=1)
-
-
 def model(kind: Kind, start: TwoLayer, x: Float[Array, "*n d"]) -> Callable[[TwoLayer], Float[Array, "*n"]]:
     r"""Outputs on `x` as a function of the weights: the network, or its Taylor model of order one or two at `start`."""
     if kind == "network":

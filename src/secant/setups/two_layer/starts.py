@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,41 +20,62 @@ FEW = 2**17
 """So many take less time than to compile for fewer."""
 
 
+def starting_points(
+    key: PRNGKeyArray, width: int, seeds: int, *, signs: bool = True
+) -> tuple[Float[np.ndarray, "seeds"], Float[np.ndarray, "seeds"]]:
+    r"""Outputs and curvatures of random networks on an input of size one, without building them.
+
+    Only $s_i = u_i^\top x/\|x\| \sim \mathcal N(0, 1)$ and $v_i$ matter: $\pm 1$, or Gaussian if not `signs`.
+
+    Args:
+        key: randomness.
+        width: hidden neurons.
+        seeds: networks.
+        signs: outer weights $\pm 1$; otherwise Gaussian.
+    """
+    (found,) = _starts(lambda key: [key], key, (width,), seeds, signs)
+    return found
+
+
 def random_starts(
     key: PRNGKeyArray, widths: Sequence[int], seeds: int, *, signs: bool = True
 ) -> dict[str, Float[np.ndarray, "networks"]]:
-    r"""Networks of several widths on an input of size one: `output`, `curvature` and `width` of each.
+    """The same for several widths: `output`, `curvature` and `width` of `seeds` networks of the first, and so on.
 
-    The networks of [`starting_points`][secant.setups.two_layer.models.starting_points], for all widths by two compiled
-    programs: a random number depends on its place in an array and not on the array's shape, so they are drawn in blocks
-    of one length, or of another if they are few, and cut to their width on the host.
+    The key is split over the widths.
+    """
+    found = _starts(lambda key: jax.random.split(key, len(widths)), key, widths, seeds, signs)
+    output, curvature = (np.concatenate(part) for part in zip(*found, strict=True))
+    return {"output": output, "curvature": curvature, "width": np.repeat(np.asarray(widths, float), seeds)}
 
-    Args:
-        key: randomness, split over the widths.
-        widths: hidden neurons.
-        seeds: networks of every width, which follow one another.
-        signs: outer weights $\pm 1$; otherwise Gaussian.
+
+def _starts(
+    split: Callable[[PRNGKeyArray], Any], key: PRNGKeyArray, widths: Sequence[int], seeds: int, signs: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Outputs and curvatures of every width, by two compiled programs.
+
+    A random number depends on its place in an array and not on the array's shape, so neurons are drawn in blocks of one
+    length, or of another if they are few, and cut to their width on the host.
     """
     at_once = [min(max(1, BLOCK // width), seeds) for width in widths]
     needed = [width * count for width, count in zip(widths, at_once, strict=True)]
-    blocks = [-(-seeds // count) for count in at_once]
     draw = {size: jit(partial(_drawn, size, signs), quick=size == FEW) for size in (FEW, max(needed))}
-    keys = jit(partial(_block_keys, blocks), quick=True)(key)
-    output, curvature = [], []
-    for width, count, size, own in zip(widths, at_once, needed, keys, strict=True):
-        for i, k in enumerate(own):
+
+    def block_keys(key: PRNGKeyArray) -> list[list[PRNGKeyArray]]:
+        pairs = zip(split(key), at_once, strict=True)
+        return [list(jax.random.split(own, -(-seeds // count))) for own, count in pairs]
+
+    found = []
+    for width, count, size, keys in zip(widths, at_once, needed, jit(block_keys, quick=True)(key), strict=True):
+        output, curvature = [], []
+        for i, k in enumerate(keys):
             drawn = draw[FEW if size <= FEW else max(needed)](k)
             shape = min(count, seeds - i * count), width
             s, v = (np.asarray(part)[: shape[0] * width].reshape(shape) for part in drawn)
             output.append((v * s).sum(axis=1) / np.sqrt(width))
             curvature.append(((s > 0) * (v**2 + s**2)).mean(axis=1))
-    found = {"output": np.concatenate(output), "curvature": np.concatenate(curvature)}
-    return found | {"width": np.repeat(np.asarray(widths, float), seeds)}
-
-
-def _block_keys(blocks: Sequence[int], key: PRNGKeyArray) -> list[list[PRNGKeyArray]]:
-    keys = jax.random.split(key, len(blocks))
-    return [list(jax.random.split(own, count)) for own, count in zip(keys, blocks, strict=True)]
+        found.append((np.concatenate(output), np.concatenate(curvature)))
+    return found
 
 
 def _drawn(size: int, signs: bool, key: PRNGKeyArray) -> tuple[Array, Array]:

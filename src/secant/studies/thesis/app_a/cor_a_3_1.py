@@ -15,6 +15,7 @@ from secant.linalg.norm import leading_pair, spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "the same: mean over networks", 1.0, estimate(ratio), "all outputs together bend more than one alone"
     )
     slack = wide.logarithm(config.widths)
-    yield claims.at_most("exponent of the tensor's norm in the width", -0.5, wide.exponent(data.joint), slack=slack)
+    yield claims.at_most("exponent of the tensor's norm in the width", -0.5, exponent(data.joint), slack=slack)
 
 
 @run.figure

@@ -11,8 +11,7 @@ from secant import nets
 from secant.curvature import ntk
 from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.lab.estimate import Estimate, estimate
-from secant.setups.two_layer.models import starting_points
-from secant.setups.two_layer.starts import random_starts
+from secant.setups.two_layer.starts import random_starts, starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
 
 WIDE = 200
@@ -48,7 +47,7 @@ def run(config: Config) -> xr.Dataset:
     key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
     starts = random_starts(jax.random.key(config.seed), config.widths, config.networks)
     drawn = xr.Dataset({name: ("draw", starts[name]) for name in ("curvature", "output")})
-    gaussian = np.asarray(starting_points(key_gaussian, WIDE, config.networks, signs=False)[1])
+    gaussian = starting_points(key_gaussian, WIDE, config.networks, signs=False)[1]
     return unfold(drawn, "draw", width=config.widths, network=range(config.networks)).assign(
         gaussian=("network", gaussian), network_gap=_network_gap(key)
     )

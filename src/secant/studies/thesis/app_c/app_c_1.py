@@ -16,7 +16,8 @@ from secant.data import regression
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
-from secant.setups.width import direction, drawn, exponent, law, mark_widths, next_order, refuse_oversized, stacked
+from secant.setups.exponents import exponent
+from secant.setups.width import direction, drawn, law, mark_widths, next_order, refuse_oversized, stacked
 
 GROUPS = 32
 """Groups of networks; the mean square within each is one measurement of the distance."""

@@ -17,6 +17,7 @@ from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 
 NODES = 5  # points on the way from the start to the sphere at which the Hessian is looked at
 LOOKS = 4  # looks at the Hessian along a run, beside that at its start
@@ -132,13 +133,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "along gradient descent, largest": data.path_norm.max("look"),
     }.items():
         name = f"norm of the Hessian {place}: exponent in the width"
-        yield claims.at_most(name, -0.5, wide.exponent(norms), slack=logs)
+        yield claims.at_most(name, -0.5, exponent(norms), slack=logs)
     name = "remainder along the leading eigenvector: exponent in the width"
-    yield claims.equal(name, -0.5, wide.exponent(np.abs(top.remainder)), logs)
+    yield claims.equal(name, -0.5, exponent(np.abs(top.remainder)), logs)
     growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
     yield claims.equal(
         "remainder along random directions, root mean square: exponent in the width", -growth,
-        wide.exponent(data.drawn), wide.next_order(config.widths, 0.5),
+        exponent(data.drawn), wide.next_order(config.widths, 0.5),
         note="minus the exponent of the number of weights",
     )
     yield claims.at_most(

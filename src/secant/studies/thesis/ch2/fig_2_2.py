@@ -22,6 +22,7 @@ from secant.nets import Network, dag, graphs
 from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 
 # What stands under the root of a neuron's sum: the edges that are left, or those before.
 SCALINGS: dict[Literal["new", "original"], str] = {"new": "edges left", "original": "edges before"}
@@ -172,7 +173,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
     widths = data.width[chosen].values
     for scaling, left in SCALINGS.items():
-        found = wide.exponent(data.drift.sel(width=chosen, scaling=scaling))
+        found = exponent(data.drift.sel(width=chosen, scaling=scaling))
         name = f"largest change of the kernel, {left} under the root: exponent in the width"
         yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=wide.logarithm(widths))
         yield claims.at_least(
@@ -194,7 +195,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     narrow = data.dense_drift.sel(hidden=data.hidden < edges).rename(hidden="width")
     yield claims.at_least(
         "layers read the input as well: exponent in the hidden size, below the input dimension", -0.25,
-        lambda: wide.exponent(narrow), "half way from no decay to the law, in the number that is not the width",
+        lambda: exponent(narrow), "half way from no decay to the law, in the number that is not the width",
         note="the width of Definition 2.2.7 hardly changes here", given=narrow.width.size >= 2,
         otherwise="fewer than two hidden sizes are below the input dimension",
     )

@@ -13,6 +13,7 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
 
@@ -118,11 +119,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "change of lambda_min over its bound by the norm of the Hessian: largest", 1.0, (_change(plain) / guard).max(),
         "the bound; the norm is looked at for one output at both ends of the way",
     )
-    found, logs = wide.exponent(_change(plain)), wide.logarithm(config.widths)
+    found, logs = exponent(_change(plain)), wide.logarithm(config.widths)
     yield claims.at_most("change of lambda_min: exponent in the width", -0.5, found, slack=logs)
     yield claims.zero(
         "nonlinear output: exponent of the norm of the Hessian in the width",
-        wide.exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0),
+        exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0),
     )
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")

@@ -12,6 +12,7 @@ from secant.lab import Figure, Findings, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets.graphs.network import graph_of
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     mixed = Tolerance(logs.absolute + hidden, why=f"{logs.why}, and fewer inputs among what neurons read by the rest")
     for kind, facts in wide.KINDS.items():
         name, found = (
-            f"{facts.name}: exponent of the Hessian's norm in the width", wide.exponent(data.norm.sel(kind=kind)),
+            f"{facts.name}: exponent of the Hessian's norm in the width", exponent(data.norm.sel(kind=kind)),
         )
         if facts.claim == "stays":
             why = "half way from no decay to 1/sqrt(m)"
@@ -101,7 +102,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         else:
             yield claims.at_most(name, -0.5, found, slack=logs if facts.graph is None else mixed)
     yield claims.at_least(
-        "the rate is attained: exponent of the fully connected network", -0.5, wide.exponent(data.norm.sel(kind="fcn")),
+        "the rate is attained: exponent of the fully connected network", -0.5, exponent(data.norm.sel(kind="fcn")),
         slack=wide.next_order(config.widths, 0.5),
     )
     yield wide.resolved(data)

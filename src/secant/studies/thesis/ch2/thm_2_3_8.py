@@ -17,6 +17,7 @@ from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 
 DEPTH = 3  # layers of weights
 BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))  # pairs of layers, each once
@@ -138,7 +139,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(name, largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
     for layer in range(2, DEPTH + 1):
         name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"
-        found = wide.exponent(largest.sel(layer=layer))
+        found = exponent(largest.sel(layer=layer))
         yield claims.at_most(name, -0.5, found, slack=wide.logarithm(config.widths))
     yield claims.zero(
         "block of the last layer with itself: largest norm", data.block.sel(pair=f"{DEPTH},{DEPTH}").max(), 0,

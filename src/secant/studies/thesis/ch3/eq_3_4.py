@@ -16,6 +16,7 @@ from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, u
 from secant.losses import half_sum
 from secant.optim import gradient_descent
 from secant.setups import width as wide
+from secant.setups.exponents import exponent
 from secant.theory.quadratic_model import TwoLayer
 
 Activation = Callable[[jax.Array], jax.Array]
@@ -166,7 +167,7 @@ def _grouped(values: xr.DataArray) -> xr.DataArray:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     found = {
-        (a, w, p): wide.exponent(_grouped(data.apart.sel(activation=a, way=w, pair=p)))
+        (a, w, p): exponent(_grouped(data.apart.sel(activation=a, way=w, pair=p)))
         for a, w, p in product(ACTIVATIONS, WAYS, PAIRS)
     }
     near = wide.next_order(config.widths, 0.25)
@@ -181,7 +182,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for activation in ACTIVATIONS:
         yield claims.zero(
             f"{activation}: exponent of the distance from the start in the width",
-            wide.exponent(data.distance.sel(activation=activation)), wide.next_order(config.widths, 0.5),
+            exponent(data.distance.sel(activation=activation)), wide.next_order(config.widths, 0.5),
             note="a ball of fixed radius; outputs that move by one need a move of order one",
         )
     yield claims.at_most(

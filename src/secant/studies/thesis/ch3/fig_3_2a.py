@@ -13,8 +13,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.setups.exponents import exponent
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
-from secant.setups.width import exponent
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import wide_limit, wide_network_limit

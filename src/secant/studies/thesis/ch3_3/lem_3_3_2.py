@@ -9,10 +9,10 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study, unfold
+from secant.setups.exponents import exponent
 from secant.setups.tables import on_tables
-from secant.setups.two_layer.models import starting_points
-from secant.setups.width import exponent
+from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 
@@ -63,10 +63,10 @@ def run(config: Config) -> xr.Dataset:
     large = on_tables(cs.increasing_phase_applies, runs.excess, runs.width, config.start, config.pull, config.constant)
     # the scale of w(0), from real networks
     small = (100, 1_000, 10_000)
-    keys = jax.random.split(jax.random.key(config.seed), len(small))
-    starts = [starting_points(key, m, config.networks) for key, m in zip(keys, small, strict=True)]
-    axes: dict[str, Any] = {"coords": {"small_width": list(small)}, "dims": ("small_width", "network")}
-    output, curvature = (xr.DataArray(np.stack(part), **axes) for part in zip(*starts, strict=True))
+    starts = random_starts(jax.random.key(config.seed), small, config.networks)
+    table = xr.Dataset({name: ("start", starts[name]) for name in ("output", "curvature")})
+    table = unfold(table, "start", small_width=small, network=range(config.networks))
+    output, curvature = table.output, table.curvature
     lr, width = 3 / curvature, curvature.small_width
     residual = on_tables(ct.rescale, output, curvature, lr, width, config.pull).a
     return runs.assign(

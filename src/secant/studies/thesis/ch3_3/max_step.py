@@ -10,7 +10,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import starting_points
+from secant.setups.two_layer.starts import starting_points
 from secant.theory import catapult as ct
 
 REST = 1e-10

@@ -12,10 +12,10 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.setups.exponents import exponent
 from secant.setups.tables import on_tables
 from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
-from secant.setups.two_layer.models import starting_points
-from secant.setups.width import exponent
+from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.catapult_limit import wide_limit
@@ -58,10 +58,7 @@ class Config:
     $\eta\lambda_\infty = 2 - \delta - \frac23\delta^2$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed), len(config.widths))
-    starts = [starting_points(key, m, config.seeds) for key, m in zip(keys, config.widths, strict=True)]
-    output, curvature = (np.concatenate(part) for part in zip(*starts, strict=True))
-    networks = {"output": output, "curvature": curvature, "width": np.repeat(config.widths, config.seeds).astype(float)}
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
     # the start is the network's, the step size is set so that each network has the same excess
     runs = simulate(
         lambda network, excess: ct.catapult((2 + excess) / network["curvature"], network["width"], config.target),
@@ -69,7 +66,7 @@ def run(config: Config) -> xr.Dataset:
         over={"network": networks, "excess": np.asarray(config.excesses)},
         probes={"square": lambda s: s.a**2, "curvature": lambda s: s.v, "residual": lambda s: s.a},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-12) & (s.v < 2)),
-    ).dataset.assign(output=("network", output), before=("network", curvature))
+    ).dataset.assign(output=("network", networks["output"]), before=("network", networks["curvature"]))
     runs = unfold(runs, "network", width=config.widths, seed=range(config.seeds))
     lr = ((2 + runs.excess) / runs.before).transpose("width", "seed", "excess")
     bend = on_tables(ct.rescaled_target, lr, runs.width, config.target)
