@@ -63,7 +63,8 @@ def run(config: Config) -> xr.Dataset:
     )
     found = ran.dataset.assign(last=("case", np.asarray(ran.state.z)))
     found = unfold(found, "case", eps=config.epsilons, start=range(config.starts)).rename(step="even")
-    distance = [nullclines.edge_distance(found.z.sel(eps=e), found["T"].sel(eps=e), e) for e in config.epsilons]
+    planes = [(found.z.sel(eps=e).values, found["T"].sel(eps=e).values, e) for e in config.epsilons]
+    distance = [nullclines.edge_distance(*plane) for plane in planes]
 
     # The coefficient of z^3 in the two-step change of y at y = 0, from its odd part.
     def change(z: float) -> float:

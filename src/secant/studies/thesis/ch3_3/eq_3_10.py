@@ -176,7 +176,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10, 4.2), 2)
-    walk = data.isel(sample=int(np.abs(data.network - data.linear).isel(distance=-1).argmax()))
+    walk = data.isel(sample=int(np.abs(data.network - data.linear).isel(distance=-1).argmax("sample")))
     left.plot(walk.distance, walk.network, color="C0", label="ReLU network")
     left.plot(walk.distance, walk.quadratic, color="C1", label="quadratic model: gates frozen")
     left.plot(walk.distance, walk.linear, color="C7", label="linear model")
