@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import xarray as xr
 
-from secant.lab import sheet
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from secant.lab import Figure, sheet
 
 
 def refuse_strangers(config: Any, *names: str) -> None:

@@ -84,7 +84,7 @@ def descend(
     # The step after the last is never made, but looked at.
     sizes = np.concatenate([sizes, sizes[:, -1:]], axis=1)
     first = starts[0]
-    program = _program(first.net, first.loss, len(first.x), curvature_of(first.loss, first.y), looks, batch, goal)
+    program = _program(first.net, first.loss, curvature_of(first.loss, first.y), looks, batch, goal)
     seeds = range(len(starts)) if seeds is None else seeds
     draws = [
         Draw(np.uint32(seed), start.params, start.x, start.y, size)
@@ -127,7 +127,7 @@ class Program(NamedTuple):
 
 @kept
 def _program(
-    net: Network, loss: Loss, samples: int, curvature: float, looks: Looks, batch: int | None, goal: float | None
+    net: Network, loss: Loss, curvature: float, looks: Looks, batch: int | None, goal: float | None
 ) -> Program:
     """The same functions for the same descent: several calls share compiled code."""
     kernel, critical = pair_kernel(net.apply), kernel_critical_lr(net.apply, loss)
@@ -145,7 +145,8 @@ def _program(
         return optimisers.gd(lambda step: draw.lr[step])(loss)
 
     def batches(draw: Draw) -> Batches:
-        return Batches(batch or samples, seed=draw.seed)
+        assert batch is not None
+        return Batches(batch, seed=draw.seed)
 
     def seen(state: Any, draw: Draw) -> tuple[Any, Any, Any, Any]:
         """Parameters, inputs, targets and size of the next step."""

@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.regression.planes import draw_plane
+from secant.setups.regression.plane import draw_plane
 from secant.theory import skeleton, two_eigenvalue
 
 NEAR = 0.1

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.regression.planes import draw_plane
+from secant.setups.regression.plane import draw_plane
 from secant.theory import two_eigenvalue
 
 
