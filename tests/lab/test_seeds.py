@@ -63,5 +63,21 @@ def test_a_finding_may_fail_as_often_as_it_says():
     assert not wavering([row(k, "holds", 0.0) for k in range(3)])
 
 
+def test_of_many_findings_one_may_fail_by_chance():
+    def found(fails, others):
+        rows = [
+            {"study": "a/b", "seed": k, "finding": str(n), "verdict": "holds", "risk": 1e-3}
+            for k in range(5) for n in range(others + 1)
+        ]  # fmt: skip
+        for k in range(fails):
+            rows[k * (others + 1)]["verdict"] = "fails"
+        (one,) = wavering(rows)
+        return one.beyond
+
+    assert found(1, others=0)  # half a percent
+    assert not found(1, others=300)
+    assert found(2, others=300)
+
+
 def test_what_is_not_random_is_run_once():
     assert seeds_of(lab.get("quadreg/fig-1"), "smoke", 5) == [None]

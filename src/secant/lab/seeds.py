@@ -19,22 +19,25 @@ class Wavering:
         finding: what it claims.
         verdicts: how often each verdict came.
         risk: how often a true claim may fail it, by its own word.
+        among: how many findings chance may fail, this one included. Of many true claims a few fail once, so each must
+            fail all the more often to be more than chance.
     """
 
     study: str
     finding: str
     verdicts: Counter[str]
     risk: float
+    among: int = 1
 
     @property
     def beyond(self) -> bool:
-        """Whether it fails more often than it says: so many failures have a chance of less than a percent."""
+        """Whether it fails more often than it says: the chance that any of `among` findings does is under a percent."""
         fails, runs = self.verdicts["fails"], self.verdicts.total()
         if not fails:
             return False
         from scipy import special
 
-        return self.risk == 0 or bool(special.bdtrc(fails - 1, runs, self.risk) < LEVEL)
+        return self.risk == 0 or bool(special.bdtrc(fails - 1, runs, self.risk) < LEVEL / self.among)
 
 
 def wavering(rows: Iterable[dict[str, Any]]) -> list[Wavering]:
@@ -57,9 +60,11 @@ def wavering(rows: Iterable[dict[str, Any]]) -> list[Wavering]:
     for (study, _), findings in runs.items():
         for place, row in enumerate(findings):
             found.setdefault((study, place), []).append(row)
+    risks = {place: max(row.get("risk", 0.0) for row in same) for place, same in found.items()}
+    among = sum(risk > 0 for risk in risks.values())
     kept = []
-    for (study, _), same in found.items():
+    for place, same in found.items():
         verdicts = Counter(row["verdict"] for row in same)
         if len(verdicts) > 1:
-            kept.append(Wavering(study, same[0]["finding"], verdicts, max(row.get("risk", 0.0) for row in same)))
+            kept.append(Wavering(place[0], same[0]["finding"], verdicts, risks[place], max(among, 1)))
     return kept
