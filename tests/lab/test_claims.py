@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from secant.lab import Estimate, Finding, Tolerance, claims, undecided
+from secant.lab import Erratum, Estimate, Finding, Tolerance, claims, undecided
+
+
+def test_an_erratum_in_pairs_of_a_formula_and_its_number():
+    whole = Erratum(
+        "e", "p", "c", 1.0, 2.0, 2.1, Tolerance(0.2, 0.1, "w"), "a slip", "(3)", relation="at most", by="run"
+    )
+    pair = claims.erratum(
+        "e", ("p", 1), ("c", 2), 2.1, 0.2, "w", relative=0.1, note="a slip", where="(3)", relation="at most"
+    )
+    assert pair == whole
+    slack = Tolerance(0.2, why="w")
+    assert claims.erratum("e", ("p", 1), ("c", 2), 2.1, slack, note="a slip", where="(3)").tolerance == slack
 
 
 def test_every_claim_is_the_finding_that_it_abbreviates():

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from secant.lab import SCALES, option, scaled
-from secant.lab.config import configure, content
+from secant.lab import SCALES, Options, Seeded, option, scaled
+from secant.lab.config import configure, content, fields_of
 
 
 def test_scales_change_only_what_they_should(demo):
@@ -22,6 +22,22 @@ def test_a_source_without_a_size_of_its_own_has_that_of_a_laptop():
 
     assert [configure(Config, scale).steps for scale in SCALES] == [10, 20, 20]
     assert configure(Config, "paper").name is None
+
+
+def test_options_are_frozen_dataclasses_and_a_seed_comes_last():
+    class Sizes(Seeded):
+        width: int = option(8, at_least=1, help="neurons")
+
+    class Config(Sizes):
+        steps: int = scaled(smoke=10, laptop=20, help="steps")
+
+    assert list(fields_of(Config)) == ["width", "steps", "seed"]
+    assert configure(Config, "smoke", seed=3) == Config(width=8, steps=10, seed=3)
+    assert dataclasses.fields(Options.__new__(type("Empty", (Options,), {}))) == ()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Config().steps = 1
+    with pytest.raises(ValueError, match="seed: must be at least 0 and at most 2147483647, got -1"):
+        configure(Config, seed=-1)
 
 
 def test_a_whole_number_is_the_same_as_its_float(demo):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import sys
@@ -20,7 +19,7 @@ from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
 from secant.core.progress import Bar, reporting
 from secant.lab import registry
-from secant.lab.config import Scale, allowed, content
+from secant.lab.config import Scale, allowed, content, fields_of
 from secant.lab.execute import seeds_of
 from secant.lab.store import Record, Store, home
 
@@ -98,7 +97,7 @@ def show(arguments: list[str]) -> int:
     options = parse(RunsOptions, rest, f"show {id}")
     study = lab.get(id)
     record = _last_records().get(id)
-    fields = {field.name: field for field in dataclasses.fields(study.config_type)}
+    fields = fields_of(study.config_type)
     facts = {
         "id": study.id,
         "source": study.source.title,

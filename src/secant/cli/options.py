@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import tyro
 
 from secant.cli.whole import registry
-from secant.lab.config import SCALES, Scale, allowed
+from secant.lab.config import SCALES, Scale, allowed, fields_of
 from secant.lab.names import closest
 from secant.lab.study import Config, Study
 
@@ -81,7 +81,7 @@ def parse_options(kind: type[Flags], study: Study, arguments: list[str], command
             Annotated[hint(study, field.name), tyro.conf.arg(help=_help(field))],
             getattr(defaults, field.name),
         )
-        for field in dataclasses.fields(study.config_type)
+        for field in fields_of(study.config_type).values()
     ]
     clash = {name for name, *_ in fields} & {field.name for field in dataclasses.fields(kind)}
     if clash:

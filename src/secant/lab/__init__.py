@@ -1,6 +1,6 @@
 """The lab: studies, their findings, and the store of their runs."""
 
-from secant.lab.config import SCALES, configure, fits_memory, option, scaled
+from secant.lab.config import SCALES, Options, Seeded, configure, fits_memory, option, scaled
 from secant.lab.engines import Engine, EngineError, Here, Processes, Ray, WorkerDiedError
 from secant.lab.estimate import LEVEL, RISK, Estimate, estimate
 from secant.lab.execute import run, verify
@@ -29,9 +29,11 @@ __all__ = [
     "Findings",
     "Grid",
     "Here",
+    "Options",
     "Processes",
     "Ray",
     "Record",
+    "Seeded",
     "Source",
     "Store",
     "StoreError",

@@ -19,14 +19,14 @@ Example:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import xarray as xr
 
-from secant.lab.finding import Finding, Tolerance, significant, undecided
+from secant.lab.finding import Erratum, Finding, Tolerance, significant, undecided
 
-__all__ = ["at_least", "at_most", "count", "equal", "share", "significant", "undecided", "zero"]
+__all__ = ["at_least", "at_most", "count", "equal", "erratum", "share", "significant", "undecided", "zero"]
 
 
 def equal(
@@ -155,6 +155,45 @@ def at_least(
     return _claim("at least", name, bound, measured, slack, relative, why, note, given, otherwise)
 
 
+def erratum(
+    name: str,
+    printed: tuple[str, Any],
+    corrected: tuple[str, Any],
+    measured: Any,
+    within: Any,
+    why: str = "",
+    *,
+    note: str,
+    where: str,
+    relative: Any = 0.0,
+    relation: Literal["equal", "at most", "at least"] = "equal",
+    by: Literal["run", "derivation"] = "run",
+) -> Erratum:
+    r"""That a printed formula is wrong, and what is right.
+
+    Args:
+        name: what the formula is about.
+        printed: the formula as printed, in LaTeX, and the number that it gives under the source's own definitions.
+        corrected: the right formula, and the number that it gives.
+        measured: what the run shows, as in [`equal`][secant.lab.claims.equal].
+        within: how far it may be from the corrected number; a [`Tolerance`][secant.lab.Tolerance] brings its own
+            reason.
+        why: where this distance comes from.
+        note: where the misprint comes from, in a sentence.
+        where: equation, page or section of the source.
+        relative: the distance as a share of the corrected number.
+        relation: whether the formulas are values or bounds.
+        by: what decides, a run or a derivation alone, in which case `measured` is computed and not observed.
+    """
+    (formula, value), (right, number) = printed, corrected
+    allowed = _tolerance(within, relative, why)
+    return Erratum(name, formula, right, value, number, measured, allowed, note, where, relation=relation, by=by)
+
+
+def _tolerance(within: Any, relative: Any, why: str) -> Tolerance:
+    return within if isinstance(within, Tolerance) else Tolerance(float(within), float(relative), why)
+
+
 def _claim(
     relation: str,
     name: str,
@@ -170,6 +209,6 @@ def _claim(
 ) -> Finding:
     if not (np.any(given) if hasattr(given, "shape") else given):
         return undecided(name, predicted, otherwise, relation)
-    allowed = within if isinstance(within, Tolerance) else Tolerance(float(within), float(relative), why)
     value = measured() if callable(measured) else measured
+    allowed = _tolerance(within, relative, why)
     return Finding(name, predicted, value, allowed, relation=relation, note=note, qualitative=qualitative)

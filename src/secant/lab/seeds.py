@@ -60,11 +60,11 @@ def wavering(rows: Iterable[dict[str, Any]]) -> list[Wavering]:
     for (study, _), findings in runs.items():
         for place, row in enumerate(findings):
             found.setdefault((study, place), []).append(row)
-    risks = {place: max(row.get("risk", 0.0) for row in same) for place, same in found.items()}
+    risks = {which: max(row.get("risk", 0.0) for row in same) for which, same in found.items()}
     among = sum(risk > 0 for risk in risks.values())
     kept = []
-    for place, same in found.items():
+    for which, same in found.items():
         verdicts = Counter(row["verdict"] for row in same)
         if len(verdicts) > 1:
-            kept.append(Wavering(place[0], same[0]["finding"], verdicts, risks[place], max(among, 1)))
+            kept.append(Wavering(which[0], same[0]["finding"], verdicts, risks[which], max(among, 1)))
     return kept

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from secant.core.device import available_bytes
 from secant.core.types import Params
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Finding, Tolerance, claims, option, scaled, undecided
+from secant.lab import Finding, Seeded, Tolerance, claims, option, scaled, undecided
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
@@ -40,8 +39,7 @@ BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anc
 """A legend below its panel."""
 
 
-@dataclass(frozen=True)
-class WidthConfig:
+class WidthConfig(Seeded):
     """Widths, networks and the input."""
 
     widths: tuple[int, ...] = scaled(
@@ -56,7 +54,6 @@ class WidthConfig:
         at_most=100,
         help="root mean square of the input; the blocks with a logarithm are quadratic in it",
     )
-    seed: int = option(0, at_least=0, help="random seed")
 
 
 def logarithm(widths: Sequence[int]) -> Tolerance:

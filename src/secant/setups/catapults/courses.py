@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from secant.lab import option, scaled
+from secant.lab import Options, option, scaled
 from secant.setups.catapults.raises import Raises, check_schedule
 from secant.setups.features.batch_sizes import check_memory
 from secant.setups.features.tasks import SHALLOW, FeatureTask, Sizes, feature_task
@@ -36,8 +35,7 @@ SHORT = {
 """Fewer raises, for networks that are too narrow to survive the others."""
 
 
-@dataclass(frozen=True)
-class RaisesConfig:
+class RaisesConfig(Options):
     """Tasks and sizes."""
 
     panels: tuple[str, ...] = scaled(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ from secant import data, losses, nets
 from secant.core.device import jit
 from secant.core.memo import kept
 from secant.curvature import kernel_critical_lr
-from secant.lab import fits_memory, option, scaled
+from secant.lab import Options, fits_memory, option, scaled
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
 from secant.setups.panels import shrunk
@@ -69,8 +68,7 @@ DENSE = ("shallow", "fcn", "fcn-4")
 """Fully connected networks, which see images as vectors."""
 
 
-@dataclass(frozen=True)
-class Networks:
+class Networks(Options):
     """Data and sizes."""
 
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set of images, of ten classes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant import curvature, data, losses, measure, nets
-from secant.lab import fits_memory, option, scaled
+from secant.lab import Options, fits_memory, option, scaled
 from secant.optim import Problem, train
 
 MODES = 3
@@ -22,8 +21,7 @@ SOURCE_SAMPLES = 5_000
 """Training samples of the source's figures."""
 
 
-@dataclass(frozen=True)
-class EdgeConfig:
+class EdgeConfig(Options):
     """Data, network, step size, and how long it is watched."""
 
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")

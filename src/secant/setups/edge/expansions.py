@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -13,14 +12,13 @@ from scipy.signal import find_peaks
 
 from secant import curvature, data, losses, measure, nets
 from secant.expansion import expand
-from secant.lab import fits_memory, option, scaled
+from secant.lab import Options, fits_memory, option, scaled
 from secant.optim import Problem, train
 
 MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cubic near the edge")
 
 
-@dataclass(frozen=True)
-class TaylorConfig:
+class TaylorConfig(Options):
     """Data, network, step size, and where it is expanded."""
 
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")

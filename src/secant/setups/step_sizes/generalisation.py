@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -17,7 +16,7 @@ from secant.core.memo import kept
 from secant.curvature import kernel_matrix
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
-from secant.lab import Study, fits_memory, option, reuse, scaled
+from secant.lab import Options, Study, fits_memory, option, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
@@ -34,8 +33,7 @@ ROUNDING = 1e-3
 """A rise of the training loss by less than this fraction is none."""
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Options):
     """Everything of an experiment but its data, depth and activation.
 
     At smoke scale widths and samples are a quarter of the laptop's, with twice the draws.
@@ -86,7 +84,6 @@ class Sizes:
         fits_memory(40.0 * weights + 4.0 * self.samples * self.held_out, "width, channels, samples or together")
 
 
-@dataclass(frozen=True)
 class PanelConfig(Sizes):
     """One panel."""
 
@@ -102,7 +99,6 @@ class PanelConfig(Sizes):
         known_activation("activation", self.activation)
 
 
-@dataclass(frozen=True)
 class PanelsConfig(Sizes):
     """Several panels."""
 

@@ -1,6 +1,5 @@
 """Lecture of 11/7: the catapult phase in quadratic models."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -23,8 +22,7 @@ TRAINED = 60
 """Steps of the trained model."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=300, laptop=3_000, paper=10_000, at_least=20, help="neurons of the trained model")
     dim: int = option(3, at_least=1, help="input dimension")
     target: float = option(-0.4, at_least=-2, at_most=2, help="label of the sample")
@@ -32,7 +30,6 @@ class Config:
     widths: int = scaled(smoke=25, laptop=60, paper=120, at_least=5, help="widths in the phase diagram")
     ratios: int = scaled(smoke=45, laptop=120, paper=240, at_least=5, help="step sizes in the phase diagram")
     steps: int = option(300, at_least=100, at_most=100_000, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     def check(self) -> None:
         """A model and a diagram that a machine holds."""
@@ -129,13 +126,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     t = int(np.argmax(np.abs(r[:-1])))
     z, lam, lr = float(data.z[t]), float(data.kernel[t]), float(data.lr)
     scale = lr * (float(data.size) / config.width) * r[t] ** 2
-    yield Erratum(
+    yield claims.erratum(
         "change of the kernel at the peak",
-        printed=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]",
-        corrected=r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]",
-        printed_value=scale * (lr * lam - 4 / r[t]), corrected_value=scale * (lr * lam - 4 * z / r[t]),
-        measured=data.kernel[t + 1] - lam, tolerance=Tolerance(relative=1e-9, why="rounding"),
-        why="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, "
+        (r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]", scale * (lr * lam - 4 / r[t])),
+        (r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]", scale * (lr * lam - 4 * z / r[t])),
+        data.kernel[t + 1] - lam, 0, "rounding", relative=1e-9,
+        note="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, "
         "which fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the "
         "transcript.",
         where="equation (2) of the proposition",

@@ -1,20 +1,17 @@
 """Appendix A.1: a one-hidden-layer linear network on one sample is the quartic loss."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory import linear_network, two_eigenvalue
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = option(5, at_least=1, at_most=32, help="hidden units")
     inputs: int = option(7, at_least=1, at_most=32, help="input features")
     target: float = option(0.7, at_least=-10, at_most=10, help="target of the one sample")
@@ -23,7 +20,6 @@ class Config:
         help="step sizes times the starting curvature",
     )
     steps: int = scaled(smoke=60, laptop=60, at_least=1, at_most=100_000, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
 
 @study(
@@ -85,15 +81,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     unit, z, T, after = (float(part) for part in (one.unit, one.z[0], *one["T"][:2]))
     name = "offset of a network with a target, from its first step"
     if z and np.isfinite(after):
-        yield Erratum(
-            name, printed=r"E = 0", corrected=r"E = 2t", printed_value=0.0,
-            corrected_value=float(linear_network.offset(config.target)),
-            measured=((T - after + z**2 * T) / (2 * z) - 2 * z) / unit,
-            tolerance=Tolerance(
-                1e-14 * (T + after + z**2 * T) / abs(2 * z) / unit,
-                why="rounding of the curvatures, over twice the residual",
-            ),
-            why="the conserved quantity compares with the residual, not the output; it vanishes for a zero target only",
+        yield claims.erratum(
+            name, (r"E = 0", 0.0), (r"E = 2t", float(linear_network.offset(config.target))),
+            ((T - after + z**2 * T) / (2 * z) - 2 * z) / unit, 1e-14 * (T + after + z**2 * T) / abs(2 * z) / unit,
+            "rounding of the curvatures, over twice the residual",
+            note="the conserved quantity compares with the residual, not the output; it is zero for a zero target only",
             where="after equation (42)",
         )
     else:

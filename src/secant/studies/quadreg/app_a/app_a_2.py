@@ -1,18 +1,15 @@
 """Appendix A.2: a single eigenvalue is a logistic equation."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow, simulate
-from secant.lab import Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic, single_eigenvalue
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     omega: float = option(1.0, at_least=0.1, at_most=10, help="the eigenvalue")
     offsets: tuple[float, ...] = option(
         (0.0, 0.5, 2.0), at_least=0, at_most=10, longest=50, distinct=True, help="offsets E"

@@ -1,7 +1,6 @@
 """Appendix A.3: constant second derivative and constant third kernel are different truncations."""
 
 import math
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.theory import quadratic_regression as qr
 from secant.theory import tangent_hierarchy as hierarchy
 
@@ -23,15 +22,13 @@ POWERS = {"constant K3": 2, "constant K": 1}
 """Of time, with which a truncation parts from quadratic regression."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: int = scaled(smoke=4, laptop=10, paper=20, at_least=1, at_most=100, help="number of residuals")
     parameters: int = scaled(smoke=12, laptop=30, paper=60, at_least=2, at_most=400, help="number of parameters")
     draws: int = option(8, at_least=1, at_most=100, help="random models")
     residual: float = option(1.0, at_least=0.1, at_most=3, help="scale of the residuals, times the number of outputs")
     jacobian: float = option(0.6, at_least=0.1, at_most=3, help="scale of the Jacobian")
     until: float = option(4.0, at_least=0.5, at_most=20, help="last time")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     def check(self) -> None:
         """Second derivatives that a machine holds."""

@@ -1,18 +1,15 @@
 """Appendix B.2 and B.3: two steps at once, their nullclines, and the distance to them."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.theory import nullclines, two_eigenvalue, two_step
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     epsilons: tuple[float, ...] = option(
         (0.005, 0.05, 0.2), at_least=1e-4, at_most=0.5, longest=20, distinct=True, help="minus the second eigenvalue"
     )
@@ -20,7 +17,6 @@ class Config:
     samples: int = scaled(
         smoke=200, laptop=2_000, at_least=10, at_most=1_000_000, help="random points for the polynomials"
     )
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
 
 NODES = np.polynomial.chebyshev.chebpts1(16)
@@ -125,46 +121,41 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"first power left out; at z = {NEAR:g} the next one is a few times z of it", slack=0.3,
         )
     eps = config.epsilons[0]
-    yield Erratum(
+    yield claims.erratum(
         "powers of epsilon in the series of the nullclines",
-        printed=r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k",
-        corrected=r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", printed_value=2.0,
-        corrected_value=2 / (1 - 0.2), measured=nullclines.nullcline(0.2, 0.0),
-        tolerance=Tolerance(1e-6, why="the closed form at epsilon = 0, at z = 0.2"),
-        why="the terms without epsilon are there: at epsilon = 0 the series sums to 2/(1 - z)",
+        (r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2.0),
+        (r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2 / (1 - 0.2)),
+        nullclines.nullcline(0.2, 0.0), 1e-6, "the closed form at epsilon = 0, at z = 0.2",
+        note="the terms without epsilon are there: at epsilon = 0 the series sums to 2/(1 - z)",
         where="equations (66) and (67)",
     )
     slope = (2 - 3 * eps + 2 * eps**2) / (1 - eps)
-    yield Erratum(
+    yield claims.erratum(
         "slope of the curvature's nullcline at the edge",
-        printed=r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots",
-        corrected=r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", printed_value=-slope,
-        corrected_value=slope, measured=data.slope_T,
-        tolerance=Tolerance(1e-5, why="third-order term of the central difference, 2e-6"),
-        why="a sign; the printed difference of the nullclines needs the plus as well", where="equation (69)",
+        (r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", -slope),
+        (r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", slope), data.slope_T, 1e-5,
+        "third-order term of the central difference, 2e-6",
+        note="a sign; the printed difference of the nullclines needs the plus as well", where="equation (69)",
     )
     at = NEAR / 2
     apart = -eps / (1 - eps) * at - 1.5 * eps * at**2
-    yield Erratum(
-        "the function called f_Delta", printed=r"f_z - f_T = \epsilon f_\Delta", corrected=r"f_z - f_T = f_\Delta",
-        printed_value=eps * apart, corrected_value=apart,
-        measured=nullclines.nullcline(at, eps) - nullclines.nullcline(at, eps, "curvature"),
-        tolerance=Tolerance(4 * eps * at**3, why=f"next term of the series, 11/4 eps z^3, at z = {at:g}"),
-        why="the name first stands for the difference and then for the difference over epsilon",
+    yield claims.erratum(
+        "the function called f_Delta", (r"f_z - f_T = \epsilon f_\Delta", eps * apart),
+        (r"f_z - f_T = f_\Delta", apart), nullclines.nullcline(at, eps) - nullclines.nullcline(at, eps, "curvature"),
+        4 * eps * at**3, f"next term of the series, 11/4 eps z^3, at z = {at:g}",
+        note="the name first stands for the difference and then for the difference over epsilon",
         where="equation (70) against (73)",
     )
-    yield Erratum(
-        "one-step changes at epsilon = 0", printed=r"\Delta\tilde z = 2\Delta T",
-        corrected=r"\Delta T = 2\Delta\tilde z", printed_value=0.5, corrected_value=2.0, measured=data.ratio,
-        tolerance=Tolerance(1e-12, why="an identity: rounding of float64"),
-        why="the two changes are exchanged; T - 2z is conserved", where="after equation (72)",
+    yield claims.erratum(
+        "one-step changes at epsilon = 0", (r"\Delta\tilde z = 2\Delta T", 0.5), (r"\Delta T = 2\Delta\tilde z", 2.0),
+        data.ratio, 1e-12, "an identity: rounding of float64",
+        note="the two changes are exchanged; T - 2z is conserved", where="after equation (72)",
     )
-    yield Erratum(
-        "the term y z^3 in the two-step change of y", printed=r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2",
-        corrected=r"\dots - 2(1-\epsilon)(4-\epsilon+4\epsilon^2)y\tilde z^3 + y^2\tilde z^2g_1+\epsilon\tilde z^3g_2",
-        printed_value=0.0, corrected_value=-8.0, measured=data.cubic_slope,
-        tolerance=Tolerance(1e-3, why="terms of relative order z^2 = 1e-6, and rounding over z^3"),
-        why="at epsilon = 0 it is -8 y z^3, neither quadratic in y nor proportional to epsilon; the proof survives it",
+    yield claims.erratum(
+        "the term y z^3 in the two-step change of y", (r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2", 0.0),
+        (r"\dots - 2(1-\epsilon)(4-\epsilon+4\epsilon^2)y\tilde z^3 + y^2\tilde z^2g_1+\epsilon\tilde z^3g_2", -8.0),
+        data.cubic_slope, 1e-3, "terms of relative order z^2 = 1e-6, and rounding over z^3",
+        note="at epsilon = 0 it is -8 y z^3, neither quadratic in y nor proportional to epsilon; the proof survives it",
         where="equations (82), (85) and (88)",
     )
 

@@ -1,7 +1,5 @@
 """Appendix B.4: the two phases of the proof, with its constants measured."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
 from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
 
 RISING = two_step.Local(0.02, 0.5 * 0.02**2)
@@ -19,14 +17,12 @@ LARGE, SMALL = two_step.Local(0.5, 0.2), 1e-4
 """A residual too large for the bound on the first negative y, and an epsilon."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     epsilons: tuple[float, ...] = option(
         (0.002, 0.01, 0.03), at_least=1e-3, at_most=0.05, longest=20, distinct=True, help="minus the second eigenvalue"
     )
     starts: int = scaled(smoke=20, laptop=60, at_least=3, at_most=1_000, help="random starts for each epsilon")
     B: float = option(0.5, at_least=0.3, below=1, help="the constant B of the proof")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     @property
     def middle(self) -> float:
@@ -114,56 +110,58 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.at_most(name, config.bound, lowest, "the bound of phase two with this B")
     left = np.abs(data["last"]).max()
     yield claims.zero("largest residual at the end", left, 1e-5, "the run spans 14 decay times of the residual")
-    yield Erratum(
-        "the term in z^3 of the two-step change of y", printed=r"\tilde z_t^3\,g_2",
-        corrected=r"\epsilon\,\tilde z_t^3\,g_2", printed_value=-4 * (1 - e), corrected_value=-4 * e * (1 - e),
-        measured=data.cubic,
-        tolerance=Tolerance(0.02 * 4 * e, why="differences of the exact map at z = 0.01, their fifth order removed"),
-        why="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
+    yield claims.erratum(
+        "the term in z^3 of the two-step change of y", (r"\tilde z_t^3\,g_2", -4 * (1 - e)),
+        (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e)), data.cubic, 0.02 * 4 * e,
+        "differences of the exact map at z = 0.01, their fifth order removed",
+        note="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
         where="equations (95) and (106)",
     )
-    yield Erratum(
-        "decay of y in phase one, per step and per squared residual", printed=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}",
-        corrected=r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", printed_value=8.0, corrected_value=4.0, measured=data.decay,
-        tolerance=Tolerance(0.02, why="terms of order z^2 = 4e-4 of the first, several times over"),
-        why="t counts single steps and the bound is applied once in two; sums over t run over even t",
+    yield claims.erratum(
+        "decay of y in phase one, per step and per squared residual", (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0),
+        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0), data.decay, 0.02,
+        "terms of order z^2 = 4e-4 of the first, several times over",
+        note="t counts single steps and the bound is applied once in two; sums over t run over even t",
         where="equation (100); also (101), (102), (122), (126)-(129)",
     )
     z0, y0 = RISING
-    yield Erratum(
+    yield claims.erratum(
         "rise of the residual in phase one",
-        printed=r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}",
-        corrected=r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}",
-        printed_value=y0**2 / (2 * z0), corrected_value=y0 / (2 * z0), measured=data.rise,
-        tolerance=Tolerance(0.0, why="a bound, with A = B = 0: the lowest-order map"), relation="at most",
-        why="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)", where="equation (102)",
+        (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0)),
+        (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0)), data.rise,
+        0.0, "a bound, with A = B = 0: the lowest-order map",
+        note="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)", relation="at most",
+        where="equation (102)",
     )
     z0, y0 = LARGE
-    yield Erratum(
-        "first negative y, from a residual of 0.5", printed=r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2",
-        corrected=r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
-        printed_value=-16 * SMALL * z0**2, corrected_value=(1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2,
-        measured=data.first_negative, tolerance=Tolerance(0.0, why="a bound, with B = 0: the lowest-order map"),
-        relation="at least", why="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
+    yield claims.erratum(
+        "first negative y, from a residual of 0.5", (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2),
+        (
+            r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
+            (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2,
+        ),
+        data.first_negative, 0.0, "a bound, with B = 0: the lowest-order map",
+        note="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18", relation="at least",
         where="from equation (103) to (104)",
     )
     A, fixed, z, y = float(edge_limit.contraction(e)), float(edge_limit.fixed_point(e)), 0.1, -0.3 * e
     rest = z**2 * (2 * A * fixed + B * e)
-    yield Erratum(
+    yield claims.erratum(
         "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon",
-        printed=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots",
-        corrected=r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
-        printed_value=(1 - 2 * A * z**2 - B) * y + rest, corrected_value=(1 - 2 * A * z**2 - B * z**2) * y + rest,
-        measured=y - 2 * A * z**2 * (y - fixed) + B * (-y + e) * z**2,
-        tolerance=Tolerance(1e-15, why="an identity: the bound (109) it is rewritten from"),
-        why="B lost its squared residual", where="equation (110)", by="derivation",
+        (r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots", (1 - 2 * A * z**2 - B) * y + rest),
+        (
+            r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
+            (1 - 2 * A * z**2 - B * z**2) * y + rest,
+        ),
+        y - 2 * A * z**2 * (y - fixed) + B * (-y + e) * z**2, 1e-15,
+        "an identity: the bound (109) it is rewritten from", note="B lost its squared residual", where="equation (110)",
+        by="derivation",
     )
     threshold = scipy.optimize.brentq(lambda s: 3 * B / (8 - B) - 3 * B * s, 0.0, 1.0, xtol=1e-14)
-    yield Erratum(
-        "largest squared residual for which the two regions of phase two overlap", printed=r"\tilde z_0^2 < 3/7",
-        corrected=r"\tilde z_0^2 < 1/(8-B)", printed_value=3 / 7, corrected_value=1 / (8 - B), measured=threshold,
-        tolerance=Tolerance(1e-10, why="a root found numerically"),
-        why="3B/(8-B) > 3B z_0^2 needs z_0^2 < 1/(8-B); 1/8 serves every B",
+    yield claims.erratum(
+        "largest squared residual for which the two regions of phase two overlap", (r"\tilde z_0^2 < 3/7", 3 / 7),
+        (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B)), threshold, 1e-10, "a root found numerically",
+        note="3B/(8-B) > 3B z_0^2 needs z_0^2 < 1/(8-B); 1/8 serves every B",
         where="summary of phase two, before equation (117)", by="derivation",
     )
 

@@ -1,29 +1,25 @@
 """Figure 10: how far below the edge training ends, against the second eigenvalue."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, skeleton, two_eigenvalue, two_step
 
 SMALL = 0.01
 """Up to here the next term of the series is a small correction, and every start is forgotten."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     smallest: float = option(1e-3, at_least=5e-4, at_most=0.05, help="smallest epsilon")
     largest: float = option(1e-1, at_least=1e-3, at_most=0.2, help="largest epsilon")
     epsilons: int = scaled(smoke=5, laptop=13, paper=25, at_least=3, at_most=200, help="how many values of epsilon")
     starts: int = scaled(smoke=60, laptop=300, at_least=5, at_most=10_000, help="random starts for each")
     residual: float = option(0.3, at_least=0.2, at_most=0.6, help="starting residual of the flow")
     distance: float = option(0.02, above=0, at_most=0.1, help="starting distance to the nullcline of the flow")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     def check(self) -> None:
         """A range of epsilons."""

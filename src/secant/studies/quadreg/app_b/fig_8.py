@@ -1,6 +1,5 @@
 """Figure 8: the symmetric model sharpens, at most, without ever seeking the edge."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
@@ -8,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import draw_plane
 from secant.theory import skeleton, two_eigenvalue
 
@@ -19,8 +18,7 @@ AWAY = 0.5
 """A start this far from curvature 2 is away from it."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     offsets: tuple[float, ...] = option(
         (0.0, 0.5, -0.5), at_least=-2, at_most=2, longest=20, distinct=True, help="rescaled offsets, zero among them"
     )

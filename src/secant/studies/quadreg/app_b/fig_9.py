@@ -1,19 +1,16 @@
 """Figure 9: the phase planes of one negative, and of one small positive, second eigenvalue."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import draw_plane
 from secant.theory import two_eigenvalue
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     a: tuple[float, ...] = option(
         (5.0, -2.0), at_least=-100, at_most=100, longest=10, distinct=True, help="a = -1/lambda: from 1 on, or below -1"
     )
@@ -22,7 +19,6 @@ class Config:
     )
     points: int = scaled(smoke=401, laptop=801, at_least=11, help="points on each curve")
     samples: int = scaled(smoke=2_000, laptop=20_000, at_least=10, help="random parameters in the cones")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     def check(self) -> None:
         """Eigenvalues between -1 and 1, and curves that a machine holds."""

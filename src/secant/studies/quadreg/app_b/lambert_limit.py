@@ -1,19 +1,16 @@
 """The limit of the lowest-order flow in closed form, with its memory of the start."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, flow, simulate
-from secant.lab import Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     epsilons: tuple[float, ...] = option(
         (0.01, 0.03, 0.1), at_least=2e-3, at_most=0.2, longest=20, distinct=True, help="minus the second eigenvalue"
     )

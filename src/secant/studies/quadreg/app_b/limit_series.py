@@ -1,6 +1,5 @@
 """The limit of gradient descent below the edge, to fourth order in the second eigenvalue."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 
 import jax.numpy as jnp
@@ -8,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, two_eigenvalue
 
 NEAR = 0.1
@@ -21,8 +20,7 @@ WEIGHT = 14
 """The manifold's series is fitted up to this weight: one for z, two for epsilon."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     smallest: float = scaled(smoke=4e-3, laptop=1e-3, paper=5e-4, at_least=5e-4, below=0.01, help="smallest epsilon")
     largest: float = option(0.032, at_least=2e-3, at_most=0.05, help="largest epsilon")
     epsilons: int = scaled(smoke=8, laptop=13, paper=25, at_least=8, at_most=100, help="how many values of epsilon")

@@ -1,18 +1,15 @@
 """Theorem B.3: the limit of the lowest-order dynamics, and how much of the start it remembers."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, two_step
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     epsilons: tuple[float, ...] = option(
         (0.0025, 0.005, 0.01), at_least=5e-4, at_most=0.02, longest=50, ascending=True,
         help="minus the second eigenvalue",
@@ -79,23 +76,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     far = first.where(data.exponent > config.reach / 3, drop=True)
     slope = -np.polyfit(far.exponent / 4, np.log(np.abs(far.delta)), 1)[0]
-    yield Erratum(
+    yield claims.erratum(
         "how the limit forgets its start: -eps log|delta| over z_0^2",
-        printed=r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|",
-        corrected=r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", printed_value=16.0,
-        corrected_value=4.0, measured=slope,
-        tolerance=Tolerance(
-            0.2, why="curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)"
-        ),
-        why="2 z_0, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
+        (r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|", 16.0),
+        (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0), slope, 0.2,
+        "curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)",
+        note="2 z_0, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
         where="equations (127)-(130), condition of Theorem B.3",
     )
-    yield Erratum(
-        "memory where 4 z_0^2 = epsilon log(1/epsilon)", printed=r"\lim|\delta_t| \le \epsilon^2",
-        corrected=r"\lim|\delta_t| \le \epsilon", printed_value=eps**2, corrected_value=eps,
-        measured=abs(first.condition), tolerance=Tolerance(0.0, why="an inequality"), relation="at most",
-        why="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
-        where="equation (131)",
+    yield claims.erratum(
+        "memory where 4 z_0^2 = epsilon log(1/epsilon)", (r"\lim|\delta_t| \le \epsilon^2", eps**2),
+        (r"\lim|\delta_t| \le \epsilon", eps), abs(first.condition), 0.0, "an inequality",
+        note="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
+        relation="at most", where="equation (131)",
     )
     yield from _decay(widest.z.values, widest.y.values, eps)
 
@@ -111,13 +104,12 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     z, y = z[np.isfinite(z)], y[np.isfinite(z)]
     turn = int(np.argmax(y < 0))
     later = turn + int(1 / eps / 2)  # half a decay time; a step of the map is two of descent
-    yield Erratum(
+    yield claims.erratum(
         "lower bound on the residual where y turns negative, over the residual at the start",
-        printed=r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0",
-        corrected=r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", printed_value=2 * np.exp(-eps * 2 * turn),
-        corrected_value=1.0, measured=z[turn] / z[0],
-        tolerance=Tolerance(eps, why="(1 - eps) against exp(-eps), over the turn"), relation="at least",
-        why="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps",
+        (r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0", 2 * np.exp(-eps * 2 * turn)),
+        (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0), z[turn] / z[0], eps,
+        "(1 - eps) against exp(-eps), over the turn",
+        note="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps", relation="at least",
         where="equation (127), at t = t_-",
     )
     yield claims.at_least(
@@ -132,13 +124,12 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     if y[0] <= eps:
         yield claims.undecided(name, exact, "y is below epsilon from the start", "at most")
         return
-    yield Erratum(
-        name, printed=r"\log(-\epsilon/y_0)/8\tilde z_0^2", corrected=r"2\log(y_0/\epsilon)/8\tilde z_0^2",
-        printed_value=np.log(eps / y[0]) / (8 * z[0] ** 2), corrected_value=exact, measured=2 * np.argmax(y < eps),
-        tolerance=Tolerance(2.0, why="one pair of steps"), relation="at most",
-        why="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
+    yield claims.erratum(
+        name, (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2)),
+        (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact), 2 * np.argmax(y < eps), 2.0, "one pair of steps",
+        note="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
         "steps",
-        where="phase 1 of the proof, after equation (121)",
+        relation="at most", where="phase 1 of the proof, after equation (121)",
     )
 
 

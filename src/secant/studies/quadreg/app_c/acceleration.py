@@ -1,13 +1,11 @@
 """The mean acceleration of curvature at every size, with no limit."""
 
-from dataclasses import dataclass
-
 import jax
 import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.regression import draws
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -19,8 +17,7 @@ KINDS = (
 """Of each kind of Q: the mean given the Jacobian, the exact one, and what claims and figure call them."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
         smoke=(1, 2, 5, 10), laptop=(1, 2, 5, 10, 20, 20, 40), paper=(1, 2, 5, 10, 20, 20, 40, 80), at_least=1,
         help="residuals D",
@@ -38,7 +35,6 @@ class Config:
     )
     sigma_z: float = option(0.8, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
     sigma_J: float = option(0.5, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""

@@ -1,21 +1,18 @@
 """Figure 11: the mean initial acceleration of curvature grows as the variance of the residuals."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: tuple[int, ...] = scaled(smoke=(10, 20), laptop=(10, 30, 60), at_least=2, help="residuals D")
     parameters: tuple[int, ...] = scaled(
         smoke=(20, 40), laptop=(20, 60, 120), at_least=2, help="parameters P, as many entries"
@@ -25,7 +22,6 @@ class Config:
     high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest")
     points: int = option(7, at_least=2, at_most=100, help="standard deviations, equally spaced in the logarithm")
     sigma_J: float = option(1.0, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory, and a range."""

@@ -1,13 +1,11 @@
 """Figure 12: under gradient flow larger residuals sharpen more and end faster."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory import quadratic_regression as qr
 
@@ -17,8 +15,7 @@ SMALL = 1e-2
 """One more scale of residuals than asked for is so many times the smallest: there the first order says everything."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: int = scaled(smoke=10, laptop=30, at_least=2, help="residuals D")
     parameters: int = scaled(smoke=20, laptop=60, at_least=2, help="parameters P")
     residuals: tuple[float, ...] = scaled(
@@ -28,7 +25,6 @@ class Config:
     jacobian: float = option(0.1, at_least=1e-4, at_most=1e3, help="rescaled variance of the Jacobian")
     seeds: int = scaled(smoke=8, laptop=8, paper=100, at_least=3, at_most=10_000, help="random draws")
     until: float = option(40.0, at_least=1, at_most=1e4, help="last time, over the sum of the two scales")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Tensors that fit into memory."""

@@ -1,7 +1,5 @@
 """Any spectrum at the edge: the drift is minus the variance of the eigenvalues."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,12 +7,11 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study, unfold
 from secant.theory import edge_limit, quartic, two_eigenvalue
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     modes: int = option(5, at_least=2, at_most=50, help="eigenvalues of the random spectra")
     spectra: int = scaled(smoke=12, laptop=40, paper=200, at_least=3, at_most=10_000, help="random spectra a width")
     widths: tuple[float, ...] = option(
@@ -27,7 +24,6 @@ class Config:
     offsets: tuple[float, ...] = option(
         (-1.0, -0.5, 0.0, 0.5, 1.0), above=-1.5, below=1.5, longest=50, distinct=True, help="rescaled offsets"
     )
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
 
 @study(

@@ -1,13 +1,11 @@
 """Figure 1: the quartic landscape, and gradient descent that sharpens on its way down."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -15,8 +13,7 @@ LANDED = 3
 """Steps after which a start below the edge has jumped across the valley, and the end is predicted."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     epsilon: float = option(0.1, above=0, at_most=0.2, help="minus the second eigenvalue")
     lr: float = option(1.0, at_least=1e-6, at_most=1e6, help="step size")
     residuals: tuple[float, ...] = option(
@@ -100,10 +97,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         given=below.any() and (data.outcome != Outcome.UNFINISHED).all(),
         otherwise=f"a run has not ended in {config.steps:,} steps, or none starts below T - 2z = 4",
     )
-    yield Erratum(
-        "number of outputs in the caption", printed=r"D = 2", corrected=r"D = 1,\ P = 2", printed_value=2,
-        corrected_value=1, measured=data.residuals, tolerance=Tolerance(0.0, why="a count"),
-        why="the landscape has two parameters and one residual", where="caption of figure 1", by="derivation",
+    yield claims.erratum(
+        "number of outputs in the caption", (r"D = 2", 2), (r"D = 1,\ P = 2", 1), data.residuals, 0.0, "a count",
+        note="the landscape has two parameters and one residual", where="caption of figure 1", by="derivation",
     )
 
 

@@ -1,14 +1,12 @@
 """Figure 2: sharpness settles just below the edge, the same for every step size once rescaled."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
 from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -16,8 +14,7 @@ PAIRS = 10
 """Pairs of steps after which the jump from a start far away is over, and the end is predicted."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     epsilon: float = option(0.005, above=0, at_most=0.2, help="minus the second eigenvalue")
     lrs: tuple[float, ...] = option((0.5, 1.0, 2.0, 4.0), at_least=1e-6, at_most=1e6, distinct=True, help="step sizes")
     residuals: tuple[float, ...] = option(

@@ -1,6 +1,5 @@
 """Section 2.1: the quartic model, its four forms and its invariant."""
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import jax
@@ -10,22 +9,20 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic
 
 Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
 """The same point as parameters, as modes and as moments."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     parameters: int = option(6, at_least=2, at_most=12, help="number of parameters")
     lr: float = option(0.22, at_least=1e-3, at_most=10, help="step size")
     offset: float = option(0.8, at_least=-10, at_most=10, help="the offset E")
     steps: int = scaled(smoke=40, laptop=40, at_least=2, at_most=100_000, help="gradient-descent steps")
     residual: float = option(0.4, at_least=0.01, at_most=3, help="starting residual of the equal-weight flow")
     weight: float = option(0.3, at_least=0.01, at_most=3, help="common starting weight of the equal-weight flow")
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
 
 @study(
@@ -157,13 +154,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ),
     )
     for (name, printed, corrected, why, where), (measured, right, wrong) in zip(laws, data.laws.values, strict=True):
-        yield Erratum(name, printed, corrected, wrong, right, measured, exact, why, where, by="derivation")
-    yield Erratum(
-        "the offset in rescaled variables", printed=r"E = T(-1) - 2\tilde z", corrected=r"\eta E = T(-1) - 2\tilde z",
-        printed_value=config.offset, corrected_value=config.lr * config.offset,
-        measured=data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0],
-        tolerance=Tolerance(rounding * float(data["size"].where(np.isfinite).max()), why="rounding over the run"),
-        why="rescaling the residual rescales the offset with it; the same letter stands for both",
+        yield claims.erratum(
+            name, (printed, wrong), (corrected, right), measured, exact, note=why, where=where, by="derivation",
+        )
+    yield claims.erratum(
+        "the offset in rescaled variables", (r"E = T(-1) - 2\tilde z", config.offset),
+        (r"\eta E = T(-1) - 2\tilde z", config.lr * config.offset),
+        data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0],
+        rounding * float(data["size"].where(np.isfinite).max()), "rounding over the run",
+        note="rescaling the residual rescales the offset with it; the same letter stands for both",
         where="after equation (9), and E in equations (10)-(13)",
     )
 

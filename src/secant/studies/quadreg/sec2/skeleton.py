@@ -1,7 +1,5 @@
 """The skeleton of the edge of stability: one conserved number, one cubic map, one window of step sizes."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,7 +8,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import at_rest
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
 
@@ -27,8 +25,7 @@ PAIRS = 10
 """Pairs of steps after which the lowest level inside the window has reached its two-cycle."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     epsilons: tuple[float, ...] = option(
         (0.005, 0.02), at_least=1e-3, at_most=0.05, longest=10, distinct=True, help="minus the second eigenvalue"
     )
@@ -42,7 +39,6 @@ class Config:
     direction: tuple[float, float] = option(
         (-0.44, 0.12), at_least=-1, at_most=1, help="start of the scan: (residual, curvature) at step size one"
     )
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="random seed")
 
     def check(self) -> None:
         """A start on the left of the minimum that some parameters have, and a diagram that a machine holds."""

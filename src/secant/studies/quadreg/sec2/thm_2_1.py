@@ -1,20 +1,17 @@
 """Theorem 2.1: an open set of starts and an interval of step sizes end just below the edge."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import at_rest
 from secant.theory import edge_limit, quartic, skeleton, two_eigenvalue
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     epsilon: float = option(0.005, at_least=5e-4, at_most=0.05, help="minus the second eigenvalue")
     start: tuple[float, float] = option((1.179, 19.950), at_least=0.1, at_most=1_000, help="parameters at the start")
     below: tuple[float, ...] = option(

@@ -1,13 +1,11 @@
 """Equation (27): how nonlinear the first step of gradient descent is."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
 from secant.setups.regression import draws
 from secant.setups.regression.tables import by_size, measured
 from secant.theory import quadratic_regression as qr
@@ -21,8 +19,7 @@ BATCH = 2_000_000
 """So many entries of tensors are drawn at a time."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
         smoke=(8, 10, 20), laptop=(8, 15, 20, 30, 40), paper=(8, 15, 60, 60, 30), at_least=1, help="residuals D"
     )
@@ -40,7 +37,6 @@ class Config:
     lr: float = option(0.7, at_least=1e-6, at_most=1e6, help="step size")
     sigma_z: float = option(0.4, at_least=1e-6, at_most=1e6, help="standard deviation of the residuals")
     sigma_J: float = option(0.3, at_least=1e-6, at_most=1e6, help="standard deviation of the Jacobian's entries")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
@@ -124,28 +120,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     tall = data.isel(size=int((data.D / data.P)[:-1].argmax("size")))
     D, P, printed = int(tall.D), int(tall.P), float(tall.printed)
     slack = Tolerance(relative=1 / D + 1 / P, why="the next orders 1/D and 1/P of the exact formula")
-    yield Erratum(
-        f"r_NL at (D, P) = ({D}, {P})", printed=r"r_{NL} = \frac{1}{2}\eta\sigma_zD",
-        corrected=r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed_value=printed,
-        corrected_value=printed / np.sqrt(1 + D / P), measured=measured(tall, "ratio", tall.draws), tolerance=slack,
-        why="for Q as in (153), of independent entries: the mean square of JJ^T z has a second term of the same order, "
-        "see below; at fixed D/P it stays",
+    yield claims.erratum(
+        f"r_NL at (D, P) = ({D}, {P})", (r"r_{NL} = \frac{1}{2}\eta\sigma_zD", printed),
+        (r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed / np.sqrt(1 + D / P)),
+        measured(tall, "ratio", tall.draws), slack,
+        note="for Q as in (153), of independent entries: the mean square of JJ^T z has a second term of the same "
+        "order, see below; at fixed D/P it stays",
         where="equations (27), (149) and (159), which also drops the step size",
     )
-    yield Erratum(
-        f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})", printed=r"r_{NL} = \tilde\sigma_z",
-        corrected=r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", printed_value=1.0,
-        corrected_value=0.5 / np.sqrt(1 + D / P),
-        measured=measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D), tolerance=slack,
-        why="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
+    yield claims.erratum(
+        f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})", (r"r_{NL} = \tilde\sigma_z", 1.0),
+        (r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", 0.5 / np.sqrt(1 + D / P)),
+        measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D), slack,
+        note="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
         where="after equation (29)",
     )
-    yield Erratum(
-        f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})", printed=r"\sigma_J^4P(P-1)D + C_4DP",
-        corrected=r"\sigma_J^4DP\,(D + P + 1)", printed_value=(P + 2) / P, corrected_value=(D + P + 1) / P,
-        measured=measured(tall, "kernel", tall.draws),
-        tolerance=Tolerance(why="exact at every size: the sampling error alone"),
-        why="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
+    yield claims.erratum(
+        f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})", (r"\sigma_J^4P(P-1)D + C_4DP", (P + 2) / P),
+        (r"\sigma_J^4DP\,(D + P + 1)", (D + P + 1) / P), measured(tall, "kernel", tall.draws), 0,
+        "exact at every size: the sampling error alone",
+        note="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
         "3 sigma_J^4 for Gaussian entries)",
         where="equations (151) and (152)",
     )

@@ -1,6 +1,5 @@
 """Figure 3: gradient descent in the quadratic regression model sharpens, and stops at the edge."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Options, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, share, weakest
 from secant.theory import quadratic_regression as model
 from secant.theory import random_regression
@@ -19,8 +18,7 @@ EDGE = (0.45, 0.65)
 """Residuals between these are called intermediate: flows from them end above 2, and descent seldom diverges."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     outputs: int = scaled(smoke=20, laptop=60, at_least=2, at_most=400, help="number of residuals")
     parameters: int = scaled(smoke=40, laptop=120, at_least=2, at_most=800, help="number of parameters")
     residuals: tuple[float, ...] = option(
@@ -112,14 +110,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         otherwise="no residuals are that large",
     )
     ratio = random_regression.nonlinearity_ratio(config.outputs, config.parameters, 1.0)
-    yield Erratum(
+    yield claims.erratum(
         "how large residuals are where the edge of stability appears: share of models that diverge at one",
-        printed=r"\sigma_z = O(1)", corrected=r"\tilde\sigma_z = D\sigma_z = O(1)", printed_value=0.0,
-        corrected_value=1.0 if ratio > 2 else np.nan,
-        measured=share(data.outcome.isel(residual=-1) == Outcome.DIVERGED),
-        tolerance=Tolerance(0.1, why="all or none; by Laplace's rule"),
-        why=f"With a standard deviation of one the first step is {ratio:.0f} times more nonlinear than linear, and all "
-        "models diverge; it is the rescaled size, D times as large, that is of order one at the edge.",
+        (r"\sigma_z = O(1)", 0.0), (r"\tilde\sigma_z = D\sigma_z = O(1)", 1.0 if ratio > 2 else np.nan),
+        share(data.outcome.isel(residual=-1) == Outcome.DIVERGED), 0.1, "all or none; by Laplace's rule",
+        note=f"With a standard deviation of one the first step is {ratio:.0f} times more nonlinear than linear, and "
+        "all models diverge; it is the rescaled size, D times as large, that is of order one at the edge.",
         where="text on figure 3",
     )
 

@@ -1,6 +1,5 @@
 """Figure 4: where in the plane of initial scales gradient descent ends at the edge of stability."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,14 +8,13 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, share, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     outputs: tuple[int, ...] = scaled(
         smoke=(20,), laptop=(15, 20, 60), at_least=2, at_most=400, help="residuals of each model"
     )

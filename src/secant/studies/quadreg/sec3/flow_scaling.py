@@ -1,7 +1,6 @@
 """Gradient flow is homogeneous: the final curvature is a function of one ratio, and tells where the edge begins."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jax import Array, lax
 
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study, unfold
 from secant.setups.regression import draws
 from secant.setups.regression.tables import by_size
 from secant.theory import quadratic_regression as qr
@@ -19,8 +18,7 @@ ENDED = 1e-8
 """Loss over its start below which a run has ended: what is left of it no longer moves the curvature."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
         smoke=(10,), laptop=(10, 20, 15), paper=(20, 40, 80, 20), at_least=2, help="residuals D"
     )
@@ -41,7 +39,6 @@ class Config:
     steps: int = scaled(
         smoke=2_000, laptop=2_500, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
     )
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""

@@ -1,7 +1,5 @@
 """Section 3.3: the second-order term of a step is what keeps curvature at the edge."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -9,7 +7,7 @@ from jax import Array
 from scipy import special
 
 from secant.dynamics import Outcome, simulate
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory import quadratic_regression as qr
 from secant.theory.phase_plane import phase_plane
@@ -19,8 +17,7 @@ CLEAR = 0.2
 """Flows that end so far from 2 tell what descent does: the two differ by about a tenth at the edge."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: int = scaled(smoke=10, laptop=20, paper=60, at_least=2, help="residuals D")
     parameters: int = scaled(smoke=20, laptop=40, paper=120, at_least=2, help="parameters P")
     residuals: tuple[float, ...] = option(
@@ -32,7 +29,6 @@ class Config:
         smoke=1_000, laptop=4_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
     )
     shown: int = option(80, at_least=10, at_most=10_000, help="steps of the runs in the figure")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Tensors that fit into memory."""

@@ -1,7 +1,6 @@
 """Theorem 3.1: at a random start the largest kernel eigenvalue accelerates upwards on average."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,7 +9,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, estimate, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, sheet, study
 from secant.lab.config import fits_memory, option, scaled
 from secant.setups.regression import draws
 from secant.setups.regression.tables import by_size, measured
@@ -22,8 +21,7 @@ FIXED = (8, 16)
 """Size of the gradient flows and of the one Jacobian."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
         smoke=(10, 20, 30), laptop=(10, 20, 30, 60, 60), paper=(10, 20, 30, 60, 60, 120), at_least=2, help="residuals D"
     )
@@ -45,7 +43,6 @@ class Config:
     )
     sigma_z: float = option(1.0, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
     sigma_J: float = option(0.3, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""
@@ -248,23 +245,22 @@ def _errata(data: xr.Dataset, config: Config) -> Findings:
     found = measured(largest, "relative", config.jacobians)
     tail = draws.heavy_tail(found)
     next_order = (D**-0.5 + P**-0.5) ** 2
-    yield Erratum(
+    yield claims.erratum(
         f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})",
-        printed=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2",
-        corrected=r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", printed_value=1.0,
-        corrected_value=D * P, measured=found,
-        tolerance=Tolerance(tail.absolute, next_order, f"the next order, lambda_max over the trace; {tail.why}"),
-        why="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for a "
-        "symmetric Q of unit variance)",
+        (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2", 1.0),
+        (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", D * P), found, tail.absolute,
+        f"the next order, lambda_max over the trace; {tail.why}", relative=next_order,
+        note="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for "
+        "a symmetric Q of unit variance)",
         where="Theorem 3.1, equations (23) and (148)",
     )
-    yield Erratum(
+    yield claims.erratum(
         "acceleration of the eigenvalue over what (140) and (146) are the means of, along the flow, median",
-        printed=r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]",
-        corrected=r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])",
-        printed_value=1.0, corrected_value=2.0, measured=(data.by_eigenvalues / data.by_singular_values).median(),
-        tolerance=Tolerance(1e-3, why="an identity of every flow; the differences along it, as above"),
-        why="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
+        (r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]", 1.0),
+        (r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])", 2.0),
+        (data.by_eigenvalues / data.by_singular_values).median(), 1e-3,
+        "an identity of every flow; the differences along it, as above",
+        note="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
         "(140) and (146) are for a symmetric Q of unit variance, (147) is for independent entries, of which the model "
         "sees the symmetric part, of variance 1/2",
         where="equation (147)", by="derivation",

@@ -1,7 +1,5 @@
 """Beyond gradient descent: momentum, Nesterov's, RMSprop and Adam each have an edge of stability of their own."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,7 @@ from jax.flatten_util import ravel_pytree
 
 from secant import data, losses, measure, nets
 from secant.dynamics import Map, Probe, Stop, simulate
-from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
 from secant.setups.regression.draws import draw_tensors
 from secant.theory import quadratic_regression as qr
@@ -27,8 +25,7 @@ SETTLED = 1e-4
 """Loss over its start at which a run on a model has ended."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     data: str = option("digits", help="a data set that secant.data knows")
     samples: int = scaled(smoke=200, laptop=500, paper=1_500, at_least=10, at_most=100_000, help="training samples")
     width: int = scaled(smoke=32, laptop=64, paper=128, at_least=1, at_most=10_000, help="of both hidden layers")

@@ -1,14 +1,12 @@
 """How far below the edge random quadratic regression settles: the paper's open question, measured and fitted."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, claims, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
@@ -17,8 +15,7 @@ COARSE = (0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5)
 FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6)
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     outputs: tuple[int, ...] = scaled(
         smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, longest=50,
         help="residuals D",

@@ -1,7 +1,6 @@
 """Corollary A.3.1: a wide network with several outputs turns linear in all of them at once."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,6 @@ from secant.setups import width as wide
 from secant.setups.exponents import exponent
 
 
-@dataclass(frozen=True)
 class Config(wide.WidthConfig):
     seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     outputs: int = option(3, at_least=2, at_most=1_000, help="outputs")

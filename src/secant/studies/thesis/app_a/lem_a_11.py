@@ -1,12 +1,11 @@
 """Appendix A.11: the concentration lemmas behind the transition to linearity, by sampling."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.lab.estimate import Estimate, estimate
 from secant.setups.exponents import exponent
 
@@ -26,8 +25,7 @@ DEPTH = 3
 """Hidden layers of the networks whose neurons are looked at."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     draws: int = scaled(
         smoke=4_000, laptop=40_000, paper=200_000, at_least=1_000, at_most=10**8, help="samples of every lemma"
     )
@@ -45,7 +43,6 @@ class Config:
     networks: int = scaled(
         smoke=400, laptop=1_000, paper=4_000, at_least=10, at_most=10**6, help="random networks of each width"
     )
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses samples that do not fit the memory."""
@@ -202,14 +199,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             note=f"largest where a probability of {level:g} is allowed",
         )
     radius = float(RADII[-1])
-    yield Erratum(
+    yield claims.erratum(
         f"A.11.8, Gaussians moved by R = {radius:g} at matrix variance 1/{config.width}: norm at a probability of 5 %",
-        printed=r"\|Z\| \le t + R\,\nu", corrected=r"\|Z\| \le t + R\sqrt{\nu}",
-        printed_value=_threshold(config) + radius / config.width,
-        corrected_value=_threshold(config) + radius / np.sqrt(config.width),
-        measured=estimate(data.moved.sel(radius=radius)), relation="at most", tolerance=Tolerance(why="an upper bound"),
-        why="The proof ends at R sqrt(nu); the statement lost the root, which matters because nu is of order 1/m.",
-        where="Lemma A.11.8, equation (A.30)",
+        (r"\|Z\| \le t + R\,\nu", _threshold(config) + radius / config.width),
+        (r"\|Z\| \le t + R\sqrt{\nu}", _threshold(config) + radius / np.sqrt(config.width)),
+        estimate(data.moved.sel(radius=radius)), 0, "an upper bound",
+        note="The proof ends at R sqrt(nu); the statement lost the root, which matters because nu is of order 1/m.",
+        relation="at most", where="Lemma A.11.8, equation (A.30)",
     )
     for layer in range(1, DEPTH + 1):
         scale = (np.log(data.width) + config.radius) ** layer

@@ -1,7 +1,5 @@
 """Figures B.10 to B.13: best test loss against step size with smooth activations."""
 
-from dataclasses import dataclass
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, scaled, study
@@ -11,7 +9,6 @@ from secant.setups.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 
-@dataclass(frozen=True)
 class Config(Sizes):
     width: int = scaled(smoke=64, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
     panel: str = scaled(smoke="digits", laptop="mnist", paper="spoken-digits", help=f"one of {', '.join(PANELS)}")

@@ -1,13 +1,12 @@
 """Figures B.2 and B.3: what a large loss does to the top direction of the tangent kernel."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.panels import patches, shrunk
 from secant.setups.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -35,8 +34,7 @@ LARGE = 2.0
 """A loss so many times that at the start is large."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     panels: tuple[str, ...] = scaled(
         smoke=("digits",), laptop=("cifar-2", "cifar-2-cnn"),
         paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"), distinct=True,
@@ -51,7 +49,6 @@ class Config:
     ratio: float = option(1.2, at_least=1.05, at_most=1.9, help="step size over the critical one")
     seeds: int = scaled(smoke=8, laptop=6, at_least=2, at_most=10_000, help="draws of data and weights")
     steps: int = scaled(smoke=30, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses panels that there are not, and what no memory holds."""
@@ -127,13 +124,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claims.zero(name, gap.where(alive).max(), 1e-10, why)
     one = quadratic.isel(panel=0, trial=0)
     one = one.isel(step=int(one.loss.argmax("step")))
-    yield Erratum(
+    yield claims.erratum(
         f"{config.panels[0]}, quadratic: growth of the residual along p_1 at the peak, beyond 1 - eta lambda_1",
-        printed=r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
-        corrected=r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
-        printed_value=float(one.closed_f), corrected_value=float(one.closed_whole), measured=one.rest_f,
-        tolerance=Tolerance(relative=1e-8, why="an identity: rounding"),
-        why="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
+        (
+            r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
+            float(one.closed_f),
+        ),
+        (
+            r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
+            float(one.closed_whole),
+        ),
+        one.rest_f, 0, "an identity: rounding", relative=1e-8,
+        note="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
         where="appendix B.14, below (B.14)",
     )
     for panel in config.panels:

@@ -1,7 +1,5 @@
 """Figure B.4a: random quadratic models catapult too."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, claims, estimate, fits_memory, option, scaled, study
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, study
 from secant.lab.significance import falling_trend
 from secant.optim import gradient_descent
 from secant.setups.catapults.peaks import draw_peaks, refuse_strangers
@@ -17,8 +15,7 @@ from secant.theory import catapult as ct
 from secant.theory.catapult_limit import wide_limit
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     dim: int = option(100, at_least=20, at_most=10**6, help="parameters")
     gammas: tuple[float, ...] = option(
         (1e-2, 1e-3, 1e-4), at_least=1e-6, at_most=0.02, distinct=True, help="size of the quadratic part"
@@ -33,7 +30,6 @@ class Config:
     steps: int = scaled(
         smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps"
     )
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""

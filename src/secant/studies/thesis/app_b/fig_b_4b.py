@@ -1,6 +1,5 @@
 """Figure B.4b: in the catapult of a network the inverse width plays the part of the bend of a quadratic model."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -10,15 +9,14 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, study
 from secant.optim import gradient_descent
 from secant.setups.catapults.peaks import draw_peaks, refuse_strangers
 from secant.setups.exponents import exponent
 from secant.setups.two_layer import remainders as model
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
     classes: tuple[int, int] = scaled(
         smoke=(0, 1), laptop=(0, 2), at_least=0, distinct=True, help="two classes, +1 and -1"
@@ -36,7 +34,6 @@ class Config:
     lr: float = option(2.8, at_least=2.2, help="default step size, one of `lrs`")
     seeds: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
     steps: int = scaled(smoke=60, laptop=100, paper=400, at_least=40, at_most=10**5, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""

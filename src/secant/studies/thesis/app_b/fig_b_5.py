@@ -1,7 +1,5 @@
 """Figures B.5 to B.7: best test accuracy against step size, of the runs of figure 3.4."""
 
-from dataclasses import dataclass
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, reuse, study
@@ -11,7 +9,6 @@ from secant.setups.step_sizes.statements import accuracy_findings, draw_panels
 from secant.studies.thesis.ch3.fig_3_4 import run as figure_3_4
 
 
-@dataclass(frozen=True)
 class Config(PanelsConfig):
     """Panels and the sweep."""
 

@@ -1,7 +1,5 @@
 """Figures B.8 and B.9: best test accuracy against step size with three layers."""
 
-from dataclasses import dataclass
-
 import xarray as xr
 
 from secant.lab import Figure, Findings, scaled, study
@@ -11,7 +9,6 @@ from secant.setups.step_sizes.statements import accuracy_findings, draw_panels
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 
-@dataclass(frozen=True)
 class Config(Sizes):
     width: int = scaled(smoke=32, laptop=128, paper=1_024, at_least=8, help="of both hidden layers")
     samples: int = scaled(smoke=25, laptop=100, at_least=4, help="training samples")

@@ -1,7 +1,6 @@
 """Propositions B.11.1-B.11.3 and equations (B.7)-(B.12): the exact dynamics of several scalar samples."""
 
 import operator
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,20 +10,18 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_samples as sm
 from secant.theory.quadratic_model import two_layer_init
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=32, help="hidden neurons")
     samples: int = option(7, at_least=3, help="scalar inputs")
     ratio: float = option(2.8, at_least=0.1, at_most=3.5, help="step size times the larger eigenvalue")
     steps: int = option(50, at_least=2, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -117,15 +114,19 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # what w must be for (B.9) to hold at the first step, from gradient descent alone
     one = data.isel(direction=0)
     along, value, square, unit = one.along.values, float(one.eigenvalue[0]), float(one.squares), one.units.values
-    yield Erratum(
+    yield claims.erratum(
         "reduced variable w_1 at the start",
-        printed=r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
-        corrected=r"w_1 = \tfrac{\eta^2}{m}\|p_1\|^2\,\langle g - y, \hat p_1\rangle\langle y, \hat p_1\rangle",
-        printed_value=lr**2 / m * float((r[0] * data.y).where(positive).sum()),
-        corrected_value=lr**2 / m * square * along[0] * (unit @ data.y.values),
-        measured=along[1] / along[0] - 1 + lr * value - lr**2 / m * square * along[0] ** 2,
-        tolerance=Tolerance(relative=1e-6, why="rounding, of a difference of numbers of order one"),
-        why="The factor |p_1|^2 is missing and the part of y orthogonal to p_1 must not enter.",
+        (
+            r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
+            lr**2 / m * float((r[0] * data.y).where(positive).sum()),
+        ),
+        (
+            r"w_1 = \tfrac{\eta^2}{m}\|p_1\|^2\,\langle g - y, \hat p_1\rangle\langle y, \hat p_1\rangle",
+            lr**2 / m * square * along[0] * (unit @ data.y.values),
+        ),
+        along[1] / along[0] - 1 + lr * value - lr**2 / m * square * along[0] ** 2, 0,
+        "rounding, of a difference of numbers of order one", relative=1e-6,
+        note="The factor |p_1|^2 is missing and the part of y orthogonal to p_1 must not enter.",
         where="appendix B.12, before (B.9)",
     )
     # sign and factor of the change of lambda_1 at a large output with y = 0
@@ -133,13 +134,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     state = sm.SamplesState(big * unit, kernel[0].values)
     after = jit(lambda x, state: sm.samples_catapult(x, 0 * x, eta, m).step(state), quick=True)(data.x.values, state)
     pull = big**2 * square / m * eta
-    yield Erratum(
+    yield claims.erratum(
         "change of lambda_1 past the maximal step (y = 0, eta lambda_1 = 5, |g| = 50)",
-        printed=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\lambda_1 - 4\eta)",
-        corrected=r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)", printed_value=pull * (value - 4 * eta),
-        corrected_value=pull * (eta * value - 4), measured=unit @ np.asarray(after.kernel) @ unit - value,
-        tolerance=Tolerance(relative=1e-10, why="rounding"),
-        why="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
+        (r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\lambda_1 - 4\eta)", pull * (value - 4 * eta)),
+        (r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)", pull * (eta * value - 4)),
+        unit @ np.asarray(after.kernel) @ unit - value, 0, "rounding", relative=1e-10,
+        note="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
         where="appendix B.11, divergence",
     )
 

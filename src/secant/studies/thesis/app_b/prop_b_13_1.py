@@ -1,7 +1,6 @@
 """Proposition B.13.1: quadratic models without linear part, and the two-layer linear network."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,14 +10,13 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory import quadratic_model as qm
 from secant.theory.catapult_scaling import classify_run, regime
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
     dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
     ratios: tuple[float, ...] = option(
@@ -26,7 +24,6 @@ class Config:
         help="step sizes times the initial curvature",
     )
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -107,25 +104,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     (g, g2), (lam, lam2) = one.output.values[t : t + 2], one.curvature.values[t : t + 2]
     lr, size, gamma = float(one.lr), float(data.size), config.width**-0.5
     rounding = Tolerance(relative=1e-8, why="rounding")
-    yield Erratum(
-        "output: coefficient of eta^2 |x|^2 g^2", printed=r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g",
-        corrected=r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g", printed_value=gamma,
-        corrected_value=gamma**2, measured=(g2 / g - 1 + lr * lam) / (lr**2 * size * g**2), tolerance=rounding,
-        why="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
+    yield claims.erratum(
+        "output: coefficient of eta^2 |x|^2 g^2", (r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g", gamma),
+        (r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g", gamma**2),
+        (g2 / g - 1 + lr * lam) / (lr**2 * size * g**2), rounding,
+        note="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
         where="appendix B.13",
     )
-    yield Erratum(
+    yield claims.erratum(
         "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)",
-        printed=r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)",
-        corrected=r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)", printed_value=gamma,
-        corrected_value=lr * gamma**2, measured=(lam - lam2) / (size * g**2 * (4 - lr * lam)), tolerance=rounding,
-        why="The step size and one factor gamma are lost.", where="appendix B.13",
+        (r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)", gamma),
+        (r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)", lr * gamma**2),
+        (lam - lam2) / (size * g**2 * (4 - lr * lam)), rounding, note="The step size and one factor gamma are lost.",
+        where="appendix B.13",
     )
-    yield Erratum(
-        "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I", printed=r"\Sigma^2 = \|x\|^2 I",
-        corrected=r"\Sigma^3 = \|x\|^2\,\Sigma", printed_value=0.0, corrected_value=size, measured=data.square_defect,
-        tolerance=Tolerance(1e-10, why="rounding"),
-        why="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
+    yield claims.erratum(
+        "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I", (r"\Sigma^2 = \|x\|^2 I", 0.0),
+        (r"\Sigma^3 = \|x\|^2\,\Sigma", size), data.square_defect, 1e-10, "rounding",
+        note="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
         where="Proposition B.13.1",
     )
     yield claims.zero("norm of Sigma^3 - |x|^2 Sigma", data.cube_defect, 1e-10, "rounding")

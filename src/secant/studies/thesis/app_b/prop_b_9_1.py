@@ -1,7 +1,5 @@
 """Propositions B.9.1 and B.11.2: the scale of the tangent kernel at initialisation."""
 
-from dataclasses import dataclass
-
 import jax
 import numpy as np
 import xarray as xr
@@ -9,7 +7,7 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.lab.estimate import Estimate, estimate
 from secant.setups.two_layer.starts import random_starts, starting_points
 from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
@@ -18,15 +16,13 @@ WIDE = 200
 """Neurons from which on the interval is practically certain."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = option(
         (20, 50, 200, 1_000, 5_000), at_least=20, at_most=10**7, ascending=True, help="hidden neurons"
     )
     networks: int = scaled(
         smoke=1_000, laptop=10_000, paper=50_000, at_least=100, at_most=10**7, help="random networks per width"
     )
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -1,7 +1,5 @@
 """Theorem B.3.1: below the critical step size the model is lazy."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
 from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
@@ -18,8 +16,7 @@ from secant.theory import catapult_scaling as cs
 lazy_bounds = jit(cs.lazy_bounds, quick=True)
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = option(
         (100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True, help="hidden neurons"
     )
@@ -30,7 +27,6 @@ class Config:
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
     seeds: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
     steps: int = option(300, at_least=10, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -90,12 +86,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "u(0), which the bound adds to w(0), is smaller by 1/100", relative=2 * a0 / b0,
         note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
     )
-    yield Erratum(
+    yield claims.erratum(
         "drift due to w at eta lambda = 1, in units of w(0)",
-        printed=r"\sum_t |w(t)| \le \frac{|w(0)|}{1 - \sqrt{\max\kappa}}",
-        corrected=r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}", printed_value=1.0, corrected_value=4.0,
-        measured=drift / (a0 * b0), tolerance=Tolerance(0.01, why="terms of second order in the start, 1e-3"),
-        why="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.", where="appendix B.3",
+        (r"\sum_t |w(t)| \le \frac{|w(0)|}{1 - \sqrt{\max\kappa}}", 1.0),
+        (r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}", 4.0), drift / (a0 * b0), 0.01,
+        "terms of second order in the start, 1e-3",
+        note="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.", where="appendix B.3",
     )
     # the range of step sizes for an input with |x|^2/d = 100: u and w only know eta lambda_0
     size, m0 = 100.0, 10_000
@@ -110,13 +106,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         after, v = map(np.asarray, step(a, v, b))
         holds &= (after / a) ** 2 <= bound + 1e-12
         a = np.where(np.abs(after) < 1e-150, 1e-150, after)
-    yield Erratum(
+    yield claims.erratum(
         "share of the lazy step sizes that the stated range covers, for an input with |x|^2/d = 100",
-        printed=r"\eta \in [\varepsilon, (2 - \varepsilon)/\lambda_0]",
-        corrected=r"\eta \in [\varepsilon/\lambda_0, (2 - \varepsilon)/\lambda_0]",
-        printed_value=((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean(), corrected_value=1.0,
-        measured=holds.mean(), tolerance=Tolerance(0.0, why="a count over 41 step sizes"),
-        why="What matters is eta lambda_0; the printed range is empty when lambda_0 exceeds 2/epsilon.",
+        (
+            r"\eta \in [\varepsilon, (2 - \varepsilon)/\lambda_0]",
+            ((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean(),
+        ),
+        (r"\eta \in [\varepsilon/\lambda_0, (2 - \varepsilon)/\lambda_0]", 1.0), holds.mean(), 0.0,
+        "a count over 41 step sizes",
+        note="What matters is eta lambda_0; the printed range is empty when lambda_0 exceeds 2/epsilon.",
         where="Theorem B.3.1",
     )
 

@@ -1,7 +1,5 @@
 """Theorem B.7.1: above the maximal step size gradient descent diverges."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,21 +7,19 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
 from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = option(
         (100, 1_000, 10_000, 100_000), at_least=100, at_most=10**8, ascending=True, help="hidden neurons"
     )
     target: float = option(1.0, at_least=0.1, at_most=2, help="label of the sample")
     seeds: int = scaled(smoke=32, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks per width")
     steps: int = option(200, at_least=10, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -75,21 +71,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     large = (data.v > 4) & (np.abs(data.a) * (data.v - 4) > 4 * np.abs(data.bend)) & (np.abs(data.a) < 1e3)
     change = data.v.shift(step=-1) - data.v
     rises = (change > 0).where(large & np.isfinite(change))
-    yield Erratum(
-        "sign of R_lambda when the output is large", printed=r"R_\lambda(t) > 0", corrected=r"R_\lambda(t) < 0",
-        printed_value=1.0, corrected_value=-1.0, measured=-(2 * rises - 1).mean(),
-        tolerance=Tolerance(0.0, why="a sign"),
-        why="R_lambda is subtracted in (3.12); with eta lambda > 4 it is negative, so the curvature increases.",
+    yield claims.erratum(
+        "sign of R_lambda when the output is large", (r"R_\lambda(t) > 0", 1.0), (r"R_\lambda(t) < 0", -1.0),
+        -(2 * rises - 1).mean(), 0.0, "a sign",
+        note="R_lambda is subtracted in (3.12); with eta lambda > 4 it is negative, so the curvature increases.",
         where="section 3.3, divergence",
     )
     m = np.geomspace(1e4, 1e12, 9)
     epsilon = np.log(m) / np.sqrt(m)
     balance = (1 / (epsilon * np.sqrt(m))) ** 2  # epsilon u = sqrt(u / m), solved for u
-    yield Erratum(
-        "order of u at which w can stop the growth: power of log m", printed=r"u = O(1/\sqrt{\log m})",
-        corrected=r"u = \Theta(1/\log^2 m)", printed_value=-0.5, corrected_value=-2.0,
-        measured=np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0], tolerance=Tolerance(1e-6, why="an identity"),
-        why="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.", where="appendix B.7", by="derivation",
+    yield claims.erratum(
+        "order of u at which w can stop the growth: power of log m", (r"u = O(1/\sqrt{\log m})", -0.5),
+        (r"u = \Theta(1/\log^2 m)", -2.0), np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0], 1e-6, "an identity",
+        note="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.", where="appendix B.7",
+        by="derivation",
     )
 
 

@@ -1,6 +1,5 @@
 """Appendix C.1: the tangent kernel knows the critical step size of a wide network."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -13,7 +12,7 @@ from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.setups.exponents import exponent
@@ -26,8 +25,7 @@ LANCZOS = 16
 """Products with the Hessian of the loss that its largest eigenvalue may cost."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = scaled(
         smoke=(32, 160), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
@@ -38,7 +36,6 @@ class Config:
     )
     samples: int = option(16, at_least=2, at_most=2_000, help="training points of the rank-2 task")
     dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
-    seed: int = option(0, at_least=0, help="random seed")
 
 
 @study(

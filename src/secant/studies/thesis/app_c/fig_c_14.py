@@ -1,6 +1,6 @@
 """Figure C.14: weights near zero find the features without any catapult."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -15,7 +15,6 @@ from secant.setups.features.tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis.ch4.fig_4_8 import run as figure_4_8
 
 
-@dataclass(frozen=True)
 class Config(RaisesConfig):
     panels: tuple[str, ...] = option(("rank-2",), distinct=True, help="panels of figure 4.8")
     sigma: float = option(0.1, at_least=1e-3, below=1, help="standard deviation of the weights near zero")

@@ -1,11 +1,9 @@
 """Figure C.17: catapults do not help where every direction matters."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults import raises
 from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
@@ -13,8 +11,7 @@ from secant.setups.features.batch_sizes import check_memory
 from secant.setups.features.tasks import Sizes, feature_task
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     width: int = scaled(smoke=128, laptop=1_024, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=48, laptop=128, at_least=8, help="training samples")
     tests: int = scaled(smoke=200, laptop=2_000, at_least=10, help="test samples")

@@ -1,7 +1,5 @@
 """Corollary 2.3.7: around its start a wide network is close to its linearisation, and gradient descent stays there."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +23,6 @@ CLOSE = 1e-2  # from the start, where a network is its quadratic model, to its s
 WAYS = ("top", "random")  # along the leading eigenvector of the Hessian at the start, and along a random direction
 
 
-@dataclass(frozen=True)
 class Config(wide.WidthConfig):
     seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
@@ -138,9 +135,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.equal(name, -0.5, exponent(np.abs(top.remainder)), logs)
     growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
     yield claims.equal(
-        "remainder along random directions, root mean square: exponent in the width", -growth,
-        exponent(data.drawn), wide.next_order(config.widths, 0.5),
-        note="minus the exponent of the number of weights",
+        "remainder along random directions, root mean square: exponent in the width", -growth, exponent(data.drawn),
+        wide.next_order(config.widths, 0.5), note="minus the exponent of the number of weights",
     )
     yield claims.at_most(
         "remainder over half the squared radius times the largest norm on the way: largest", 1.0,

@@ -1,6 +1,5 @@
 """Equations (2.13) and (2.14): the Hessian of a neuron, block by block and neuron by neuron."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -12,12 +11,11 @@ import xarray as xr
 from secant import nets
 from secant.core.device import jit
 from secant.core.types import Params
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     inputs: int = option(3, at_least=1, at_most=100, help="input neurons")
     widths: tuple[int, ...] = scaled(
         smoke=(4, 4, 3), laptop=(6, 5, 4), paper=(12, 10, 8), at_least=2, at_most=100, longest=10,
@@ -28,7 +26,6 @@ class Config:
         2.0, at_least=1e-3, at_most=1e3, help="distance that the outer weights of a two-layer network are moved"
     )
     neurons: int = option(40, at_least=2, at_most=1_000, help="hidden neurons of that network")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses graphs whose Hessians do not fit the memory."""

@@ -1,7 +1,5 @@
 """Equation (2.16): the tangent kernel guarantees that gradient descent makes progress."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,13 +13,12 @@ from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=128, laptop=512, paper=2_048, at_least=8, at_most=100_000, help="neurons a layer")
     samples: int = option(20, at_least=2, at_most=2_000, help="training points of the rank-2 task")
     dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
@@ -29,7 +26,6 @@ class Config:
         0.5, at_least=1e-3, below=1, help="step size times the loss's largest curvature at the start"
     )
     steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=10, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses a kernel whose gradients do not fit the memory."""

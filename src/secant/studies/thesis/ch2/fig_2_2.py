@@ -1,7 +1,6 @@
 """Figure 2.2: how far the tangent kernel moves in training falls with the width."""
 
 import warnings
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from secant.core.types import Params
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
 from secant.nets import Network, dag, graphs
 from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
@@ -28,8 +27,7 @@ from secant.setups.exponents import exponent
 SCALINGS: dict[Literal["new", "original"], str] = {"new": "edges left", "original": "edges before"}
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     data: Literal["gaussian", "digits", "cifar10"] = scaled(
         smoke="gaussian", laptop="digits", paper="cifar10", help="points; of images those of classes 0 and 2"
     )
@@ -50,7 +48,6 @@ class Config:
     target: float = option(1e-4, at_least=1e-10, at_most=1, help="loss at which a run ends")
     steps: int = scaled(smoke=400, laptop=2_000, paper=20_000, at_least=10, at_most=10**6, help="steps at most")
     every: int = option(10, at_least=1, at_most=1_000, help="steps between two looks at the kernel")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses a fit without two widths."""

@@ -1,22 +1,19 @@
 """Proposition 2.4.4: the gradient of a random network is not small."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant import lab, nets
-from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant import nets
+from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, scaled, sheet, study
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory import relu_gradients as rg
 
 DEPTHS = (2, 3, 4, 5, 6)
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=64, laptop=256, paper=1024, at_least=8, at_most=10**5, help="neurons a layer, and inputs")
     networks: int = scaled(
         smoke=100, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
@@ -25,7 +22,6 @@ class Config:
         smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10**9,
         help="random networks of one neuron a layer",
     )
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses networks that do not fit the memory."""
@@ -133,15 +129,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         note="The last display of appendix A.7 bounds it from below by 2^(-L/2), by the root that is taken there.",
     )
     at = {"depth": depth, "moment": "norm"}
-    yield lab.Erratum(
-        f"one neuron a layer, L = {depth}: mean norm of the gradient", printed=r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}",
-        corrected=r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
-        printed_value=2 ** (-depth / 2), corrected_value=float(rg.mean_from_moments(squares[depth], fourths[depth])),
-        measured=Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1),
-        relation="at least", tolerance=lab.Tolerance(why="both are lower bounds"),
-        why="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
+    yield claims.erratum(
+        f"one neuron a layer, L = {depth}: mean norm of the gradient",
+        (r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}", 2 ** (-depth / 2)),
+        (
+            r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
+            float(rg.mean_from_moments(squares[depth], fourths[depth])),
+        ),
+        Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1), 0,
+        "both are lower bounds",
+        note="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
         "gives a lower bound.",
-        where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
+        relation="at least", where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
     )
 
 

@@ -1,7 +1,5 @@
 """Section 2.4: why gradient descent on a wide network converges, and that it does not need linearity for it."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,7 @@ from secant import losses
 from secant.core.types import Params
 from secant.curvature.tangent_kernel import pair_kernel
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
 from secant.setups import width as wide
 from secant.setups.exponents import exponent
 
@@ -22,8 +20,7 @@ OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
 SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = scaled(
         smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
@@ -33,7 +30,6 @@ class Config:
     dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
     steps: int = scaled(smoke=300, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, help="random seed")
 
 
 @study(

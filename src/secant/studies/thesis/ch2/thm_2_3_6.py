@@ -1,7 +1,5 @@
 """Theorem 2.3.6: the Hessian of an output falls with the width, unless a whole layer of the network stays narrow."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -15,7 +13,6 @@ from secant.setups import width as wide
 from secant.setups.exponents import exponent
 
 
-@dataclass(frozen=True)
 class Config(wide.WidthConfig):
     dim: int = scaled(
         smoke=2, laptop=8, at_least=2, at_most=10_000,

@@ -1,6 +1,5 @@
 """Theorem 2.3.8: every neuron of a wide network turns linear in the weights, and where its curvature sits."""
 
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations_with_replacement
 
@@ -12,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 
 from secant.core.types import Params
 from secant.curvature import second_derivative
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
@@ -23,8 +22,7 @@ DEPTH = 3  # layers of weights
 BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))  # pairs of layers, each once
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = scaled(
         smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2,
         ascending=True, help="neurons a layer, increasing",
@@ -33,7 +31,6 @@ class Config:
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
     dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the input")
-    seed: int = option(0, at_least=0, help="random seed")
 
 
 @study(

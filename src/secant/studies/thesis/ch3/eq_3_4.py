@@ -1,7 +1,6 @@
 """Equation (3.4): how far a wide network is from its linear and its quadratic model, on the way down and at worst."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -38,7 +37,6 @@ EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
 }
 
 
-@dataclass(frozen=True)
 class Config(wide.WidthConfig):
     widths: tuple[int, ...] = scaled(
         smoke=(256, 4_096), laptop=(256, 1_024, 4_096, 16_384), paper=(256, 1_024, 4_096, 16_384, 65_536), at_least=8,

@@ -1,7 +1,5 @@
 """Equations (3.7) and (3.8): a linear model has one critical step size, and it is also the largest."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,14 +11,13 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 from secant.theory.linear_descent import critical_step, loss_growth, residual_after
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=2, at_most=10**6, help="hidden neurons")
     samples: int = scaled(
         smoke=24, laptop=64, paper=128, at_least=2, at_most=10_000, help="training points of the rank-2 task"
@@ -31,7 +28,6 @@ class Config:
         help="step sizes over the critical one, increasing",
     )
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses runs whose loss leaves the range of numbers, and those that do not fit the memory."""
@@ -132,12 +128,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         return
     first = data.isel(ratio=int(above.argmax("ratio")))
     start, after = (first.predicted[:2] ** 2).sum("sample")
-    yield Erratum(
-        name, printed=r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)",
-        corrected=r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2", printed_value=1.0,
-        corrected_value=float(after / start), measured=first.loss[1] / first.loss[0],
-        tolerance=Tolerance(relative=1e-10, why="rounding"),
-        why=f"At {float(first.ratio):g} times the critical step size only the first direction grows, and all "
+    yield claims.erratum(
+        name, (r"\eta > \eta_{\mathrm{crit}} \Rightarrow \mathcal L(t+1) > \mathcal L(t)", 1.0),
+        (r"\mathcal L(1)/\mathcal L(0) = \sum_i (1 - \eta\lambda_i)^2 r_i^2 / \sum_i r_i^2", float(after / start)),
+        first.loss[1] / first.loss[0], 0, "rounding", relative=1e-10,
+        note=f"At {float(first.ratio):g} times the critical step size only the first direction grows, and all "
         "others shrink; the loss keeps increasing once the first dominates.",
         where="section 3.2, after equation (3.8)",
     )

@@ -1,6 +1,5 @@
 """Figure 3.1: the regimes of a linear model, a quadratic model and a network."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import Kind, Sample, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
@@ -28,15 +27,13 @@ PANELS: dict[str, tuple[Kind, str, str]] = {
 """The three models on one sample, and the network on an input and its opposite: what findings and figure call them."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=500, laptop=2_000, paper=5_000, at_least=100, help="hidden neurons")
     dim: int = option(5, at_least=1, help="input dimension")
     target: float = option(0.5, at_least=0.1, at_most=2, help="label of the sample")
     points: int = scaled(smoke=36, laptop=80, paper=240, at_least=20, at_most=10_000, help="step sizes")
     largest: float = option(4.0, at_least=2.5, at_most=10, help="largest step size over the critical one")
     steps: int = scaled(smoke=300, laptop=300, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""

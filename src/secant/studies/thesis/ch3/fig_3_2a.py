@@ -1,7 +1,6 @@
 """Figure 3.2a: how far gradient descent travels below and above the critical step size."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant import lab
 from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
 from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory import catapult as ct
@@ -26,8 +26,7 @@ MODELS: dict[Kind, tuple[str, str, str]] = {
 """What the figure calls them, their marks and colours."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = scaled(
         smoke=(100, 1_000, 10_000), laptop=(100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True,
         help="hidden neurons",
@@ -38,7 +37,6 @@ class Config:
     above: float = option(3.0, at_least=2.2, at_most=3.4, help="super-critical step size times the initial curvature")
     seeds: int = scaled(smoke=4, laptop=4, paper=16, at_least=2, at_most=10**4, help="random networks per width")
     steps: int = option(80, at_least=60, at_most=10**5, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -162,7 +160,7 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
     lost, flips = -share * lr + drift, float(width * share.sum())
     yield claims.equal(
         "network: change of eta lambda below the critical step over its leading term, largest width", 1.0,
-        Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)), 2 * reach.max(),
+        lab.Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)), 2 * reach.max(),
         "the next order in the share of the neurons that switch off",
         note=f"about {flips:.0f} neurons switch off in {config.seeds} networks, a random number",
     )

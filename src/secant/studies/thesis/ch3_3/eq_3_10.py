@@ -1,6 +1,5 @@
 """Equation (3.10): the quadratic model of a two-layer ReLU network is a bilinear model behind frozen gates."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,15 +10,14 @@ from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.theory.power_law import fit_power_law
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
 
 ACTIVATIONS = ("tanh", "swish")
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=200, laptop=2_000, at_least=2, at_most=10**6, help="neurons of the ReLU network")
     smooth_width: int = scaled(
         smoke=48, laptop=256, paper=1_024, at_least=2, at_most=10**5, help="neurons a layer, smooth networks"
@@ -30,7 +28,6 @@ class Config:
     shortest: float = option(1e-3, at_least=1e-4, below=1, help="smallest change of a weight, root mean square")
     longest: float = option(0.03, above=1e-4, below=1, help="largest change of a weight, root mean square")
     points: int = option(7, at_least=2, at_most=1_000, help="distances")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses an empty range of distances, and what does not fit the memory."""

@@ -1,26 +1,22 @@
 """Equations (3.15)-(3.16): the exact update of residual and kernel for any quadratic model."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import descent, model, tangent_kernel
 from secant.theory import quadratic_model as qm
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=512, laptop=1_024, paper=2_048, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=8, laptop=16, paper=128, at_least=2, help="training samples")
     dim: int = option(6, at_least=1, help="input dimension")
     ratio: float = option(2.6, at_least=0.1, at_most=3, help="step size times the top eigenvalue of the kernel")
     steps: int = option(40, at_least=2, at_most=1_000, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -116,13 +112,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     peak = int(np.argmax((r**2).sum(1)[:-1]))
     p = data.vector.values[peak]
-    yield Erratum(
+    yield claims.erratum(
         "fall of the top eigenvalue at the peak of the loss",
-        printed=r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)",
-        corrected=r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", printed_value=data.printed[peak],
-        corrected_value=data.remainder_k[peak], measured=p @ (K[peak] - K[peak + 1]) @ p,
-        tolerance=Tolerance(relative=1e-9, why="rounding"),
-        why="The Jacobian moves to J - eta G, and K' is its Gram matrix; G lives in as many dimensions as parameters.",
+        (r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)", data.printed[peak]),
+        (r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", data.remainder_k[peak]), p @ (K[peak] - K[peak + 1]) @ p,
+        0, "rounding", relative=1e-9,
+        note="The Jacobian moves to J - eta G, and K' is its Gram matrix; G lives in as many dimensions as parameters.",
         where="equation (3.16)",
     )
 

@@ -1,6 +1,5 @@
 """Figure 3.3 (and B.1): scalar data, two eigenvalues, two critical step sizes."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Estimate, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.models import Kind, descent, model
 from secant.theory import catapult_samples as sm
 from secant.theory import catapult_scaling as cs
@@ -23,15 +22,13 @@ PRINTED = (0.37, 0.39)
 """The thresholds in the figure."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=500, laptop=5_000, at_least=200, help="hidden neurons")
     samples: int = option(128, at_least=16, help="training points")
     steps: int = scaled(smoke=100, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
     draws: int = option(
         200, at_least=20, at_most=10**6, help="random data sets and networks for the spread of the thresholds"
     )
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -179,11 +176,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     if rises[0] or not rises[1]:
         yield claims.undecided(name, data.threshold[0], "the first two step sizes do not bracket it")
         return
-    yield Erratum(
-        name, printed=r"2/\lambda_1(0)", corrected=r"n/\lambda_1(0)", printed_value=data.half_sum[0],
-        corrected_value=data.threshold[0], measured=(low + high) / 2,
-        tolerance=Tolerance((high - low) / 2, why="half the distance of a step where it falls from one where it rises"),
-        why="The figure's numbers belong to the loss (1/n) sum r^2; for the half sum of section 3.2 they are 0.006.",
+    yield claims.erratum(
+        name, (r"2/\lambda_1(0)", data.half_sum[0]), (r"n/\lambda_1(0)", data.threshold[0]), (low + high) / 2,
+        (high - low) / 2, "half the distance of a step where it falls from one where it rises",
+        note="The figure's numbers belong to the loss (1/n) sum r^2; for the half sum of section 3.2 they are 0.006.",
         where="Figures 3.3 and B.1",
     )
 

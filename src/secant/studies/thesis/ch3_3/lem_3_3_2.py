@@ -1,6 +1,5 @@
 """Lemma 3.3.2: the increasing phase."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
 from secant.setups.tables import on_tables
 from secant.setups.two_layer.starts import random_starts
@@ -17,8 +16,7 @@ from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[float, ...] = option(
         (1e5, 1e6, 1e8, 1e10), at_least=10, at_most=1e12, ascending=True, help="hidden neurons"
     )
@@ -35,7 +33,6 @@ class Config:
     networks: int = scaled(
         smoke=400, laptop=2_000, paper=4_000, at_least=10, at_most=10**5, help="networks for the scale of w(0)"
     )
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
 
 @study(
@@ -93,12 +90,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     name = "growth of u per step over its guaranteed floor, smallest"
     yield claims.at_least(name, 1.0, growth.min(), "a proven bound", **given)
     yield claims.at_most("drift of v over its guaranteed ceiling, largest", 1.0, drift.max(), "a proven bound", **given)
-    yield Erratum(
-        "scale of w at the start: exponent of the width", printed=r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}",
-        corrected=r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", printed_value=-1.5, corrected_value=-1.0,
-        measured=exponent(data.w0.rename(small_width="width")),
-        tolerance=Tolerance(0.02, why="the curvature varies by sqrt(2/m) at width 100, of which the square enters"),
-        why="From |w| = C sqrt(u/m) and u(0) <= C_u/m; the main text has it right.",
+    yield claims.erratum(
+        "scale of w at the start: exponent of the width", (r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}", -1.5),
+        (r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", -1.0), exponent(data.w0.rename(small_width="width")), 0.02,
+        "the curvature varies by sqrt(2/m) at width 100, of which the square enters",
+        note="From |w| = C sqrt(u/m) and u(0) <= C_u/m; the main text has it right.",
         where="appendix B.4 (and C_u C m^{-3/2} in B.3)",
     )
     # The two that follow are arithmetic of the proof, at constants of their own.
@@ -112,13 +108,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for _ in range(80):
         middle = np.sqrt(lower * upper)
         lower, upper = (middle, upper) if middle / np.log(middle) < need else (lower, middle)
-    yield Erratum(
+    yield claims.erratum(
         "smallest width of the first condition (C_u = 100, delta = 1/2)",
-        printed=r"m \ge \frac{C_\kappa\,\delta}{C_u(C + 1)}",
-        corrected=r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}",
-        printed_value=ratio * excess / (start * (pull + 1)), corrected_value=upper, measured=smallest,
-        tolerance=Tolerance(1.0, why="whole widths"),
-        why="The step uses C_u(1 + C)/m <= C_kappa delta/log m; the fraction is upside down and the logarithm is lost.",
+        (r"m \ge \frac{C_\kappa\,\delta}{C_u(C + 1)}", ratio * excess / (start * (pull + 1))),
+        (r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}", upper), smallest, 1.0, "whole widths",
+        note="The step uses C_u(1 + C)/m <= C_kappa delta/log m; the fraction is upside down, the logarithm is lost.",
         where="Lemma 3.3.2, formal statement, appendix B.4", by="derivation",
     )
 
@@ -126,13 +120,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         return (1 - taken) ** 2 * excess**2 + 2 * (1 - taken) * excess
 
     log = np.log(1e6)
-    yield Erratum(
+    yield claims.erratum(
         "expansion of the growth floor (m = 10^6, delta = 1/2)",
-        printed=r"(1 - \tfrac{C_\kappa\delta}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa\delta}{\log m})\delta",
-        corrected=r"(1 - \tfrac{C_\kappa}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa}{\log m})\delta",
-        printed_value=floor(ratio * excess / log), corrected_value=floor(ratio / log),
-        measured=(1 + excess - ratio * excess / log) ** 2 - 1, tolerance=Tolerance(1e-12, why="an identity"),
-        why="The factor delta has already been taken out.", where="appendix B.4", by="derivation",
+        (
+            r"(1 - \tfrac{C_\kappa\delta}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa\delta}{\log m})\delta",
+            floor(ratio * excess / log),
+        ),
+        (r"(1 - \tfrac{C_\kappa}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa}{\log m})\delta", floor(ratio / log)),
+        (1 + excess - ratio * excess / log) ** 2 - 1, 1e-12, "an identity",
+        note="The factor delta has already been taken out.", where="appendix B.4", by="derivation",
     )
 
 

@@ -1,20 +1,17 @@
 """Lemma 3.3.3: the decreasing phase."""
 
-from dataclasses import dataclass
-
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.tables import on_tables
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     widths: tuple[float, ...] = option(
         (1e3, 1e4, 1e6, 1e8), at_least=100, at_most=1e12, ascending=True, help="hidden neurons"
     )
@@ -80,12 +77,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         scaled_u.where(rises & after).fillna(0).max(), "the threshold at v = 3 is 16 C^2, whatever the width",
     )
     # the true threshold at C = 1, m = 100, v = 2, read off the map
-    yield Erratum(
-        "square above which the curvature must fall (C = 1, m = 100, v = 2)", printed=r"u > \frac{4C}{m(4 - v)^2}",
-        corrected=r"u > \frac{16\,C^2}{m(4 - v)^2}", printed_value=4 * 1.0 / (100 * 4),
-        corrected_value=float(cs.decrease_threshold(2.0, 100.0, 1.0)), measured=data.square[data.change >= 0][-1],
-        tolerance=Tolerance(relative=0.01, why="spacing of the grid of squares"),
-        why="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
+    yield claims.erratum(
+        "square above which the curvature must fall (C = 1, m = 100, v = 2)",
+        (r"u > \frac{4C}{m(4 - v)^2}", 4 * 1.0 / (100 * 4)),
+        (r"u > \frac{16\,C^2}{m(4 - v)^2}", float(cs.decrease_threshold(2.0, 100.0, 1.0))),
+        data.square[data.change >= 0][-1], 0, "spacing of the grid of squares", relative=0.01,
+        note="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
         where="Proposition B.5.2 (used again in B.5.3 and B.8)",
     )
 

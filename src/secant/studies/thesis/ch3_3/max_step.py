@@ -1,7 +1,5 @@
 """The exact maximal step size of the quadratic model, and the chaos on its border."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.two_layer.starts import starting_points
 from secant.theory import catapult as ct
 
@@ -20,8 +18,7 @@ ORBITS = 20_000
 """Orbits on the border of which the rate of escape is a mean."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = option(50, at_least=10, at_most=10**6, help="hidden neurons; small, so that the correction is visible")
     targets: tuple[float, ...] = option(
         (-3.0, -1.0, 0.0, 1.0, 3.0), at_least=-5, at_most=5, ascending=True, help="labels"
@@ -35,7 +32,6 @@ class Config:
     sweep: int = scaled(
         smoke=400, laptop=2_000, paper=4_000, at_least=50, at_most=10**5, help="step sizes in the picture, 0 to 4"
     )
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""

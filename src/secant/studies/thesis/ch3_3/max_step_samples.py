@@ -1,7 +1,6 @@
 """How far the maximal step size of one direction reaches: several samples, other activations, real networks."""
 
 import itertools
-from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +10,14 @@ import xarray as xr
 from secant import data as tasks
 from secant import losses, nets
 from secant.expansion import expand
-from secant.lab import Figure, Findings, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.optim import Problem
 from secant.optim.largest_step import estimate_max_lr, find_max_lr
 
 MODELS = ("quadratic", "network")
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     data: str = option("digits", help="a data set that secant.data knows")
     classes: tuple[int, ...] = option(
         (0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"

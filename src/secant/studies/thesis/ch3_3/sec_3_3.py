@@ -1,22 +1,19 @@
 """Equations (3.11)-(3.14): gradient descent on the quadratic model closes on two numbers."""
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, sheet, study
 from secant.setups.tables import on_tables
 from secant.setups.two_layer.models import descent, one_sample
 from secant.theory import catapult as ct
 from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = option(2_000, at_least=10, help="hidden neurons")
     dim: int = option(5, at_least=1, help="input dimension")
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
@@ -24,7 +21,6 @@ class Config:
         (1.5, 2.2, 3.0, 4.2), at_least=0.01, at_most=10, ascending=True, help="step sizes times the initial curvature"
     )
     steps: int = option(120, at_least=2, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -91,11 +87,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
         return
     loss, loss_map = ((g.isel(lr=inside[0]) - config.target) ** 2 for g in (data.output, data.output_map))
-    yield Erratum(
-        name, printed=r"\max_t \mathcal L(t) = \mathcal L(0)", corrected=r"\max_t \mathcal L(t) > \mathcal L(0)",
-        printed_value=1.0, corrected_value=loss_map.max() / loss_map[0], measured=loss.max() / loss[0],
-        tolerance=Tolerance(relative=1e-6, why="the reduced map is exact; rounding only"),
-        why="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
+    yield claims.erratum(
+        name, (r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0),
+        (r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]), loss.max() / loss[0], 0,
+        "the reduced map is exact; rounding only", relative=1e-6,
+        note="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
         where="section 3.3, after equation (3.12)",
     )
 

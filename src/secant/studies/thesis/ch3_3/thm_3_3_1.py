@@ -1,6 +1,5 @@
 """Theorem 3.3.1: the catapult of one sample, over widths and step sizes."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -9,9 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant import lab
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
 from secant.setups.tables import on_tables
 from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
@@ -24,8 +24,7 @@ LONGER = 50
 """So many times its recorded steps a run goes on, until it has come to rest."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = scaled(
         smoke=(1_000, 10_000, 100_000), laptop=(100, 1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
         ascending=True, help="hidden neurons",
@@ -36,7 +35,6 @@ class Config:
     target: float = option(0.5, at_least=-2, at_most=2, help="label of the sample")
     seeds: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -128,7 +126,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     at_one, decades = data.sel(excess=one), np.log10(config.widths) - np.mean(np.log10(config.widths))
     why = "one width has no exponent" if len(decades) < 2 else "some networks are too narrow: they diverge"
     judged: dict[str, Any] = {"given": len(decades) > 1 and np.isfinite(at_one.peak).all(), "otherwise": why}
-    finite = Tolerance(
+    finite = lab.Tolerance(
         1 / np.sqrt(min(config.widths)), why="the start is of order 1/sqrt m; phases are spread evenly over networks"
     )
     yield claims.equal(

@@ -1,6 +1,5 @@
 """Theorem 3.3.6: several samples in one dimension."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -8,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant import lab
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Erratum, Figure, Finding, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.tables import on_tables
 from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
 from secant.setups.width import stacked
@@ -19,8 +19,7 @@ from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import two_layer_init
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     widths: tuple[int, ...] = scaled(
         smoke=(1_000, 10_000, 100_000), laptop=(1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
         ascending=True, help="hidden neurons",
@@ -35,7 +34,6 @@ class Config:
         help="step sizes times the larger eigenvalue",
     )
     steps: int = option(1_500, at_least=100, at_most=10**6, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, at_most=2**31, help="random seed")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
@@ -149,17 +147,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
 
 
-def _edge(ratios: np.ndarray, rises: np.ndarray, margin: float) -> Finding | Erratum:
+def _edge(ratios: np.ndarray, rises: np.ndarray, margin: float) -> Finding | lab.Erratum:
     """Where the loss begins to rise."""
     name, index = "condition for monotone decrease, as the largest eta lambda_1", int(np.argmax(rises))
     if not rises.any() or index == 0 or not rises[index:].all():
         return claims.undecided(name, 2.0, "the step sizes do not bracket the edge")
     low, high = ratios[index - 1 : index + 1]
-    return Erratum(
-        name, printed=r"\|I - \eta K\| < 2", corrected=r"\|I - \eta K\| < 1 \text{ on the range of } K",
-        printed_value=3.0, corrected_value=2.0, measured=(high + low) / 2,
-        tolerance=Tolerance((high - low) / 2 + margin, why="half the spacing of the step sizes, and log m / sqrt m"),
-        why="The residual shrinks where the factor is below one.", where="appendix B.11, monotonic convergence",
+    return claims.erratum(
+        name, (r"\|I - \eta K\| < 2", 3.0), (r"\|I - \eta K\| < 1 \text{ on the range of } K", 2.0), (high + low) / 2,
+        (high - low) / 2 + margin, "half the spacing of the step sizes, and log m / sqrt m",
+        note="The residual shrinks where the factor is below one.", where="appendix B.11, monotonic convergence",
     )
 
 

@@ -1,6 +1,5 @@
 """Equation (4.2): the loss, split between the top of the tangent kernel and the rest."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -15,15 +14,14 @@ from secant.curvature.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Stop
 from secant.expansion import expand
-from secant.lab import Erratum, Figure, Findings, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, train
 
 RISE = 1.2
 """A loss has risen if it passes this many times the smallest before."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Seeded):
     width: int = scaled(smoke=512, laptop=512, paper=1_024, at_least=8, at_most=10**6, help="hidden neurons")
     samples: int = scaled(
         smoke=16, laptop=48, paper=128, at_least=8, at_most=2_000, help="training points of the rank-2 task"
@@ -33,7 +31,6 @@ class Config:
     top: int = option(5, at_least=1, at_most=2_000, help="directions at the top of the kernel, times the outputs")
     ratio: float = option(1.5, above=1, at_most=2, help="step size over the critical one")
     steps: int = scaled(smoke=60, laptop=120, paper=400, at_least=20, at_most=100_000, help="gradient-descent steps")
-    seed: int = option(0, at_least=0, help="random seed")
 
     def check(self) -> None:
         """Refuses more directions than there are, more outputs than pairs of coordinates, and too large kernels."""
@@ -138,12 +135,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             otherwise=f"the loss diverges in {one.sizes['step'] - 1} steps",
         )
     ratio, scatter = data.bend.values
-    yield Erratum(
+    yield claims.erratum(
         "what a step of the quadratic model adds to the linear map, over <w' - w, H (w' - w)>",
-        printed=r"\Delta_i = \langle w' - w, H_{f_i} (w' - w) \rangle",
-        corrected=r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle", printed_value=1.0,
-        corrected_value=0.5, measured=ratio, tolerance=Tolerance(1e-10, why="exact in the quadratic model; rounding"),
-        why=f"Taylor's factor one half is missing; the samples agree on it to {scatter:.0e}.",
+        (r"\Delta_i = \langle w' - w, H_{f_i} (w' - w) \rangle", 1.0),
+        (r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle", 0.5), ratio, 1e-10,
+        "exact in the quadratic model; rounding",
+        note=f"Taylor's factor one half is missing; the samples agree on it to {scatter:.0e}.",
         where="equations (4.3) and (4.4)",
     )
 

@@ -1,11 +1,9 @@
 """Figures 4.10 and C.23: with a small step size the batch size does not matter."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
 from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.setups.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
 from secant.setups.features.tasks import Sizes, feature_task
@@ -17,8 +15,7 @@ WIDTH_OF_A_LINE = 0.05
 """Two curves coincide if nowhere so far apart, in units of where they begin."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     batches: tuple[int, ...] = scaled(
         smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100),
         at_least=1, shortest=2, ascending=True, help="batch sizes, rising",

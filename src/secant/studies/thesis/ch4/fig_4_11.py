@@ -1,6 +1,5 @@
 """Figure 4.11 and table C.1: across optimisers, test loss falls with alignment."""
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
@@ -8,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study, unfold
 from secant.lab.significance import falling_trend
 from secant.optim import optimisers
 from secant.setups.features.batch_claims import goal_finding
@@ -29,8 +28,7 @@ STEPS = {
 """Step sizes of table C.1."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     panel: Literal["rank-2", "rank-3", "rank-4"] = option("rank-2", help="the target")
     rules: tuple[str, ...] = option(tuple(RULES), shortest=4, distinct=True, help=f"some of {', '.join(RULES)}")
     batch: int = scaled(smoke=20, laptop=100, at_least=1, help="samples a step, of all but GD")

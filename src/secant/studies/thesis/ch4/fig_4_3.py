@@ -1,7 +1,5 @@
 """Figures 4.2, 4.3 and C.2 to C.5: a catapult happens in the first few directions of the tangent kernel."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
@@ -12,7 +10,6 @@ from secant.setups.catapults.runs import Looks, descend, ended
 from secant.setups.catapults.splits_drawn import draw_splits, legends_beside
 
 
-@dataclass(frozen=True)
 class Config(Networks):
     panels: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("fcn", "rank-2"), paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),

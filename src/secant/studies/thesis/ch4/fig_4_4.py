@@ -1,7 +1,6 @@
 """Figures 4.4, C.6 and C.7: raise the step size above the critical one again, and the loss catapults again."""
 
 import itertools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,6 @@ RISE = 1.2
 """A loss has risen if it passes this many times the smallest since the raise."""
 
 
-@dataclass(frozen=True)
 class Config(Networks):
     panels: tuple[str, ...] = scaled(
         smoke=("fcn",), laptop=("fcn",), paper=("fcn", "cnn"), distinct=True, help=f"some of {', '.join(RAISES)}"

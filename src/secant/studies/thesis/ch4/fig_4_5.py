@@ -1,6 +1,5 @@
 """Figure 4.5: with one sample a step, the loss spikes where the step is too large for that sample."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -8,9 +7,10 @@ import numpy as np
 import xarray as xr
 from scipy import special, stats
 
+from secant import lab
 from secant.data import sphere
 from secant.dynamics import Probe
-from secant.lab import RISK, Figure, Finding, Findings, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import RISK, Figure, Finding, Findings, Options, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import proportion
 from secant.losses import mean_mse
 from secant.optim import Batches, Problem, train
@@ -20,8 +20,7 @@ MOST = 0.9
 """In so many of ten cases what happens at most visits does."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     width: int = scaled(smoke=1_000, laptop=10_000, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=40, laptop=100, at_least=3, help="training samples")
     dim: int = scaled(smoke=40, laptop=100, at_least=2, help="features")
@@ -37,7 +36,7 @@ class Config:
             least = 2 / self.length**2
             raise ValueError(f"lr: must be above the critical step of the longer sample, {least:.4g}, got {self.lr}.")
         each = 8 * self.width * (self.dim + self.samples) + 3 * self.epochs * self.samples**2
-        fits_memory(4.0 * self.draws * each, "width, samples, dim, epochs or draws")
+        lab.fits_memory(4.0 * self.draws * each, "width, samples, dim, epochs or draws")
 
 
 @study(
@@ -81,8 +80,7 @@ def run(config: Config) -> xr.Dataset:
         inner = draw["x"] @ state.inner
         return {
             "value": jax.nn.relu(inner) @ draw["v"] / root - draw["y"],
-            "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1),
-            "visited": state.rows[0],
+            "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1), "visited": state.rows[0],
         }
 
     found = train(

@@ -1,6 +1,5 @@
 """Figures 4.7, C.8, C.9, C.11, C.12 and C.22: spikes in stochastic training are catapults in the first direction."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -21,7 +20,6 @@ NEARLY = 0.1
 """So much of a spike may be elsewhere, and so much of all rises: 'nearly monotone' has no number in the thesis."""
 
 
-@dataclass(frozen=True)
 class Config(Networks):
     panels: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("fcn", "cnn"), paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),

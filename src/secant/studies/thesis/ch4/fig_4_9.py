@@ -1,20 +1,18 @@
 """Figures 4.9 and C.18 to C.21: batch sizes, on deeper networks, with wrong labels, and with PyTorch's weights."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, option, scaled, study
+from secant.lab import Figure, Findings, Options, claims, option, scaled, study
 from secant.lab.significance import proportion
 from secant.setups.features import batch_sizes, tasks
 from secant.setups.features.batch_claims import draw_sizes, order_findings
 from secant.setups.features.tasks import SHALLOW, TITLES, Sizes, scored
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     panel: str = scaled(smoke="rank-2", laptop="rank-3", help=f"one of {', '.join(TITLES)}")
     batches: tuple[int, ...] = scaled(
         smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100, 2_000),

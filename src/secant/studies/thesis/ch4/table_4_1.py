@@ -1,11 +1,9 @@
 """Table 4.1 and figure 4.9: smaller batches, more catapults, better features."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, claims, option, scaled, study
+from secant.lab import Estimate, Figure, Findings, Options, claims, option, scaled, study
 from secant.setups.features.batch_claims import draw_sizes, order_findings
 from secant.setups.features.batch_sizes import Setting, batch_sizes, check_runs
 from secant.setups.features.tasks import Sizes, feature_task
@@ -17,8 +15,7 @@ RUNS = 3
 """Runs behind each number of the table."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     batches: tuple[int, ...] = scaled(
         smoke=(4, 200), laptop=(5, 10, 50, 2_000), paper=(5, 10, 50, 100, 2_000),
         at_least=1, shortest=2, ascending=True, help="batch sizes, rising",

@@ -1,7 +1,5 @@
 """Table 4.2, figures 4.6 and C.1: does the critical step size of the batch foretell when the loss rises?"""
 
-from dataclasses import dataclass
-
 import numpy as np
 import xarray as xr
 
@@ -26,7 +24,6 @@ DOUBLE = 1.0
 """A rise of the loss by at least this fraction of itself is a spike; smaller ones may be noise."""
 
 
-@dataclass(frozen=True)
 class Config(Networks):
     networks: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("shallow", "fcn", "cnn"), distinct=True, help=f"some of {', '.join(PRINTED)}"

@@ -1,6 +1,5 @@
 """Chapter 5: a step size that knows the critical one, against schedules that do not."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,15 +9,14 @@ from scipy import stats
 
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
 from secant.lab.significance import falling_trend
 from secant.setups.catapults import controllers
 from secant.setups.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
 from secant.setups.features.batch_sizes import check_memory
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Options):
     tasks: tuple[str, ...] = scaled(
         smoke=("rank-2",), laptop=("rank-2", "usps"), paper=("rank-2", "usps", "mnist", "fashion-mnist"),
         distinct=True, help="synthetic targets, and data sets of ten classes",
