@@ -9,8 +9,11 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little.
+# Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
+# has compiled is kept for all processes, and for the next time.
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
+KEEP    = JAX_COMPILATION_CACHE_DIR=$(CURDIR)/build/compiled \
+          JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test tests lint types docs bench mutants clean
@@ -23,7 +26,7 @@ test: lint
 	@$(MAKE) --no-print-directory --jobs=3 tests types docs
 
 tests: $(VENV)/dev.stamp
-	$(QUICK) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
+	$(QUICK) $(KEEP) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

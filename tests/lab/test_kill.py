@@ -17,17 +17,16 @@ KILLS = 50
 SERVER = textwrap.dedent("""
     import os, sys
     import jax, numpy as np, xarray, h5netcdf, h5py
-    from dataclasses import dataclass
     from secant.dynamics import Map, Probe, Stop, simulate
     from secant.dynamics import runner
-    from secant.lab import Finding, Store, Tolerance, option, run, study
+    from secant.lab.code import code_version
+    from secant.lab import Finding, Options, Store, Tolerance, option, run, study
 
     runner.SAVE_SECONDS = 0.01
     runner.CHUNK_SECONDS = 0.005
 
-    @dataclass(frozen=True)
-    class Config:
-        steps: int = option(400_000)
+    class Config(Options):
+        steps: int = option(60_000)
 
     @study("demo/chaos", section="1", title="Chaos", statement="Sensitive to every bit.")
     def chaos(config: Config) -> xarray.Dataset:
@@ -51,6 +50,7 @@ SERVER = textwrap.dedent("""
 
     jax.config.update("jax_compilation_cache_dir", sys.argv[1])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    code_version(chaos)  # the library is read once, and not by every child
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

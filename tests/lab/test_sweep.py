@@ -238,11 +238,13 @@ SERVER = textwrap.dedent("""
     import chores, h5netcdf, h5py, jax
     from secant.dynamics import runner
     from secant.lab import Store, sweep
+    from secant.lab.code import code_version
 
     runner.SAVE_SECONDS = 0.01
     runner.CHUNK_SECONDS = 0.005
     jax.config.update("jax_compilation_cache_dir", sys.argv[2])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    code_version(chores.chaos)  # the library is read once, and not by every child
     for line in sys.stdin:
         child = os.fork()
         if child == 0:

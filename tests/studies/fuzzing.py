@@ -4,7 +4,9 @@ By hand, for one study or several: `python tests/studies/fuzzing.py thesis/fig-4
 """
 
 import argparse
+import contextlib
 import dataclasses
+import functools
 import math
 import random
 import sys
@@ -23,11 +25,28 @@ LARGE = {"cifar10", "mnist", "fashion-mnist"}
 def chosen(study, draw: random.Random, *, small: bool) -> dict[str, Any]:
     """Options of a study, some of them changed: extreme ones, or such that its run is no larger than at smoke scale."""
     types = typing.get_type_hints(study.config_type)
-    usual = study.config("smoke")
+    usual = smallest(study.id) if small else study.config("smoke")
     fields = dataclasses.fields(study.config_type)
     share = draw.choice([0.15, 0.4, 0.8])
     picked = [field for field in fields if draw.random() < share] or [draw.choice(fields)]
-    return {f.name: _value(types[f.name], getattr(usual, f.name), f.metadata["limits"], draw, small) for f in picked}
+    drawn = {f.name: _value(types[f.name], getattr(usual, f.name), f.metadata["limits"], draw, small) for f in picked}
+    return (dataclasses.asdict(usual) if small else {}) | drawn
+
+
+@functools.cache
+def smallest(id: str) -> Any:
+    """The smoke scale with every size a quarter of what it is, or a half, as far as the study takes it."""
+    study = lab.get(id)
+    config = study.config("smoke")
+    for field in dataclasses.fields(config):
+        size = getattr(config, field.name)
+        if type(size) is not int or field.name == "seed":
+            continue
+        for less in (size // 4, size // 2):
+            with contextlib.suppress(ValueError):
+                config = study.config("smoke", **dataclasses.asdict(config) | {field.name: less})
+                break
+    return config
 
 
 def _value(kind: Any, usual: Any, limits: dict[str, float], draw: random.Random, small: bool) -> Any:
