@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from secant import lab
+from secant.lab.keys import keys_of
 
 sys.path.append(str(Path(__file__).parent))
 
@@ -40,10 +41,10 @@ def outcome(runs_of_studies, random_clock):
 
 @pytest.fixture
 def measured(outcome):
-    """A function of a study's id and the beginning of a finding's name: what it measured."""
+    """A function of a study's id and a finding's key: what it measured."""
 
-    def find(id, start):
-        (found,) = [finding for finding in outcome(id)[2] if finding.name.startswith(start)]
-        return found.measured
+    def find(id, key):
+        findings = outcome(id)[2]
+        return dict(zip(keys_of([finding.name for finding in findings]), findings, strict=True))[key].measured
 
     return find

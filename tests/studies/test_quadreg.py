@@ -28,7 +28,7 @@ def test_golden_window_of_theorem_2_1(outcome):
 
 
 def test_golden_limits_of_figure_10(measured):
-    assert measured("quadreg/fig-10", "median final distance") == pytest.approx(1.0017, abs=2e-4)
+    assert measured("quadreg/fig-10", "median-final-distance") == pytest.approx(1.0017, abs=2e-4)
 
 
 def test_golden_offset_limits(outcome):
@@ -37,7 +37,7 @@ def test_golden_offset_limits(outcome):
 
 
 def test_golden_memory_of_the_printed_exponent(measured):
-    assert measured("quadreg/thm-B.3", "how the limit forgets") == pytest.approx(4, abs=0.1)
+    assert measured("quadreg/thm-B.3", "how-limit-forgets") == pytest.approx(4, abs=0.1)
 
 
 def test_unequal_lists_of_starts_are_refused():

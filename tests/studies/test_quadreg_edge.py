@@ -137,7 +137,7 @@ def test_cells_below_the_edge_or_with_too_few_ends_are_left_out(plane):
 
 
 def test_the_cubic_expansion_is_nearer_to_the_network_than_the_quadratic(measured):
-    peak = "height of the first peak of the residual along the mode, "
+    peak = "height-first-peak-residual-along-mode-"
     quadratic = measured("quadreg/fig-14", peak + "quadratic")
     cubic = measured("quadreg/fig-14", peak + "cubic")
     assert abs(cubic - 1) < abs(quadratic - 1)

@@ -18,6 +18,7 @@ from secant.atlas.runs import Shown, command
 from secant.atlas.typeset import plain
 from secant.lab import SCALES, Source, Study
 from secant.lab.config import allowed, content
+from secant.lab.keys import keys_of
 
 VERDICTS = ("holds", "erratum", "inconclusive", "fails")
 NOT_RUN = "not run"
@@ -42,6 +43,7 @@ class Row:
     """A finding, with what a reader would compute in his head."""
 
     facts: dict[str, Any]
+    key: str = ""
 
     @property
     def relation(self) -> str:
@@ -105,7 +107,9 @@ class Entry:
     rows: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rows = [Row(finding) for finding in self.shown.record.findings] if self.shown else []
+        findings = self.shown.record.findings if self.shown else []
+        keys = keys_of([finding["finding"] for finding in findings])
+        self.rows = [Row(finding, key) for finding, key in zip(findings, keys, strict=True)]
         self.source: Source = self.study.source
 
     @property

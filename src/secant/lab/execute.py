@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from secant.lab import figure_files, registry
 from secant.lab.engines import Engine, Here, Processes, in_order
 from secant.lab.finding import as_dict
+from secant.lab.keys import keys_of
 from secant.lab.reuse import using
 from secant.lab.store import Record, Store, StoreError
 from secant.lab.study import Config, Study
@@ -172,6 +173,7 @@ def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str,
     except Exception as error:
         trace(error)
         broken = {
+            "key": "runs",
             "finding": "the study runs to its end",
             "predicted": 1.0,
             "measured": 0.0,
@@ -180,4 +182,6 @@ def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str,
             "note": in_a_line(error),
         }
         return [{**head, **broken, "scale": scale, "seconds": time.perf_counter() - began}]
-    return [{**head, **finding, "scale": scale, "seconds": record.seconds} for finding in record.findings]
+    keys = keys_of([finding["finding"] for finding in record.findings])
+    tail = {"scale": scale, "seconds": record.seconds}
+    return [{**head, "key": key, **finding, **tail} for key, finding in zip(keys, record.findings, strict=True)]
