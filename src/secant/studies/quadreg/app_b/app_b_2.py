@@ -181,5 +181,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.set(title="The series serve near the edge only", ylabel="error of the fifth-order series")
     right.set(ylim=(1e-14, 1e2), xlim=(-0.9, 0.9))
     for axes, place in ((left, "upper left"), (middle, "lower left"), (right, "lower right")):
-        axes.set(xlabel=r"$\tilde z$")
-        axes.legend(loc=place)
+        sheet.label(axes, x=r"$\tilde z$", legend=place)

@@ -284,15 +284,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(middle, y=(1.0, 2.0))
     for name, colour, label in (("ratio", "C0", r"symmetric, $s = 1/2$"), ("unsymmetric", "C1", "independent entries")):
         middle.errorbar(x, data[name], 2 * data[f"{name}_error"], ms=6, color=colour, label=label, **points)
-    middle.set(title="Mean acceleration", ylabel="over equation (147)", ylim=(0, 2.5))
-    middle.legend(loc="lower left")
+    sheet.label(middle, "Mean acceleration", y="over equation (147)", legend="lower left", ylim=(0, 2.5))
     pairs = list(zip(data.D.values.tolist(), data.P.values.tolist(), strict=True))
     edges, means = (np.array([of(*pair) for pair in pairs]) for of in (rr.edge, rr.mean_top))
     sheet.mark(right, y=1.0)
     right.plot(x, means / edges, "_", ms=22, mew=2, color="C2", label="Tracy-Widom mean")
     right.errorbar(x, data.top / edges, 2 * data.top_error / edges, ms=5, color="C0", label="draws", **points)
-    right.set(title="Largest eigenvalue", ylabel="over the Marchenko-Pastur edge", ylim=(0.8, 1.02))
-    right.legend(loc="lower right")
+    sheet.label(right, "Largest eigenvalue", y="over the Marchenko-Pastur edge", legend="lower right", ylim=(0.8, 1.02))
     for axes in (middle, right):
         axes.set_xticks(x, data.size.values, fontsize=8)
         axes.set(xlabel="(D, P)", xlim=(-0.5, len(x) - 0.5))

@@ -184,5 +184,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set_ylim(1e-16, 3)
     left.legend(fontsize=8, ncols=2, loc="upper right")
     sheet.guide(right, data.width, 10.0 / data.width, "slope $-1$", lw=1)
-    right.set(title="Drift of the curvature", xlabel="width $m$", ylabel=r"$\sup_t |v(t) - v(0)|$")
-    right.legend()
+    sheet.label(right, "Drift of the curvature", "width $m$", r"$\sup_t |v(t) - v(0)|$", "best")

@@ -219,8 +219,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     anchor = data.drift.sel(scaling="new", width=fitted[0]).mean()
     sheet.guide(axes, fitted, 1.5 * anchor * (fitted / fitted[0]) ** -0.5, r"$\propto 1/\sqrt{m}$")
     axes.set_xscale("log", base=2)
-    axes.set(
-        title=f"Largest change of the tangent kernel ({data.attrs['points']})", xlabel="neurons a hidden layer",
-        ylabel=r"$\max_t\, \|K_t - K_0\| / \|K_0\|$", yscale="log",
+    sheet.label(
+        axes, f"Largest change of the tangent kernel ({data.attrs['points']})", "neurons a hidden layer",
+        r"$\max_t\, \|K_t - K_0\| / \|K_0\|$", {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5)},
+        yscale="log",
     )
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

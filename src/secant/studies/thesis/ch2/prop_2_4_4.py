@@ -161,7 +161,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             depths, narrow.narrow_mean, 2 * narrow.narrow_error, fmt="s", color="C1", capsize=3, lw=1.2,
             label="one neuron a layer",
         )
-        axes.set(xlabel="depth $L$", yscale="log", xticks=depths)
-        axes.legend(fontsize=8)
+        sheet.label(axes, x="depth $L$", legend={"fontsize": 8}, yscale="log", xticks=depths)
     left.set(title="Mean norm of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|$")
     right.set(title="Mean square of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|^2$")

@@ -179,8 +179,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(walk.distance, walk.linear, color="C7", label="linear model")
     autodiff = {"marker": "o", "ms": 7, "mfc": "none", "color": sheet.ink(), "label": "quadratic, by autodiff"}
     left.plot(1.0, walk.value.sel(form="autodiff"), ls="none", **autodiff)
-    left.set(title="A walk away from the start", xlabel="root-mean-square change of a weight", ylabel="output")
-    left.legend(fontsize=8)
+    sheet.label(left, "A walk away from the start", "root-mean-square change of a weight", "output", {"fontsize": 8})
     means = np.exp(np.log(data.remainder).mean("direction"))
     for i, activation in enumerate(ACTIVATIONS):
         for order, name, marker in ((1, "linear", "s"), (2, "quadratic", "o")):
