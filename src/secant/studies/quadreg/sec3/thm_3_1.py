@@ -1,8 +1,5 @@
 """Theorem 3.1: at a random start the largest kernel eigenvalue accelerates upwards on average."""
 
-from collections.abc import Callable
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -48,16 +45,6 @@ class Config(Seeded):
         """Sizes that pair up and fit into memory."""
         draws.check_sizes(self.outputs, self.parameters)
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
-
-
-def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: float | None) -> np.ndarray:
-    r"""$\mathbb E[\dot\sigma_0^2\mid J] = s\sigma_z^2(t + \lambda)$ of the largest singular value, $t = |J|^2$.
-
-    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries. Takes what
-    [`acceleration_given`][secant.theory.random_regression.acceleration_given] takes.
-    """
-    trace = values.sum(axis=-1)
-    return sigma_z**2 * (trace if variance is None else variance * (trace + values[..., -1]))
 
 
 @study(
@@ -134,9 +121,13 @@ def _one_jacobian(config: Config) -> dict:
         for i, convention in enumerate(CONVENTIONS, 1)
     ]
     variables: dict = {}
-    formulas: dict[str, Callable[..., Any]] = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
-    for (name, formula), parts in zip(formulas.items(), zip(*found, strict=True), strict=True):
-        drawn, exact = np.stack(parts), [formula(values, P, config.sigma_z, rr.VARIANCE[c]) for c in CONVENTIONS]
+    variances = [rr.VARIANCE[convention] for convention in CONVENTIONS]
+    formulas = {
+        "given_J": [rr.acceleration_given(values, P, config.sigma_z, s) for s in variances],
+        "speed": [rr.mean_square_velocity(values, config.sigma_z, s) for s in variances],
+    }
+    for (name, exact), parts in zip(formulas.items(), zip(*found, strict=True), strict=True):
+        drawn = np.stack(parts)
         variables |= {
             name: ("convention", drawn.mean(axis=1), {"long_name": "mean over residuals and tensors for one Jacobian"}),
             f"{name}_error": ("convention", draws.standard_error(drawn, axis=1)),
@@ -167,7 +158,7 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     means, unsymmetric = (rr.acceleration_given(values, P, config.sigma_z, s) for s in (0.5, None))
     limit = rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J)
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
-    singular = means - mean_square_velocity(values, P, config.sigma_z, 1.0)
+    singular = means - rr.mean_square_velocity(values, config.sigma_z, 1.0)
     return {
         "ratio": estimate(means / limit), "unsymmetric": estimate(unsymmetric / limit),
         "singular": estimate(singular / limit),
