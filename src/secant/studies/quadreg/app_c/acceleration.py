@@ -5,7 +5,8 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
+from secant.lab.config import fits_memory, option, scaled
 from secant.setups.regression import draws
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -100,7 +101,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, formula, claim, _ in KINDS:
         for place, size in enumerate(data["size"].values):
             one = data.isel(size=place)
-            found = draws.ratio_of_means(one[name].values, one[formula].values)
+            found = ratio_of_means(one[name].values, one[formula].values)
             within = rounding if one.D == 1 and name == "unsymmetric" else draws.heavy_tail(found)
             yield claims.equal(f"{claim}, (D, P) = {size}", 1.0, found, within)
     for several in np.flatnonzero(np.minimum(data.D, data.P) > 1):

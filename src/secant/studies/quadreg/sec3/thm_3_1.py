@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
 from secant.lab.config import fits_memory, option, scaled
 from secant.setups.regression import draws
 from secant.setups.regression.tables import by_size, measured
@@ -161,8 +161,7 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     singular = means - rr.mean_square_velocity(values, config.sigma_z, 1.0)
     return {
         "ratio": estimate(means / limit), "unsymmetric": estimate(unsymmetric / limit),
-        "singular": estimate(singular / limit),
-        "relative": draws.ratio_of_means(means / config.sigma_z**2, values[:, -1]),
+        "singular": estimate(singular / limit), "relative": ratio_of_means(means / config.sigma_z**2, values[:, -1]),
         "top": estimate(values[:, -1] / config.sigma_J**2),
     }
 

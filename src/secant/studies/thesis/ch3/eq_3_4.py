@@ -11,6 +11,7 @@ import xarray as xr
 
 from secant import nets
 from secant.dynamics import Probe, simulate
+from secant.expansion import remainders
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
 from secant.losses import half_sum
 from secant.optim import gradient_descent
@@ -115,7 +116,8 @@ def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np
     def look(params: TwoLayer, network: dict[str, Any]) -> dict[str, jax.Array]:
         """Root mean squares over the training inputs and over the others, and how the run stands."""
         change = jax.tree.map(jnp.subtract, params, network["params"])
-        squares = _gaps(activation, network["params"], change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
+        gaps = jnp.stack(remainders(lambda p: _outputs(activation, p, inputs), network["params"], change))
+        squares = gaps.reshape(len(PAIRS), 2, len(y)) ** 2
         distance = jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2))
         return {"value": jnp.sqrt(jnp.mean(squares, axis=-1)), "distance": distance, "loss": loss(params)}
 
@@ -134,24 +136,13 @@ def _outputs(activation: Activation, params: TwoLayer, x: jax.Array | np.ndarray
     return activation(x @ params.u.T / np.sqrt(x.shape[1])) @ params.v / np.sqrt(len(params.v))
 
 
-def _gaps(activation: Activation, start: TwoLayer, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
-    """Differences of the three models as far from the start as `change`, one row each, as in `PAIRS`."""
-
-    def slope(params: TwoLayer) -> tuple[jax.Array, jax.Array]:
-        return jax.jvp(lambda p: _outputs(activation, p, x), (params,), (change,))
-
-    (value, first), (_, second) = jax.jvp(slope, (start,), (change,))
-    rest = _outputs(activation, jax.tree.map(jnp.add, start, change), x) - value - first
-    return jnp.stack([rest, second / 2, rest - second / 2])
-
-
 def _together(activation: Activation, start: TwoLayer, x: jax.Array, radius: float) -> jax.Array:
     """The same where each neuron has moved as far in its inner weights, towards the input, as in its outer weight."""
     step = jnp.full_like(start.v, radius / np.sqrt(2 * len(start.v)))
 
     def at(sample: jax.Array) -> jax.Array:
         towards = TwoLayer(step[:, None] * sample / jnp.linalg.norm(sample), step)
-        return _gaps(activation, start, towards, sample[None])[:, 0]
+        return jnp.stack(remainders(lambda p: _outputs(activation, p, sample[None])[0], start, towards))
 
     return jnp.sqrt(jnp.mean(jax.vmap(at)(x) ** 2, axis=0))
 
