@@ -117,10 +117,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "an identity: rounding, of the difference of an output and its label",
     )
     yield from _exponents(data, config)
-    peak, end = small_excess_orders()
+    third, second = small_excess_orders()
     for name, found, series in (
-        ("(u - delta^2/2) / delta^3 of the peak", peak, float(cs.small_excess_peak(1.0)) - 0.5),
-        ("(2 - delta - eta lambda) / delta^2 of the end", end, 1 - float(cs.small_excess_curvature(1.0))),
+        ("(u - delta^2/2) / delta^3 of the peak", third, float(cs.small_excess_peak(1.0)) - 0.5),
+        ("(2 - delta - eta lambda) / delta^2 of the end", second, 1 - float(cs.small_excess_curvature(1.0))),
     ):
         yield claims.equal(
             f"{name} as delta goes to 0, infinite width", series, found, 0.1**3,
