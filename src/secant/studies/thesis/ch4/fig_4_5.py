@@ -210,8 +210,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     bins = np.geomspace(1e-7, max(float(rise.max()) * 1.5, 1e-6), 40)
     right.hist(rise[~at & (rise > 0)], bins, color="C0", alpha=0.85, label="at another sample")
     right.hist(rise[at], bins, color="C1", alpha=0.9, label=r"at $x^*$")
-    right.set_ylim(0.7, 20 * right.get_ylim()[1])  # room for the legend
     sheet.label(
         right, f"All {config.draws} draws", r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$", "steps",
         "upper right", xscale="log", yscale="log",
     )
+    right.set_ylim(0.7, 20 * right.get_ylim()[1])  # room for the legend
