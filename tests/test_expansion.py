@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import secant as sc
 from secant import nets
 from secant.curvature.tangent_kernel import pair_kernel
-from secant.expansion import Expansion, expand
+from secant.expansion import Expansion, expand, remainders
 
 VECTORS, IMAGES = (4, 3), (3, 4, 4, 2)
 
@@ -424,3 +424,16 @@ def test_what_is_no_function_is_refused():
 
     with pytest.raises(TypeError, match="must be hashable"):
         expand(Unhashable(), jnp.ones(3))
+
+
+@pytest.mark.parametrize("size", [0.5, 1e-2])
+def test_remainders_are_the_distances_of_the_taylor_models(size):
+    net, x = nets.mlp([4], activation="tanh"), jnp.array([[0.3, -0.7], [1.0, 0.2]])
+    start = net.init(jax.random.key(0), x.shape)
+    change = jax.tree.map(lambda leaf: size * jnp.cos(jnp.arange(leaf.size, dtype=float)).reshape(leaf.shape), start)
+    there = jax.tree.map(jnp.add, start, change)
+    linear, quadratic = (expand(net.apply, start, order)(there, x) for order in (1, 2))
+    found = remainders(lambda p: net.apply(p, x), start, change)
+    truth = net.apply(there, x)
+    for seen, expected in zip(found, (truth - linear, quadratic - linear, truth - quadratic), strict=True):
+        np.testing.assert_allclose(seen, expected, atol=1e-14)

@@ -337,4 +337,32 @@ def _refuse_other_types(name: str, tree: Params) -> None:
             )
 
 
-__all__ = ["Expansion", "expand"]
+def remainders(f: Callable[[Params], Array], params: Params, change: Params) -> tuple[Array, Array, Array]:
+    r"""What a function adds to its linear and to its quadratic model, a change of the parameters away.
+
+    Args:
+        f: of the parameters alone.
+        params: $\theta_0$, where the models are made.
+        change: $\delta$, with the structure of `params`.
+
+    Returns:
+        $f - f_1$, $f_2 - f_1 = \frac12 D^2f[\delta, \delta]$ and $f - f_2$ at $\theta_0 + \delta$, shaped as `f`.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        from secant.expansion import remainders
+
+        remainders(lambda w: w**3, jnp.array(1.0), jnp.array(0.1))  # 0.031, 0.03 and 0.001
+        ```
+    """
+
+    def slope(params: Params) -> tuple[Array, Array]:
+        return jax.jvp(f, (params,), (change,))
+
+    (value, first), (_, second) = jax.jvp(slope, (params,), (change,))
+    rest = f(jax.tree.map(jnp.add, params, change)) - value - first
+    return rest, second / 2, rest - second / 2
+
+
+__all__ = ["Expansion", "expand", "remainders"]

@@ -48,3 +48,19 @@ def test_a_spread_is_mean_and_deviation_along_the_other_axis():
     assert list(line.get_xdata()) == [10, 20]
     assert list(line.get_ydata()) == [2, 4]
     assert [list(bar[:, 1]) for bar in bars.get_segments()] == [[1, 3], [2, 6]]
+
+
+def test_a_panel_says_what_it_shows_and_names_what_is_drawn():
+    plain, named, framed = sheet.panels(Figure(), (9, 4), 3)
+    for axes in (plain, named, framed):
+        axes.plot([1, 2], [1, 10], label="runs")
+    sheet.label(plain, y="loss", yscale="log")
+    sheet.label(named, "Loss", "step", "loss", "upper left", xlim=(0, 3))
+    sheet.label(framed, "Loss", legend={"title": "over widths", "ncols": 2})
+    assert (plain.get_title(), plain.get_xlabel(), plain.get_ylabel()) == ("", "", "loss")
+    assert plain.get_yscale() == "log"
+    assert plain.get_legend() is None
+    assert (named.get_title(), named.get_xlabel(), named.get_ylabel()) == ("Loss", "step", "loss")
+    assert named.get_xlim() == (0, 3)
+    assert [text.get_text() for text in named.get_legend().get_texts()] == ["runs"]
+    assert framed.get_legend().get_title().get_text() == "over widths"

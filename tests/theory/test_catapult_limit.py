@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import wide_limit, wide_network_limit
+from secant.theory.catapult_limit import small_excess_orders, wide_limit, wide_network_limit
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, two_layer, two_layer_init
 
 
@@ -47,3 +47,9 @@ def test_the_weights_of_a_wide_network_go_as_far(gated, limit):
     distance = jnp.sqrt(sum(jnp.sum((a - b) ** 2) for a, b in zip(end, start, strict=True)) / (width * curvature))
     band = limit(1.0).distance
     assert float(band.min()) - 0.02 < float(distance) < float(band.max()) + 0.02
+
+
+def test_the_orders_after_the_first_are_those_of_the_series():
+    peak, end = small_excess_orders()
+    assert peak == pytest.approx(1 / 3, abs=1e-3)
+    assert end == pytest.approx(2 / 3, abs=1e-3)

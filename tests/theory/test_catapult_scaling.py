@@ -126,3 +126,23 @@ def test_regimes():
     assert codes.tolist() == [cs.MONOTONE, cs.CATAPULT, cs.CATAPULT, cs.DIVERGENT]
     runs = jnp.array([[1.0, 0.5, 0.1], [1.0, 3.0, 0.1], [1.0, 3.0, 9.0], [1.0, 9.0, jnp.nan]])
     assert cs.classify_run(runs).tolist() == [cs.MONOTONE, cs.CATAPULT, cs.DIVERGENT, cs.DIVERGENT]
+
+
+def test_the_slowest_contraction_is_the_largest_ratio_of_losses():
+    a, v, b = np.array([0.01, -0.02, 0.03]), np.array([0.4, 1.3, 1.9]), np.array([0.001, 0.0, -0.002])
+    expected, now, curvature = np.zeros(3), a, v
+    for _ in range(30):
+        after, curvature = map(np.asarray, ct.step(now, curvature, b))
+        expected, now = np.maximum(expected, (after / now) ** 2), after
+    np.testing.assert_allclose(cs.slowest_contraction(a, v, b, 30), expected, rtol=1e-12)
+    assert np.all(np.asarray(cs.slowest_contraction(a, v, b, 5_000)) < 1)
+
+
+def test_the_loss_begins_to_rise_at_the_critical_step():
+    """Of a wide model at two over the curvature; of any between two neighbours of a fine grid."""
+    assert cs.rising_edge(0.3, 1.0, 1e8, 0.0, 200) == pytest.approx(1.0, abs=1e-3)
+    narrow = cs.rising_edge(0.3, 1.0, 50.0, 0.0, 200)
+    lr = 2 * (narrow + np.array([-1, 1]) / 4_000)
+    start = ct.rescale(0.3, 1.0, lr, 50.0, 0.0)
+    rose = np.asarray(cs.catapult_outcome(start.a, start.v, steps=200).peak) > np.asarray(start.a**2) * (1 + 1e-9)
+    assert rose.tolist() == [False, True]

@@ -115,3 +115,21 @@ def test_sizes_are_checked():
             qr.random_tensor(jax.random.key(0), 2, bad)
         with pytest.raises(ValueError, match="D: must be"):
             qr.scales(1.0, 1.0, bad, 3)
+
+
+def test_small_residuals_change_the_curvature_as_first_order_says():
+    """Against the flow itself, by many small steps; the next order is smaller by the size of the residuals."""
+    D, P, time, size = 3, 5, 2.0, 1e-4
+    Q = np.stack([np.asarray(qr.random_tensor(jax.random.key(i), D, P)) for i in range(2)])
+    starts = [qr.random_start(jax.random.key(10 + i), D, P) for i in range(2)]
+    stacked = qr.Regression(
+        jnp.stack([size * start.z for start in starts]), jnp.stack([0.6 * start.J for start in starts])
+    )
+    found = qr.lazy_change(Q, stacked, time)
+    for i in range(2):
+        step = jax.jit(qr.descent(jnp.asarray(Q[i]), time / 20_000).step)
+        start = qr.Regression(stacked.z[i], stacked.J[i])
+        end = jax.lax.fori_loop(0, 20_000, lambda _, state, step=step: step(state), start)
+        change = float(qr.top_pair(end.J)[0] / qr.top_pair(start.J)[0]) - 1
+        assert found[i] == pytest.approx(change, rel=5e-3)
+        np.testing.assert_allclose(qr.lazy_change(Q[i], start, time), found[i], rtol=1e-10)

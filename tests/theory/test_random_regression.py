@@ -109,3 +109,49 @@ def test_the_two_squares_of_a_step_are_products_of_chi_squares():
     linear = np.sum(np.square(jnp.einsum("sai,si->sa", start.J, w)), axis=1)
     measured = (curved / curved.mean() - linear / linear.mean()).std() / 2
     assert rr.nonlinearity_spread(D, P) == pytest.approx(measured, rel=0.25)
+
+
+def eigenvalues(count, D, P, sigma_J=1.0, seed=5):
+    J = sigma_J * np.random.default_rng(seed).normal(size=(count, D, P))
+    return np.linalg.eigvalsh(J @ J.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize(("convention", "over"), [("averaged", 2.0), ("goe", 2**0.5), ("independent", None)])
+def test_the_mean_square_velocity_is_exact(convention, over):
+    """Of second degree in the residuals and in the tensors, as the acceleration."""
+    D, P = 3, 4
+    J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
+    units = jnp.eye(D * P * P).reshape(-1, D, P, P)
+    tensors = units if over is None else (units + jnp.swapaxes(units, 2, 3)) / over
+
+    def squared(tensor, residual):
+        return rr.eigenvalue_derivatives(qr.Regression(residual, J), tensor).first ** 2
+
+    mean = jnp.sum(jax.vmap(lambda tensor: jax.vmap(lambda z: squared(tensor, z))(jnp.eye(D)))(tensors))
+    values = np.linalg.eigvalsh(np.asarray(J @ J.T))
+    found = rr.mean_square_velocity(values, 0.7, rr.VARIANCE[convention])
+    assert found == pytest.approx(0.49 * float(mean) / (4 * values[-1]), rel=1e-12)
+
+
+@pytest.mark.parametrize("variance", [0.5, 1.0, None])
+@pytest.mark.parametrize("P", [2, 5])
+def test_the_smooth_form_has_the_mean_of_the_one_given_the_jacobian(P, variance):
+    given, smooth = rr.two_residual_acceleration(P, 0.8, 0.5, variance)
+    assert given == pytest.approx(smooth, rel=1e-10)
+    drawn = rr.smooth_acceleration(eigenvalues(40_000, 2, P, 0.5)[:, -1], 2, P, 0.8, 0.5, variance)
+    assert abs(drawn.mean() - smooth) < 4 * drawn.std() / np.sqrt(drawn.size)
+
+
+@pytest.mark.parametrize(("D", "P"), [(2, 6), (4, 3)])
+def test_repulsion_and_what_replaces_it_have_the_same_mean(D, P):
+    repelled, instead = rr.repulsion(eigenvalues(40_000, D, P, 0.5), P, 0.5)
+    # One over the distance to the next eigenvalue has no variance: an average is as close as its largest terms allow.
+    capped = np.minimum(repelled, np.quantile(repelled, 0.9999))
+    assert np.mean(capped) == pytest.approx(np.mean(instead), rel=0.03)
+
+
+def test_one_residual_repels_nothing():
+    values = eigenvalues(3, 1, 4)
+    np.testing.assert_array_equal(rr.repulsion(values, 4, 1.0)[0], 0.0)
+    given = rr.acceleration_given(values, 4, 1.0, None)
+    np.testing.assert_allclose(given, rr.smooth_acceleration(values[:, -1], 1, 4, 1.0, 1.0, None), rtol=1e-14)

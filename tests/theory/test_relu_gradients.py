@@ -54,3 +54,32 @@ def test_the_bound_from_moments_is_below_the_mean_and_exact_for_a_constant():
     x = np.random.default_rng(0).exponential(size=10_000)
     assert rg.mean_from_moments((x**2).mean(), (x**4).mean()) <= x.mean()
     assert float(rg.mean_from_moments(4.0, 16.0)) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("depth", [2, 4])
+def test_the_gradient_of_a_chain_is_that_of_the_network(depth):
+    net = nets.mlp([1] * (depth - 1), activation="relu")
+    drawn = jax.random.normal(jax.random.key(depth), (60, depth + 1))
+
+    def gradient(row):
+        params = jax.tree.unflatten(structure, [weight.reshape(1, 1) for weight in row[1:]])
+        slopes = jax.grad(lambda p: net.apply(p, row[:1, None])[0])(params)
+        return jnp.abs(jnp.concatenate([leaf.ravel() for leaf in jax.tree.leaves(slopes)]))
+
+    structure = jax.tree.structure(net.init(jax.random.key(0), (1, 1)))
+    expected = jax.vmap(gradient)(drawn)
+    assert 0 < jnp.mean(expected[:, 0] > 0) < 1
+    np.testing.assert_allclose(rg.chain_gradient(drawn[:, 0], drawn[:, 1:]), expected, atol=1e-13)
+
+
+def test_alignment_of_a_wide_networks_gradients_with_the_identity():
+    dim, samples, width = 20, 30, 4_000
+    found = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        x, u, v = random.normal(size=(samples, dim)), random.normal(size=(width, dim)), random.normal(size=width)
+        g = ((x @ u.T > 0) * v) @ u / np.sqrt(width)
+        G = g.T @ g / samples
+        found.append(np.trace(G) / (np.sqrt(dim) * np.linalg.norm(G)))
+    # The mean square stands for the mean: traces fluctuate by 1/d in their square.
+    assert np.mean(found) == pytest.approx(rg.alignment_with_identity(dim, samples), rel=2 / dim)

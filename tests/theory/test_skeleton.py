@@ -114,3 +114,11 @@ def test_the_level_drifts_down_as_the_average_over_the_cycle_says():
     drift = float(sk.level_drift(t, C, eps))
     assert C - drift > 0.2
     assert float(sk.conserved(*point)) == pytest.approx(drift, abs=2 * eps)
+
+
+@pytest.mark.parametrize("C", [2.5, 3.2, 3.9])
+def test_the_top_of_the_cubic_is_where_its_slope_is_zero(C):
+    top = np.sqrt((2 + C) / 3)
+    highest = top * (1 + C / 2 - top**2 / 2)
+    assert sk.image_of_the_top(C) == pytest.approx(highest * (1 + C / 2 - highest**2 / 2), abs=1e-9)
+    assert (sk.image_of_the_top(C) > 0) == (C < sk.SIGN_CRISIS)

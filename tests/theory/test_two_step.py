@@ -165,3 +165,16 @@ def test_the_lowest_order_map_and_flow_share_their_change():
     change = two_step.lowest_order_flow(0.05)(state)
     np.testing.assert_allclose(stepped.z - state.z, change.z, atol=1e-15)
     np.testing.assert_allclose(stepped.y - state.y, change.y, atol=1e-15)
+
+
+def test_degrees_are_those_of_the_printed_polynomials():
+    """Of the changes of z and T, each a row: in z, T and epsilon; the last is read off the tables of coefficients."""
+    points = 0.5 + np.random.default_rng(0).uniform(size=(4, 3)) / 2
+    found = two_step.two_step_degrees(points)
+    assert found[:, :2].tolist() == [[9, 3], [9, 3]]
+    eps = np.linspace(0.1, 2.0, 12)
+    tables = [
+        np.stack([np.asarray(c(eps)) + 0 * eps for row in t for c in row.values()]) for t in (two_step.P, two_step.Q)
+    ]
+    fits = [np.abs(np.polynomial.polynomial.polyfit(eps, table.T, 9)) > 1e-5 for table in tables]
+    assert found[:, 2].tolist() == [int(np.flatnonzero(fit.any(axis=1)).max()) for fit in fits]

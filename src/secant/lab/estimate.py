@@ -48,6 +48,28 @@ def estimate(values: ArrayLike) -> Estimate:
     return Estimate(float(kept.mean()), float(kept.std(ddof=1) / np.sqrt(len(kept))), float(len(kept) - 1))
 
 
+def ratio_of_means(above: ArrayLike, below: ArrayLike) -> Estimate:
+    r"""The mean of one over the mean of the other, both of the same repeats, with its standard error to first order.
+
+    With $r = \bar x/\bar y$ it is that of the mean of $(x - ry)/\bar y$. Pairs without two numbers are left out.
+
+    Example:
+        ```python
+        from secant.lab import ratio_of_means
+
+        ratio_of_means([1.0, 2.0, 3.0], [2.0, 4.0, 7.0])  # 0.462, 0.019, 2
+        ```
+    """
+    over, under = (np.asarray(values, float).ravel() for values in (above, below))
+    kept = np.isfinite(over) & np.isfinite(under)
+    over, under = over[kept], under[kept]
+    if len(over) < 2 or under.mean() == 0:
+        return Estimate(np.nan, np.nan, 1.0)
+    ratio = over.mean() / under.mean()
+    error = (over - ratio * under).std(ddof=1) / np.sqrt(len(over)) / abs(under.mean())
+    return Estimate(float(ratio), float(error), float(len(over) - 1))
+
+
 def miss(freedom: float, risk: float = RISK) -> float:
     r"""So many standard errors are missed by chance at most `risk` of the time, on either side.
 

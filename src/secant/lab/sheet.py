@@ -38,6 +38,30 @@ def spread(axes: Any, values: xr.DataArray, over: str, label: str | None = None,
     axes.errorbar(values[along], values.mean(over), values.std(over), **look)
 
 
+def label(
+    axes: Any,
+    title: str | None = None,
+    x: str | None = None,
+    y: str | None = None,
+    legend: str | dict[str, Any] | None = None,
+    **settings: Any,
+) -> None:
+    """What a panel says of itself: its title, its axes, and a legend of what has been drawn on it.
+
+    Args:
+        axes: the panel, with all that the legend should name drawn already.
+        title: what it shows.
+        x: what goes to the right.
+        y: what goes up.
+        legend: where it stands, `"best"` if anywhere; a mapping goes to `Axes.legend`; none without it.
+        settings: scales, limits and ticks, for `Axes.set`.
+    """
+    named = {"title": title, "xlabel": x, "ylabel": y}
+    axes.set(**{name: text for name, text in named.items() if text is not None}, **settings)
+    if legend is not None:
+        axes.legend(**({"loc": legend} if isinstance(legend, str) else legend))
+
+
 def ink() -> str:
     """The colour of text, light or dark: what the theory says is drawn in it."""
     return _colour("text.color")

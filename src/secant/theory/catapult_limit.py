@@ -9,13 +9,16 @@ phase alone.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float
 
+from secant.core.device import jit
 from secant.theory.catapult import step
 
 START = 1e-6
@@ -110,3 +113,23 @@ def wide_network_limit(excess: ArrayLike, phases: int = 16, nodes: int = 1000, s
         return WideLimit(peak, end, jnp.sqrt(moved / curvature))
 
     return jax.vmap(one)(first)
+
+
+def small_excess_orders(largest: float = 0.1, phases: int = 64) -> tuple[float, float]:
+    r"""What comes after $\frac12\delta^2$ of the peak and after $2 - \delta$ of the end, as $\delta \to 0$.
+
+    $(u - \frac12\delta^2)/\delta^3$ of the highest peak and $(2 - \delta - \eta\lambda)/\delta^2$ of the end, from
+    $\delta$ and two halvings of it by Richardson's extrapolation, which leaves the third order.
+
+    Args:
+        largest: the largest $\delta$.
+        phases: how many; between whole steps the orbit would peak a little higher, and of all phases the highest is
+            nearest to that.
+    """
+    deltas = largest / 2.0 ** np.arange(3)
+    limit = jit(partial(wide_limit, phases=phases, steps=int(60 / deltas[-1])), quick=True)(deltas)
+    peak = (np.asarray(limit.peak).max(axis=-1) - deltas**2 / 2) / deltas**3
+    end = (2 - deltas - np.asarray(limit.curvature).mean(axis=-1)) / deltas**2
+    once = [2 * table[1:] - table[:-1] for table in (peak, end)]
+    found = [(4 * table[1] - table[0]) / 3 for table in once]
+    return float(found[0]), float(found[1])

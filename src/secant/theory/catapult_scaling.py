@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 
-from secant.theory.catapult import growth, separatrix, step
+from secant.core.device import jit
+from secant.theory.catapult import growth, rescale, rescaled_target, separatrix, step
 
 MONOTONE, CATAPULT, DIVERGENT = 0, 1, 2
 """Codes of the three regimes, as returned by the classifiers below."""
@@ -160,6 +162,47 @@ def lazy_bounds(excess: ArrayLike, width: ArrayLike, start: ArrayLike, pull: Arr
     total = jnp.asarray(start) + pull * jnp.sqrt(start)
     drift = 8 * total / (width * excess)
     return drift, (1 - excess + drift + total / width) ** 2
+
+
+def slowest_contraction(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0, steps: int = 100) -> Array:
+    r"""The largest $(a_{t+1}/a_t)^2$, the factor of the loss in a step, over so many steps.
+
+    Args:
+        a: rescaled residuals at the start, not zero.
+        v: rescaled curvatures at the start.
+        b: rescaled targets.
+        steps: how many.
+    """
+    first, curvature, target = jnp.broadcast_arrays(*(jnp.asarray(value, float) for value in (a, v, b)))
+
+    def body(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        now, (after, v) = carry[0], step(carry[0], carry[1], target)
+        # Nothing is left of a residual that has fallen so far, but it must not be divided by.
+        return jnp.where(jnp.abs(after) < 1e-150, 1e-150, after), v, jnp.maximum(carry[2], (after / now) ** 2)
+
+    return jax.lax.fori_loop(0, steps, body, (first, curvature, jnp.zeros_like(first)))[2]
+
+
+def rising_edge(output: ArrayLike, curvature: ArrayLike, width: float, target: float, steps: int) -> float:
+    r"""The smallest step over the critical one $2/\lambda_0$ at which the loss of one sample rises, by the exact map.
+
+    Looked for on a grid of 4001 ratios between a half and three halves.
+
+    Args:
+        output: $g_0$.
+        curvature: $\lambda_0$.
+        width: $m$.
+        target: $y$.
+        steps: of the map.
+    """
+    ratios = np.linspace(0.5, 1.5, 4_001)
+
+    def rises(output: Array, curvature: Array) -> Array:
+        lrs = 2 * ratios / curvature
+        start, bend = rescale(output, curvature, lrs, width, target), rescaled_target(lrs, width, target)
+        return catapult_outcome(start.a, start.v, bend, steps=steps).peak > start.a**2 * (1 + 1e-9)
+
+    return float(ratios[np.asarray(jit(rises, quick=True)(output, curvature))][0])
 
 
 def increasing_phase(

@@ -158,6 +158,27 @@ def self_interaction(state: Regression, Q: Float[Array, "d p p"]) -> tuple[Array
     return value, z1, w1 @ jnp.tensordot(vector, Q, 1) @ w1
 
 
+def lazy_change(Q: Float[np.ndarray, "*n d p p"], state: Regression, time: float) -> Float[np.ndarray, "*n"]:
+    r"""Change of the largest eigenvalue under gradient flow to first order in the residuals, over its start.
+
+    While residuals fall as in linear regression, with $K = JJ^\top$ the parameters move by
+    $\theta = -J^\top K^{-1}(1 - e^{-Kt})z$, and the eigenvalue by $2v_1^\top Q(\theta, \cdot)J^\top v_1$.
+
+    Args:
+        Q: second derivatives, symmetric; of one model or of many.
+        state: residuals and Jacobian at the start.
+        time: $t$.
+    """
+    z, J = np.asarray(state.z), np.asarray(state.J)
+    values, vectors = np.linalg.eigh(J @ J.swapaxes(-1, -2))
+    shrunk = -np.expm1(-values * time) / np.where(values > 0, values, 1.0)
+    moved = np.einsum("...ak,...k,...bk,...b->...a", vectors, shrunk, vectors, z)
+    theta, first = -np.einsum("...ap,...a->...p", J, moved), vectors[..., -1]
+    along = np.einsum("...ap,...a->...p", J, first)
+    bend = np.einsum("...a,...apq,...p,...q->...", first, Q, theta, along, optimize=True)
+    return np.asarray(2 * bend / values[..., -1])
+
+
 class Scales(NamedTuple):
     r"""Standard deviations of a random start, $\sigma_z$ of the residuals and $\sigma_J$ of the Jacobian."""
 

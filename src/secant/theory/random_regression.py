@@ -144,3 +144,85 @@ def nonlinearity_spread(D: int, P: int) -> float:
     product = moment(D, 1) * linear(3, 3) / (curved * linear(1, 1))
     last = moment(P, 4) + 2 * moment(P, 3) * moment(D - 1, 1) + moment(P, 2) * moment(D - 1, 2)
     return float(np.sqrt(squared - 2 * product + moment(D, 2) * last / linear(1, 1) ** 2) / 2)
+
+
+def mean_square_velocity(
+    values: Float[np.ndarray, "*n d"], sigma_z: float, variance: float | None = 0.5
+) -> Float[np.ndarray, "*n"]:
+    r"""$\mathbb E[\dot\sigma_0^2\mid J] = s\sigma_z^2(t + \lambda)$ of the largest singular value, $t = |J|^2$.
+
+    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries. Takes the eigenvalues that
+    [`acceleration_given`][secant.theory.random_regression.acceleration_given] takes.
+    """
+    trace = values.sum(axis=-1)
+    return np.asarray(sigma_z**2 * (trace if variance is None else variance * (trace + values[..., -1])))
+
+
+def smooth_acceleration(
+    top: Float[np.ndarray, "*n"], D: int, P: int, sigma_z: float, sigma_J: float, variance: float | None = 0.5
+) -> Float[np.ndarray, "*n"]:
+    r"""What has the mean of $\ddot\lambda$ at every size and knows the largest eigenvalue $\lambda$ alone.
+
+    $$\mathbb E[\ddot\lambda] = 2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$
+
+    or $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$ for independent entries. Unlike the mean given the Jacobian it has no
+    repulsion by the other eigenvalues in it, and so a variance.
+
+    Args:
+        top: largest eigenvalues of $JJ^\top$.
+        D: residuals.
+        P: parameters.
+        sigma_z: $\sigma_z$.
+        sigma_J: $\sigma_J$.
+        variance: $s$; None for independent entries.
+    """
+    if variance is None:
+        return 2 * sigma_z**2 * (D * P + 1) * top
+    return 2 * variance * sigma_z**2 * (D * P * top + top**2 / sigma_J**2)
+
+
+def repulsion(values: Float[np.ndarray, "n d"], P: int, sigma_J: float) -> Float[np.ndarray, "2 n"]:
+    r"""$\sum_k\lambda/(\lambda - \lambda_k)$ over the other nonzero eigenvalues, and what has the same mean.
+
+    That is $\frac12(\lambda/\sigma_J^2 - |P - D| - 1)$, by an integration by parts in the density of the eigenvalues.
+
+    Args:
+        values: all eigenvalues of $JJ^\top$ in ascending order, a row for each Jacobian.
+        P: parameters.
+        sigma_J: $\sigma_J$.
+    """
+    D, top = values.shape[1], values[:, -1]
+    others = values[:, max(0, D - P) : -1]
+    return np.stack([(top[:, None] / (top[:, None] - others)).sum(axis=1), (top / sigma_J**2 - abs(P - D) - 1) / 2])
+
+
+def two_residual_acceleration(
+    P: int, sigma_z: float, sigma_J: float, variance: float | None = 0.5
+) -> tuple[float, float]:
+    r"""Mean acceleration for two residuals by quadrature: of the mean given the Jacobian, and of the smooth form.
+
+    The trace $t$ and the share $u$ of it in the larger of two eigenvalues are independent: $t/\sigma_J^2$ is
+    chi-squared with $2P$ degrees of freedom, and $u$ has the density $(u(1-u))^{(P-3)/2}(2u - 1)$ on
+    $(\tfrac12, 1)$, whose last factor cancels the pole of the repulsion. With $1 - u = x^2$ it is smooth.
+
+    Args:
+        P: parameters, at least two.
+        sigma_z: $\sigma_z$.
+        sigma_J: $\sigma_J$.
+        variance: $s$; None for independent entries.
+    """
+    x, weight = np.polynomial.legendre.leggauss(200)
+    x = (x + 1) / 2 * np.sqrt(0.5)
+    u = 1 - x**2
+    weight = weight * x ** (P - 2) * u ** ((P - 3) / 2) * (2 * u - 1)
+    weight /= weight.sum()
+    first, scale = 2 * P, sigma_J**2
+    second = first * (first + 2)  # of t / sigma_J^2
+    # Given J the mean is homogeneous of degree one in the eigenvalues.
+    given = acceleration_given(np.stack([1 - u, u], axis=-1), P, sigma_z, variance)
+    top, square = first * scale * (weight @ u), second * scale**2 * (weight @ u**2)
+    if variance is None:
+        smooth = sigma_z**2 * (2 * (2 * P + 1) * top)
+    else:
+        smooth = sigma_z**2 * 2 * variance * (2 * P * top + square / scale)
+    return float(first * scale * weight @ given), float(smooth)

@@ -7,6 +7,8 @@ whatever the widths, which gives the mean square of the gradient exactly; the me
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -55,3 +57,32 @@ def mean_from_moments(second: Real, fourth: Real) -> Float[Array, "..."]:
     By Hölder's inequality on $X^2 = X^{2/3} X^{4/3}$. The second moment alone bounds the mean from above only.
     """
     return jnp.asarray(second) ** 1.5 / jnp.sqrt(jnp.asarray(fourth))
+
+
+def chain_gradient(x: Float[Array, " n"], w: Float[Array, "n depth"]) -> Float[Array, "n depth"]:
+    r"""Sizes of $\partial f/\partial w_l$ in networks of one neuron a layer, $f = x \prod_l w_l$ behind the gates.
+
+    Args:
+        x: inputs, one a network.
+        w: weights, from the first layer to the last; all but those of the last stand before a gate.
+    """
+    on = (x * w[:, 0] > 0) & jnp.all(w[:, 1:-1] > 0, axis=1)
+    product = jnp.abs(x) * jnp.prod(jnp.abs(w), axis=1)
+    return jnp.where(on[:, None], product[:, None] / jnp.abs(w), 0.0)
+
+
+def alignment_with_identity(dim: int, samples: int) -> float:
+    r"""Of $G = \frac1n\sum_a g_a g_a^\top$, the gradients in the input of a wide two-layer network: $\cos(G, I)$.
+
+    By its mean square, $\mathbb E\,(g_a^\top g_a)^2 = \frac14(d^2 + 2d)$ and, with the covariance
+    $k = \frac14 + \frac{\cos\theta}{2\pi}$ of gradients at inputs at an angle $\theta$ near $\frac\pi2$,
+    $\mathbb E\,(g_a^\top g_b)^2 = d^2\,\mathbb E\,k^2 + d(\frac14 + \frac1{16})$, where
+    $\mathbb E\,k^2 = \frac1{16} + \frac1{4\pi^2 d}$.
+
+    Args:
+        dim: $d$, entries of an input.
+        samples: $n$, inputs.
+    """
+    same = (dim**2 + 2 * dim) / 4
+    apart = dim**2 / 16 + dim / (4 * math.pi**2) + dim * (1 / 4 + 1 / 16)
+    return dim / 2 / math.sqrt(dim * (same / samples + (1 - 1 / samples) * apart))

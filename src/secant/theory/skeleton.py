@@ -16,6 +16,7 @@ import math
 
 import jax
 import jax.numpy as jnp
+import scipy.optimize
 from jax import Array
 
 from secant.dynamics import Map
@@ -122,6 +123,21 @@ def step_window(curvature: Real, residual: Real) -> tuple[Array, Array]:
     """
     scale = jnp.asarray(curvature - 2 * residual)
     return 2 / scale, ESCAPE / scale
+
+
+def image_of_the_top(C: float) -> float:
+    r"""Where a step takes the largest Jacobian that an orbit reaches from inside, the top of the cubic.
+
+    Below [`SIGN_CRISIS`][secant.theory.skeleton.SIGN_CRISIS] it is above zero. The top is found numerically.
+
+    Args:
+        C: the conserved quantity.
+    """
+    step = jacobian_skeleton(C).step
+    top = scipy.optimize.minimize_scalar(
+        lambda J: -float(step(J)), bounds=(0, 3), method="bounded", options={"xatol": 1e-10}
+    )
+    return float(step(-top.fun))
 
 
 def level_step(C: Real, z: Real, eps: Real) -> Array:

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from secant.dynamics import Map
 from secant.theory._types import Real
@@ -166,6 +168,29 @@ def two_step(eps: Real) -> Map:
     """
     single = two_eigenvalue(-eps)
     return Map(init=lambda point: Point(*point), step=lambda point: single.step(single.step(point)))
+
+
+def two_step_degrees(points: Float[np.ndarray, "n 3"], nodes: int = 16) -> Int[np.ndarray, "2 3"]:
+    r"""Degrees of the two-step changes of $\tilde z$ and $T$ (rows) in $\tilde z$, $T$ and $\epsilon$ (columns).
+
+    From values of the map alone: along a line through a point a change is a polynomial of one variable, and its
+    expansion in Chebyshev polynomials ends where its degree does.
+
+    Args:
+        points: some $(\tilde z, T, \epsilon)$; the largest degree of all counts.
+        nodes: where a polynomial of a degree below this is sampled to be known.
+    """
+    x = np.polynomial.chebyshev.chebpts1(nodes)
+    lines = np.broadcast_to(points[None, :, None, :], (3, len(points), nodes, 3)).copy()
+    for variable in range(3):
+        lines[variable, :, :, variable] = x
+    z, T, eps = np.moveaxis(lines, -1, 0)
+    after = jax.jit(lambda z, T, eps: two_step(eps).step(Point(z, T)))(z, T, eps)
+    changes = np.stack(after) - np.stack([z, T])
+    series = np.abs(np.polynomial.chebyshev.chebfit(x, changes.reshape(-1, nodes).T, nodes - 1))
+    there = series > 1e-11 * series.max(axis=0)
+    last = nodes - 1 - np.argmax(there[::-1], axis=0)
+    return last.reshape(2, 3, -1).max(axis=-1)
 
 
 def local_change(z: Real, y: Real, eps: Real) -> tuple[Array, Array]:

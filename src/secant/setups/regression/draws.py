@@ -179,12 +179,6 @@ def standard_error(values: np.ndarray, axis: int = 0) -> Any:
     return np.std(values, axis=axis, ddof=1) / np.sqrt(values.shape[axis])
 
 
-def ratio_of_means(above: np.ndarray, below: np.ndarray) -> Estimate:
-    """The mean of one over the mean of the other, both of the same draws, with its error to first order."""
-    ratio = above.mean() / below.mean()
-    return Estimate(float(ratio), float(standard_error(above - ratio * below) / abs(below.mean())), len(above) - 1.0)
-
-
 def heavy_tail(measured: Estimate) -> Tolerance:
     """For means of what has a tail with a mean but no variance, such as one over the distance of two eigenvalues.
 

@@ -170,5 +170,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         line = np.asarray(cs.time_to_peak(float(part.ratio) - 2, data.width.values))
         sheet.guide(right, data.width, line + float((part.time - line).mean()), lw=1)
     sheet.guide(right, [], [], r"slope $1/(2\log(1 + \delta))$", lw=1)
-    right.set(title="Time to the peak", xlabel="width $m$", ylabel=r"$T_1$")
-    right.legend(fontsize=8, loc="upper left")
+    sheet.label(right, "Time to the peak", "width $m$", r"$T_1$", {"fontsize": 8, "loc": "upper left"})

@@ -120,5 +120,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         axes.set(xlabel="step", xlim=(0, 40))
     middle.set(title="Residual", ylabel=r"$\eta|x||z|$", yscale="log", ylim=(1e-9, 10))
     sheet.mark(right, y=2, ls="-", lw=0.6)
-    right.set(title="Curvature", ylabel=r"$\eta\lambda$")
-    right.legend(loc="upper right")
+    sheet.label(right, "Curvature", y=r"$\eta\lambda$", legend="upper right")

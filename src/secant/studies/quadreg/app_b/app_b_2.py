@@ -19,33 +19,11 @@ class Config(Seeded):
     )
 
 
-NODES = np.polynomial.chebyshev.chebpts1(16)
-"""Where a polynomial of degree below 16 is sampled to be known."""
-
 NEAR = 0.1
 """The series serve up to this residual."""
 
 SERIES = {"residual": (nullclines.residual_series, 6), "curvature": (nullclines.curvature_series, 4)}
 """Of each nullcline, and the first power of the residual left out of it."""
-
-
-def _degrees(seed: int) -> np.ndarray:
-    """Degrees of the two-step changes of z and T (rows) in z, T and epsilon (columns), from values of the map.
-
-    Along a line through each of some random points a change is a polynomial of one variable, and its expansion in
-    Chebyshev polynomials ends where its degree does.
-    """
-    points = 0.5 + np.asarray(jax.random.uniform(jax.random.key(seed), (15,))).reshape(5, 3) / 2
-    lines = np.broadcast_to(points[None, :, None, :], (3, 5, len(NODES), 3)).copy()
-    for variable in range(3):
-        lines[variable, :, :, variable] = NODES
-    z, T, eps = np.moveaxis(lines, -1, 0)
-    after = jax.jit(lambda z, T, eps: two_step.two_step(eps).step(two_eigenvalue.Point(z, T)))(z, T, eps)
-    changes = np.stack(after) - np.stack([z, T])
-    series = np.abs(np.polynomial.chebyshev.chebfit(NODES, changes.reshape(-1, len(NODES)).T, len(NODES) - 1))
-    there = series > 1e-11 * series.max(axis=0)
-    last = len(NODES) - 1 - np.argmax(there[::-1], axis=0)
-    return last.reshape(2, 3, 5).max(axis=-1)
 
 
 @study(
@@ -81,13 +59,15 @@ def run(config: Config) -> xr.Dataset:
     slopes = np.asarray(jax.jit(jax.vmap(lambda z: jax.grad(after)(0.0, z) / z**2))(h))
     f_T = nullclines.nullcline(h, config.epsilons[0], "curvature")
     one = two_eigenvalue.two_eigenvalue(0.0).step(two_eigenvalue.Point(0.1, 1.7))
+    points = 0.5 + np.asarray(jax.random.uniform(jax.random.key(config.seed), (15,))).reshape(5, 3) / 2
     grid, epsilons = np.linspace(-0.9, 0.9, config.points), (0.0, *config.epsilons)
     curves = [[nullclines.nullcline(grid, eps, of) for eps in epsilons] for of in SERIES]
     series = [[form(grid, eps) for eps in epsilons] for form, _ in SERIES.values()]
     return xr.Dataset(
         {
             "error": ("sample", np.asarray(gap(z, T, e))), "nullcline": (("of", "eps", "z"), np.array(curves)),
-            "series": (("of", "eps", "z"), np.array(series)), "degree": (("of", "variable"), _degrees(config.seed)),
+            "series": (("of", "eps", "z"), np.array(series)),
+            "degree": (("of", "variable"), two_step.two_step_degrees(points)),
             "cubic_slope": np.diff(slopes)[0] / np.diff(h)[0], "slope_T": np.diff(f_T)[0] / np.diff(h)[0],
             "ratio": float((one.T - 1.7) / (one.z - 0.1)),
         },
@@ -181,5 +161,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.set(title="The series serve near the edge only", ylabel="error of the fifth-order series")
     right.set(ylim=(1e-14, 1e2), xlim=(-0.9, 0.9))
     for axes, place in ((left, "upper left"), (middle, "lower left"), (right, "lower right")):
-        axes.set(xlabel=r"$\tilde z$")
-        axes.legend(loc=place)
+        sheet.label(axes, x=r"$\tilde z$", legend=place)

@@ -179,8 +179,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(right, y=(-config.bound, 0))
     left.text(7.8, 1.97, r"bound $2\tilde z_0$", va="top", ha="right")
     right.text(7.8, -config.bound - 0.06, r"bound $(1+\frac{3B}{8-B})\,y^*$", va="top", ha="right")
-    left.set(title="Residual: a small rise, then decay", ylabel=r"$\tilde z_t/\tilde z_0$", ylim=(0, 2.1))
     right.set(title=r"Distance: negative, and near $y^*$", ylabel=r"$y_t/|y^*|$", ylim=(-1.7, 3))
     for axes in (left, right):
         axes.set(xlabel=r"time $\epsilon t/2$", xlim=(0, 8))
-    left.legend()
+    sheet.label(left, "Residual: a small rise, then decay", y=r"$\tilde z_t/\tilde z_0$", legend="best", ylim=(0, 2.1))

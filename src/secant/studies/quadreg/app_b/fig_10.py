@@ -121,7 +121,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     )
     right.annotate(r"$\frac{3}{8}\epsilon^2$", (4e-3, 3 / 8 * 1.6e-5 / 1.3), ha="left", va="top", size=13)
     low, high = config.smallest, config.largest
-    left.set(title="Distance below the edge", ylabel=r"$2 - \eta\lambda_\infty$", ylim=(low / 4, high))
     right.set(title=r"Deviation from $\epsilon/2$", ylabel=r"$2 - \epsilon/2 - \eta\lambda_\infty$")
     right.set(ylim=(low**2 / 8, 3 * high**2))
-    left.legend()
+    sheet.label(left, "Distance below the edge", y=r"$2 - \eta\lambda_\infty$", legend="best", ylim=(low / 4, high))

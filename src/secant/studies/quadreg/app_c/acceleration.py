@@ -5,7 +5,8 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
+from secant.lab.config import fits_memory, option, scaled
 from secant.setups.regression import draws
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -80,57 +81,27 @@ def run(config: Config) -> xr.Dataset:
 def _jacobians(config: Config, D: int, P: int) -> xr.Dataset:
     """For each of many Jacobians: means over the rest in closed form, and what should have the same mean."""
     values = draws.kernel_eigenvalues(config.seed, config.jacobians, D, P, config.sigma_J)
-    top, nonzero = values[:, -1], values[:, max(0, D - P) : -1]
-    found = {
-        "given_J": rr.acceleration_given(values, P, config.sigma_z),
-        "exact": config.sigma_z**2 * (D * P * top + top**2 / config.sigma_J**2),
-        "unsymmetric": rr.acceleration_given(values, P, config.sigma_z, None),
-        "unsymmetric_exact": 2 * config.sigma_z**2 * (D * P + 1) * top,
-        "repelled": (top[:, None] / (top[:, None] - nonzero)).sum(axis=1),
-        "repelled_exact": (top / config.sigma_J**2 - abs(P - D) - 1) / 2,
-    }
+    found = dict(zip(("repelled", "repelled_exact"), rr.repulsion(values, P, config.sigma_J), strict=True))
+    for (given, exact, *_), variance in zip(KINDS, (0.5, None), strict=True):
+        found[given] = rr.acceleration_given(values, P, config.sigma_z, variance)
+        found[exact] = rr.smooth_acceleration(values[:, -1], D, P, config.sigma_z, config.sigma_J, variance)
     return xr.Dataset({name: ("draw", part) for name, part in found.items()})
-
-
-def two_residuals(P: int, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    r"""Mean acceleration for two residuals by quadrature, as it is given the Jacobian and exactly.
-
-    The trace $t$ and the share $u$ of it in the larger of two eigenvalues are independent: $t/\sigma_J^2$ is
-    chi-squared with $2P$ degrees of freedom, and $u$ has the density $(u(1-u))^{(P-3)/2}(2u - 1)$ on
-    $(\tfrac12, 1)$, whose last factor cancels the pole of the repulsion. With $1 - u = x^2$ it is smooth.
-
-    Returns:
-        Of a symmetric $Q$ with $s = \tfrac12$ and of independent entries: given the Jacobian, and exactly.
-    """
-    x, weight = np.polynomial.legendre.leggauss(200)
-    x = (x + 1) / 2 * np.sqrt(0.5)
-    u = 1 - x**2
-    weight = weight * x ** (P - 2) * u ** ((P - 3) / 2) * (2 * u - 1)
-    weight /= weight.sum()
-    s2, first = config.sigma_J**2, 2 * P
-    second = first * (first + 2)  # of t / sigma_J^2
-    # Given J the mean is homogeneous of degree one in the eigenvalues.
-    share = np.stack([1 - u, u], axis=-1)
-    given = [first * s2 * weight @ rr.acceleration_given(share, P, config.sigma_z, s) for s in (0.5, None)]
-    top, square = first * s2 * (weight @ u), second * s2**2 * (weight @ u**2)
-    exact = [2 * P * top + square / s2, 2 * (2 * P + 1) * top]
-    return np.array(given), config.sigma_z**2 * np.array(exact)
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for P in (2, 3, 8):
-        given, exact = two_residuals(P, config)
-        for ratio, kind in zip(given / exact, ("symmetric Q", "Q of independent entries"), strict=True):
+        for kind, variance in (("symmetric Q", 0.5), ("Q of independent entries", None)):
+            given, exact = rr.two_residual_acceleration(P, config.sigma_z, config.sigma_J, variance)
             yield claims.equal(
-                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})", 1.0, ratio, 1e-9,
-                "an identity: 200 nodes for a smooth function, and rounding",
+                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})", 1.0, given / exact,
+                1e-9, "an identity: 200 nodes for a smooth function, and rounding",
             )
     rounding = Tolerance(1e-12, why="without another eigenvalue they are the same: rounding")
     for name, formula, claim, _ in KINDS:
         for place, size in enumerate(data["size"].values):
             one = data.isel(size=place)
-            found = draws.ratio_of_means(one[name].values, one[formula].values)
+            found = ratio_of_means(one[name].values, one[formula].values)
             within = rounding if one.D == 1 and name == "unsymmetric" else draws.heavy_tail(found)
             yield claims.equal(f"{claim}, (D, P) = {size}", 1.0, found, within)
     for several in np.flatnonzero(np.minimum(data.D, data.P) > 1):

@@ -114,5 +114,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set(title="Mean acceleration at the start", ylabel=r"$\mathbb{E}\,\ddot\lambda_{\max}(0)$")
     right.set(title="Over the line", xscale="log", ylim=(0, 2))
     for axes, place in ((left, "upper left"), (right, "upper right")):
-        axes.set(xlabel=r"$\sigma_z$")
-        axes.legend(loc=place)
+        sheet.label(axes, x=r"$\sigma_z$", legend=place)

@@ -53,7 +53,9 @@ def run(config: Config) -> xr.Dataset:
     relative = ran.loss / ran.loss.isel(time=0)
     clock = ran.time / (ran.residual + config.jacobian)
     fallen = xr.apply_ufunc(_time_to_fall, relative, clock, input_core_dims=[["time"], ["time"]], vectorize=True)
-    lazy = np.stack([small[:, -1] / small[:, 0] - 1, _first_order(np.asarray(Q), start, float(scale[0]), config)], 1)
+    sigma, until = qr.scales(scale[0], config.jacobian**0.5, D, P), config.until / (float(scale[0]) + config.jacobian)
+    begin = qr.Regression(sigma.z * start.z, sigma.J * start.J)
+    lazy = np.stack([small[:, -1] / small[:, 0] - 1, qr.lazy_change(np.asarray(Q), begin, until)], 1)
     change = "relative change of curvature at tiny residuals, by the flow and to first order"
     return xr.Dataset(
         {
@@ -71,23 +73,6 @@ def _time_to_fall(loss: np.ndarray, time: np.ndarray) -> float:
     if not loss[-1] < FALLEN:
         return np.nan
     return float(np.exp(np.interp(np.log(FALLEN), np.log(loss[::-1]), np.log(time[::-1] + 1e-9))))
-
-
-def _first_order(Q: np.ndarray, start: qr.Regression, scale: float, config: Config) -> np.ndarray:
-    r"""By how much the curvature changes, over its start, if the residuals fall as in linear regression.
-
-    With $K = JJ^\top$ the parameters then move by $\theta = -J^\top K^{-1}(1 - e^{-Kt})z$, and the largest eigenvalue
-    by $2v_1^\top Q(\theta, \cdot)J^\top v_1$.
-    """
-    sigma = qr.scales(scale, config.jacobian**0.5, config.outputs, config.parameters)
-    z, J = float(sigma.z) * np.asarray(start.z), float(sigma.J) * np.asarray(start.J)
-    values, vectors = np.linalg.eigh(J @ J.swapaxes(1, 2))
-    time = config.until / (scale + config.jacobian)
-    shrunk = -np.expm1(-values * time) / np.where(values > 0, values, 1.0)
-    moved = np.einsum("nak,nk,nbk,nb->na", vectors, shrunk, vectors, z)
-    theta, first = -np.einsum("nap,na->np", J, moved), vectors[..., -1]
-    along = np.einsum("nap,na->np", J, first)
-    return 2 * np.einsum("na,napq,np,nq->n", first, Q, theta, along, optimize=True) / values[:, -1]
 
 
 @run.findings

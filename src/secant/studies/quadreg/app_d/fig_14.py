@@ -86,6 +86,5 @@ def draw(data: xr.Dataset, figure: Figure, config: TaylorConfig) -> None:
             one = one_model(data, name)
             shown = one.loss if other == FROM_START else np.abs(one.z.sel(step=slice(near, None)))
             axes.semilogy(shown.step, shown, color=colours[name], lw=1.2 if other == FROM_START else 1.0, label=name)
-        axes.set(title=title, xlabel="step", ylabel=label)
         axes.set_ylim(top=30 * axes.get_ylim()[1])  # room for the legend
-        axes.legend(loc="upper right", fontsize="small")
+        sheet.label(axes, title, "step", label, {"loc": "upper right", "fontsize": "small"})

@@ -153,7 +153,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     predicted = -data.predicted.where(data.done)
     span = [0.7 * predicted.min(), 1.4 * predicted.max()]
     sheet.guide(middle, span, span)
-    middle.legend(loc="upper left")
     E = np.linspace(min(config.offsets), max(config.offsets), 20)
     formula = -np.asarray(edge_limit.limit_with_offset(config.epsilon, E)) / config.epsilon
     sheet.guide(right, E, formula, r"$\frac{1}{2}(1 - \frac{1}{2}\tilde E)$")
@@ -162,6 +161,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     relative = r"$\frac{1}{2}\mathrm{Var}_J(\omega)/\langle\omega^2\rangle_J$"
     left.set(title="Drift at the edge", xlabel=r"$T(0)^2\,\mathrm{Var}_J(\omega)$")
     left.set(ylabel=r"$-(\hat y_{t+2} - \hat y_t)/\tilde z^2$")
-    middle.set(title="Where sharpness ends", xlabel=relative, ylabel=r"$2 - \eta\lambda_\infty$")
+    sheet.label(middle, "Where sharpness ends", relative, r"$2 - \eta\lambda_\infty$", "upper left")
     right.set(title=rf"An offset moves it, $\epsilon = {config.epsilon:g}$", xlabel=r"offset $\tilde E$")
     right.set(ylabel=r"$(2 - \eta\lambda_\infty)/\epsilon$", xticks=sorted(config.offsets))

@@ -151,8 +151,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             axes.plot(one.z_even, height, "-", lw=0.6, alpha=0.6, color=f"C{i}")
             axes.plot(one.z_even, height, "o", ms=size, color=f"C{i}", label=label)
     middle.axhline(2, color=ink, lw=0.7, alpha=0.5)
-    middle.set(title="Even iterates hug the nullclines", xlabel=r"$\tilde z$", ylabel=r"$T$", ylim=(1.9, 3.1))
-    middle.legend(loc="upper left")
+    sheet.label(middle, "Even iterates hug the nullclines", r"$\tilde z$", r"$T$", "upper left", ylim=(1.9, 3.1))
     star = float(edge_limit.fixed_point(eps)) / eps
     sheet.mark(right, y=star, lw=1.3)
     right.text(0.335, star - 0.12, r"$y^*$", ha="right", va="top")

@@ -182,12 +182,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         ("parameters", "-", "C0", 4), ("modes", "--", "C1", 2.2), ("moments", ":", sheet.ink(), 1.6),
     ):
         middle.plot(data.step, data["T"].sel(form=form), style, color=colour, lw=width, alpha=0.9, label=form)
-    middle.set(title="Three forms, one descent", xlabel="step", ylabel=r"curvature $T(0) = \eta JJ^\top$")
-    middle.legend()
+    sheet.label(middle, "Three forms, one descent", "step", r"curvature $T(0) = \eta JJ^\top$", "best")
     floor = 1e-18
     for i, form in enumerate(("modes", "moments"), 1):
         right.semilogy(data.step, data.gap.sel(other=form) + floor, color=f"C{i}", label=f"{form} − parameters")
     drift = abs(data.invariant - config.lr * config.offset)
     right.semilogy(data.step, drift + floor, color="C0", label=r"drift of $T(-1) - 2\tilde z$")
-    right.set(title="Equal to rounding", xlabel="step", ylabel="difference of one step", ylim=(1e-18, 1e-9))
-    right.legend(loc="upper left")
+    sheet.label(right, "Equal to rounding", "step", "difference of one step", "upper left", ylim=(1e-18, 1e-9))

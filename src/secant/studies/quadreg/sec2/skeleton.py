@@ -171,17 +171,9 @@ def _attractor(data: xr.Dataset, config: Config) -> Findings:
         otherwise="no level of the diagram has a period of four",
     )
 
-    def after_the_top(C: float) -> float:
-        """The image of the largest Jacobian that an orbit reaches from inside: the top of the cubic."""
-        step = skeleton.jacobian_skeleton(C).step
-        top = scipy.optimize.minimize_scalar(
-            lambda J: -float(step(J)), bounds=(0, 3), method="bounded", options={"xatol": 1e-10}
-        )
-        return float(step(-top.fun))
-
     yield claims.equal(
         "level at which the top of the map is mapped to zero", skeleton.SIGN_CRISIS,
-        scipy.optimize.brentq(after_the_top, 3.0, 3.5, xtol=1e-12), 1e-8, "a root found numerically",
+        scipy.optimize.brentq(skeleton.image_of_the_top, 3.0, 3.5, xtol=1e-12), 1e-8, "a root found numerically",
     )
     signs = levels[(data.J.min("kept") < 0) & (data.J.max("kept") > 0)]
     yield claims.at_least(

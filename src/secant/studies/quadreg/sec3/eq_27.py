@@ -5,7 +5,19 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import (
+    Estimate,
+    Figure,
+    Findings,
+    Seeded,
+    Tolerance,
+    claims,
+    option,
+    ratio_of_means,
+    scaled,
+    sheet,
+    study,
+)
 from secant.setups.regression import draws
 from secant.setups.regression.tables import by_size, measured
 from secant.theory import quadratic_regression as qr
@@ -86,7 +98,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _root(curved: np.ndarray, linear: np.ndarray) -> tuple[float, float]:
     """The root of a ratio of two means over the same draws, and its error to first order."""
-    ratio = draws.ratio_of_means(curved, linear)
+    ratio = ratio_of_means(curved, linear)
     return np.sqrt(ratio.value), ratio.error / (2 * np.sqrt(ratio.value))
 
 

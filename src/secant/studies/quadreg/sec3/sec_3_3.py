@@ -151,5 +151,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     middle.set(title=rf"One draw, $\tilde\sigma_z = {float(data.shown_residual):g}$", ylabel=r"$\eta\lambda_{\max}$")
     middle.set(xlabel="step", ylim=(0, 1.3 * data.top.sel(term="with").max()))
     middle.legend(loc="lower right")
-    right.set(title="Its loss", xlabel="step", ylabel=r"$\frac{1}{2}|z|^2$")
-    right.legend(loc="upper right")
+    sheet.label(right, "Its loss", "step", r"$\frac{1}{2}|z|^2$", "upper right")

@@ -1,17 +1,11 @@
 """Theorem 3.1: at a random start the largest kernel eigenvalue accelerates upwards on average."""
 
-from collections.abc import Callable
-from typing import Any
-
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax import Array
 
-from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
 from secant.lab.config import fits_memory, option, scaled
-from secant.setups.regression import draws
+from secant.setups.regression import accelerations, draws
 from secant.setups.regression.tables import by_size, measured
 from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
@@ -50,16 +44,6 @@ class Config(Seeded):
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
-def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: float | None) -> np.ndarray:
-    r"""$\mathbb E[\dot\sigma_0^2\mid J] = s\sigma_z^2(t + \lambda)$ of the largest singular value, $t = |J|^2$.
-
-    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries. Takes what
-    [`acceleration_given`][secant.theory.random_regression.acceleration_given] takes.
-    """
-    trace = values.sum(axis=-1)
-    return sigma_z**2 * (trace if variance is None else variance * (trace + values[..., -1]))
-
-
 @study(
     "quadreg/thm-3.1", section="3.2", title="Curvature accelerates upwards on average",
     statement=r"""
@@ -75,90 +59,18 @@ def mean_square_velocity(values: np.ndarray, P: int, sigma_z: float, variance: f
 )
 def run(config: Config) -> xr.Dataset:
     pairs = draws.sizes(config.outputs, config.parameters)
-    variables = {**_flows(config), **_one_jacobian(config), **_everything_random(config)}
+    scales = config.sigma_z, config.sigma_J
     moments = [_random_jacobians(config, D, P) for D, P in pairs]
+    table = xr.Dataset(coords=by_size(pairs))
     for name in moments[0]:
         value, error, _ = np.array([one[name] for one in moments]).T
-        variables[name], variables[f"{name}_error"] = ("size", value), ("size", error)
-    return xr.Dataset(variables, {**by_size(pairs), "convention": list(CONVENTIONS)})
-
-
-def _flows(config: Config) -> dict:
-    """Gradient flows from small random starts: their mean curvature, and their derivatives at one time."""
-    D, P = FIXED
-    unit = 1 / (np.sqrt(D * P) * config.sigma_z)
-    h = 0.025 * min(unit, 1 / (config.sigma_J**2 * rr.edge(D, P)))
-
-    def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
-        field, states = qr.flow_field(Q), draws.mirrored(start, config.sigma_z, config.sigma_J)
-        close = draws.path(field, jax.tree.map(lambda leaf: leaf[0], states), h / 4, 4, 4)
-        formulas = rr.eigenvalue_derivatives(jax.tree.map(lambda leaf: leaf[2], close), Q)
-        far = jax.vmap(lambda state: draws.path(field, state, unit / 120, 4, 30).J)(states)
-        return {"far": draws.kernel(far), "close": draws.kernel(close.J), "formula": jnp.stack(formulas)}
-
-    def differences(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First and second derivative in the middle of five equidistant values."""
-        first, second = np.array([1.0, -8, 0, 8, -1]), np.array([-1.0, 16, -30, 16, -1])
-        return values @ first / (12 * h), values @ second / (12 * h**2)
-
-    found = draws.each_draw(one, config.seed, config.runs, D, P)
-    tops, close, formula = draws.largest(found["far"]), draws.largest(found["close"]), found["formula"]
-    gap = np.abs(formula - np.stack(differences(close), axis=1)) / np.sqrt(np.mean(formula**2, axis=0))
-    sigma = np.sqrt(close)
-    first, second = differences(sigma)
-    # The flows of z and -z together: what is odd in z drops out of their mean exactly.
-    growth = tops.mean(axis=1) / tops[..., 0].mean()
-    squares = "square of the velocity of the largest singular value, and its acceleration times it"
-    return {
-        "growth": ("time", growth.mean(axis=0), {"long_name": "mean curvature over its mean at the start"}),
-        "growth_error": ("time", draws.standard_error(growth)), "gap": (("run", "order"), gap),
-        "time": ("time", np.linspace(0, 1, growth.shape[1]), {"long_name": "time", "units": "1/(sigma_z sqrt(D P))"}),
-        "by_singular_values": ("run", first**2 + sigma[:, 2] * second, {"long_name": squares}),
-        "by_eigenvalues": ("run", formula[:, 1]),
-    }
-
-
-def _one_jacobian(config: Config) -> dict:
-    """Many residuals and tensors for one Jacobian."""
-    D, P = FIXED
-    J = config.sigma_J * np.random.default_rng([config.seed, 1]).normal(size=(D, P))
-    values = np.linalg.eigvalsh(J @ J.T)
-
-    def both_signs(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
-        states = draws.mirrored(qr.Regression(start.z, jnp.asarray(J)), config.sigma_z)
-        both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q)
-        return both.second.mean(), both.first[0] ** 2 / (4 * values[-1])
-
-    found = [
-        draws.each_draw(both_signs, config.seed + i, config.draws, D, P, convention, 250)
-        for i, convention in enumerate(CONVENTIONS, 1)
+        table[name], table[f"{name}_error"] = ("size", value), ("size", error)
+    drawn = [
+        accelerations.along_flows(config.seed, config.runs, *FIXED, *scales),
+        accelerations.of_one_jacobian(config.seed, config.draws, *FIXED, *scales, CONVENTIONS),
+        accelerations.all_at_random(config.seed, config.direct, *pairs[min(2, len(pairs) - 1)], *scales),
     ]
-    variables: dict = {}
-    formulas: dict[str, Callable[..., Any]] = {"given_J": rr.acceleration_given, "speed": mean_square_velocity}
-    for (name, formula), parts in zip(formulas.items(), zip(*found, strict=True), strict=True):
-        drawn, exact = np.stack(parts), [formula(values, P, config.sigma_z, rr.VARIANCE[c]) for c in CONVENTIONS]
-        variables |= {
-            name: ("convention", drawn.mean(axis=1), {"long_name": "mean over residuals and tensors for one Jacobian"}),
-            f"{name}_error": ("convention", draws.standard_error(drawn, axis=1)),
-            f"{name}_formula": ("convention", exact),
-        }
-    return variables
-
-
-def _everything_random(config: Config) -> dict:
-    """Residuals, tensors and Jacobians all drawn, entries of unit variance off the diagonal."""
-    D, P = draws.sizes(config.outputs, config.parameters)[min(2, len(config.outputs) - 1)]
-
-    def one(Q: Array, start: qr.Regression) -> dict[str, Array]:
-        state = qr.Regression(config.sigma_z * start.z, config.sigma_J * start.J)
-        both = jax.vmap(rr.eigenvalue_derivatives, (0, None))(draws.mirrored(state), Q)
-        return {
-            "velocity": both.first[0], "parity": jnp.abs(both.first.sum() / both.first[0]),
-            "acceleration": both.second.mean(), "one_sign": both.second[0],
-        }
-
-    found = draws.each_draw(one, config.seed, config.direct, D, P, "goe")
-    return {name: ("draw", values) for name, values in found.items()}
+    return xr.merge([table, *drawn])
 
 
 def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
@@ -167,11 +79,10 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     means, unsymmetric = (rr.acceleration_given(values, P, config.sigma_z, s) for s in (0.5, None))
     limit = rr.acceleration_limit(D, P, config.sigma_z, config.sigma_J)
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
-    singular = means - mean_square_velocity(values, P, config.sigma_z, 1.0)
+    singular = means - rr.mean_square_velocity(values, config.sigma_z, 1.0)
     return {
         "ratio": estimate(means / limit), "unsymmetric": estimate(unsymmetric / limit),
-        "singular": estimate(singular / limit),
-        "relative": draws.ratio_of_means(means / config.sigma_z**2, values[:, -1]),
+        "singular": estimate(singular / limit), "relative": ratio_of_means(means / config.sigma_z**2, values[:, -1]),
         "top": estimate(values[:, -1] / config.sigma_J**2),
     }
 
@@ -284,15 +195,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(middle, y=(1.0, 2.0))
     for name, colour, label in (("ratio", "C0", r"symmetric, $s = 1/2$"), ("unsymmetric", "C1", "independent entries")):
         middle.errorbar(x, data[name], 2 * data[f"{name}_error"], ms=6, color=colour, label=label, **points)
-    middle.set(title="Mean acceleration", ylabel="over equation (147)", ylim=(0, 2.5))
-    middle.legend(loc="lower left")
+    sheet.label(middle, "Mean acceleration", y="over equation (147)", legend="lower left", ylim=(0, 2.5))
     pairs = list(zip(data.D.values.tolist(), data.P.values.tolist(), strict=True))
     edges, means = (np.array([of(*pair) for pair in pairs]) for of in (rr.edge, rr.mean_top))
     sheet.mark(right, y=1.0)
     right.plot(x, means / edges, "_", ms=22, mew=2, color="C2", label="Tracy-Widom mean")
     right.errorbar(x, data.top / edges, 2 * data.top_error / edges, ms=5, color="C0", label="draws", **points)
-    right.set(title="Largest eigenvalue", ylabel="over the Marchenko-Pastur edge", ylim=(0.8, 1.02))
-    right.legend(loc="lower right")
+    sheet.label(right, "Largest eigenvalue", y="over the Marchenko-Pastur edge", legend="lower right", ylim=(0.8, 1.02))
     for axes in (middle, right):
         axes.set_xticks(x, data.size.values, fontsize=8)
         axes.set(xlabel="(D, P)", xlim=(-0.5, len(x) - 0.5))

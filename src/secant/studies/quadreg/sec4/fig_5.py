@@ -80,5 +80,4 @@ def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
         right.plot(data.past, data.before.isel(mode=mode), color=f"C{mode}", lw=1.0, alpha=0.6)
         right.plot(data.step, data.top.isel(mode=mode), color=f"C{mode}", lw=1.3, label=label)
     right.axvspan(float(data.step[0]), float(data.step[-1]), color=sheet.ink(), alpha=0.06, lw=0)
-    right.set(title="Eigenvalues of the tangent kernel", xlabel="step", ylim=(1.2, None))
-    right.legend(loc="lower right")
+    sheet.label(right, "Eigenvalues of the tangent kernel", "step", legend="lower right", ylim=(1.2, None))

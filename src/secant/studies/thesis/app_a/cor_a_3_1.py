@@ -1,17 +1,13 @@
 """Corollary A.3.1: a wide network with several outputs turns linear in all of them at once."""
 
-from collections.abc import Callable
+from functools import partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.core.types import Params
-from secant.curvature import second_derivative
+from secant.curvature.norms import joint_norm
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
-from secant.linalg.norm import leading_pair, spectral_norm
-from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.setups import width as wide
 from secant.setups.exponents import exponent
@@ -48,34 +44,14 @@ def run(config: Config) -> xr.Dataset:
     for j, width in enumerate(config.widths):
         net = make(width)
         networks = wide.drawn(net, x, (config.seed, j), config.seeds)
-        found.append(_climber(net, config)(wide.stacked(networks), x, wide.direction(networks[0])))
+        norms = partial(joint_norm, net.apply, rounds=config.rounds, steps=wide.LANCZOS)
+        look = jax.jit(lambda all, x, start, norms=norms: jax.lax.map(lambda one: norms(one, x, start), all))
+        found.append(look(wide.stacked(networks), x, wide.direction(networks[0])))
     own, joint = (np.stack(norms) for norms in zip(*found, strict=True))
     return xr.Dataset(
         {"own": (("width", "network", "output"), own), "joint": (("width", "network"), joint)},
         coords={"width": list(config.widths)},
     )
-
-
-def _climber(net: Network, config: Config) -> Callable[[Params, jax.Array, jax.Array], tuple[jax.Array, jax.Array]]:
-    """For several networks the norms of all outputs, and that of the tensor, by alternating maximisation."""
-
-    def climb(params: Params, x: jax.Array, start: jax.Array) -> tuple[jax.Array, jax.Array]:
-        def product(mix: jax.Array) -> Callable[[jax.Array], jax.Array]:
-            return second_derivative(net.apply, params, x, mix[None]).flat_product()
-
-        def turn(state: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
-            mix, before = state
-            pair = leading_pair(product(mix), before, wide.LANCZOS)
-            way = unravel_like(params)(pair.vector)
-            bend = jax.jvp(lambda p: jax.jvp(lambda p: net.apply(p, x)[0], (p,), (way,))[1], (params,), (way,))[1]
-            return (bend / jnp.linalg.norm(bend), pair.vector), jnp.abs(pair.value)
-
-        outputs = jnp.eye(config.outputs)
-        own = jax.lax.map(lambda mix: spectral_norm(product(mix), start, wide.LANCZOS).value, outputs)
-        _, values = jax.lax.scan(turn, (outputs[jnp.argmax(own)], start), None, length=config.rounds + 1)
-        return own, values[-1]
-
-    return jax.jit(lambda networks, x, start: jax.lax.map(lambda params: climb(params, x, start), networks))
 
 
 @run.findings

@@ -1,6 +1,6 @@
 """Appendix A.11: the concentration lemmas behind the transition to linearity, by sampling."""
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import xarray as xr
@@ -8,6 +8,7 @@ import xarray as xr
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.lab.estimate import Estimate, estimate
 from secant.setups.exponents import exponent
+from secant.theory import gaussian_matrices as gm
 
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
 """Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""
@@ -69,7 +70,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    sampled = [sample(random, config) for sample in (_product, _columns, _image, _series)]  # in the order of LEMMAS
+    sampled = list(_sampled(random, config))
     largest, length = _neurons(random, config)
     dims = ("width", "layer", "network")
     return xr.Dataset(
@@ -85,61 +86,29 @@ def run(config: Config) -> xr.Dataset:
     )  # fmt: skip
 
 
-def _norms(matrices: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(matrices, 2, axis=(-2, -1))
-
-
-def _moved(build: Any, pull: Any, gaussians: np.ndarray, radius: float) -> np.ndarray:
-    """Norms of matrices linear in Gaussians, these moved along the slope of the norm; `pull` is the adjoint."""
-    matrices = build(gaussians)
-    u, _, v = np.linalg.svd(matrices, full_matrices=False)
-    slope = pull(u[:, :, 0], v[:, 0])
-    slope *= radius / np.linalg.norm(slope, axis=tuple(range(1, slope.ndim)), keepdims=True)
-    return _norms(matrices + build(slope))
-
-
-def _product(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+def _sampled(random: np.random.Generator, config: Config) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What is moved by the radius in many draws, and its bound at every level, in the order of `LEMMAS`."""
+    R, matrices = config.radius, (config.terms, config.rows, config.columns)
     b = random.normal(size=config.columns)
-    length = np.linalg.norm(b)
-    moved = np.abs(random.normal(size=(config.draws, config.columns)) @ b) + config.radius * length
-    return moved, length * np.sqrt(2 * np.log(2 / LEVELS)) + config.radius * length
-
-
-def _columns(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    maps = random.normal(size=(config.terms, config.rows, config.columns)) / np.sqrt(config.columns)
-    moved = _moved(
+    products = np.abs(random.normal(size=(config.draws, config.columns)) @ b)
+    yield products + R * np.linalg.norm(b), gm.product_bound(b, LEVELS, R)
+    maps = random.normal(size=matrices) / np.sqrt(config.columns)
+    columns = gm.moved_norms(
         lambda gaussians: np.einsum("nij,snj->sin", maps, gaussians),
         lambda left, right: np.einsum("si,nij,sn->snj", left, maps, right),
-        random.normal(size=(config.draws, config.terms, config.columns)), config.radius,
+        random.normal(size=(config.draws, config.terms, config.columns)), R,
     )
-    t, spectral = np.sqrt(np.log(2 / LEVELS)), _norms(maps).max()
-    frobenius = np.linalg.norm(maps, axis=(1, 2)).max()
-    return moved, np.sqrt(2) * (spectral * (np.sqrt(config.terms) + config.radius + t) + frobenius)
-
-
-def _image(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    yield columns, gm.columns_bound(maps, LEVELS, R)
     matrix = random.normal(size=(config.rows, config.columns))
-    drawn = random.normal(size=(config.draws, config.columns))
-    slope = drawn @ matrix.T @ matrix
-    slope /= np.linalg.norm(slope, axis=1, keepdims=True)
-    leading = np.linalg.svd(matrix)[2][0]
-    ways = slope, leading * np.sign(drawn @ leading)[:, None]
-    moved = np.maximum(*(np.linalg.norm((drawn + config.radius * way) @ matrix.T, axis=1) for way in ways))
-    spectral = np.linalg.norm(matrix, 2)
-    return moved, spectral * np.sqrt(2 * np.log(2 / LEVELS)) + np.linalg.norm(matrix) + config.radius * spectral
-
-
-def _series(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
-    terms = random.normal(size=(config.terms, config.rows, config.columns))
-    moved = _moved(
+    images = gm.moved_images(matrix, random.normal(size=(config.draws, config.columns)), R)
+    yield images, gm.image_bound(matrix, LEVELS, R)
+    terms = random.normal(size=matrices)
+    series = gm.moved_norms(
         lambda gaussians: np.tensordot(gaussians, terms, 1),
         lambda left, right: np.einsum("si,kij,sj->sk", left, terms, right),
-        random.normal(size=(config.draws, config.terms)), config.radius,
+        random.normal(size=(config.draws, config.terms)), R,
     )
-    squares = np.einsum("kij,klj->il", terms, terms), np.einsum("kji,kjl->il", terms, terms)
-    variance = max(np.linalg.norm(square, 2) for square in squares)
-    t = np.sqrt(2 * variance * np.log((config.rows + config.columns) / LEVELS))
-    return moved, t + config.radius * np.sqrt(variance)
+    yield series, gm.series_bound(terms, LEVELS, R)
 
 
 def _blocks(random: np.random.Generator) -> float:
@@ -148,7 +117,8 @@ def _blocks(random: np.random.Generator) -> float:
     for _ in range(200):
         matrix = random.normal(size=(20, 20)) * np.exp(random.normal(size=20))
         matrix = matrix + matrix.T
-        ratios.append(_norms(matrix) / sum(_norms(matrix[a, b]) for a in cuts for b in cuts))
+        parts = sum(np.linalg.norm(matrix[a, b], 2) for a in cuts for b in cuts)
+        ratios.append(np.linalg.norm(matrix, 2) / parts)
     return float(max(ratios))
 
 

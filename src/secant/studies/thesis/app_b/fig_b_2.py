@@ -208,7 +208,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             axes.plot(one.step, measured.where(~large), "o", ms=4, mfc="none", color="C2", label="small")
             tall = measured.where(large).max()
             sheet.mark(axes, y=0, lw=0.8, ls=":")
-            axes.set(title=label, ylim=(-0.25 * tall, 1.15 * tall))
-            axes.legend(fontsize=8, loc="upper right")
+            sheet.label(axes, label, legend={"fontsize": 8, "loc": "upper right"}, ylim=(-0.25 * tall, 1.15 * tall))
     for axes in grid[-1]:
         axes.set_xlabel("step")

@@ -105,7 +105,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     middle.set(title="The curvature", xlabel="step", ylabel=r"$v = \eta\lambda$", ylim=(3.5, 8))
     sheet.guide(right, m, np.log(m) / np.sqrt(m), r"$\log m/\sqrt{m}$", lw=1)
     sheet.guide(right, m, 10 / m, r"slope $-1$", ls=":")
-    right.set(title="The exact border", xlabel="width $m$", ylabel=r"$|\eta_{\max}\lambda_0 - 4|$")
-    right.set(xscale="log", yscale="log")
+    sheet.label(right, "The exact border", "width $m$", r"$|\eta_{\max}\lambda_0 - 4|$", xscale="log", yscale="log")
     for axes in (left, right):
         axes.legend()

@@ -152,11 +152,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(one.estimate.sel(width=m), one.exact.sel(width=m), "o", **look)
     ends = [float(one.exact.min()), float(one.estimate.max())]
     sheet.guide(left, ends, ends)
-    left.set(
-        title=f"{depth} layers: exact against estimated", xlabel=r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
-        ylabel=r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$",
+    sheet.label(
+        left, f"{depth} layers: exact against estimated", r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
+        r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$", "best",
     )
-    left.legend()
     for i, depth in enumerate(config.depths):
         distances = _distances(data, depth)
         logs = np.log(distances.values)

@@ -9,6 +9,7 @@ from secant.setups.catapults import raises
 from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
 from secant.setups.features.batch_sizes import check_memory
 from secant.setups.features.tasks import Sizes, feature_task
+from secant.theory.relu_gradients import alignment_with_identity
 
 
 class Config(Options):
@@ -63,19 +64,6 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def alignment_at_start(dim: int, samples: int) -> float:
-    r"""Alignment with the identity of $G = \frac1n\sum_a g_a g_a^\top$, a wide two-layer ReLU network at the start.
-
-    By its mean square, $\mathbb E\,(g_a^\top g_a)^2 = \frac14(d^2 + 2d)$ and, with the covariance
-    $k = \frac14 + \frac{\cos\theta}{2\pi}$ of gradients at inputs at an angle $\theta$ near $\frac\pi2$,
-    $\mathbb E\,(g_a^\top g_b)^2 = d^2\,\mathbb E\,k^2 + d(\frac14 + \frac1{16})$, where
-    $\mathbb E\,k^2 = \frac1{16} + \frac1{4\pi^2 d}$.
-    """
-    same = (dim**2 + 2 * dim) / 4
-    apart = dim**2 / 16 + dim / (4 * np.pi**2) + dim * (1 / 4 + 1 / 16)
-    return float(dim / 2 / np.sqrt(dim * (same / samples + (1 - 1 / samples) * apart)))
-
-
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     end = raises.trained(data)
@@ -87,7 +75,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
     yield claims.equal(
-        "alignment at the start, mean over draws", alignment_at_start(config.dim, config.samples),
+        "alignment at the start, mean over draws", alignment_with_identity(config.dim, config.samples),
         estimate(data.aligned.isel(raises=0, look=0)), 0,
         "traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
         relative=2 / config.dim + 2 / config.width,

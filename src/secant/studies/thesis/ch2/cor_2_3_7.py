@@ -1,7 +1,6 @@
 """Corollary 2.3.7: around its start a wide network is close to its linearisation, and gradient descent stays there."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy.special import roots_jacobi
@@ -10,6 +9,7 @@ from secant import nets
 from secant.core.types import Params
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
+from secant.expansion import remainders
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
@@ -89,9 +89,7 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> x
 
     @jax.jit
     def remainder(params: Params, way: jax.Array, x: jax.Array) -> jax.Array:
-        delta = unravel(way)
-        value, slope = jax.jvp(lambda p: net.apply(p, x)[0], (params,), (delta,))
-        return net.apply(jax.tree.map(jnp.add, params, delta), x)[0] - value - slope
+        return remainders(lambda p: net.apply(p, x)[0], params, unravel(way))[0]
 
     found = []
     for number, params in enumerate(starts):

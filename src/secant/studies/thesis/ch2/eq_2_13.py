@@ -1,7 +1,6 @@
 """Equations (2.13) and (2.14): the Hessian of a neuron, block by block and neuron by neuron."""
 
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +10,10 @@ import xarray as xr
 from secant import nets
 from secant.core.device import jit
 from secant.core.types import Params
+from secant.curvature import neurons
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
+from secant.theory.gaussian_matrices import matrix_variance
 
 
 class Config(Seeded):
@@ -57,99 +58,33 @@ def run(config: Config) -> xr.Dataset:
         "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
-    looks = [jit(partial(_derivatives, graph), quick=True) for graph in kinds.values()]
-    found = [jax.tree.map(np.asarray, look(keys[2])) for look in looks]
-    compared = xr.concat(map(_compared, kinds.values(), found), "graph").assign_coords(graph=list(kinds))
-    one, layers = found[0], list(range(1, len(plain.blocks) + 1))
-    return compared.assign(
-        hessian=(("weight", "weight_2"), one.bends[-1]), layer=layers, layer_2=layers,
-        block=(("layer", "layer_2"), _block_norms(one.bends[-1], plain)), slope=("layer", _read_slopes(plain, one)),
-        boundary=("layer", _ends(plain)), reading=("derivative", _readings(plain, one)),
-        series=("part", _series(keys[3], config)), derivative=["total", "direct", "measured"],
-        part=["moved", "variance"],
+    key_weights, key_input = jax.random.split(keys[2])
+    found, compared = {}, []
+    for name, graph in kinds.items():
+        x = jax.random.normal(key_input, (1, graph.inputs))
+        params = nets.dag(graph, "tanh").init(key_weights, x.shape)
+        found[name] = neurons.neurons(graph, params, x)
+        compared.append(_compared(graph, params, x[0], found[name]))
+    one, layers, whole = found["random graph"], list(range(1, len(plain.blocks) + 1)), neurons.layer_ends(plain)
+    reading = *neurons.first_block_norms(plain, one), np.linalg.norm(one.bends[-1, : whole[0], : whole[0]], 2)
+    return xr.concat(compared, "graph").assign(
+        hessian=(("weight", "weight_2"), one.bends[-1]), layer=layers, layer_2=layers, boundary=("layer", whole),
+        block=(("layer", "layer_2"), neurons.block_norms(one.bends[-1], plain)), reading=("derivative", list(reading)),
+        slope=("layer", neurons.read_slopes(plain, one)), series=("part", _series(keys[3], config)),
+        derivative=["total", "direct", "measured"], part=["moved", "variance"], graph=list(kinds),
     )
 
 
-class Derivatives(NamedTuple):
-    """A random network on a graph, with the derivatives of every pre-activation in the weights, by autodiff."""
-
-    params: Params
-    x: Any  # one input
-    weights: Any  # the parameters as one vector
-    sums: Any  # pre-activations of all neurons but the inputs, in the order of the graph
-    slopes: Any  # their gradients
-    bends: Any  # their Hessians
-
-
-def _derivatives(graph: Graph, key: jax.Array) -> Derivatives:
-    net, (key_weights, key_input) = nets.dag(graph, "tanh"), jax.random.split(key)
-    x = jax.random.normal(key_input, (1, graph.inputs))
-    params = net.init(key_weights, x.shape)
-    weights = nets.edge_weights(graph, params)
-
-    def sums(weights: jax.Array) -> jax.Array:
-        heard = net.pre_activations(nets.with_edge_weights(graph, weights), x)
-        return jnp.concatenate([z.reshape(-1) for z in heard])
-
-    def gradients(weights: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-        values, pull = jax.vjp(sums, weights)
-        (slopes,) = jax.vmap(pull)(jnp.eye(values.size))
-        return slopes, (values, slopes)
-
-    bends, (values, slopes) = jax.jacfwd(gradients, has_aux=True)(weights)
-    return Derivatives(params, x[0], weights, values, slopes, bends)
-
-
-def _compared(graph: Graph, found: Derivatives) -> xr.Dataset:
+def _compared(graph: Graph, params: Params, x: jax.Array, found: neurons.Neurons) -> xr.Dataset:
     """Recursion against autodiff for every layer's last neuron, the first layer's bend, norm over those of blocks."""
     gaps = []
     for last in (graph.starts[1:] - 1).tolist():
-        recursion = nets.pre_activation_hessian(graph, found.params, found.x, last, "tanh")
+        recursion = nets.pre_activation_hessian(graph, params, x, last, "tanh")
         gaps.append(np.abs(recursion - found.bends[last - graph.inputs]).max())
     level_one = graph.levels[graph.inputs :] == 1
-    ratios = [_norm(bend) / _block_norms(bend, graph).sum() for bend in found.bends[~level_one]]
+    ratios = [np.linalg.norm(bend, 2) / neurons.block_norms(bend, graph).sum() for bend in found.bends[~level_one]]
     gap, first_layer = max(gaps) / np.abs(found.bends).max(), np.abs(found.bends[level_one]).max()
     return xr.Dataset({"gap": gap, "first_layer": first_layer, "block_ratio": max(ratios)})
-
-
-_norm = partial(np.linalg.norm, ord=2)
-
-
-def _ends(graph: Graph) -> np.ndarray:
-    """Where the weights of each layer end."""
-    return np.cumsum([block.parameters for block in graph.blocks])
-
-
-def _block_norms(hessian: np.ndarray, graph: Graph) -> np.ndarray:
-    """Spectral norms of the blocks between the weights of two layers."""
-    cuts = _ends(graph)[:-1]
-    return np.array([[_norm(block) for block in np.split(row, cuts, axis=1)] for row in np.split(hessian, cuts)])
-
-
-def _read_slopes(graph: Graph, found: Derivatives) -> list[Any]:
-    """Norm of the slopes of what the output reads in each layer's weights, over the root of its in-degree."""
-    *_, output = graph.incoming()
-    read = output.sources[output.sources >= graph.inputs] - graph.inputs  # inputs have no slope
-    slopes = (1 - np.tanh(found.sums[read]) ** 2)[:, None] * found.slopes[read]
-    return [output.factor * _norm(part) for part in np.split(slopes, _ends(graph)[:-1], axis=1)]
-
-
-def _readings(graph: Graph, found: Derivatives) -> list[Any]:
-    """Norm of the first layer's block by (2.13), with total and with direct derivatives, and as it is."""
-    first, f = slice(_ends(graph)[0]), np.tanh(found.sums)
-    slope, bend = 1 - f**2, -2 * f * (1 - f**2)
-    slope[-1], bend[-1] = 1.0, 0.0  # the output is linear
-    own = found.slopes[:, first]
-    bends = slope[:, None, None] * found.bends[:, first, first] + bend[:, None, None] * own[:, :, None] * own[:, None]
-    incoming, (total, direct) = list(graph.incoming()), np.zeros((2, graph.neurons))
-    total[-1] = 1.0
-    for neuron in range(graph.neurons - 1, graph.inputs - 1, -1):
-        reads = incoming[neuron - graph.inputs]
-        outer = total[neuron] * slope[neuron - graph.inputs] * reads.factor
-        total[reads.sources] += outer * found.weights[reads.weights]
-    direct[incoming[-1].sources] = incoming[-1].factor * found.weights[incoming[-1].weights]
-    by_total, by_direct = (np.tensordot(d[graph.inputs :], bends, 1) for d in (total, direct))
-    return [_norm(by_total), _norm(by_direct), _norm(found.bends[-1, first, first])]
 
 
 def _series(key: jax.Array, config: Config) -> list[Any]:
@@ -170,7 +105,7 @@ def _series(key: jax.Array, config: Config) -> list[Any]:
     outer = np.tile(v, (config.neurons, 1))
     outer[1, np.argmax(np.abs(matrices).max(axis=(1, 2)))] += config.radius
     still, moved = np.asarray(blocks(u, outer))[:2]
-    return [_norm(moved - still), _norm(np.einsum("kij,klj->il", matrices, matrices))]
+    return [np.linalg.norm(moved - still, 2), matrix_variance(matrices)]
 
 
 @run.findings

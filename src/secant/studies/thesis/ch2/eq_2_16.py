@@ -117,8 +117,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     guarantee = data.loss[0] * (1 - data.lr * data.smallest.min()) ** data.step
     left.plot(data.step, data.loss, color="C0", label="gradient descent")
     sheet.guide(left, data.step, guarantee, r"guaranteed, $(1 - \eta\mu)^t\,\mathcal{L}(0)$")
-    left.set(title="Loss", ylabel=r"$\mathcal{L}$")
-    left.legend(loc="lower left")
+    sheet.label(left, "Loss", y=r"$\mathcal{L}$", legend="lower left")
     right.fill_between(data.step, data.smallest, data.largest, color=sheet.faint(), alpha=0.35, lw=0)
     right.plot(
         data.step, data.square / (2 * data.loss), "o", ms=4, color="C1", markevery=max(1, config.steps // 18), zorder=3,
@@ -129,5 +128,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for border, name, below in ((data.largest, "max", 0.85), (data.smallest, "min", 0.9)):
         sheet.guide(right, data.step, border)
         right.text(middle, border[middle] * below, rf"$\lambda_{{\{name}}}(K)$", va="top", color=sheet.ink())
-    right.set(title="Squared gradient over twice the loss")
-    right.legend(loc="center right")
+    sheet.label(right, "Squared gradient over twice the loss", legend="center right")

@@ -1,30 +1,20 @@
 """Figure 2.2: how far the tangent kernel moves in training falls with the width."""
 
-import warnings
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant import data as datasets
-from secant import losses
-from secant.core.types import Params
-from secant.curvature import kernel_drift
-from secant.curvature.tangent_kernel import pair_kernel
-from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
-from secant.nets.graphs.network import graph_of
-from secant.optim import gradient_descent
 from secant.setups import width as wide
 from secant.setups.exponents import exponent
+from secant.setups.kernel_drift import Scaling, Training, sparse_drift, two_classes
 
 # What stands under the root of a neuron's sum: the edges that are left, or those before.
-SCALINGS: dict[Literal["new", "original"], str] = {"new": "edges left", "original": "edges before"}
+SCALINGS: dict[Scaling, str] = {"new": "edges left", "original": "edges before"}
 
 
 class Config(Seeded):
@@ -75,7 +65,8 @@ class Config(Seeded):
     precision="float32",
 )
 def run(config: Config) -> xr.Dataset:
-    x, y, source = _points(config)
+    x, y, source = two_classes("thesis/fig-2.2", config.data, config.samples, config.dim, config.seed)
+    training = Training(config.runs, config.rate, config.steps, config.every, config.target, config.seed)
     features, found = x.shape[1], {}
 
     def make(concat: bool, m: int) -> Network:
@@ -87,74 +78,11 @@ def run(config: Config) -> xr.Dataset:
         copies = len(SCALINGS) * config.runs * (2 * config.samples + 4)
         wide.refuse_oversized("thesis/fig-2.2", partial(make, concat), features, widths, copies=copies)
     for name, (concat, widths, scalings) in sweeps.items():
-        parts = [_sweep(make(concat, m), x, y, m, scalings, config) for m in widths]
+        parts = [sparse_drift(make(concat, m), x, y, m, scalings, training) for m in widths]
         found[name] = xr.concat(parts, name).assign_coords({name: list(widths)})
     dense = found["hidden"].sel(scaling="new", drop=True)
     dense = dense.rename({name: f"dense_{name}" for name in dense})
     return xr.merge([found["width"], dense]).assign_attrs(points=source, features=features)
-
-
-def _points(config: Config) -> tuple[jax.Array, jax.Array, str]:
-    """Inputs with unit mean square, signs as targets, and what they are."""
-    if config.data == "gaussian":
-        random = np.random.default_rng(config.seed)
-        x, y = random.normal(size=(config.samples, config.dim)), random.choice([-1.0, 1.0], config.samples)
-        return jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), "Gaussian points"
-    names = {"cifar10": "CIFAR-10", "digits": "digits"}
-    choice: dict[str, Any] = {"classes": (0, 2), "samples": config.samples, "scaling": "global", "seed": config.seed}
-    try:
-        task, name = datasets.load(config.data, **choice), names[config.data]
-    except datasets.MissingDataError as error:
-        warnings.warn(f"thesis/fig-2.2: {error} Digits stand in for it.", stacklevel=2)
-        task, name = datasets.load("digits", **choice), names["digits"]
-    return jnp.asarray(task.train.x), jnp.asarray(task.train.y), f"{name}, classes 0 and 2"
-
-
-def _sweep(
-    net: Network, x: jax.Array, y: jax.Array, width: int, scalings: tuple[Literal["new", "original"], ...],
-    config: Config,
-) -> xr.Dataset:
-    """All runs of one width: largest drift of the kernel, how far an eigenvalue's is beyond it, last loss, and degree.
-
-    That is the smallest in-degree from layer 2 on. One scaling differs from the other in nothing else.
-    """
-    full = graph_of(net)
-    keys = jax.random.split(jax.random.key(config.seed + width), config.runs)
-    dropped = [graphs.drop_edges(full, key, config.rate, normalize=way) for way in scalings for key in keys]
-    runs = {
-        "params": wide.stacked(wide.drawn(net, x, (config.seed, width), config.runs) * len(scalings)),
-        "factor": wide.stacked([wide.edge_factors(graph, full) for graph in dropped]),
-    }
-
-    def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
-        return net.apply(jax.tree.map(jnp.multiply, params, factor), x)
-
-    def kernel(params: Params, factor: Params) -> jax.Array:
-        return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)
-
-    first = jax.jit(lambda runs: jax.lax.map(lambda run: kernel(run["params"], run["factor"]), runs))(runs)
-    runs |= {"kernel": first, "lr": 1 / jnp.linalg.eigvalsh(first)[:, -1]}
-
-    def loss(params: Params, network: Params) -> jax.Array:
-        return losses.half_sum(outputs(params, network["factor"], x), y)
-
-    def look(params: Params, network: Params) -> dict[str, jax.Array]:
-        start, now = network["kernel"], kernel(params, network["factor"])
-        moves = jnp.abs(jnp.linalg.eigvalsh(now) - jnp.linalg.eigvalsh(start)) * network["lr"]
-        return {"value": kernel_drift(start, now), "eigenvalue": jnp.max(moves)}
-
-    data = simulate(
-        lambda network: gradient_descent(lambda p: loss(p, network), network["lr"]), lambda network: network["params"],
-        config.steps, over={"network": runs},
-        probes={"drift": Probe(look, every=config.every), "loss": Probe(loss, every=config.every)},
-        stop=Stop(converged=lambda params, network: loss(params, network) < config.target, every=config.every),
-        label=f"width {width}",
-    ).dataset
-    found = {
-        "drift": data.drift.max("step"), "excess": (data.drift_eigenvalue - data.drift).max("step"),
-        "loss": data.loss.isel(step=-1, drop=True), "degree": ("network", [graph.width for graph in dropped]),
-    }
-    return unfold(xr.Dataset(found), "network", scaling=scalings, network=range(config.runs))
 
 
 @run.findings
@@ -219,8 +147,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     anchor = data.drift.sel(scaling="new", width=fitted[0]).mean()
     sheet.guide(axes, fitted, 1.5 * anchor * (fitted / fitted[0]) ** -0.5, r"$\propto 1/\sqrt{m}$")
     axes.set_xscale("log", base=2)
-    axes.set(
-        title=f"Largest change of the tangent kernel ({data.attrs['points']})", xlabel="neurons a hidden layer",
-        ylabel=r"$\max_t\, \|K_t - K_0\| / \|K_0\|$", yscale="log",
+    sheet.label(
+        axes, f"Largest change of the tangent kernel ({data.attrs['points']})", "neurons a hidden layer",
+        r"$\max_t\, \|K_t - K_0\| / \|K_0\|$", {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5)},
+        yscale="log",
     )
-    axes.legend(fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

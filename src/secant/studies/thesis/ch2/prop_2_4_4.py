@@ -78,10 +78,7 @@ def _chains(key: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
     x, w = draws[:, 0], draws[:, 1:]
     found = []
     for depth in DEPTHS:
-        own = w[:, :depth]
-        on = (x * own[:, 0] > 0) & jnp.all(own[:, 1:-1] > 0, axis=1)
-        product = jnp.abs(x) * jnp.prod(jnp.abs(own), axis=1)
-        slopes = jnp.where(on[:, None], product[:, None] / jnp.abs(own), 0.0)
+        slopes = rg.chain_gradient(x, w[:, :depth])
         square = jnp.sum(slopes**2, axis=1)
         found.append(jnp.stack([jnp.sqrt(square), square, slopes[:, -1], square**2]))
     values = jnp.stack(found)
@@ -161,7 +158,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             depths, narrow.narrow_mean, 2 * narrow.narrow_error, fmt="s", color="C1", capsize=3, lw=1.2,
             label="one neuron a layer",
         )
-        axes.set(xlabel="depth $L$", yscale="log", xticks=depths)
-        axes.legend(fontsize=8)
+        sheet.label(axes, x="depth $L$", legend={"fontsize": 8}, yscale="log", xticks=depths)
     left.set(title="Mean norm of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|$")
     right.set(title="Mean square of the gradient", ylabel=r"$\mathbb{E}\,\|\nabla_w f\|^2$")

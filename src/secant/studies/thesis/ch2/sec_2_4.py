@@ -169,5 +169,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ):
         wide.plot_law(right, values, mark, label, color=color)
     wide.mark_widths(right, data.width)
-    right.set(title="Against the width")
-    right.legend(title="exponent", **wide.BELOW)
+    sheet.label(right, "Against the width", legend={"title": "exponent", **wide.BELOW})

@@ -123,8 +123,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.annotate(r"$1/\sqrt{m}$", (float(data.width[0]), 0.7 * float(rate[0])), color=sheet.ink(), va="top")
     for axes, title in ((left, "Wide everywhere"), (middle, "Narrow, or bent at the end")):
         wide.mark_widths(axes, data.width)
-        axes.set_title(title)
-        axes.legend(ncols=2, **wide.BELOW)
+        sheet.label(axes, title, legend={"ncols": 2, **wide.BELOW})
     left.set_ylabel(r"$\|H_f\|$")
     sheet.mark(right, x=(-0.5, 0))
     right.axvspan(-0.5, -0.5 + wide.logarithm(config.widths).absolute, color=sheet.faint(), alpha=0.3, lw=0)

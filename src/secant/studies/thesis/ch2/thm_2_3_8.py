@@ -1,25 +1,20 @@
 """Theorem 2.3.8: every neuron of a wide network turns linear in the weights, and where its curvature sits."""
 
 from functools import partial
-from itertools import combinations_with_replacement
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.flatten_util import ravel_pytree
 
 from secant.core.types import Params
-from secant.curvature import second_derivative
+from secant.curvature.norms import layer_blocks, layer_pairs, neuron_norms
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.linalg.norm import spectral_norm
-from secant.linalg.spaces import unravel_like
 from secant.nets import Network, dag, graphs
 from secant.setups import width as wide
 from secant.setups.exponents import exponent
 
 DEPTH = 3  # layers of weights
-BLOCKS = list(combinations_with_replacement(range(1, DEPTH + 1), 2))  # pairs of layers, each once
+BLOCKS = layer_pairs(DEPTH)
 
 
 class Config(Seeded):
@@ -59,7 +54,7 @@ def run(config: Config) -> xr.Dataset:
     for j, width in enumerate(config.widths):
         net = make(width)
         networks = wide.drawn(net, x, (config.seed, j), config.seeds)
-        looks = jax.jit(partial(_looks, net, config))(wide.stacked(networks), x, wide.direction(networks[0]))
+        looks = jax.jit(partial(_looks, net, config.neurons))(wide.stacked(networks), x, wide.direction(networks[0]))
         found.append(xr.Dataset({name: (("network", *dims[name]), np.asarray(looks[name])) for name in dims}))
     return xr.concat(found, "width").assign_coords(
         width=list(config.widths), layer=list(range(1, DEPTH + 1)), pair=[f"{a},{b}" for a, b in BLOCKS],
@@ -67,66 +62,14 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _looks(net: Network, config: Config, networks: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
+def _looks(net: Network, neurons: int, networks: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
     """All that is looked at in several networks, one after the other; `start` is for Lanczos."""
 
     def look(params: Params) -> dict[str, jax.Array]:
-        return {"norm": _layer_norms(net, params, x, start, config.neurons), **_block_norms(net, params, x, start)}
+        norm = neuron_norms(net, params, x, start, neurons, wide.LANCZOS)
+        return {"norm": norm, **layer_blocks(net, params, x, start, wide.LANCZOS)._asdict()}
 
     return jax.lax.map(look, networks)
-
-
-def _layer_norms(net: Network, params: Params, x: jax.Array, start: jax.Array, neurons: int) -> jax.Array:
-    """Norms of the Hessians of some pre-activations in every layer, `(layers, neurons)`; 0 where there are fewer."""
-
-    def sums(params: Params, x: jax.Array) -> jax.Array:
-        """Pre-activations, layer by layer, filled up with zeros to one table."""
-        heard = [z.reshape(-1)[:neurons] for z in net.pre_activations(params, x)]
-        return jnp.stack([jnp.pad(z, (0, neurons - z.size)) for z in heard])[None]
-
-    def norm(weight: jax.Array) -> jax.Array:
-        return spectral_norm(second_derivative(sums, params, x, weight).flat_product(), start, wide.LANCZOS).value
-
-    basis = np.eye(DEPTH * neurons).reshape(-1, 1, DEPTH, neurons)
-    return jax.lax.map(norm, basis).reshape(DEPTH, neurons)
-
-
-def _block_norms(net: Network, params: Params, x: jax.Array, start: jax.Array) -> dict[str, jax.Array]:
-    r"""Norms of the blocks of an output's Hessian, those of $m^{-1/2}\,\partial f_{\mathcal S} / \partial w^{(\ell)}$.
-
-    And how far the products of these two with a vector are apart.
-    """
-    product = jax.linearize(jax.grad(lambda p: net.apply(p, x)[0]), params)[1]
-    values, push = jax.linearize(lambda p: jnp.tanh(net.pre_activations(p, x)[-2].reshape(-1)), params)
-    pull, unravel = jax.linear_transpose(push, params), unravel_like(params)
-
-    def ones(like: Params, layer: jax.Array) -> Params:
-        """1 on the weights of one layer, 0 on all others."""
-        return tuple(jax.tree.map(lambda a, k=k: jnp.where(layer == k, a, 0), own) for k, own in enumerate(like, 1))
-
-    def block(pair: jax.Array) -> jax.Array:
-        """The root of the norm of B^T B for the block B between two layers."""
-
-        def square(v: jax.Array) -> jax.Array:
-            there = ones(product(ones(unravel(v), pair[1])), pair[0])
-            return ravel_pytree(ones(product(there), pair[1]))[0]
-
-        own = ravel_pytree(ones(unravel(start), pair[1]))[0]
-        return jnp.sqrt(spectral_norm(square, own, wide.LANCZOS).value)
-
-    def slope(layer: jax.Array) -> jax.Array:
-        """The norm of the Jacobian of what the output reads in one layer's weights, over the root of its number."""
-        # From the same vector as the block with the last layer, whose weights come last.
-        found = spectral_norm(lambda v: push(ones(pull(v)[0], layer)), start[-values.size :], wide.LANCZOS)
-        return jnp.sqrt(found.value / values.size)
-
-    curved = product(ones(unravel(start), jnp.asarray(DEPTH)))
-    (sloped,) = pull(start[-values.size :] / jnp.sqrt(values.size))
-    pairs = [(ravel_pytree(a)[0], ravel_pytree(b)[0]) for a, b in zip(curved, sloped, strict=True)]
-    return {
-        "block": jax.lax.map(block, jnp.array(BLOCKS)), "slope": jax.lax.map(slope, jnp.arange(1, DEPTH)),
-        "gap": jnp.stack([jnp.linalg.norm(a - b) / jnp.linalg.norm(b) for a, b in pairs[:-1]]),
-    }
 
 
 @run.findings

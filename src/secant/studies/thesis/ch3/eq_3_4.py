@@ -1,6 +1,5 @@
 """Equation (3.4): how far a wide network is from its linear and its quadratic model, on the way down and at worst."""
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -16,11 +15,10 @@ from secant.losses import half_sum
 from secant.optim import gradient_descent
 from secant.setups import width as wide
 from secant.setups.exponents import exponent
+from secant.setups.two_layer import taylor
 from secant.theory.quadratic_model import TwoLayer
 
-Activation = Callable[[jax.Array], jax.Array]
-
-ACTIVATIONS: dict[str, Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
+ACTIVATIONS: dict[str, taylor.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 # On training and on unseen inputs along gradient descent, and where all neurons move alike.
 WAYS = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}
 PAIRS = {
@@ -110,12 +108,13 @@ def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np
     networks = {"params": TwoLayer(jnp.asarray(u), jnp.asarray(v)), "lr": jnp.asarray(lr)}
 
     def loss(params: TwoLayer) -> jax.Array:
-        return half_sum(_outputs(activation, params, x), y)
+        return half_sum(taylor.outputs(activation, params, x), y)
 
     def look(params: TwoLayer, network: dict[str, Any]) -> dict[str, jax.Array]:
         """Root mean squares over the training inputs and over the others, and how the run stands."""
         change = jax.tree.map(jnp.subtract, params, network["params"])
-        squares = _gaps(activation, network["params"], change, inputs).reshape(len(PAIRS), 2, len(y)) ** 2
+        apart = taylor.gaps(activation, network["params"], change, inputs)
+        squares = apart.reshape(len(PAIRS), 2, len(y)) ** 2
         distance = jnp.sqrt(jnp.sum(change.u**2) + jnp.sum(change.v**2))
         return {"value": jnp.sqrt(jnp.mean(squares, axis=-1)), "distance": distance, "loss": loss(params)}
 
@@ -123,37 +122,11 @@ def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np
         lambda network: gradient_descent(loss, network["lr"]), lambda network: network["params"], config.steps,
         over={"network": networks}, probes={"apart": Probe(look, 5, dims=("pair", "way"))},
     ).dataset
-    together = jax.jit(jax.vmap(lambda start: _together(activation, start, jnp.asarray(x), config.radius)))
+    together = jax.jit(jax.vmap(lambda start: taylor.gaps_alike(activation, start, jnp.asarray(x), config.radius)))
     alike = xr.DataArray(np.asarray(together(networks["params"])), dims=("network", "pair"))
     apart = xr.concat([found.apart.max("step"), alike], "way").assign_coords(way=list(WAYS), pair=list(PAIRS))
     rise = found.apart_loss.diff("step").max("step")
     return xr.Dataset({"apart": apart, "distance": found.apart_distance.max("step"), "rise": rise})
-
-
-def _outputs(activation: Activation, params: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
-    return activation(x @ params.u.T / np.sqrt(x.shape[1])) @ params.v / np.sqrt(len(params.v))
-
-
-def _gaps(activation: Activation, start: TwoLayer, change: TwoLayer, x: jax.Array | np.ndarray) -> jax.Array:
-    """Differences of the three models as far from the start as `change`, one row each, as in `PAIRS`."""
-
-    def slope(params: TwoLayer) -> tuple[jax.Array, jax.Array]:
-        return jax.jvp(lambda p: _outputs(activation, p, x), (params,), (change,))
-
-    (value, first), (_, second) = jax.jvp(slope, (start,), (change,))
-    rest = _outputs(activation, jax.tree.map(jnp.add, start, change), x) - value - first
-    return jnp.stack([rest, second / 2, rest - second / 2])
-
-
-def _together(activation: Activation, start: TwoLayer, x: jax.Array, radius: float) -> jax.Array:
-    """The same where each neuron has moved as far in its inner weights, towards the input, as in its outer weight."""
-    step = jnp.full_like(start.v, radius / np.sqrt(2 * len(start.v)))
-
-    def at(sample: jax.Array) -> jax.Array:
-        towards = TwoLayer(step[:, None] * sample / jnp.linalg.norm(sample), step)
-        return _gaps(activation, start, towards, sample[None])[:, 0]
-
-    return jnp.sqrt(jnp.mean(jax.vmap(at)(x) ** 2, axis=0))
 
 
 def _grouped(values: xr.DataArray) -> xr.DataArray:

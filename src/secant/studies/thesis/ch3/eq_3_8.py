@@ -155,8 +155,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(right, x=1, y=1, lw=0.8, ls=":")
     right.text(0.97, 3.6, "loss falls", ha="right", color=sheet.ink())
     right.text(1.03, 3.6, "loss grows", color=sheet.ink())
-    right.set(
-        title="Factor of the loss in one step, late", xlabel=r"$\eta\,/\,\eta_{\mathrm{crit}}$",
-        ylabel=r"$\mathcal{L}(t+1)/\mathcal{L}(t)$", ylim=(0, 5.2),
+    sheet.label(
+        right, "Factor of the loss in one step, late", r"$\eta\,/\,\eta_{\mathrm{crit}}$",
+        r"$\mathcal{L}(t+1)/\mathcal{L}(t)$", "upper left", ylim=(0, 5.2),
     )
-    right.legend(loc="upper left")

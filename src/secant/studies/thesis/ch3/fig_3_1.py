@@ -11,7 +11,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import Kind, Sample, descent, model, one_sample, tangent_kernel
+from secant.setups.two_layer.models import Kind, descent, model, one_sample, tangent_kernel
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
 from secant.theory.quadratic_model import TwoLayer
@@ -69,10 +69,11 @@ def run(config: Config) -> xr.Dataset:
     dead = np.abs(losses[:, :, -1] - config.target**2 / 2) < 1e-9
     regime[dead & (np.array(list(PANELS)) == "network")[:, None]] = DEAD
     border = jit(ct.max_step, quick=True)(sample.output, sample.curvature, config.width, config.target) / single
+    edge = cs.rising_edge(sample.output, sample.curvature, config.width, config.target, config.steps)
     return xr.Dataset(
         {
             "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
-            "regime": (("model", "ratio"), regime), "border": float(border), "edge": _edge(sample, config),
+            "regime": (("model", "ratio"), regime), "border": float(border), "edge": edge,
         },
         coords={"model": list(PANELS), "ratio": ratios, "step": np.arange(config.steps + 1)},
     )
@@ -93,19 +94,6 @@ def _sweep(
     ).dataset
     losses = np.pad(data.loss.values, ((0, 0), (0, config.steps + 1 - data.sizes["step"])), mode="edge")
     return losses, data.outcome.values
-
-
-def _edge(sample: Sample, config: Config) -> float:
-    """The smallest step over the critical one at which the quadratic model's loss rises, by its exact map."""
-    ratios = np.linspace(0.5, 1.5, 4_001)
-
-    def rises(output: jax.Array, curvature: jax.Array) -> jax.Array:
-        lrs = 2 * ratios / curvature
-        state = ct.rescale(output, curvature, lrs, config.width, config.target)
-        bend = ct.rescaled_target(lrs, config.width, config.target)
-        return cs.catapult_outcome(state.a, state.v, bend, steps=config.steps).peak > state.a**2 * (1 + 1e-9)
-
-    return float(ratios[np.asarray(jit(rises, quick=True)(sample.output, sample.curvature))][0])
 
 
 @run.findings

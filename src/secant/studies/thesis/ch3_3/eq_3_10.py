@@ -1,18 +1,13 @@
 """Equation (3.10): the quadratic model of a two-layer ReLU network is a bilinear model behind frozen gates."""
 
-from typing import Any
-
 import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.flatten_util import ravel_pytree
 
 from secant import nets
-from secant.expansion import expand
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.two_layer.taylor import distances_by_size, forms_of_relu
 from secant.theory.power_law import fit_power_law
-from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
 
 ACTIVATIONS = ("tanh", "swish")
 
@@ -54,88 +49,14 @@ def run(config: Config) -> xr.Dataset:
     keys = jax.random.split(jax.random.key(config.seed), 4)
     x = jax.random.normal(keys[0], (config.samples, config.dim))
     sizes = np.geomspace(config.shortest, config.longest, config.points)
-    found = [_remainders(key, name, x, sizes, config) for key, name in zip(keys[2:], ACTIVATIONS, strict=True)]
-    return _relu(keys[1], x, config).assign(
+    smooth = [nets.mlp([config.smooth_width] * 2, activation=name) for name in ACTIVATIONS]
+    found = [
+        distances_by_size(net, key, x, sizes, config.directions) for key, net in zip(keys[2:], smooth, strict=True)
+    ]
+    return forms_of_relu(keys[1], x, config.width).assign(
         remainder=(("activation", "order", "size", "direction"), np.stack(found)), activation=list(ACTIVATIONS),
         order=[1, 2], size=sizes,
     )
-
-
-def _relu(key: jax.Array, x: jax.Array, config: Config) -> xr.Dataset:
-    """The four forms of the quadratic model far from the start, and a walk there."""
-    net = nets.two_layer(config.width)
-    weights, change = jax.random.split(key)
-    start = net.init(weights, x.shape)
-    flat, unravel = ravel_pytree(start)
-    delta = unravel(jax.random.normal(change, flat.shape))  # every weight moves by as much as its own size
-    quadratic, linear = expand(net.apply, start, 2, method="general"), expand(net.apply, start, 1)
-    first = _pair(start)
-    on = gates(first.u, x)
-    forms = {
-        "autodiff": lambda p: quadratic(p, x), "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
-        "printed": lambda p: _printed(_pair(p), first, x),
-    }
-
-    def at(distance: jax.Array) -> Any:
-        return jax.tree.map(lambda w, d: w + distance * d, start, delta)
-
-    @jax.jit
-    def far(distance: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
-        found = [jax.vjp(form, at(distance)) for form in forms.values()]
-        # One gradient, of a sum over the inputs with different weights, stands for those of all outputs.
-        weights = jnp.arange(1.0, len(x) + 1)
-        return [outputs for outputs, _ in found], [ravel_pytree(pull(weights)[0])[0] for _, pull in found]
-
-    @jax.jit
-    @jax.vmap
-    def walk(distance: jax.Array) -> dict[str, jax.Array]:
-        params = at(distance)
-        pair = _pair(params)
-        return {
-            "network": net.apply(params, x), "linear": linear(params, x), "quadratic": gated_bilinear(pair, on, x),
-            "flips": jnp.mean(gates(pair.u, x) != on, axis=-1),
-        }
-
-    values, slopes = (np.stack(parts) for parts in far(jnp.array(1.0)))
-    distances = np.concatenate([[0.0, 1e-6, 1e-5, 1e-4], np.linspace(0.02, 1.5, 75)])
-    line = {name: (("distance", "sample"), np.asarray(value)) for name, value in walk(distances).items()}
-    return xr.Dataset(line, {"form": list(forms), "distance": distances}).assign(
-        value=(("form", "sample"), values), slope_gap=("form", np.abs(slopes - slopes[0]).max(axis=1)),
-        slope_size=np.abs(slopes[0]).max(),
-    )
-
-
-def _pair(params: Any) -> TwoLayer:
-    return TwoLayer(params[0]["weight"].T, params[2]["weight"][:, 0])
-
-
-def _printed(now: TwoLayer, start: TwoLayer, x: jax.Array) -> jax.Array:
-    """Equation (3.10), term by term."""
-    du, dv, hidden = now.u - start.u, now.v - start.v, jax.nn.relu(x @ start.u.T)
-    moved = x @ du.T * gates(start.u, x)
-    return (hidden @ start.v + (moved @ start.v + hidden @ dv + moved @ dv)) / jnp.sqrt(start.u.size)
-
-
-def _remainders(key: jax.Array, activation: str, x: jax.Array, sizes: np.ndarray, config: Config) -> np.ndarray:
-    """How far the linear and the quadratic model are from a smooth network, `(order, size, direction)`."""
-    net = nets.mlp([config.smooth_width] * 2, activation=activation)
-    weights, change = jax.random.split(key)
-    start = net.init(weights, x.shape)
-    flat, unravel = ravel_pytree(start)
-    directions = jax.random.normal(change, (config.directions, flat.size))
-    models = [expand(net.apply, start, order) for order in (1, 2)]
-
-    def distances(size: jax.Array, direction: jax.Array) -> jax.Array:
-        def one(sign: jax.Array) -> jax.Array:
-            params = unravel(flat + sign * size * direction)
-            outputs = net.apply(params, x)
-            return jnp.stack([model(params, x) - outputs for model in models])
-
-        gaps = jax.vmap(one)(jnp.array([1.0, -1.0]))
-        return jnp.sqrt(jnp.mean(gaps**2, axis=(0, 2)))
-
-    over_sizes = jax.jit(jax.vmap(jax.vmap(distances, (None, 0)), (0, None)))
-    return np.moveaxis(np.asarray(over_sizes(sizes, directions)), -1, 0)
 
 
 @run.findings
@@ -179,8 +100,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(walk.distance, walk.linear, color="C7", label="linear model")
     autodiff = {"marker": "o", "ms": 7, "mfc": "none", "color": sheet.ink(), "label": "quadratic, by autodiff"}
     left.plot(1.0, walk.value.sel(form="autodiff"), ls="none", **autodiff)
-    left.set(title="A walk away from the start", xlabel="root-mean-square change of a weight", ylabel="output")
-    left.legend(fontsize=8)
+    sheet.label(left, "A walk away from the start", "root-mean-square change of a weight", "output", {"fontsize": 8})
     means = np.exp(np.log(data.remainder).mean("direction"))
     for i, activation in enumerate(ACTIVATIONS):
         for order, name, marker in ((1, "linear", "s"), (2, "quadratic", "o")):

@@ -128,9 +128,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     loss, scale = (data.residual**2).sum("sample") / 2, float(data.top[0])
     left.semilogy(data.step, loss, "o-", ms=3.5, color="C0", label="loss")
     left.semilogy(data.step, data.along**2 / 2, "s--", ms=3, lw=1, color="C1", label=r"along $p_1$")
-    left.set(title="The spike is in the top eigendirection", xlabel="step", ylabel=r"$\mathcal{L}$")
     left.set_ylim(bottom=1e-4 * float(loss.max()))
-    left.legend()
+    sheet.label(left, "The spike is in the top eigendirection", "step", r"$\mathcal{L}$", "best")
     look = {"marker": "s", "ms": 3.5, "color": "C3", "label": r"$p_1^{\top} R_K\, p_1/\lambda_1(0)$"}
     right.plot(data.step, data.remainder_f, "o-", ms=3.5, color="C2", label=r"$p_1^{\top} R_f\, p_1$")
     right.plot(data.step, data.remainder_k / scale, **look)
@@ -138,5 +137,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     fall = np.einsum("ti,tij,tj->t", p[:-1], K[:-1] - K[1:], p[:-1]) / scale
     sheet.guide(right, data.step[:-1], fall, r"$p_1^{\top}(K - K')\,p_1/\lambda_1(0)$, measured", lw=1)
     sheet.mark(right, y=0, ls="-", lw=0.8)
-    right.set(title="What drives it down", xlabel="step", ylabel="remainder")
-    right.legend()
+    sheet.label(right, "What drives it down", "step", "remainder", "best")

@@ -145,8 +145,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(left, steps, float(one.square[0]) * float(one.growth_floor) ** steps, lw=1)
     sheet.guide(left, [], [], "guaranteed growth", lw=1)
     sheet.guide(left, [], [], r"$C_u'\,\delta^2/\log m$", lw=0.8, ls=":")
-    left.set(title=rf"The square rises, $\delta = {excess:g}$", xlabel="step", ylabel=r"$u$")
-    left.legend(fontsize=8)
+    sheet.label(left, rf"The square rises, $\delta = {excess:g}$", "step", r"$u$", {"fontsize": 8})
     growth, drift = _tightness(data)
     for i, d in enumerate(data.excess.values):
         label, low, high = rf"$\delta = {d:g}$", growth.min(("step", "sign")), drift.max(("step", "sign"))

@@ -187,8 +187,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ends = [exact.min() - 0.1, exact.max() + 0.1]
     sheet.guide(middle, ends, ends, lw=1)
     rescaled = r"$\eta_{\max}\lambda_0$"
-    middle.set(title="Border, bisected", xlabel=f"formula, {rescaled}", ylabel=f"measured, {rescaled}")
-    middle.legend(fontsize=8)
+    sheet.label(middle, "Border, bisected", f"formula, {rescaled}", f"measured, {rescaled}", {"fontsize": 8})
     a = np.linspace(-2, 2, 300)
     right.plot(a, a**3 - 3 * a, color="C0", label=r"$a^3 - 3a$")
     sheet.guide(right, a, a, lw=0.8, ls=":")

@@ -9,7 +9,6 @@ import numpy as np
 import xarray as xr
 
 from secant import lab
-from secant.core.device import jit
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.setups.exponents import exponent
@@ -18,7 +17,7 @@ from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
 from secant.setups.two_layer.starts import random_starts
 from secant.theory import catapult as ct
 from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import wide_limit
+from secant.theory.catapult_limit import small_excess_orders
 
 LONGER = 50
 """So many times its recorded steps a run goes on, until it has come to rest."""
@@ -118,7 +117,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "an identity: rounding, of the difference of an output and its label",
     )
     yield from _exponents(data, config)
-    yield from _series()
+    third, second = small_excess_orders()
+    for name, found, series in (
+        ("(u - delta^2/2) / delta^3 of the peak", third, float(cs.small_excess_peak(1.0)) - 0.5),
+        ("(2 - delta - eta lambda) / delta^2 of the end", second, 1 - float(cs.small_excess_curvature(1.0))),
+    ):
+        yield claims.equal(
+            f"{name} as delta goes to 0, infinite width", series, found, 0.1**3,
+            "extrapolated from delta = 0.1 and two halvings, the third order is left",
+        )
 
 
 def _exponents(data: xr.Dataset, config: Config) -> Findings:
@@ -142,25 +149,6 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     )
 
 
-def _series() -> Findings:
-    """The orders in the excess at which the series end, extrapolated to zero by Richardson's scheme."""
-    largest = 0.1
-    deltas = largest / 2.0 ** np.arange(3)
-    limit = jit(partial(wide_limit, phases=64, steps=int(60 / deltas[-1])), quick=True)(deltas)
-    # Between whole steps the orbit would peak a little higher: of all phases the highest is nearest to it.
-    peak = (np.asarray(limit.peak).max(axis=-1) - deltas**2 / 2) / deltas**3
-    end = (2 - deltas - np.asarray(limit.curvature).mean(axis=-1)) / deltas**2
-    for name, table, series in (
-        ("(u - delta^2/2) / delta^3 of the peak", peak, float(cs.small_excess_peak(1.0)) - 0.5),
-        ("(2 - delta - eta lambda) / delta^2 of the end", end, 1 - float(cs.small_excess_curvature(1.0))),
-    ):
-        once = 2 * table[1:] - table[:-1]
-        yield claims.equal(
-            f"{name} as delta goes to 0, infinite width", series, (4 * once[1] - once[0]) / 3, largest**3,
-            "extrapolated from delta = 0.1 and two halvings, the third order is left",
-        )
-
-
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     first, second, third = sheet.panels(figure, (11, 3.8), 3)
@@ -176,9 +164,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     first.set(title=rf"Loss over width, $\delta = {one:g}$", xlabel="step", ylabel=r"$\mathcal{L}/m$", ylim=(1e-9, 1))
     second.set(title="Peak over width", xlabel="width $m$", ylabel=r"$\max_t \mathcal{L}/m$")
     second.set(xscale="log", yscale="log")
-    third.set(title="Time to peak", xlabel="width $m$", ylabel="steps", xscale="log")
     sheet.guide(third, [], [], r"slope $1/(2\log(1+\delta))$", lw=1)
     first.legend(loc="upper right")
     second.legend(ncols=2, loc="lower right")
     second.set_ylim(top=1)
-    third.legend(loc="upper left")
+    sheet.label(third, "Time to peak", "width $m$", "steps", "upper left", xscale="log")

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claims, estimate, option, ratio_of_means, scaled, sheet, study
 from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.setups.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
 from secant.setups.features.tasks import Sizes, feature_task
@@ -66,13 +66,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, sign, what in measures("loss"):
         gain = gains(trained[name], sign, few, many)
         large, small = (gain.sel(share=share).values for share in (config.large, config.small))
+        found = ratio_of_means(small, large)
         yield claims.at_least(
             f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step", 0.0,
             estimate(large), "smaller batches, better features",
         )
         yield claims.at_most(
             f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size", LITTLE,
-            ratio(small, large), "'little effect', for which the thesis has no number: a quarter at most",
+            found._replace(value=abs(found.value)),
+            "'little effect', for which the thesis has no number: a quarter at most",
             note=f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}",
         )
     apart = on_the_way(*(data.sel(batch=size, share=config.small) for size in (few, many)))
@@ -83,17 +85,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         otherwise="the two batch sizes have no look in common but the first",
     )
     yield goal_finding(data)
-
-
-def ratio(small: np.ndarray, large: np.ndarray) -> Estimate:
-    """The size of the ratio of two means over the same draws, with its standard error to first order."""
-    kept = np.isfinite(small) & np.isfinite(large)
-    small, large = small[kept], large[kept]
-    if len(small) < 2 or large.mean() == 0:
-        return Estimate(np.nan, np.nan, 1.0)
-    found = float(small.mean() / large.mean())
-    apart = estimate((small - found * large) / large.mean())
-    return Estimate(abs(found), apart.error, apart.freedom)
 
 
 def on_the_way(few: xr.Dataset, many: xr.Dataset) -> list[float]:

@@ -241,5 +241,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             sheet.guide(axes, one.step, size, r"step size $\eta$", lw=1.3, drawstyle="steps-post")
         sizes.set(title="Step sizes", ylim=(0, None))
         for axes in (loss, sizes, auto):
-            axes.set_xlabel("step")
-            axes.legend(fontsize=8)
+            sheet.label(axes, x="step", legend={"fontsize": 8})

@@ -203,17 +203,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     visits = one.made.values[one.visited.values == 0]
     left.semilogy(one.step, one.loss, color="C0", lw=1.3, label="all samples")
     left.semilogy(visits + 1, one.loss.values[visits + 1], "o", color="C1", ms=6, label=r"after a step on $x^*$")
-    left.set(title="One draw", xlabel="step", ylabel=r"loss $\mathcal{L}$")
     left.margins(y=0.12)
-    left.legend(loc="lower right")
+    sheet.label(left, "One draw", "step", r"loss $\mathcal{L}$", "lower right")
     rise = np.diff(data.loss.transpose("draw", "step").values, axis=1)
     at = data.visited.transpose("draw", "made").values == 0
     bins = np.geomspace(1e-7, max(float(rise.max()) * 1.5, 1e-6), 40)
     right.hist(rise[~at & (rise > 0)], bins, color="C0", alpha=0.85, label="at another sample")
     right.hist(rise[at], bins, color="C1", alpha=0.9, label=r"at $x^*$")
-    right.set(
-        title=f"All {config.draws} draws", xlabel=r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$",
-        ylabel="steps", xscale="log", yscale="log",
+    sheet.label(
+        right, f"All {config.draws} draws", r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$", "steps",
+        "upper right", xscale="log", yscale="log",
     )
     right.set_ylim(0.7, 20 * right.get_ylim()[1])  # room for the legend
-    right.legend(loc="upper right")

@@ -231,8 +231,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     loss.semilogy(one.step, one.loss, color="C0", lw=1.2, label="all samples")
     loss.semilogy(after.step, after.loss, "o", ms=3.5, color="C1", label="after a step above the batch's critical one")
     top = 4 * float(one.loss.max())  # room for the legend
-    loss.set(title=f"One run: {shown}", xlabel="step", ylabel=r"loss $\mathcal{L}$", ylim=(None, top))
-    loss.legend(loc="upper right")
+    sheet.label(loss, f"One run: {shown}", "step", r"loss $\mathcal{L}$", "upper right", ylim=(None, top))
     ends: list[float] = []
     for i, case in enumerate(data.case.values):
         exact, kernel = both_criticals(data.sel(case=case))
