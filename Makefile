@@ -11,7 +11,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
 # has compiled is kept for all processes, and for the next time.
-QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS=--xla_cpu_use_fusion_emitters=false
+QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
+          XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
 KEEP    = JAX_COMPILATION_CACHE_DIR=$(CURDIR)/build/compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

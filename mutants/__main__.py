@@ -22,7 +22,10 @@ from mutants.theory import THEORY
 
 MUTANTS = THEORY + LIBRARY
 GOAL = 0.85
-QUICK = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false"}
+QUICK = {
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
+}
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,9 @@ def compiler_options(quick: bool = False) -> dict[str, Any] | None:
     if jax.default_backend() == "cpu" and platform.machine() in ("aarch64", "arm64"):
         wanted.append({"xla_cpu_experimental_ynn_fusion_type": ""})
     if jax.default_backend() == "cpu" and quick:
+        # Code this small is not worth splitting between cores.
         wanted += [{"xla_backend_optimization_level": 0}, {"xla_cpu_use_fusion_emitters": False}]
+        wanted += [{"xla_cpu_parallel_codegen_split_count": 1}]
     found: dict[str, Any] = {}
     for options in wanted:
         found |= _known(options) or {}
