@@ -13,8 +13,8 @@ import numpy as np
 from jax import lax
 
 
-@functools.lru_cache(maxsize=2)
-def compiler_options(quick: bool = False) -> dict[str, Any] | None:
+@functools.lru_cache(maxsize=4)
+def compiler_options(quick: bool = False, long: bool = False) -> dict[str, Any] | None:
     """Options for `jax.jit` on the default device.
 
     On NVIDIA GPUs matrix products go to the vendor's library: for the tall, narrow products of training a network on
@@ -26,6 +26,8 @@ def compiler_options(quick: bool = False) -> dict[str, Any] | None:
     Args:
         quick: for what runs once, on few numbers: on a processor the compiler then hardly optimises. The first critical
             step size of a small network took 12 seconds of compiling, and so takes 3.
+        long: for loops of many steps: on a processor the compiler then optimises even where the environment says that
+            it should hardly, as it does for the tests. A phase plane took 12 seconds there, and so takes 4.
     """
     if jax.default_backend() == "gpu":
         return {"xla_gpu_enable_triton_gemm": False}
@@ -36,6 +38,8 @@ def compiler_options(quick: bool = False) -> dict[str, Any] | None:
         # Code this small is not worth splitting between cores.
         wanted += [{"xla_backend_optimization_level": 0}, {"xla_cpu_use_fusion_emitters": False}]
         wanted += [{"xla_cpu_parallel_codegen_split_count": 1}]
+    if jax.default_backend() == "cpu" and long:
+        wanted.append({"xla_backend_optimization_level": 3})  # the compiler's own, unless the environment lowers it
     found: dict[str, Any] = {}
     for options in wanted:
         found |= _known(options) or {}
@@ -51,12 +55,13 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
     return options
 
 
-def jit(function: Callable[..., Any], *, quick: bool = False, **options: Any) -> Any:
+def jit(function: Callable[..., Any], *, quick: bool = False, long: bool = False, **options: Any) -> Any:
     """`jax.jit` with the options of the device, which is asked for them at the first call and not before.
 
-    `quick` is for what runs once on few numbers, and would keep the compiler far longer than itself.
+    `quick` is for what runs once on few numbers, and would keep the compiler far longer than itself; `long` is for
+    loops of many steps, which keep the processor far longer than the compiler.
     """
-    return _Jitted(function, options, quick)
+    return _Jitted(function, options, quick, long)
 
 
 def available_bytes() -> int | None:
@@ -74,14 +79,16 @@ def available_bytes() -> int | None:
 class _Jitted:
     """A compiled function that may also be called while another one is traced, whose options then hold for both."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], quick: bool = False) -> None:
+    def __init__(
+        self, function: Callable[..., Any], options: dict[str, Any], quick: bool = False, long: bool = False
+    ) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.options, self.quick = function, options, quick
+        self.function, self.options, self.told = function, options, (quick, long)
         self.within = jax.jit(function, **options)
 
     @functools.cached_property
     def alone(self) -> Any:
-        told = compiler_options(self.quick)
+        told = compiler_options(*self.told)
         return self.within if told is None else jax.jit(self.function, compiler_options=told, **self.options)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:

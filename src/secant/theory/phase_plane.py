@@ -275,7 +275,7 @@ def _steps(tensor: Array, batch: Batch, count: Array | int, second_order: bool) 
     return lax.fori_loop(0, count, body, batch)
 
 
-advance = jit(_steps, static_argnames="second_order", donate_argnames="batch")
+advance = jit(_steps, static_argnames="second_order", donate_argnames="batch", long=True)
 """`(tensor, batch, count, second_order) -> batch`: so many steps of all starts, `tensor` being `Q` as `(d * p, p)`."""
 
 

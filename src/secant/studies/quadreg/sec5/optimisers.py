@@ -40,13 +40,13 @@ class Config(Options):
     adam: float = scaled(smoke=1e-2, laptop=1e-2, paper=3e-3, at_least=1e-9, at_most=1, help="step size of Adam")
     decay: float = option(0.99, at_least=0, below=1, help="of the mean square of RMSprop")
     beta: float = option(0.9, at_least=0, below=1, help="of both kinds of momentum")
-    steps: int = scaled(smoke=1_000, laptop=4_000, paper=5_000, at_least=100, at_most=10_000_000, help="steps")
+    steps: int = scaled(smoke=600, laptop=4_000, paper=5_000, at_least=100, at_most=10_000_000, help="steps")
     every: int = option(20, at_least=1, help="steps between two looks at the curvature")
-    draws: int = scaled(smoke=24, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
+    draws: int = scaled(smoke=12, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
     residual: float = option(0.5, at_least=1e-3, at_most=10, help="scale of their residuals at the start, rescaled")
     ratio: float = option(0.5, at_least=1e-3, at_most=100, help="variance of their Jacobian over that scale, rescaled")
     model_steps: int = scaled(
-        smoke=1_000, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on them"
+        smoke=500, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on them"
     )
     seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data, weights and draws")
 

@@ -48,7 +48,7 @@ class Config(Seeded):
     )
     ratio: float = option(1.2, at_least=1.05, at_most=1.9, help="step size over the critical one")
     seeds: int = scaled(smoke=8, laptop=6, at_least=2, at_most=10_000, help="draws of data and weights")
-    steps: int = scaled(smoke=30, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
+    steps: int = scaled(smoke=26, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses panels that there are not, and what no memory holds."""

@@ -33,7 +33,7 @@ class Config(Seeded):
     )
     lr: float = option(2.8, at_least=2.2, help="default step size, one of `lrs`")
     seeds: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
-    steps: int = scaled(smoke=60, laptop=100, paper=400, at_least=40, at_most=10**5, help="gradient-descent steps")
+    steps: int = scaled(smoke=40, laptop=100, paper=400, at_least=40, at_most=10**5, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""
