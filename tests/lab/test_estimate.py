@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from secant.lab import estimate, ratio_of_means
+from secant.lab import bootstrap, estimate, ratio_of_means
 
 
 def test_the_error_of_a_ratio_of_means_is_how_it_scatters():
@@ -28,3 +28,22 @@ def test_repeats_without_a_number_are_left_out_and_too_few_have_no_ratio():
     np.testing.assert_allclose(ratio_of_means([1.0, nan, 2.0, 9.0, 3.0], [2.0, 1.0, 4.0, nan, 7.0]), whole)
     assert np.isnan(ratio_of_means([1.0, nan], [2.0, 3.0]).value)
     assert np.isnan(ratio_of_means([1.0, 2.0], [-1.0, 1.0]).error)
+
+
+def test_resampling_gives_the_error_of_a_mean_and_does_not_hang_on_chance():
+    draws = np.random.default_rng(1).normal(size=200)
+    mean, twice = bootstrap(lambda kept: [draws[kept].mean(), 2 * draws[kept].mean()], 200, times=400)
+    usual = estimate(draws)
+    assert mean.value == pytest.approx(usual.value)
+    assert mean.error == pytest.approx(usual.error, rel=0.15)
+    assert twice.error == pytest.approx(2 * mean.error)
+    assert mean.freedom == usual.freedom
+    assert bootstrap(lambda kept: draws[kept].mean(), 200) == bootstrap(lambda kept: draws[kept].mean(), 200)
+
+
+def test_what_is_mostly_no_number_or_has_no_repeats_has_no_error():
+    (seldom,) = bootstrap(lambda kept: 1.0 if len(set(kept)) == 3 else np.nan, 3)
+    assert seldom.value == 1.0
+    assert np.isnan(seldom.error)
+    (alone,) = bootstrap(lambda kept: 1.0, 1)
+    assert np.isnan(alone.error)

@@ -1,5 +1,7 @@
 """Every study: its findings hold or are errata, its figure draws, its place in the source is named."""
 
+from pathlib import Path
+
 import pytest
 import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -7,6 +9,7 @@ from verdicts import OTHERWISE
 
 from secant import lab
 from secant.lab import Erratum, Verdict
+from secant.lab.config import fields_of
 from secant.lab.keys import keys_of
 
 IDS = [study.id for study in lab.catalog()]
@@ -53,6 +56,13 @@ def test_a_study_knows_its_place(id):
     assert study.source.chapters[study.chapter]
     for scale in lab.SCALES:
         study.config(scale)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_study_that_draws_at_random_has_a_seed(id):
+    study = lab.get(id)
+    draws = any(word in Path(study.module).read_text() for word in ("jax.random", "default_rng"))
+    assert not draws or "seed" in fields_of(study.config_type)
 
 
 def test_every_study_that_the_sources_name_is_there():

@@ -2,7 +2,7 @@
 
 from secant.lab.config import SCALES, Options, Seeded, configure, fits_memory, option, scaled
 from secant.lab.engines import Engine, EngineError, Here, Processes, Ray, WorkerDiedError
-from secant.lab.estimate import LEVEL, RISK, Estimate, estimate, ratio_of_means
+from secant.lab.estimate import LEVEL, RISK, Estimate, bootstrap, estimate, ratio_of_means
 from secant.lab.execute import run, verify
 from secant.lab.figures import drawn, save_figures, theme
 from secant.lab.finding import Erratum, Finding, Tolerance, Verdict, significant, undecided
@@ -45,6 +45,7 @@ __all__ = [
     "Verdict",
     "Wavering",
     "WorkerDiedError",
+    "bootstrap",
     "catalog",
     "configure",
     "drawn",

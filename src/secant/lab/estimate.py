@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,44 @@ def estimate(values: ArrayLike) -> Estimate:
     if len(kept) < 2:
         return Estimate(float(kept[0]) if len(kept) else np.nan, np.nan, 1.0)
     return Estimate(float(kept.mean()), float(kept.std(ddof=1) / np.sqrt(len(kept))), float(len(kept) - 1))
+
+
+def bootstrap(statistic: Callable[[np.ndarray], ArrayLike], repeats: int, times: int = 64) -> tuple[Estimate, ...]:
+    r"""Statistics of independent repeats that are no means, with standard errors by resampling.
+
+    The repeats are drawn `times` over with replacement; the spread of a statistic over these, times
+    $\sqrt{n/(n - 1)}$, is its error. Where a statistic is no number for half of them or more, its error is NaN, and no
+    claim is decided.
+
+    Args:
+        statistic: of an array of indices of repeats, one or several numbers.
+        repeats: how many there are, $n$.
+        times: how often they are resampled.
+
+    Example:
+        ```python
+        import numpy as np
+        from secant.lab import bootstrap
+
+        draws = np.array([1.0, 2.0, 3.0, 4.0, 10.0])
+        (middle,) = bootstrap(lambda kept: np.median(draws[kept]), len(draws))
+        print(middle.value, middle.freedom)
+        ```
+        ```text
+        3.0 4.0
+        ```
+    """
+    random = np.random.default_rng(0)
+    values = np.atleast_1d(np.asarray(statistic(np.arange(repeats)), float))
+    found = np.stack(
+        [np.atleast_1d(np.asarray(statistic(random.integers(repeats, size=repeats)), float)) for _ in range(times)]
+    )
+    spread = np.full(len(values), np.nan)
+    known = np.isfinite(found).mean(0) > 0.5
+    if repeats > 1 and known.any():
+        spread[known] = np.nanstd(np.where(np.isfinite(found), found, np.nan)[:, known], axis=0)
+        spread *= np.sqrt(repeats / (repeats - 1))
+    return tuple(Estimate(float(v), float(s), float(max(repeats - 1, 1))) for v, s in zip(values, spread, strict=True))
 
 
 def ratio_of_means(above: ArrayLike, below: ArrayLike) -> Estimate:

@@ -1,12 +1,14 @@
 """How far below the edge random quadratic regression settles: the paper's open question, measured and fitted."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Options, claims, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claims, scaled, sheet, study
 from secant.setups.regression.draws import check_sizes, sizes
 from secant.theory import phase_plane
 from secant.theory import quadratic_regression as model
@@ -15,7 +17,7 @@ COARSE = (0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5)
 FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6)
 
 
-class Config(Options):
+class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
         smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, longest=50,
         help="residuals D",
@@ -79,7 +81,8 @@ def run(config: Config) -> xr.Dataset:
         ).assign_coords(residual=list(config.residuals), jacobian=list(config.jacobians))
 
     def draws(D: int, P: int) -> xr.Dataset:
-        pairs = [(ends(D, P, seed, 1), ends(D, P, seed, config.finer)) for seed in range(config.seeds)]
+        seeds = range(config.seed, config.seed + config.seeds)
+        pairs = [(ends(D, P, seed, 1), ends(D, P, seed, config.finer)) for seed in seeds]
         descent, flow = (xr.concat(found, "draw") for found in zip(*pairs, strict=True))
         return descent.assign(flow=flow.curvature.where(flow.converged == 1))
 
@@ -138,7 +141,8 @@ def fitted(cells: xr.Dataset, columns: np.ndarray, held_out: np.ndarray) -> tupl
 
 def over_sampling(cells: xr.Dataset, held_out: np.ndarray) -> float:
     """Error of the law on what is held out of its fit, over the sampling error of the medians there."""
-    return fitted(cells, law(cells), held_out)[1] / float(np.sqrt(np.mean(cells.error.values[held_out] ** 2)))
+    known = float(np.sqrt(np.mean(cells.error.values[held_out] ** 2)))
+    return fitted(cells, law(cells), held_out)[1] / known if known else np.nan
 
 
 def enough(held_out: np.ndarray) -> bool:
@@ -155,7 +159,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "a mode barely above 2 grows too slowly to be seen before the loss is zero", note=f"{int(edge.sum()):,} runs",
     )
     cells = at_the_edge(data)
-    yield from _law(cells, cells.held_out.values)
+    yield from _law(data, cells)
     left = "left out of the fit: error of the law, over the sampling error of the medians"
     if len(set(data.ratio.values)) < 3:
         why = "without one, no two values of D/P are left for an exponent"
@@ -167,38 +171,58 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         if len(set(cells.ratio.values[~out])) < 2:
             missing = "without it, no two values of D/P are left for an exponent"
         yield claims.at_most(
-            f"{size} {left}", 1.0, lambda out=out: over_sampling(cells, out), "as above", slack=0.5, given=not missing,
-            otherwise=missing,
+            f"{size} {left}", 1.0, lambda number=number: bootstrap(_without(data, number), data.sizes["draw"])[0],
+            "as above", slack=0.5, given=not missing, otherwise=missing,
         )
 
 
-def _law(cells: xr.Dataset, rest: np.ndarray) -> Findings:
-    """The law, fitted on some cells, on the rest of them."""
+def _without(data: xr.Dataset, number: int) -> Callable[[np.ndarray], float]:
+    """Of some draws: the error of the law on one size, fitted on the others."""
+
+    def judged(draws: np.ndarray) -> float:
+        cells = at_the_edge(data.isel(draw=draws))
+        out = (cells.number == number).values
+        return over_sampling(cells, out) if enough(out) else np.nan
+
+    return judged
+
+
+def _law(data: xr.Dataset, cells: xr.Dataset) -> Findings:
+    """The law, fitted on some cells, on the rest of them; errors by resampling the draws."""
+    rest = cells.held_out.values
     few = f"{np.sum(~rest)} cells at the edge to fit and {np.sum(rest)} to judge by; five constants need more"
     given = enough(rest)
     (A, c, q), error = fitted(cells, law(cells), rest) if given else ([np.nan] * 3, np.nan)
-    error_of = lambda *columns: fitted(cells, np.column_stack(columns), rest)[1]  # noqa: E731
+
+    def judged(draws: np.ndarray) -> list[float]:
+        cells = at_the_edge(data.isel(draw=draws))
+        rest = cells.held_out.values
+        if not enough(rest):
+            return [np.nan] * 4
+        (_, slope, _), error = fitted(cells, law(cells), rest)
+        powers, both = (np.column_stack([known, scales(cells)]) for known in (law(cells)[:, [0, 2]], law(cells)))
+        others = [fitted(cells, columns, rest)[1] for columns in (powers, both)]
+        return [-slope, over_sampling(cells, rest), error / others[0], others[1] / error]
+
+    found = bootstrap(judged, data.sizes["draw"]) if given else [np.nan] * 4
     yield claims.at_least(
-        "by how much log(delta) falls when the flow ends one higher", 0.0, -c,
+        "by how much log(delta) falls when the flow ends one higher", 0.0, found[0],
         "an inequality: the further the flow, the closer to the edge",
         note=f"A = {np.exp(A):.3f}, c = {-c:.2f}, q = {q:.2f} on {np.sum(~rest)} cells; {np.sum(rest)} held out",
         given=given, otherwise=few,
     )
     yield claims.at_most(
-        "error of the law on held-out cells, over the sampling error of their medians", 1.0,
-        lambda: over_sampling(cells, rest), "one is a law without fault; half as much again for its simple form",
-        slack=0.5,
+        "error of the law on held-out cells, over the sampling error of their medians", 1.0, found[1],
+        "one is a law without fault; half as much again for its simple form", slack=0.5,
         note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
         given=given, otherwise=few,
     )
     yield claims.at_most(
-        "error of the law on held-out cells, over that of the power law", 1.0,
-        lambda: error / error_of(law(cells)[:, [0, 2]], scales(cells)),
+        "error of the law on held-out cells, over that of the power law", 1.0, found[2],
         "an inequality: the flow's end says more than the scales, with one constant less", given=given, otherwise=few,
     )
     yield claims.at_least(
-        "error of the law with both scales added to it, over its own", 1.0,
-        lambda: error_of(law(cells), scales(cells)) / error,
+        "error of the law with both scales added to it, over its own", 1.0, found[3],
         "the scales enter through the flow's end alone, up to sampling errors", slack=0.15, given=given, otherwise=few,
     )
 
