@@ -9,7 +9,7 @@ Verdicts = dict[tuple[str, str], str]
 # The paper, section 3: random regression and networks at the edge of stability
 
 QUADREG_3: Verdicts = {
-    # Six draws, and two values of D/P: without one of them there is no exponent.
+    # Four draws, and two values of D/P: without one of them there is no exponent.
     ("quadreg/settling", "how-much-log"): "inconclusive",
     ("quadreg/settling", "error-law-held-out-cells-sampling"): "inconclusive",
     ("quadreg/settling", "error-law-held-out-cells-power"): "inconclusive",

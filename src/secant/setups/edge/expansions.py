@@ -29,7 +29,7 @@ class TaylorConfig(Options):
         smoke=1.0, laptop=0.0, at_least=0, at_most=1, help="share of labels drawn anew: sharpening lasts longer"
     )
     samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, at_most=100_000, help="training samples")
-    width: int = scaled(smoke=96, laptop=64, paper=256, at_least=2, at_most=10_000, help="of both hidden layers")
+    width: int = scaled(smoke=64, laptop=64, paper=256, at_least=2, at_most=10_000, help="of both hidden layers")
     share: float = scaled(
         smoke=0.75, laptop=0.6, at_least=0.01, below=1, help="step size, over 2/lambda_1 at the start"
     )

@@ -25,7 +25,7 @@ POWERS = {"constant K3": 2, "constant K": 1}
 class Config(Seeded):
     outputs: int = scaled(smoke=4, laptop=10, paper=20, at_least=1, at_most=100, help="number of residuals")
     parameters: int = scaled(smoke=12, laptop=30, paper=60, at_least=2, at_most=400, help="number of parameters")
-    draws: int = option(8, at_least=1, at_most=100, help="random models")
+    draws: int = scaled(smoke=4, laptop=8, at_least=1, at_most=100, help="random models")
     residual: float = option(1.0, at_least=0.1, at_most=3, help="scale of the residuals, times the number of outputs")
     jacobian: float = option(0.6, at_least=0.1, at_most=3, help="scale of the Jacobian")
     until: float = option(4.0, at_least=0.5, at_most=20, help="last time")

@@ -34,7 +34,7 @@ class Config(Seeded):
         smoke=(0.05, 0.15, 0.2, 0.25, 0.3), laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35), at_least=1e-3,
         at_most=10, longest=100, distinct=True, help="squares of the rescaled scales of the Jacobian",
     )
-    seeds: int = scaled(smoke=6, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
+    seeds: int = scaled(smoke=4, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
     steps: int = scaled(
         smoke=3_000, laptop=10_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
     )

@@ -24,7 +24,7 @@ WAYS = ("top", "random")  # along the leading eigenvector of the Hessian at the 
 
 
 class Config(wide.WidthConfig):
-    seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    seeds: int = scaled(smoke=16, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
     directions: int = option(16, at_least=2, at_most=10**4, help="random directions in which the remainder is measured")
     samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")

@@ -16,7 +16,7 @@ DEPTHS = (2, 3, 4, 5, 6)
 class Config(Seeded):
     width: int = scaled(smoke=64, laptop=256, paper=1024, at_least=8, at_most=10**5, help="neurons a layer, and inputs")
     networks: int = scaled(
-        smoke=100, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
+        smoke=40, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
     )
     chains: int = scaled(
         smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10**9,

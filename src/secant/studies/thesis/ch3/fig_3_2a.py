@@ -28,7 +28,7 @@ MODELS: dict[Kind, tuple[str, str, str]] = {
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(100, 1_000, 10_000), laptop=(100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True,
+        smoke=(100, 1_000, 4_000), laptop=(100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True,
         help="hidden neurons",
     )
     dim: int = scaled(smoke=2, laptop=5, at_least=1, help="input dimension")

@@ -40,7 +40,7 @@ class Config(Options):
     goal: float = scaled(
         smoke=5e-2, laptop=3e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
-    steps: int = scaled(smoke=1_500, laptop=8_000, paper=40_000, at_least=20, help="steps at most")
+    steps: int = scaled(smoke=1_000, laptop=8_000, paper=40_000, at_least=20, help="steps at most")
     pause: int = scaled(smoke=2, laptop=5, paper=2, at_least=1, help="passes between two looks")
     seeds: int = scaled(smoke=4, laptop=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
