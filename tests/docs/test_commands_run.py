@@ -38,12 +38,12 @@ STATUS: dict[str, int] = {
 
 MINUTES = {
     "secant run thesis/fig-4.4 --panels cnn",
-    "secant run thesis/fig-4.8 --panels usps --seeds 4",
+    "secant run thesis/fig-4.8 --panels usps --draws 4",
     "secant run thesis/fig-4.8 --panels fashion-mnist",
-    "secant run thesis/fig-4.11 --panel rank-3 --seeds 3",
-    "secant run thesis/fig-4.11 --panel rank-4 --seeds 3",
-    "secant run thesis/fig-4.9 --panel usps --samples 1000 --batches 5 10 50 --seeds 3 --halvings 0",
-    "secant run thesis/fig-4.9 --panel fashion-mnist --samples 1000 --batches 5 10 50 --seeds 3 --halvings 0",
+    "secant run thesis/fig-4.11 --panel rank-3 --draws 3",
+    "secant run thesis/fig-4.11 --panel rank-4 --draws 3",
+    "secant run thesis/fig-4.9 --panel usps --samples 1000 --batches 5 10 50 --draws 3 --halvings 0",
+    "secant run thesis/fig-4.9 --panel fashion-mnist --samples 1000 --batches 5 10 50 --draws 3 --halvings 0",
     "secant run thesis/fig-4.3 --panels cnn wide-resnet fcn-10",
     "secant run thesis/fig-4.7 --panels vit",
     "secant run thesis/fig-4.7 --panels wide-resnet --samples 32 --batch 8",

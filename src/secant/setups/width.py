@@ -46,7 +46,7 @@ class WidthConfig(Seeded):
         smoke=(16, 64), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
-    seeds: int = scaled(smoke=48, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
+    draws: int = scaled(smoke=48, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
     dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(
         0.5,

@@ -58,7 +58,7 @@ class RaisesConfig(Options):
         smoke=5e-2, laptop=5e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
     every: int = option(20, at_least=2, at_most=10_000, help="steps between two looks")
-    seeds: int = scaled(smoke=5, laptop=5, at_least=1, help="draws of data and weights; one decides nothing")
+    draws: int = scaled(smoke=5, laptop=5, at_least=1, help="draws of data and weights; one decides nothing")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -67,7 +67,7 @@ class RaisesConfig(Options):
             check_schedule(course_of(self, panel).at[-1], self.steps)
             shallow = panel in SHALLOW
             check_memory(
-                seeds=self.seeds, samples=self.samples, held_out=self.held_out, dim=self.dim,
+                draws=self.draws, samples=self.samples, held_out=self.held_out, dim=self.dim,
                 width=self.shallow if shallow else self.deep, steps=self.steps, deep=not shallow,
             )  # fmt: skip
 
@@ -95,4 +95,4 @@ def task_of(config: RaisesConfig, panel: str) -> FeatureTask:
 
 def seeds_of(config: RaisesConfig) -> range:
     """Its draws."""
-    return range(config.seed, config.seed + config.seeds)
+    return range(config.seed, config.seed + config.draws)

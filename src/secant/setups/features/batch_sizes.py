@@ -240,7 +240,7 @@ def check_runs(config: Any, *, deep: bool = False) -> None:
     """Refuses batches of more samples than there are, and runs of several batch sizes that no memory holds."""
     check_batches("batches", config.batches[-1], config.samples)
     check_memory(
-        seeds=config.seeds,
+        draws=config.draws,
         samples=config.samples,
         held_out=config.held_out,
         dim=config.dim,
@@ -250,11 +250,11 @@ def check_runs(config: Any, *, deep: bool = False) -> None:
     )
 
 
-def check_memory(*, seeds: int, samples: int, held_out: int, dim: int, width: int, steps: int, deep: bool) -> None:
+def check_memory(*, draws: int, samples: int, held_out: int, dim: int, width: int, steps: int, deep: bool) -> None:
     """Refuses sizes that no memory holds: data, weights and what a step makes of them, and a number for every step."""
     weights = width * (dim + 2 * width * deep)
     each = (samples + 2 * held_out) * (dim + 4 * width) + 8 * weights + samples**2 + steps
-    fits_memory(4.0 * seeds * each, "seeds, samples, held_out, dim, width or steps")
+    fits_memory(4.0 * draws * each, "draws, samples, held_out, dim, width or steps")
 
 
 def ended_well(data: xr.Dataset) -> xr.DataArray:

@@ -71,7 +71,7 @@ class Sizes(Options):
     image_goal: float = scaled(
         smoke=1e-2, laptop=1e-2, paper=1e-3, above=0, at_most=0.5, help="the same, convolutional"
     )
-    seeds: int = scaled(smoke=10, laptop=5, at_least=2, at_most=10_000, help="draws of data and weights")
+    draws: int = scaled(smoke=10, laptop=5, at_least=2, at_most=10_000, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -182,7 +182,7 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
     found: list[xr.Dataset] = []
     attributes: dict[str, Any] = {}
     tests = 0
-    for seed in range(config.seed, config.seed + config.seeds):
+    for seed in range(config.seed, config.seed + config.draws):
         task, split = draw(panel, config, seed)
         attributes, tests = attributes or task.attributes(), len(split[-1])
         trial, span = _trial(net, split, seed)
@@ -191,7 +191,7 @@ def sweep_steps(config: PanelConfig) -> xr.Dataset:
         records = [runs[kind](span if kind == "linear" else trial, ratios * critical, initial) for kind in MODELS]
         found.append(xr.concat(records, "model").assign(critical=critical))
     result = xr.concat(found, "seed").assign_coords(
-        model=list(MODELS), seed=np.arange(config.seed, config.seed + config.seeds), ratio=ratios
+        model=list(MODELS), seed=np.arange(config.seed, config.seed + config.draws), ratio=ratios
     )
     before = (result.regime == cs.DIVERGENT).cumsum("ratio") == 0
     return result.assign(largest=result.ratio.where(before).max("ratio"), tests=tests).assign_attrs(attributes)

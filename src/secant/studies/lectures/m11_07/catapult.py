@@ -26,15 +26,15 @@ class Config(Seeded):
     width: int = scaled(smoke=300, laptop=3_000, paper=10_000, at_least=20, help="neurons of the trained model")
     dim: int = option(3, at_least=1, help="input dimension")
     target: float = option(-0.4, at_least=-2, at_most=2, help="label of the sample")
-    ratio: float = option(3.0, at_least=2.1, at_most=3.9, help="step size times curvature in the trained model")
+    eta_lambda: float = option(3.0, at_least=2.1, at_most=3.9, help="step size times curvature in the trained model")
     widths: int = scaled(smoke=25, laptop=60, paper=120, at_least=5, help="widths in the phase diagram")
-    ratios: int = scaled(smoke=45, laptop=120, paper=240, at_least=5, help="step sizes in the phase diagram")
+    step_sizes: int = scaled(smoke=45, laptop=120, paper=240, at_least=5, help="step sizes in the phase diagram")
     steps: int = option(300, at_least=100, at_most=100_000, help="gradient-descent steps")
 
     def check(self) -> None:
         """A model and a diagram that a machine holds."""
         fits_memory(100 * self.width * (self.dim + 1), "width or dim")
-        fits_memory(40 * self.widths * self.ratios * self.steps, "widths, ratios or steps")
+        fits_memory(40 * self.widths * self.step_sizes * self.steps, "widths, step_sizes or steps")
 
 
 @study(
@@ -55,7 +55,7 @@ def run(config: Config) -> xr.Dataset:
         params = two_layer_init(key, config.width, config.dim)
         on = gates(params.u, x)
         output, curvature = gated_bilinear(params, on, x), gated_curvature(params, on, x)
-        return x, params, on, (output, curvature), x @ x / config.dim, config.ratio / curvature
+        return x, params, on, (output, curvature), x @ x / config.dim, config.eta_lambda / curvature
 
     x, params, on, start, size, lr = jit(begin, quick=True)(jax.random.key(config.seed))
     trained = simulate(
@@ -73,7 +73,7 @@ def run(config: Config) -> xr.Dataset:
     phases = simulate(
         lambda width, ratio: ct.catapult(ratio, width, config.target), (0.5, 1.0), config.steps,
         over={
-            "width": np.geomspace(20, 1e8, config.widths), "ratio": np.linspace(0.1, 4.5, config.ratios),
+            "width": np.geomspace(20, 1e8, config.widths), "ratio": np.linspace(0.1, 4.5, config.step_sizes),
         },
         probes={"square": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-9) & (s.v < 2), diverged=lambda s: jnp.abs(s.a) > 1e6),
@@ -151,7 +151,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     twin.set(ylim=(0, 4))
     twin.grid(False)
     twin.spines["right"].set_visible(False)
-    left.set(title=rf"The fight, $\eta\lambda_0 = {config.ratio:g}$", xlabel="step", ylabel="loss", ylim=(1e-8, None))
+    left.set(title=rf"The fight, $\eta\lambda_0 = {config.eta_lambda:g}$", xlabel="step", ylabel="loss")
+    left.set_ylim(1e-8, None)
     handles = [left.lines[0], *twin.lines]
     left.legend(handles, ["loss", r"$\eta\lambda$ (right)", "recursion"], fontsize=8, loc="upper right")
     look = {

@@ -17,7 +17,7 @@ class Config(Seeded):
     parameters: tuple[int, ...] = scaled(
         smoke=(20, 40), laptop=(20, 60, 120), at_least=2, help="parameters P, as many entries"
     )
-    seeds: int = scaled(smoke=400, laptop=400, paper=100, at_least=20, at_most=100_000, help="random draws a size")
+    draws: int = scaled(smoke=400, laptop=400, paper=100, at_least=20, at_most=100_000, help="random draws a size")
     low: float = option(0.03, at_least=1e-3, at_most=1e3, help="smallest standard deviation of the residuals")
     high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest")
     points: int = option(7, at_least=2, at_most=100, help="standard deviations, equally spaced in the logarithm")
@@ -50,7 +50,7 @@ def run(config: Config) -> xr.Dataset:
 
         return jax.vmap(at)(jnp.asarray(sigmas)), config.sigma_J * start.J
 
-    drawn = [each_draw(one, config.seed, config.seeds, D, P, together=20) for D, P in pairs]
+    drawn = [each_draw(one, config.seed, config.draws, D, P, together=20) for D, P in pairs]
     found = np.stack([accelerations for accelerations, _ in drawn])
     mean = jax.jit(jax.vmap(lambda J: rr.mean_acceleration(J, 1.0)))
     given_J = np.stack([mean(J) for _, J in drawn])[..., None] * sigmas**2

@@ -23,12 +23,12 @@ class Config(Seeded):
         shortest=2, ascending=True, help="rescaled standard deviations of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-4, at_most=1e3, help="rescaled variance of the Jacobian")
-    seeds: int = scaled(smoke=8, laptop=8, paper=100, at_least=3, at_most=10_000, help="random draws")
+    draws: int = scaled(smoke=8, laptop=8, paper=100, at_least=3, at_most=10_000, help="random draws")
     until: float = option(40.0, at_least=1, at_most=1e4, help="last time, over the sum of the two scales")
 
     def check(self) -> None:
         """Tensors that fit into memory."""
-        check_sizes((self.outputs,), (self.parameters,), together=self.seeds)
+        check_sizes((self.outputs,), (self.parameters,), together=self.draws)
 
 
 @study(
@@ -40,7 +40,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     D, P, scale = config.outputs, config.parameters, jnp.array([SMALL * config.residuals[0], *config.residuals])
-    Q, start = each_draw(lambda Q, start: (Q, start), config.seed, config.seeds, D, P, together=config.seeds)
+    Q, start = each_draw(lambda Q, start: (Q, start), config.seed, config.draws, D, P, together=config.draws)
     # Each run has its own unit of time, about four over its final curvature: one step size suits them all.
     ran = flow(
         lambda state, draw, residual: qr.flow_field(draw[0], 1 / (residual + config.jacobian))(state),
@@ -132,7 +132,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     far = float((end / data.residual).isel(residual=-1).mean())
     sheet.guide(right, data.residual, far * data.residual, rf"${far:.2f}\,\tilde\sigma_z$")
     sheet.mark(right, y=begin, ls=":", lw=1.4, label="at the start")
-    look = {"fmt": "o", "ms": 6, "capsize": 3, "color": "C0", "label": f"mean of {config.seeds} draws"}
+    look = {"fmt": "o", "ms": 6, "capsize": 3, "color": "C0", "label": f"mean of {config.draws} draws"}
     right.errorbar(data.residual, end.mean("draw"), 2 * standard_error(end.values), **look)
     right.set(title="Final curvature", xlabel=r"$\tilde\sigma_z$", ylabel=r"$\lambda_{\max}(\infty)$")
     right.set(xscale="log", yscale="log", ylim=(begin / 4, None))

@@ -26,13 +26,13 @@ class Config(Options):
         help="rescaled scales of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-3, at_most=0.3, help="square of the rescaled scale of the Jacobian")
-    seeds: int = scaled(smoke=12, laptop=8, paper=10, at_least=2, at_most=1_000, help="random models")
+    draws: int = scaled(smoke=12, laptop=8, paper=10, at_least=2, at_most=1_000, help="random models")
     steps: int = scaled(smoke=400, laptop=1_000, at_least=10, at_most=100_000, help="gradient-descent steps")
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
 
     def check(self) -> None:
         """A loss that can reach zero, and tensors that fit into memory."""
-        check_sizes((self.outputs,), (self.parameters,), together=self.seeds, solvable=True)
+        check_sizes((self.outputs,), (self.parameters,), together=self.draws, solvable=True)
 
 
 @study(
@@ -56,15 +56,15 @@ def run(config: Config) -> xr.Dataset:
         sigma, unit = model.scales(residual, config.jacobian**0.5, D, P), draw["unit"]
         return model.Regression(sigma.z * unit.z, sigma.J * unit.J)
 
-    first = config.seed * config.seeds
-    draws = jit(jax.vmap(one), quick=True)(np.arange(first, first + config.seeds))
+    first = config.seed * config.draws
+    draws = jit(jax.vmap(one), quick=True)(np.arange(first, first + config.draws))
     return simulate(
         lambda draw: model.descent(draw["Q"]), begin, config.steps, over={"draw": draws, "residual": sizes},
         probes={
             "loss": Probe(lambda s: jnp.sum(s.z**2) / 2),
             "top": Probe(lambda s: jnp.linalg.eigvalsh(s.J @ s.J.T)[-1], every=2),
         },
-        stop=Stop(diverged=lambda s: jnp.sum(s.z**2) > 1e6), label=f"{config.seeds} models",
+        stop=Stop(diverged=lambda s: jnp.sum(s.z**2) > 1e6), label=f"{config.draws} models",
     ).dataset
 
 

@@ -21,7 +21,7 @@ class Config(Options):
     parameters: tuple[int, ...] = scaled(
         smoke=(40,), laptop=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
     )
-    seeds: tuple[int, ...] = scaled(
+    draws: tuple[int, ...] = scaled(
         smoke=(8,), laptop=(16, 24, 3), paper=(100, 100, 100), at_least=1, at_most=10_000,
         help="random models of each size",
     )
@@ -43,8 +43,8 @@ class Config(Options):
     def check(self) -> None:
         """Sizes that pair up, with a loss that can reach zero, and fit into memory."""
         check_sizes(self.outputs, self.parameters, together=1, solvable=True)
-        if len(self.seeds) != len(self.outputs):
-            raise ValueError(f"seeds: must be as many as outputs, {len(self.outputs)}, got {len(self.seeds)}.")
+        if len(self.draws) != len(self.outputs):
+            raise ValueError(f"draws: must be as many as outputs, {len(self.outputs)}, got {len(self.draws)}.")
 
 
 @study(
@@ -66,7 +66,7 @@ def run(config: Config) -> xr.Dataset:
 
     planes = []
     pairs = sizes(config.outputs, config.parameters)
-    for (D, P), count in zip(pairs, config.seeds, strict=True):
+    for (D, P), count in zip(pairs, config.draws, strict=True):
         seeds = range(config.seed * count, (config.seed + 1) * count)
         planes.append(xr.concat([one(D, P, seed) for seed in seeds], "draw").assign_coords(draw=range(count)))
     # Sizes with fewer draws than others are filled up with what is not a number.

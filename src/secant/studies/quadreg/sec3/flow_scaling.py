@@ -25,7 +25,7 @@ class Config(Seeded):
     parameters: tuple[int, ...] = scaled(
         smoke=(20,), laptop=(20, 40, 60), paper=(40, 80, 160, 80), at_least=2, help="parameters P, as many entries"
     )
-    ratios: tuple[float, ...] = scaled(
+    variances: tuple[float, ...] = scaled(
         smoke=(0.2, 0.5, 2.0, 16.0), laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), at_least=1e-3, at_most=1e3,
         ascending=True, help="variance of the Jacobian over scale of the residuals, rescaled",
     )
@@ -34,7 +34,7 @@ class Config(Seeded):
         help="scales of the residuals for gradient descent",
     )
     descents: int = option(3, at_least=1, help="ratios for gradient descent: so many of the smallest")
-    seeds: int = scaled(smoke=12, laptop=16, paper=100, at_least=3, at_most=10_000, help="random draws a size")
+    draws: int = scaled(smoke=12, laptop=16, paper=100, at_least=3, at_most=10_000, help="random draws a size")
     until: float = option(60.0, at_least=1, at_most=1e4, help="last time of the flow, over the sum of the two scales")
     steps: int = scaled(
         smoke=2_000, laptop=2_500, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
@@ -57,23 +57,23 @@ class Config(Seeded):
     and $\tilde\sigma_zF(r) = 2$ is where the edge of stability begins.""",
 )
 def run(config: Config) -> xr.Dataset:
-    pairs, ratios = draws.sizes(config.outputs, config.parameters), jnp.array(config.ratios)
-    together = min(4, config.seeds)
+    pairs, ratios = draws.sizes(config.outputs, config.parameters), jnp.array(config.variances)
+    together = min(4, config.draws)
 
     def flows(Q: Array, start: qr.Regression) -> dict[str, Array]:
         ends = draws.flow_ends(Q, start, jnp.ones_like(ratios), ratios, config.until, int(10 * config.until))
         left = jnp.sum(ends.z**2, axis=-1) * start.J.shape[0] ** 2 / jnp.sum(start.z**2)
         return {"end": draws.kernel(ends.J), "begin": draws.kernel(start.J) / np.sqrt(start.J.size), "loss": left}
 
-    ran = [draws.each_draw(flows, config.seed, config.seeds, D, P, together=together) for D, P in pairs]
+    ran = [draws.each_draw(flows, config.seed, config.draws, D, P, together=together) for D, P in pairs]
     final, initial = (np.stack([draws.largest(one[name]) for one in ran]) for name in ("end", "begin"))
     D, P = pairs[min(1, len(pairs) - 1)]
-    ends, left = draws.each_draw(_descents(config), config.seed, config.seeds, D, P, together=together)
+    ends, left = draws.each_draw(_descents(config), config.seed, config.draws, D, P, together=together)
     descents = xr.Dataset({"descent": (("seed", "start"), ends), "descent_loss": (("seed", "start"), left)})
     same, close = _homogeneous(config)
     each = ("size", "seed", "ratio")
-    table = unfold(descents, "start", residual=config.residuals, low_ratio=config.ratios[: config.descents])
-    return table.assign_coords(ratio=list(config.ratios), **by_size(pairs)).assign(
+    table = unfold(descents, "start", residual=config.residuals, low_ratio=config.variances[: config.descents])
+    return table.assign_coords(ratio=list(config.variances), **by_size(pairs)).assign(
         F=(each, final, {"long_name": "final curvature of the flow"}),
         initial=(each[:2], initial, {"long_name": "curvature at the start over the ratio"}),
         loss=(each, np.stack([one["loss"] for one in ran]), {"long_name": "loss at the end over the start"}),
@@ -84,7 +84,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _descents(config: Config) -> Callable[[Array, qr.Regression], tuple[Array, Array]]:
     """Gradient descent from one draw at every scale of the residuals and the smaller ratios."""
-    scale, ratio = np.meshgrid(config.residuals, config.ratios[: config.descents], indexing="ij")
+    scale, ratio = np.meshgrid(config.residuals, config.variances[: config.descents], indexing="ij")
     residual, jacobian = jnp.asarray(scale.ravel()), jnp.asarray((scale * ratio).ravel())
 
     def descend(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
@@ -125,7 +125,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "scaled by 3, largest difference from the scaled flow", data.scaled_gap, 1e-12,
         "rounding of float64 over 200 steps",
     )
-    last = config.ratios[-1]
+    last = config.variances[-1]
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         yield claims.equal(
@@ -139,8 +139,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claims.at_least(
             f"smallest mean of final over initial curvature, ratios up to 2, (D, P) = {size}", 1.0,
             estimate(growth[:, worst : worst + 1]), "an inequality: progressive sharpening",
-            note=f"at ratio {config.ratios[worst]:g}", given=growth.size,
-            otherwise=f"the smallest ratio is {config.ratios[0]:g}",
+            note=f"at ratio {config.variances[worst]:g}", given=growth.size,
+            otherwise=f"the smallest ratio is {config.variances[0]:g}",
         )
     yield from _descent_findings(data, config)
 
@@ -197,7 +197,7 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2)
-    high = np.geomspace(1, config.ratios[-1], 10)
+    high = np.geomspace(1, config.variances[-1], 10)
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         left.errorbar(

@@ -24,7 +24,7 @@ class Config(Seeded):
         (0.3, 0.4, 0.5, 0.6), at_least=1e-3, at_most=1, distinct=True, help="rescaled scales of the residuals"
     )
     jacobian: float = option(0.1, at_least=1e-3, at_most=1, help="rescaled variance of the Jacobian")
-    seeds: int = scaled(smoke=16, laptop=40, paper=100, at_least=4, at_most=10_000, help="random draws")
+    draws: int = scaled(smoke=16, laptop=40, paper=100, at_least=4, at_most=10_000, help="random draws")
     steps: int = scaled(
         smoke=1_000, laptop=4_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
     )
@@ -32,7 +32,7 @@ class Config(Seeded):
 
     def check(self) -> None:
         """Tensors that fit into memory."""
-        check_sizes((self.outputs,), (self.parameters,), together=self.seeds)
+        check_sizes((self.outputs,), (self.parameters,), together=self.draws)
 
 
 @study(
@@ -50,17 +50,17 @@ def run(config: Config) -> xr.Dataset:
         ends = flow_ends(Q, start, scale, jnp.full_like(scale, config.jacobian), 40.0, 400)
         return Q, start, top(ends.J)
 
-    tensors, starts, flows = each_draw(one, config.seed, config.seeds, D, P, together=min(4, config.seeds))
+    tensors, starts, flows = each_draw(one, config.seed, config.draws, D, P, together=min(4, config.draws))
     starts = [qr.Regression(z, J) for z, J in zip(*starts, strict=True)]
 
     def plane(i: int, term: str) -> xr.Dataset:
         return phase_plane(
             jnp.asarray(tensors[i], jnp.float32), starts[i], config.residuals, (config.jacobian,),
             max_steps=config.steps, second_order=term == "with",
-            label=f"draw {i + 1} of {config.seeds}, {term} the second-order term",
+            label=f"draw {i + 1} of {config.draws}, {term} the second-order term",
         ).isel(jacobian=0, mode=0, drop=True)
 
-    planes = [xr.concat([plane(i, term) for i in range(config.seeds)], "draw") for term in TERMS]
+    planes = [xr.concat([plane(i, term) for i in range(config.draws)], "draw") for term in TERMS]
     ends = xr.concat(planes, "term").assign_coords(term=list(TERMS))
     # For the figure: a draw and a scale that show the difference, if there are any.
     kept, dropped = ends.outcome.values
@@ -145,7 +145,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set_xticks([*(x - 0.21), *(x + 0.21)], ["with"] * len(x) + ["without"] * len(x), rotation=60, fontsize=8)
     for i, scale in enumerate(config.residuals):
         left.text(i, 1.02, f"{scale:g}", ha="center", fontsize=9)
-    left.set(title=rf"How {config.seeds} draws end, by $\tilde\sigma_z$", ylabel="share", ylim=(0, 1.45))
+    left.set(title=rf"How {config.draws} draws end, by $\tilde\sigma_z$", ylabel="share", ylim=(0, 1.45))
     left.legend(loc="upper center", ncols=2, fontsize=8)
     sheet.mark(middle, y=2.0)
     middle.set(title=rf"One draw, $\tilde\sigma_z = {float(data.shown_residual):g}$", ylabel=r"$\eta\lambda_{\max}$")

@@ -44,7 +44,7 @@ class Config(Options):
     every: int = option(20, at_least=1, help="steps between two looks at the curvature")
     draws: int = scaled(smoke=12, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
     residual: float = option(0.5, at_least=1e-3, at_most=10, help="scale of their residuals at the start, rescaled")
-    ratio: float = option(0.5, at_least=1e-3, at_most=100, help="variance of their Jacobian over that scale, rescaled")
+    variance: float = option(0.5, at_least=1e-3, at_most=100, help="of their Jacobian, over that scale, rescaled")
     model_steps: int = scaled(
         smoke=500, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on them"
     )
@@ -113,7 +113,7 @@ def _models(config: Config) -> xr.Dataset:
     """Momentum on random quadratic regression models of 20 residuals and 40 parameters, with step size one."""
     D, P = MODEL
     random = np.random.default_rng([config.seed, D, P])
-    sigma = qr.scales(config.residual, np.sqrt(config.residual * config.ratio), D, P)
+    sigma = qr.scales(config.residual, np.sqrt(config.residual * config.variance), D, P)
     models = qr.Model(
         sigma.z * random.normal(size=(config.draws, D)), sigma.J * random.normal(size=(config.draws, D, P)),
         jnp.asarray(draw_tensors(random, config.draws, D, P, "averaged")),

@@ -34,7 +34,7 @@ class Config(Seeded):
         smoke=(0.05, 0.15, 0.2, 0.25, 0.3), laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35), at_least=1e-3,
         at_most=10, longest=100, distinct=True, help="squares of the rescaled scales of the Jacobian",
     )
-    seeds: int = scaled(smoke=4, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
+    draws: int = scaled(smoke=4, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
     steps: int = scaled(
         smoke=3_000, laptop=10_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
     )
@@ -81,7 +81,7 @@ def run(config: Config) -> xr.Dataset:
         ).assign_coords(residual=list(config.residuals), jacobian=list(config.jacobians))
 
     def draws(D: int, P: int) -> xr.Dataset:
-        seeds = range(config.seed, config.seed + config.seeds)
+        seeds = range(config.seed, config.seed + config.draws)
         pairs = [(ends(D, P, seed, 1), ends(D, P, seed, config.finer)) for seed in seeds]
         descent, flow = (xr.concat(found, "draw") for found in zip(*pairs, strict=True))
         return descent.assign(flow=flow.curvature.where(flow.converged == 1))

@@ -14,7 +14,7 @@ from secant.setups.exponents import exponent
 
 
 class Config(wide.WidthConfig):
-    seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    draws: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     outputs: int = option(3, at_least=2, at_most=1_000, help="outputs")
     rounds: int = option(
         6, at_least=1, at_most=1_000, help="alternations between the direction of outputs and that of weights"
@@ -37,13 +37,13 @@ def run(config: Config) -> xr.Dataset:
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m, m], config.outputs), "tanh")
 
-    copies = 2 * wide.COPIES + config.seeds
+    copies = 2 * wide.COPIES + config.draws
     wide.refuse_oversized("thesis/cor-A.3.1", make, config.dim, config.widths, copies=copies, itemsize=8)
     x = wide.one_input(jax.random.key(config.seed), config.dim, config.size)
     found = []
     for j, width in enumerate(config.widths):
         net = make(width)
-        networks = wide.drawn(net, x, (config.seed, j), config.seeds)
+        networks = wide.drawn(net, x, (config.seed, j), config.draws)
         norms = partial(joint_norm, net.apply, rounds=config.rounds, steps=wide.LANCZOS)
         look = jax.jit(lambda all, x, start, norms=norms: jax.lax.map(lambda one: norms(one, x, start), all))
         found.append(look(wide.stacked(networks), x, wide.direction(networks[0])))

@@ -47,7 +47,7 @@ class Config(Seeded):
         smoke=4, laptop=8, paper=1, at_least=1, at_most=8, help="pixels a side averaged into one, convolutional"
     )
     ratio: float = option(1.2, at_least=1.05, at_most=1.9, help="step size over the critical one")
-    seeds: int = scaled(smoke=8, laptop=6, at_least=2, at_most=10_000, help="draws of data and weights")
+    draws: int = scaled(smoke=8, laptop=6, at_least=2, at_most=10_000, help="draws of data and weights")
     steps: int = scaled(smoke=26, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
 
     def check(self) -> None:
@@ -55,7 +55,7 @@ class Config(Seeded):
         if unknown := set(self.panels) - set(PANELS):
             raise ValueError(f"panels: there is no {', '.join(sorted(unknown))}. Panels: {', '.join(PANELS)}.")
         neurons = max(self.width, self.channels * 1_024)
-        fits_memory(64.0 * self.seeds * self.samples * (neurons + self.samples), "width, channels, samples or seeds")
+        fits_memory(64.0 * self.draws * self.samples * (neurons + self.samples), "width, channels, samples or draws")
 
 
 @study(
@@ -82,7 +82,7 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     found = []
     for name in config.panels:
-        drawn = [_draw(PANELS[name], config, seed) for seed in range(config.seed, config.seed + config.seeds)]
+        drawn = [_draw(PANELS[name], config, seed) for seed in range(config.seed, config.seed + config.draws)]
         trials = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         found.append(follow(trials, config.steps).assign(lr=("trial", trials.lr)))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))

@@ -26,7 +26,7 @@ class Config(Seeded):
     gamma: float = option(1e-3, above=0, help="default size of the quadratic part, one of `gammas`")
     lr: float = option(2.8, at_least=2.2, at_most=3.8, help="default step size, one of `lrs`")
     target: float = option(1.0, at_least=-5, at_most=5, help="label")
-    seeds: int = scaled(smoke=12, laptop=32, paper=200, at_least=2, at_most=10**5, help="random models")
+    draws: int = scaled(smoke=12, laptop=32, paper=200, at_least=2, at_most=10**5, help="random models")
     steps: int = scaled(
         smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps"
     )
@@ -34,8 +34,8 @@ class Config(Seeded):
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""
         refuse_strangers(self, "gamma", "lr")
-        runs = self.seeds * len(self.gammas) * len(self.lrs)
-        fits_memory(32.0 * runs * (self.dim + self.steps), "seeds, dim or steps")
+        runs = self.draws * len(self.gammas) * len(self.lrs)
+        fits_memory(32.0 * runs * (self.dim + self.steps), "draws, dim or steps")
 
 
 @study(
@@ -60,7 +60,7 @@ def run(config: Config) -> xr.Dataset:
             "w": jax.random.normal(k3, (config.dim,)),
         }
 
-    models = jit(lambda key: jax.vmap(one)(jax.random.split(key, config.seeds)), quick=True)(
+    models = jit(lambda key: jax.vmap(one)(jax.random.split(key, config.draws)), quick=True)(
         jax.random.key(config.seed)
     )
     over = {"model": models, "gamma": np.asarray(config.gammas), "lr": np.asarray(config.lrs)}

@@ -32,14 +32,14 @@ class Config(Seeded):
         at_most=3.8, ascending=True, help="step sizes over the inverse of the largest curvature; 2 is critical",
     )
     lr: float = option(2.8, at_least=2.2, help="default step size, one of `lrs`")
-    seeds: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
+    draws: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
     steps: int = scaled(smoke=40, laptop=100, paper=400, at_least=40, at_most=10**5, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""
         refuse_strangers(self, "width", "lr")
-        weights = max(self.widths) * (self.samples + 1.0) * len(self.widths) * self.seeds * (len(self.lrs) + 1)
-        fits_memory(16 * weights, "widths, samples, seeds or lrs")
+        weights = max(self.widths) * (self.samples + 1.0) * len(self.widths) * self.draws * (len(self.lrs) + 1)
+        fits_memory(16 * weights, "widths, samples, draws or lrs")
 
 
 @study(
@@ -60,14 +60,14 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     drawn, runs = [], []
-    for seed in range(config.seed, config.seed + config.seeds):
+    for seed in range(config.seed, config.seed + config.draws):
         x, y = model.signed_images(config.data, config.classes, config.samples, seed)
         drawn.append((model.spanned(x), y))
     for width in config.widths:
-        draws = map(np.random.default_rng, range(config.seed, config.seed + config.seeds))
+        draws = map(np.random.default_rng, range(config.seed, config.seed + config.draws))
         trials = [model.draw_trial(x, y, width, 0.5, draw) for (x, y), draw in zip(drawn, draws, strict=True)]
         runs.append(_descend(jax.tree.map(lambda *leaves: np.stack(leaves), *trials), config))
-    return xr.concat(runs, "width", join="outer").assign_coords(width=list(config.widths), trial=range(config.seeds))
+    return xr.concat(runs, "width", join="outer").assign_coords(width=list(config.widths), trial=range(config.draws))
 
 
 def _descend(trials: model.Trial, config: Config) -> xr.Dataset:

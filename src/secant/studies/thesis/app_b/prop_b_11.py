@@ -20,7 +20,7 @@ from secant.theory.quadratic_model import two_layer_init
 class Config(Seeded):
     width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=32, help="hidden neurons")
     samples: int = option(7, at_least=3, help="scalar inputs")
-    ratio: float = option(2.8, at_least=0.1, at_most=3.5, help="step size times the larger eigenvalue")
+    eta_lambda: float = option(2.8, at_least=0.1, at_most=3.5, help="step size times the larger eigenvalue")
     steps: int = option(50, at_least=2, help="gradient-descent steps")
 
     def check(self) -> None:
@@ -48,7 +48,7 @@ def run(config: Config) -> xr.Dataset:
         y, params = jax.random.normal(key_y, (config.samples,)), two_layer_init(key, config.width, 1)
         kernel = tangent_kernel("quadratic", params, x[:, None], params)
         start = (model("quadratic", params, x[:, None])(params) - y, kernel)
-        lr = config.ratio / jnp.linalg.eigvalsh(kernel)[-1]
+        lr = config.eta_lambda / jnp.linalg.eigvalsh(kernel)[-1]
         return x, y, params, start, lr, sm.reduce_directions(*start, x, y, lr, config.width), sm.directions(x)
 
     x, y, params, start, lr, (pair, b), split = jit(begin, quick=True)(jax.random.key(config.seed))

@@ -19,7 +19,7 @@ from secant.theory.catapult_scaling import classify_run, regime
 class Config(Seeded):
     width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
     dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
-    ratios: tuple[float, ...] = option(
+    eta_lambdas: tuple[float, ...] = option(
         (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2), at_least=0.05, at_most=8, ascending=True,
         help="step sizes times the initial curvature",
     )
@@ -27,7 +27,7 @@ class Config(Seeded):
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        needed = 64.0 * len(self.ratios) * (self.width * self.dim + self.steps) + 200.0 * self.dim**2
+        needed = 64.0 * len(self.eta_lambdas) * (self.width * self.dim + self.steps) + 200.0 * self.dim**2
         fits_memory(needed, "width, dim or steps")
 
 
@@ -60,7 +60,7 @@ def run(config: Config) -> xr.Dataset:
         return Stop(converged=lambda s: jnp.abs(output(s)) < 1e-9, diverged=lambda s: jnp.abs(output(s)) > 1e8)
 
     start = jit(lambda p: (output(p), curvature(p)), quick=True)((u, v))
-    lrs, size = np.asarray(config.ratios) / float(start[1]), float(np.asarray(x) @ np.asarray(x))
+    lrs, size = np.asarray(config.eta_lambdas) / float(start[1]), float(np.asarray(x) @ np.asarray(x))
     weights = simulate(
         lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr), (u, v), config.steps, over={"lr": lrs},
         probes={"output": output, "curvature": curvature}, stop=ends(output),
@@ -76,7 +76,7 @@ def run(config: Config) -> xr.Dataset:
     return data.assign(
         size=size, square_defect=np.linalg.norm(square - size * np.eye(len(square)), 2),
         cube_defect=np.linalg.norm(square @ sigma - size * sigma, 2),
-    ).assign_coords(ratio=("lr", np.asarray(config.ratios)))
+    ).assign_coords(ratio=("lr", np.asarray(config.eta_lambdas)))
 
 
 @run.findings

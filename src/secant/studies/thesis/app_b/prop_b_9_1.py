@@ -20,13 +20,13 @@ class Config(Seeded):
     widths: tuple[int, ...] = option(
         (20, 50, 200, 1_000, 5_000), at_least=20, at_most=10**7, ascending=True, help="hidden neurons"
     )
-    networks: int = scaled(
+    draws: int = scaled(
         smoke=1_000, laptop=10_000, paper=50_000, at_least=100, at_most=10**7, help="random networks per width"
     )
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        fits_memory(64.0 * len(self.widths) * self.networks + 32.0 * max(self.widths), "networks or widths")
+        fits_memory(64.0 * len(self.widths) * self.draws + 32.0 * max(self.widths), "draws or widths")
 
 
 @study(
@@ -41,10 +41,10 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
-    starts = random_starts(jax.random.key(config.seed), config.widths, config.networks)
+    starts = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     drawn = xr.Dataset({name: ("draw", starts[name]) for name in ("curvature", "output")})
-    gaussian = starting_points(key_gaussian, WIDE, config.networks, signs=False)[1]
-    return unfold(drawn, "draw", width=config.widths, network=range(config.networks)).assign(
+    gaussian = starting_points(key_gaussian, WIDE, config.draws, signs=False)[1]
+    return unfold(drawn, "draw", width=config.widths, network=range(config.draws)).assign(
         gaussian=("network", gaussian), network_gap=_network_gap(key)
     )
 

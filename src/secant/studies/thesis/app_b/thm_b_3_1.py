@@ -20,18 +20,18 @@ class Config(Seeded):
     widths: tuple[int, ...] = option(
         (100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True, help="hidden neurons"
     )
-    ratios: tuple[float, ...] = option(
+    eta_lambdas: tuple[float, ...] = option(
         (0.3, 0.6, 1.0, 1.5, 1.8), at_least=0.1, at_most=1.9, ascending=True,
         help="step sizes times the initial curvature",
     )
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
-    seeds: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
+    draws: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
     steps: int = option(300, at_least=10, at_most=10**6, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        runs = len(self.widths) * self.seeds * len(self.ratios)
-        fits_memory(64.0 * runs * self.steps + 16.0 * max(self.widths), "seeds, steps or widths")
+        runs = len(self.widths) * self.draws * len(self.eta_lambdas)
+        fits_memory(64.0 * runs * self.steps + 16.0 * max(self.widths), "draws, steps or widths")
 
 
 @study(
@@ -47,14 +47,14 @@ class Config(Seeded):
     $C_\kappa = (8 + \delta)(C_u + C\sqrt{C_u})$ of their own start.""",
 )
 def run(config: Config) -> xr.Dataset:
-    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     runs = simulate(
         lambda network, ratio: ct.catapult(ratio / network["curvature"], network["width"], config.target),
         lambda network: (network["output"], network["curvature"]), config.steps,
-        over={"network": networks, "ratio": jnp.asarray(config.ratios)},
+        over={"network": networks, "ratio": jnp.asarray(config.eta_lambdas)},
         probes={"a": lambda s: s.a, "v": lambda s: s.v}, stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-12),
     ).dataset.assign(curvature=("network", networks["curvature"]))
-    runs = unfold(runs, "network", width=config.widths, seed=range(config.seeds))
+    runs = unfold(runs, "network", width=config.widths, seed=range(config.draws))
     a, v, a0 = runs.a, runs.v, runs.a.isel(step=0, drop=True)
     lr, m = xr.broadcast(runs.ratio / runs.curvature, runs.width)
     b = lr.copy(data=np.asarray(jit(ct.rescaled_target, quick=True)(lr.values, m.values, config.target)))
@@ -139,7 +139,7 @@ def _bounds(data: xr.Dataset) -> Findings:
 
 def _laws(data: xr.Dataset, config: Config) -> Findings:
     """How the drift falls with the width, and what its leading term leaves."""
-    one = min(config.ratios, key=lambda ratio: abs(ratio - 1))
+    one = min(config.eta_lambdas, key=lambda ratio: abs(ratio - 1))
     drift = data.drift.sel(ratio=one)
     yield claims.equal(
         f"exponent of the drift in the width, eta lambda = {one:g}", -1.0, lambda: exponent(drift),

@@ -18,13 +18,13 @@ class Config(Seeded):
         (100, 1_000, 10_000, 100_000), at_least=100, at_most=10**8, ascending=True, help="hidden neurons"
     )
     target: float = option(1.0, at_least=0.1, at_most=2, help="label of the sample")
-    seeds: int = scaled(smoke=32, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks per width")
+    draws: int = scaled(smoke=32, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks per width")
     steps: int = option(200, at_least=10, at_most=10**6, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        runs = len(self.widths) * self.seeds
-        fits_memory(64.0 * runs * self.steps + 16.0 * max(self.widths), "seeds, steps or widths")
+        runs = len(self.widths) * self.draws
+        fits_memory(64.0 * runs * self.steps + 16.0 * max(self.widths), "draws, steps or widths")
 
 
 @study(
@@ -37,7 +37,7 @@ class Config(Seeded):
     $4/\lambda_0$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     output, curvature, m = networks["output"], networks["curvature"], networks["width"]
     lr = (4 + np.log(m) / np.sqrt(m)) / curvature
     runs = simulate(
@@ -50,7 +50,7 @@ def run(config: Config) -> xr.Dataset:
     border = np.asarray(jit(ct.max_step, quick=True)(output, curvature, m, config.target)) * curvature
     about = {"long_name": "exact maximal step size times the initial curvature"}
     runs = runs.assign(bend=("network", bend, {"long_name": "rescaled label"}), border=("network", border, about))
-    return unfold(runs, "network", width=config.widths, seed=range(config.seeds))
+    return unfold(runs, "network", width=config.widths, seed=range(config.draws))
 
 
 @run.findings

@@ -31,7 +31,7 @@ class Config(Seeded):
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
     depths: tuple[int, ...] = option((2, 3), at_least=2, at_most=20, distinct=True, help="layers of weights")
-    networks: int = scaled(
+    draws: int = scaled(
         smoke=128, laptop=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind"
     )
     samples: int = option(16, at_least=2, at_most=2_000, help="training points of the rank-2 task")
@@ -58,7 +58,7 @@ def run(config: Config) -> xr.Dataset:
     task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
     x, y = map(jnp.asarray, task.train)
     # A norm, the gradients of all samples in a kernel, and all networks of one width.
-    copies = 10 + 2 * config.samples + config.networks
+    copies = 10 + 2 * config.samples + config.draws
     for depth in config.depths:
         make = partial(_network, depth)
         refuse_oversized("thesis/app-C.1", make, config.dim, config.widths, copies=copies, itemsize=8)
@@ -95,7 +95,7 @@ def _curvatures(depth: int, width: int, x: jax.Array, y: jax.Array, config: Conf
 
         return jax.lax.map(one, networks)
 
-    networks = drawn(net, x, (config.seed, depth, width), config.networks)
+    networks = drawn(net, x, (config.seed, depth, width), config.draws)
     return np.asarray(measure(stacked(networks), direction(networks[0]), x, y))
 
 

@@ -25,7 +25,7 @@ class Config(Options):
     steps: int = scaled(smoke=1_000, laptop=2_000, paper=4_000, at_least=20, help="gradient-descent steps at most")
     goal: float = option(1e-2, at_least=1e-6, at_most=1, help="training loss at which a run ends")
     every: int = option(20, at_least=2, at_most=10_000, help="steps between two looks")
-    seeds: int = scaled(smoke=6, laptop=6, paper=10, at_least=2, help="draws of data and weights")
+    draws: int = scaled(smoke=6, laptop=6, paper=10, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -34,7 +34,7 @@ class Config(Options):
             raise ValueError(f"to: must have as many entries as at, {len(self.at)}, got {len(self.to)}.")
         raises.check_schedule(self.at[-1], self.steps)
         check_memory(
-            seeds=self.seeds, samples=self.samples, held_out=self.tests, dim=self.dim, width=self.width,
+            draws=self.draws, samples=self.samples, held_out=self.tests, dim=self.dim, width=self.width,
             steps=self.steps, deep=False,
         )  # fmt: skip
 
@@ -60,7 +60,7 @@ def run(config: Config) -> xr.Dataset:
     task = feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim))
     return raises.raised(
         task, lr=config.lr, raises=tuple(zip(config.at, config.to, strict=True)), steps=config.steps,
-        every=config.every, seeds=range(config.seed, config.seed + config.seeds), goal=config.goal,
+        every=config.every, seeds=range(config.seed, config.seed + config.draws), goal=config.goal,
     )
 
 

@@ -24,7 +24,7 @@ WAYS = ("top", "random")  # along the leading eigenvector of the Hessian at the 
 
 
 class Config(wide.WidthConfig):
-    seeds: int = scaled(smoke=16, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    draws: int = scaled(smoke=16, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
     directions: int = option(16, at_least=2, at_most=10**4, help="random directions in which the remainder is measured")
     samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")
@@ -55,14 +55,14 @@ class Config(wide.WidthConfig):
 def run(config: Config) -> xr.Dataset:
     key_input, key_labels = jax.random.split(jax.random.key(config.seed))
     make = wide.KINDS["fcn"].by_width(config.dim, key_input)
-    copies = 2 * wide.COPIES + config.seeds  # a norm, one on the way of a run, and all starts
+    copies = 2 * wide.COPIES + config.draws  # a norm, one on the way of a run, and all starts
     wide.refuse_oversized("thesis/cor-2.3.7", make, config.dim, config.widths, copies=copies, itemsize=8)
     x = wide.orthogonal_inputs(jax.random.split(key_input, config.samples), config.dim, config.size)
     y = jax.random.rademacher(key_labels, (config.samples,)).astype(float)
     found = []
     for j, width in enumerate(config.widths):
         net = make(width)
-        starts = wide.drawn(net, x, (config.seed, j), config.seeds)
+        starts = wide.drawn(net, x, (config.seed, j), config.draws)
         around, along = _ball(net, x[:1], starts, config), _descent(net, x, y, starts, config)
         found.append(xr.merge([around, along]).assign(weights=nets.count_parameters(starts[0])))
     return xr.concat(found, "width").assign_coords(width=list(config.widths))

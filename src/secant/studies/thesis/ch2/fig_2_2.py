@@ -33,7 +33,7 @@ class Config(Seeded):
     )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
     samples: int = option(10, at_least=2, at_most=500, help="training points")
-    runs: int = scaled(smoke=12, laptop=5, at_least=2, at_most=1000, help="independent runs a width: edges and weights")
+    draws: int = scaled(smoke=12, laptop=5, at_least=2, at_most=1000, help="draws of edges and weights of each width")
     rate: float = option(0.5, at_least=0.01, at_most=0.99, help="share of the edges that is dropped")
     target: float = option(1e-4, at_least=1e-10, at_most=1, help="loss at which a run ends")
     steps: int = scaled(smoke=400, laptop=2_000, paper=20_000, at_least=10, at_most=10**6, help="steps at most")
@@ -66,7 +66,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     x, y, source = two_classes("thesis/fig-2.2", config.data, config.samples, config.dim, config.seed)
-    training = Training(config.runs, config.rate, config.steps, config.every, config.target, config.seed)
+    training = Training(config.draws, config.rate, config.steps, config.every, config.target, config.seed)
     features, found = x.shape[1], {}
 
     def make(concat: bool, m: int) -> Network:
@@ -75,7 +75,7 @@ def run(config: Config) -> xr.Dataset:
     sweeps = {"width": (False, config.widths, tuple(SCALINGS)), "hidden": (True, config.concatenated, ("new",))}
     for concat, widths, _ in sweeps.values():
         # A look at the kernel writes out a gradient a sample, twice, of all runs of a width.
-        copies = len(SCALINGS) * config.runs * (2 * config.samples + 4)
+        copies = len(SCALINGS) * config.draws * (2 * config.samples + 4)
         wide.refuse_oversized("thesis/fig-2.2", partial(make, concat), features, widths, copies=copies)
     for name, (concat, widths, scalings) in sweeps.items():
         parts = [sparse_drift(make(concat, m), x, y, m, scalings, training) for m in widths]
@@ -124,7 +124,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         note="the width of Definition 2.2.7 hardly changes here", given=narrow.width.size >= 2,
         otherwise="fewer than two hidden sizes are below the input dimension",
     )
-    neurons = config.runs * (hidden + 1)  # of the second layer, and the output
+    neurons = config.draws * (hidden + 1)  # of the second layer, and the output
     yield claims.at_least(
         "layers read the input as well: smallest in-degree, narrowest network",
         stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate), data.dense_degree.isel(hidden=0).min(),
@@ -141,7 +141,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         ("edges before under the root", data.drift.sel(scaling="original"), "s"),
         ("layers read the input too", data.dense_drift.rename(hidden="width"), "^"),
     ):
-        mean, error = values.mean("network"), values.std("network", ddof=1) / np.sqrt(config.runs)
+        mean, error = values.mean("network"), values.std("network", ddof=1) / np.sqrt(config.draws)
         axes.errorbar(values.width, mean, error, marker=mark, ms=5, lw=1.2, capsize=2, label=label)
     fitted = data.width[data.width >= config.fit_from]
     anchor = data.drift.sel(scaling="new", width=fitted[0]).mean()

@@ -15,7 +15,7 @@ DEPTHS = (2, 3, 4, 5, 6)
 
 class Config(Seeded):
     width: int = scaled(smoke=64, laptop=256, paper=1024, at_least=8, at_most=10**5, help="neurons a layer, and inputs")
-    networks: int = scaled(
+    draws: int = scaled(
         smoke=40, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
     )
     chains: int = scaled(
@@ -69,7 +69,7 @@ def _wide(key: jax.Array, depth: int, config: Config) -> np.ndarray:
         gradient = jax.grad(lambda p: net.apply(p, x)[0])(params)
         return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient)))
 
-    return np.asarray(jax.jit(lambda keys: jax.lax.map(norm, keys))(jax.random.split(key, config.networks)))
+    return np.asarray(jax.jit(lambda keys: jax.lax.map(norm, keys))(jax.random.split(key, config.draws)))
 
 
 def _chains(key: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:

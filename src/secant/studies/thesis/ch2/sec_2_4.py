@@ -25,7 +25,7 @@ class Config(Seeded):
         smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )
-    seeds: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
+    draws: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
     samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
     dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
@@ -56,7 +56,7 @@ def run(config: Config) -> xr.Dataset:
     # Within the range of both outputs.
     y = jnp.asarray(np.random.default_rng(config.seed).uniform(0.1, 0.6, config.samples))
     for kind in OUTPUTS:
-        make, copies = wide.KINDS[kind].by_width(config.dim, keys[0]), 2 * wide.COPIES + config.seeds
+        make, copies = wide.KINDS[kind].by_width(config.dim, keys[0]), 2 * wide.COPIES + config.draws
         wide.refuse_oversized("thesis/sec-2.4", make, config.dim, config.widths, copies=copies, itemsize=8)
     found = [_runs(kind, width, x, y, config) for kind in OUTPUTS for width in config.widths]
     return unfold(xr.concat(found, "run"), "run", kind=OUTPUTS, width=config.widths)
@@ -64,7 +64,7 @@ def run(config: Config) -> xr.Dataset:
 
 def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
     net = wide.KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
-    kernel, starts = pair_kernel(net.apply), wide.drawn(net, x, (config.seed, width), config.seeds)
+    kernel, starts = pair_kernel(net.apply), wide.drawn(net, x, (config.seed, width), config.draws)
     lanczos = wide.direction(starts[0])
 
     def square(params: Params) -> dict[str, jax.Array]:

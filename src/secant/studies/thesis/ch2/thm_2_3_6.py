@@ -41,7 +41,7 @@ def run(config: Config) -> xr.Dataset:
     for kind in wide.KINDS.values():
         wide.refuse_oversized(
             "thesis/thm-2.3.6", kind.by_width(config.dim, key_graph), config.dim, config.widths,
-            copies=wide.COPIES + config.seeds * (1 if kind.graph is None else 2),  # all networks, and their edges
+            copies=wide.COPIES + config.draws * (1 if kind.graph is None else 2),  # all networks, and their edges
         )
     x = wide.one_input(key_input, config.dim, config.size)
     keys = [jax.random.fold_in(key_graph, j) for j in range(len(config.widths))]
@@ -62,9 +62,9 @@ def run(config: Config) -> xr.Dataset:
 def _norms(kind: wide.Kind, width: int, x: jax.Array, key: jax.Array, config: Config) -> np.ndarray:
     """Spectral norm of the Hessian of every network of a kind at its start, with its residual, `(2, networks)`."""
     net = kind.make(width, config.dim, key)
-    networks, factors = wide.drawn(net, x, (config.seed, width), config.seeds), None
+    networks, factors = wide.drawn(net, x, (config.seed, width), config.draws), None
     if kind.graph is not None:
-        others = (kind.graph(width, config.dim, k) for k in jax.random.split(key, config.seeds))
+        others = (kind.graph(width, config.dim, k) for k in jax.random.split(key, config.draws))
         factors = wide.stacked([wide.edge_factors(graph, graph_of(net)) for graph in others])
 
     @jax.jit

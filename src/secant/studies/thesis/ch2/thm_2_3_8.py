@@ -22,7 +22,7 @@ class Config(Seeded):
         smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2,
         ascending=True, help="neurons a layer, increasing",
     )
-    seeds: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    draws: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
     dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the input")
@@ -47,13 +47,13 @@ def run(config: Config) -> xr.Dataset:
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m] * (DEPTH - 1)), "tanh")
 
-    copies = 2 * wide.COPIES + config.seeds
+    copies = 2 * wide.COPIES + config.draws
     wide.refuse_oversized("thesis/thm-2.3.8", make, config.dim, config.widths, copies=copies, itemsize=8)
     x = wide.one_input(jax.random.key(config.seed), config.dim, config.size)
     dims, found = {"norm": ("layer", "neuron"), "block": ("pair",), "slope": ("lower",), "gap": ("lower",)}, []
     for j, width in enumerate(config.widths):
         net = make(width)
-        networks = wide.drawn(net, x, (config.seed, j), config.seeds)
+        networks = wide.drawn(net, x, (config.seed, j), config.draws)
         looks = jax.jit(partial(_looks, net, config.neurons))(wide.stacked(networks), x, wide.direction(networks[0]))
         found.append(xr.Dataset({name: (("network", *dims[name]), np.asarray(looks[name])) for name in dims}))
     return xr.concat(found, "width").assign_coords(

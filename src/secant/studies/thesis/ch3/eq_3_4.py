@@ -40,7 +40,7 @@ class Config(wide.WidthConfig):
         smoke=(256, 4_096), laptop=(256, 1_024, 4_096, 16_384), paper=(256, 1_024, 4_096, 16_384, 65_536), at_least=8,
         shortest=2, ascending=True, help="hidden neurons, increasing",
     )
-    seeds: int = scaled(
+    draws: int = scaled(
         smoke=64, laptop=32, paper=64, at_least=2 * GROUP, at_most=10_000, help="random networks of each width"
     )
     size: float = option(1.0, at_least=1e-3, at_most=100, help="root mean square of the inputs")
@@ -81,14 +81,14 @@ class Config(wide.WidthConfig):
     linear one.""",
 )
 def run(config: Config) -> xr.Dataset:
-    widths, copies = config.widths, 6 * len(ACTIVATIONS) * len(config.widths) * config.seeds
+    widths, copies = config.widths, 6 * len(ACTIVATIONS) * len(config.widths) * config.draws
     wide.refuse_oversized("thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, widths, copies=copies, itemsize=8)
     random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
     inputs = random.normal(size=(2 * config.samples, config.dim))
     # Orthogonal ones do not pull on each other's neurons, which would hide the sign of the errors in narrow networks.
     inputs[: config.samples] = np.linalg.qr(inputs[: config.samples].T)[0].T
     inputs *= config.size * np.sqrt(config.dim) / np.linalg.norm(inputs, axis=1, keepdims=True)
-    y, shape = random.choice([-1.0, 1.0], config.samples), (len(widths), config.seeds, max(widths))
+    y, shape = random.choice([-1.0, 1.0], config.samples), (len(widths), config.draws, max(widths))
     u, v = random.normal(size=(*shape, config.dim)), random.choice([-1.0, 1.0], shape)  # the same for both activations
     found = [
         _followed(name, u[number, :, :width], v[number, :, :width], inputs, y, config)

@@ -35,13 +35,13 @@ class Config(Seeded):
     gap: float = option(0.7, at_least=0.1, at_most=3, help="label minus initial output")
     below: float = option(1.5, at_least=0.1, at_most=1.9, help="sub-critical step size times the initial curvature")
     above: float = option(3.0, at_least=2.2, at_most=3.4, help="super-critical step size times the initial curvature")
-    seeds: int = scaled(smoke=4, laptop=4, paper=16, at_least=2, at_most=10**4, help="random networks per width")
+    draws: int = scaled(smoke=4, laptop=4, paper=16, at_least=2, at_most=10**4, help="random networks per width")
     steps: int = option(80, at_least=60, at_most=10**5, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        weights = float(max(self.widths)) * (self.dim + 1) * len(self.widths) * self.seeds
-        fits_memory(64 * weights + 48.0 * len(self.widths) * self.seeds * self.steps, "widths, dim, seeds or steps")
+        weights = float(max(self.widths)) * (self.dim + 1) * len(self.widths) * self.draws
+        fits_memory(64 * weights + 48.0 * len(self.widths) * self.draws * self.steps, "widths, dim, draws or steps")
 
 
 @study(
@@ -60,7 +60,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     widest, ratios = max(config.widths), np.array([config.below, config.above])
-    keys = jax.random.split(jax.random.key(config.seed), (len(config.widths), config.seeds))
+    keys = jax.random.split(jax.random.key(config.seed), (len(config.widths), config.draws))
 
     # A narrow network is a wide one with dead neurons, on an input that makes up for the scale: one run for all. Inner
     # weights move along the input alone, and what they are across it does not matter: one input will do.
@@ -78,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
     found = [_followed(kind, networks, ratios, config.steps) for kind in MODELS]
     starts = {f"start_{name}": ("network", networks[name]) for name in ("curvature", "output")}
     data = xr.concat(found, "model").rename(ratio="regime").assign(starts)
-    data = unfold(data, "network", width=config.widths, seed=range(config.seeds))
+    data = unfold(data, "network", width=config.widths, seed=range(config.draws))
     return data.assign_coords(model=list(MODELS), regime=["below", "above"])
 
 
@@ -162,7 +162,7 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
         "network: change of eta lambda below the critical step over its leading term, largest width", 1.0,
         lab.Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)), 2 * reach.max(),
         "the next order in the share of the neurons that switch off",
-        note=f"about {flips:.0f} neurons switch off in {config.seeds} networks, a random number",
+        note=f"about {flips:.0f} neurons switch off in {config.draws} networks, a random number",
     )
 
 

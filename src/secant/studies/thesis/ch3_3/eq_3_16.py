@@ -15,7 +15,7 @@ class Config(Seeded):
     width: int = scaled(smoke=512, laptop=1_024, paper=2_048, at_least=8, help="hidden neurons")
     samples: int = scaled(smoke=8, laptop=16, paper=128, at_least=2, help="training samples")
     dim: int = option(6, at_least=1, help="input dimension")
-    ratio: float = option(2.6, at_least=0.1, at_most=3, help="step size times the top eigenvalue of the kernel")
+    eta_lambda: float = option(2.6, at_least=0.1, at_most=3, help="step size times the top eigenvalue of the kernel")
     steps: int = option(40, at_least=2, at_most=1_000, help="gradient-descent steps")
 
     def check(self) -> None:
@@ -41,7 +41,7 @@ def run(config: Config) -> xr.Dataset:
     y = jnp.sign(jax.random.normal(key_y, (config.samples,)))
     params = qm.two_layer_init(key, config.width, config.dim)
     outputs = model("quadratic", params, x)
-    lr = config.ratio / jnp.linalg.eigvalsh(tangent_kernel("quadratic", params, x, params))[-1]
+    lr = config.eta_lambda / jnp.linalg.eigvalsh(tangent_kernel("quadratic", params, x, params))[-1]
     path = simulate(
         descent("quadratic", params, x, y, lr), params, config.steps,
         probes={"u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",))},
@@ -90,7 +90,7 @@ def _random_gap(key: jax.Array, config: Config) -> float:
             return qm.quadratic_output(w, features, second) - y, qm.quadratic_jacobian(w, features, second)
 
         r, J = at(w)
-        lr, G = config.ratio / jnp.linalg.eigvalsh(J @ J.T)[-1], qm.pull(r, J, second)
+        lr, G = config.eta_lambda / jnp.linalg.eigvalsh(J @ J.T)[-1], qm.pull(r, J, second)
         r_next, J_next = at(w - lr * r @ J)
         updates = (qm.residual_update(r, J, G, lr), r_next), (qm.kernel_update(J, G, lr), J_next @ J_next.T)
         return jnp.maximum(*(jnp.max(jnp.abs(said - true)) / jnp.max(jnp.abs(true)) for said, true in updates))

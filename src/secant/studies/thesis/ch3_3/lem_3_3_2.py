@@ -30,7 +30,7 @@ class Config(Seeded):
         0.5, above=0, at_most=100, help="the constant C, step size times label times input norm over sqrt(d)"
     )
     constant: float = option(0.02, at_least=1e-4, at_most=10, help="the lemma's constant C'_u")
-    networks: int = scaled(
+    draws: int = scaled(
         smoke=400, laptop=2_000, paper=4_000, at_least=10, at_most=10**5, help="networks for the scale of w(0)"
     )
 
@@ -60,9 +60,9 @@ def run(config: Config) -> xr.Dataset:
     large = on_tables(cs.increasing_phase_applies, runs.excess, runs.width, config.start, config.pull, config.constant)
     # the scale of w(0), from real networks
     small = (100, 1_000, 10_000)
-    starts = random_starts(jax.random.key(config.seed), small, config.networks)
+    starts = random_starts(jax.random.key(config.seed), small, config.draws)
     table = xr.Dataset({name: ("start", starts[name]) for name in ("output", "curvature")})
-    table = unfold(table, "start", small_width=small, network=range(config.networks))
+    table = unfold(table, "start", small_width=small, network=range(config.draws))
     output, curvature = table.output, table.curvature
     lr, width = 3 / curvature, curvature.small_width
     residual = on_tables(ct.rescale, output, curvature, lr, width, config.pull).a

@@ -23,7 +23,7 @@ class Config(Seeded):
     targets: tuple[float, ...] = option(
         (-3.0, -1.0, 0.0, 1.0, 3.0), at_least=-5, at_most=5, ascending=True, help="labels"
     )
-    networks: int = scaled(smoke=20, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks")
+    draws: int = scaled(smoke=20, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks")
     halvings: int = scaled(smoke=20, laptop=24, paper=26, at_least=10, at_most=30, help="bisections of the step size")
     steps: int = option(2_000, at_least=500, at_most=10**6, help="steps after which a run has converged or diverged")
     confined: int = scaled(
@@ -50,7 +50,7 @@ class Config(Seeded):
     developed chaos, from which runs escape at the mean rate $2\log\frac{1 + \sqrt5}{2}$ a step.""",
 )
 def run(config: Config) -> xr.Dataset:
-    output, curvature = starting_points(jax.random.key(config.seed), config.width, config.networks)
+    output, curvature = starting_points(jax.random.key(config.seed), config.width, config.draws)
     targets = np.array(config.targets)[:, None]
 
     @jax.jit

@@ -30,7 +30,7 @@ class Config(Seeded):
         smoke=("tanh",), laptop=("relu", "tanh"), paper=("relu", "tanh", "swish"), help="of the hidden layer"
     )
     width: int = scaled(smoke=128, laptop=512, paper=2_000, at_least=4, help="hidden neurons")
-    seeds: int = scaled(smoke=1, laptop=6, paper=10, at_least=1, help="random networks and subsets")
+    draws: int = scaled(smoke=1, laptop=4, paper=10, at_least=1, help="random networks and subsets")
     degree: int = option(12, at_least=2, at_most=100, help="nodes of the estimate's quadrature")
     points: int = option(12, at_least=4, at_most=1_000, help="step sizes a round of the search")
     rounds: int = scaled(smoke=2, laptop=3, at_least=2, at_most=20, help="rounds of the search")
@@ -55,7 +55,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     found = []
-    seeds = range(config.seed, config.seed + config.seeds)
+    seeds = range(config.seed, config.seed + config.draws)
     for activation, samples, seed in itertools.product(config.activations, config.samples, seeds):
         # A task needs both classes; one sample is the first of two.
         task = tasks.load(
@@ -85,7 +85,7 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     off, four = np.abs(data.estimate / data.found - 1), np.abs(4 / data.found - 1)
-    median = lambda errors: bootstrap(lambda kept: errors.isel(seed=kept).median(), config.seeds)[0]  # noqa: E731
+    median = lambda errors: bootstrap(lambda kept: errors.isel(seed=kept).median(), config.draws)[0]  # noqa: E731
     quadratic, bracket = off.sel(model="quadratic"), (data.bracket / data.found).sel(model="quadratic")
     one = quadratic.samples == 1
     yield claims.zero(
@@ -105,7 +105,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda", 1.0,
         lambda: bootstrap(
             lambda kept: off.sel(smooth).isel(seed=kept).median() / four.sel(smooth).isel(seed=kept).median(),
-            config.seeds,
+            config.draws,
         )[0],
         "the claim: the spread of the spectrum matters",
         given=smooth["activation"], otherwise="all activations are gates",

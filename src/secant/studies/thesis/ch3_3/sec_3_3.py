@@ -17,14 +17,14 @@ class Config(Seeded):
     width: int = option(2_000, at_least=10, help="hidden neurons")
     dim: int = option(5, at_least=1, help="input dimension")
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
-    ratios: tuple[float, ...] = option(
+    eta_lambdas: tuple[float, ...] = option(
         (1.5, 2.2, 3.0, 4.2), at_least=0.01, at_most=10, ascending=True, help="step sizes times the initial curvature"
     )
     steps: int = option(120, at_least=2, at_most=10**6, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        fits_memory(64.0 * len(self.ratios) * (self.width * self.dim + self.steps), "width, dim or steps")
+        fits_memory(64.0 * len(self.eta_lambdas) * (self.width * self.dim + self.steps), "width, dim or steps")
 
 
 @study(
@@ -39,7 +39,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
-    y, lrs = config.target, jnp.asarray(config.ratios) / sample.curvature
+    y, lrs = config.target, jnp.asarray(config.eta_lambdas) / sample.curvature
     looks = {"output": gated_bilinear, "curvature": gated_curvature, "imbalance": imbalance}
     weights = simulate(
         lambda lr: descent("quadratic", sample.params, sample.x, y, lr), sample.params, config.steps, over={"lr": lrs},
@@ -54,7 +54,7 @@ def run(config: Config) -> xr.Dataset:
         },
     ).dataset
     kept = weights[[*looks, "stopped_at"]], reduced[["output_map", "curvature_map"]]
-    return xr.merge(kept, join="inner").assign_coords(ratio=("lr", np.asarray(config.ratios)))
+    return xr.merge(kept, join="inner").assign_coords(ratio=("lr", np.asarray(config.eta_lambdas)))
 
 
 @run.findings
@@ -78,7 +78,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         error = np.abs((after - factor * now) / (1 + np.abs(after))).where(both)
         yield claims.zero(name, error.max(), 1e-10, "rounding of the recorded weights")
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
-    margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.ratios)
+    margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.eta_lambdas)
     inside = np.flatnonzero((ratios >= 2 + margin) & (ratios <= 4 - margin))
     name = "loss past the critical step size: largest over first"
     if not inside.size or config.steps < 20:

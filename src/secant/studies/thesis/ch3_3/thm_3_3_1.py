@@ -32,13 +32,13 @@ class Config(Seeded):
         (0.2, 0.5, 1.0, 1.5), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
     target: float = option(0.5, at_least=-2, at_most=2, help="label of the sample")
-    seeds: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
+    draws: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        runs = len(self.widths) * self.seeds * len(self.excesses) * self.steps
-        fits_memory(40 * runs + 16 * max(self.widths), "seeds, steps or widths")
+        runs = len(self.widths) * self.draws * len(self.excesses) * self.steps
+        fits_memory(40 * runs + 16 * max(self.widths), "draws, steps or widths")
 
 
 @study(
@@ -55,7 +55,7 @@ class Config(Seeded):
     $\eta\lambda_\infty = 2 - \delta - \frac23\delta^2$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    networks = random_starts(jax.random.key(config.seed), config.widths, config.seeds)
+    networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     # the start is the network's, the step size is set so that each network has the same excess
     runs = simulate(
         lambda network, excess: ct.catapult((2 + excess) / network["curvature"], network["width"], config.target),
@@ -64,7 +64,7 @@ def run(config: Config) -> xr.Dataset:
         probes={"square": lambda s: s.a**2, "curvature": lambda s: s.v, "residual": lambda s: s.a},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-12) & (s.v < 2)),
     ).dataset.assign(output=("network", networks["output"]), before=("network", networks["curvature"]))
-    runs = unfold(runs, "network", width=config.widths, seed=range(config.seeds))
+    runs = unfold(runs, "network", width=config.widths, seed=range(config.draws))
     lr = ((2 + runs.excess) / runs.before).transpose("width", "seed", "excess")
     bend = on_tables(ct.rescaled_target, lr, runs.width, config.target)
     loss = on_tables(ct.loss_from_square, runs.square, lr, runs.width)

@@ -27,7 +27,7 @@ class Config(Seeded):
     positive: float = option(1.5, at_least=0.1, at_most=10, help="squared norm of the positive inputs")
     negative: float = option(1.0, at_least=0.1, at_most=10, help="squared norm of the negative inputs")
     samples: int = option(8, at_least=4, at_most=10**6, help="samples, half of either sign")
-    ratios: tuple[float, ...] = scaled(
+    eta_lambdas: tuple[float, ...] = scaled(
         smoke=tuple(np.linspace(1.6, 4.3, 28).round(3).tolist()),
         laptop=tuple(np.linspace(1.5, 4.3, 113).round(4).tolist()),
         paper=tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()), at_least=0.1, at_most=10, ascending=True,
@@ -37,8 +37,8 @@ class Config(Seeded):
 
     def check(self) -> None:
         """Refuses what no memory holds."""
-        runs = len(self.widths) * len(self.ratios)
-        fits_memory(64.0 * runs * self.steps + 64.0 * max(self.widths), "widths, ratios or steps")
+        runs = len(self.widths) * len(self.eta_lambdas)
+        fits_memory(64.0 * runs * self.steps + 64.0 * max(self.widths), "widths, eta_lambdas or steps")
 
 
 @study(
@@ -78,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
 
     runs = simulate(
         system, lambda network: (network["output"], network["eigenvalue"]), config.steps,
-        over={"network": stacked(networks), "ratio": np.asarray(config.ratios)},
+        over={"network": stacked(networks), "ratio": np.asarray(config.eta_lambdas)},
         probes={"a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",))},
         stop=Stop(
             converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9), diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4), every=10,

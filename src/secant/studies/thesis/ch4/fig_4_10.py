@@ -32,7 +32,7 @@ class Config(Options):
     epochs: int = scaled(smoke=150, laptop=200, paper=300, at_least=1, help="passes over the data at most")
     steps: int = scaled(smoke=6_000, laptop=24_000, paper=120_000, at_least=20, help="or so many steps, if more")
     pause: int = scaled(smoke=5, laptop=10, paper=5, at_least=1, help="passes between two looks")
-    seeds: int = scaled(smoke=6, laptop=6, at_least=2, help="draws of data and weights")
+    draws: int = scaled(smoke=6, laptop=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -55,7 +55,7 @@ def run(config: Config) -> xr.Dataset:
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
         Setting(config.goal, config.epochs, config.steps, config.pause), config.batches,
-        range(config.seed, config.seed + config.seeds), shares=(config.large, config.small), count=False,
+        range(config.seed, config.seed + config.draws), shares=(config.large, config.small), count=False,
     )
 
 

@@ -42,7 +42,7 @@ class Config(Options):
     )
     steps: int = scaled(smoke=1_000, laptop=8_000, paper=40_000, at_least=20, help="steps at most")
     pause: int = scaled(smoke=2, laptop=5, paper=2, at_least=1, help="passes between two looks")
-    seeds: int = scaled(smoke=4, laptop=6, at_least=2, help="draws of data and weights")
+    draws: int = scaled(smoke=4, laptop=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     @property
@@ -58,7 +58,7 @@ class Config(Options):
             raise ValueError(f"rules: must be some of {', '.join(RULES)}, got {', '.join(unknown)}.")
         check_batches("batch", self.batch, self.sizes.samples)
         check_memory(
-            seeds=self.seeds * len(self.rules), samples=self.samples, held_out=self.held_out, dim=self.dim,
+            draws=self.draws * len(self.rules), samples=self.samples, held_out=self.held_out, dim=self.dim,
             width=self.sizes.width, steps=self.steps, deep=self.panel != "rank-2",
         )  # fmt: skip
 
@@ -77,7 +77,7 @@ class Config(Options):
 )
 def run(config: Config) -> xr.Dataset:
     samples, steps, parts = config.sizes.samples, STEPS[config.panel], []
-    task, seeds = feature_task(config.panel, config.sizes), range(config.seed, config.seed + config.seeds)
+    task, seeds = feature_task(config.panel, config.sizes), range(config.seed, config.seed + config.draws)
     draws, setting = task.draws(seeds), Setting(config.goal, 0, config.steps, config.pause)
     if "GD" in config.rules:
         whole = batch_training(task, setting, samples, samples, label="GD", count=False)
@@ -144,6 +144,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         axes.plot(mean.aligned, mean.test, "D", ms=8, color=f"C{i}", label=name)
     title = TITLES[config.panel].capitalize()
     axes.set(
-        title=f"{title}, {config.seeds} draws and their means", xlabel="alignment with the truth", ylabel="test loss",
+        title=f"{title}, {config.draws} draws and their means", xlabel="alignment with the truth", ylabel="test loss",
     )
     figure.legend(loc="outside right center")

@@ -35,7 +35,7 @@ class Config(Options):
     epochs: int = scaled(smoke=60, laptop=40, paper=200, at_least=1, help="passes over the data at most")
     steps: int = scaled(smoke=3_000, laptop=16_000, paper=80_000, at_least=20, help="or so many steps, if more")
     pause: int = scaled(smoke=2, laptop=2, paper=1, at_least=1, help="passes between two looks")
-    seeds: int = scaled(smoke=6, laptop=4, paper=6, at_least=2, help="draws of data and weights")
+    draws: int = scaled(smoke=6, laptop=4, paper=6, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -73,7 +73,7 @@ def run(config: Config) -> xr.Dataset:
     task = tasks.feature_task(config.panel, sizes)
     batch_sizes.check_batches("batches", config.batches[-1], len(task.draw(config.seed).y))
     setting = batch_sizes.Setting(config.goal, config.epochs, config.steps, config.pause)
-    runs = task, setting, config.batches, range(config.seed, config.seed + config.seeds)
+    runs = task, setting, config.batches, range(config.seed, config.seed + config.draws)
     if config.lr is None:
         found = batch_sizes.largest_that_trains(*runs, share=config.share, halvings=config.halvings)
     else:
@@ -88,9 +88,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         rungs = [f"{int(count)} with {config.share / 2**i:g}" for i, count in enumerate(data.trained.values)]
         yield claims.at_least(
             f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step", 0.5,
-            proportion(np.arange(config.seeds) < int(data.trained[0])),
+            proportion(np.arange(config.draws) < int(data.trained[0])),
             "the thesis trains with half the critical step, whatever the batch size: most do",
-            note=f"of {config.seeds} draws are trained: {', '.join(rungs)} of the critical step or more",
+            note=f"of {config.draws} draws are trained: {', '.join(rungs)} of the critical step or more",
         )
     yield from order_findings(data, scored(data))
 

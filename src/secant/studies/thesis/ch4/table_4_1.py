@@ -28,7 +28,7 @@ class Config(Options):
     goal: float = scaled(smoke=2e-2, laptop=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends")
     epochs: int = scaled(smoke=100, laptop=40, paper=60, at_least=1, help="passes over the data at most")
     steps: int = scaled(smoke=600, laptop=4_000, paper=6_000, at_least=20, help="or so many steps, if that is more")
-    seeds: int = scaled(smoke=6, laptop=6, paper=9, at_least=2, help="draws of data and weights")
+    draws: int = scaled(smoke=6, laptop=6, paper=9, at_least=2, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -54,7 +54,7 @@ def run(config: Config) -> xr.Dataset:
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
         Setting(config.goal, config.epochs, config.steps), config.batches,
-        range(config.seed, config.seed + config.seeds), shares=(config.share,),
+        range(config.seed, config.seed + config.draws), shares=(config.share,),
     ).isel(share=0, drop=True)
 
 

@@ -43,7 +43,7 @@ class Config(Networks):
     )
     hessian: int = scaled(smoke=20, laptop=25, paper=10, at_least=1, help="steps between two looks at the Hessian")
     deep_hessian: int = scaled(smoke=20, laptop=50, paper=10, at_least=1, help="the same, the others")
-    seeds: int = scaled(smoke=4, laptop=3, paper=6, at_least=2, at_most=1_000, help="runs of each kind")
+    draws: int = scaled(smoke=4, laptop=3, paper=6, at_least=2, at_most=1_000, help="runs of each kind")
 
     def check(self) -> None:
         """Networks that there are, and batches of samples that there are."""
@@ -86,20 +86,20 @@ def run(config: Config) -> xr.Dataset:
 def _runs(name: str, config: Config) -> xr.Dataset:
     """The cases of one network: `case` and `run`, with the step size over the critical one at the start."""
     panel, shallow = PANELS[name], name == "shallow"
-    starts, critical = starts_of(name, config, config.seeds)
+    starts, critical = starts_of(name, config, config.draws)
     sizes = {f"{name}, {panel.ratio:.2f} critical": panel.ratio * critical}
     if shallow:
-        sizes = {f"{name}, step {lr:g}": np.full(config.seeds, lr) for lr in (0.1, 0.8)}
+        sizes = {f"{name}, step {lr:g}": np.full(config.draws, lr) for lr in (0.1, 0.8)}
         sizes |= {f"{name}, {ratio:g} critical": ratio * critical for ratio in config.ratios}
     every = config.hessian if shallow else config.deep_hessian
     found = descend(
         starts * len(sizes), np.concatenate(list(sizes.values())), steps=config.steps if shallow else config.deep_steps,
         looks=Looks(batch=True, hessian=every), batch=config.batch, goal=config.goal,
-        seeds=[*range(config.seed, config.seed + config.seeds)] * len(sizes), together=name != "cnn", label=panel.title,
+        seeds=[*range(config.seed, config.seed + config.draws)] * len(sizes), together=name != "cnn", label=panel.title,
     )
     if every > 1:
         found = found.rename({f"step_{every}": "looked"})
-    cases = unfold(found, "run", case=sizes, run=range(config.seeds))
+    cases = unfold(found, "run", case=sizes, run=range(config.draws))
     return cases.assign(start=(("case", "run"), [critical] * len(sizes)))
 
 

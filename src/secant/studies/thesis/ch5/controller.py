@@ -42,7 +42,7 @@ class Config(Options):
     batch: int = scaled(smoke=80, laptop=50, paper=100, at_least=1, help="samples a step, or all if there are fewer")
     steps: int = scaled(smoke=120, laptop=500, paper=4_000, at_least=10, at_most=10**6, help="of every run")
     look: int = scaled(smoke=20, laptop=20, paper=40, at_least=1, help="steps between two looks at held-out samples")
-    seeds: int = scaled(smoke=8, laptop=4, paper=8, at_least=3, at_most=1_000, help="draws of data and weights")
+    draws: int = scaled(smoke=8, laptop=4, paper=8, at_least=3, at_most=1_000, help="draws of data and weights")
     seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
 
     def check(self) -> None:
@@ -58,9 +58,9 @@ class Config(Options):
             raise ValueError(f"schedules: must have {CONTROLLED!r} and one to hold it against, got {self.schedules}.")
         if self.look > self.steps:
             raise ValueError(f"look: must be at most the number of steps, {self.steps}, got {self.look}.")
-        runs = self.seeds * max(len(self.ratios) * len(self.schedules), len(self.catapults))
+        runs = self.draws * max(len(self.ratios) * len(self.schedules), len(self.catapults))
         check_memory(
-            seeds=runs, samples=self.samples, held_out=self.held_out, dim=max(self.dim, 784), width=self.width,
+            draws=runs, samples=self.samples, held_out=self.held_out, dim=max(self.dim, 784), width=self.width,
             steps=self.steps // self.look, deep=True,
         )  # fmt: skip
 
@@ -94,7 +94,7 @@ def _panel(task: str, config: Config) -> xr.Dataset:
         config.steps, config.look,
     )  # fmt: skip
     net = controllers.network_for(setting)
-    seeds = range(config.seed, config.seed + config.seeds)
+    seeds = range(config.seed, config.seed + config.draws)
     draws = jax.tree.map(lambda *leaves: np.stack(leaves), *(controllers.draw(net, setting, seed) for seed in seeds))
     kinds = [SCHEDULES.index(name) for name in config.schedules if name != CONTROLLED]
     free, kept, thrown = (
