@@ -183,7 +183,7 @@ def slowest_contraction(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0, steps: i
     return jax.lax.fori_loop(0, steps, body, (first, curvature, jnp.zeros_like(first)))[2]
 
 
-def rising_edge(output: ArrayLike, curvature: ArrayLike, width: float, target: float, steps: int) -> float:
+def rising_edge(output: ArrayLike, curvature: ArrayLike, width: ArrayLike, target: ArrayLike, steps: int) -> float:
     r"""The smallest step over the critical one $2/\lambda_0$ at which the loss of one sample rises, by the exact map.
 
     Looked for on a grid of 4001 ratios between a half and three halves.

@@ -22,7 +22,7 @@ SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
+        smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )
     draws: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
