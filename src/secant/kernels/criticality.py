@@ -127,7 +127,7 @@ def _at_zero(function: Function) -> list[CriticalPoint]:
     r"""The point $K = 0$ of a function that vanishes there, if variances fall to it: $K_\ell \approx 1/(a_1\ell)$."""
     first = jax.grad(function)
     second, third = jax.grad(first), jax.grad(jax.grad(first))
-    value, s1, s2, s3 = (float(f(0.0)) for f in (function, first, second, third))
+    value, s1, s2, s3 = (float(f(jnp.zeros(()))) for f in (function, first, second, third))
     if value != 0 or s1 == 0 or not all(map(math.isfinite, (s1, s2, s3))):
         return []
     falls = -s3 / s1 - 0.75 * (s2 / s1) ** 2
