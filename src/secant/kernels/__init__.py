@@ -5,6 +5,7 @@ from secant.kernels.criticality import (
     Susceptibilities,
     critical_points,
     next_covariance,
+    next_variance,
     susceptibilities,
 )
 from secant.kernels.dual import Dual, dual
@@ -16,5 +17,6 @@ __all__ = [
     "critical_points",
     "dual",
     "next_covariance",
+    "next_variance",
     "susceptibilities",
 ]

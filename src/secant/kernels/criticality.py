@@ -72,6 +72,12 @@ def susceptibilities(activation: str | Function, variance: Any, weights: Any = 1
     return Susceptibilities(weights * (slopes + bends), weights * slopes)
 
 
+def next_variance(activation: str | Function, variance: Any, *, weights: float, biases: float) -> Array:
+    r"""The variance of an input's signals one layer on, $C_b + C_w\,\mathbb E\,\sigma(z)^2$."""
+    square, _, _ = _means(named(activation)[1], jnp.asarray(variance, jnp.result_type(float)))
+    return biases + weights * square
+
+
 def next_covariance(
     activation: str | Function, q1: Any, q2: Any, k: Any, *, weights: float, biases: float
 ) -> tuple[Array, Array, Array]:

@@ -70,7 +70,8 @@ def dual(activation: str | Function, q1: Any, q2: Any, k: Any, *, nodes: int = 8
         value, slope = CLOSED[function.name](q1, q2, k, *function.parameters)
         return Dual(value, slope, jnp.zeros_like(value))
     found, coarse = (_quadrature(function, q1, q2, k, count) for count in (nodes, 4 * nodes // 5))
-    return Dual(*found, jnp.maximum(*(jnp.abs(fine - rough) for fine, rough in zip(found, coarse, strict=True))))
+    apart = [jnp.abs(fine - rough) for fine, rough in zip(found, coarse, strict=True)]
+    return Dual(found[0], found[1], jnp.maximum(apart[0], apart[1]))
 
 
 def correlation(q1: Array, q2: Array, k: Array) -> Array:
@@ -233,6 +234,7 @@ def _nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights / weights.sum()
 
 
+@functools.partial(jax.jit, static_argnums=(0, 4))
 def _quadrature(function: Function, q1: Array, q2: Array, k: Array, count: int) -> tuple[Array, Array]:
     r"""Means over $u = \sqrt{q_1}\,a$ and $v = \sqrt{q_2}\,(\rho a + \sqrt{1 - \rho^2}\,b)$."""
     rho = correlation(q1, q2, k)
