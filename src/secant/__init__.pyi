@@ -6,6 +6,7 @@ from secant import data as data
 from secant import dynamics as dynamics
 from secant import expansion as expansion
 from secant import features as features
+from secant import kernels as kernels
 from secant import lab as lab
 from secant import linalg as linalg
 from secant import look as look

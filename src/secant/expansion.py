@@ -26,13 +26,15 @@ from secant.core.types import Params
 from secant.curvature.checks import Function
 from secant.curvature.signals import network_of
 from secant.models.entrance import takes_models
-from secant.nets import activations, records
+from secant.nets import records
+from secant.nets.activations import Nonlinearity
 from secant.nets.network import Network
 
 Method = Literal["auto", "general", "gated"]
 
 # Each is a slope times its input, and the slope depends on the sign of the input alone.
-_GATED = (jax.nn.relu, jax.nn.leaky_relu, activations.leaky, activations.identity)
+_GATED = ("relu", "leaky", "identity", "abs")
+_GATES = (jax.nn.relu, jax.nn.leaky_relu, jnp.abs)
 
 _WEIGHTS = (records.Dense, records.Conv)
 _FIXED = (
@@ -248,6 +250,10 @@ def _layers(net: Network) -> list[Network]:
     return [layer for part in net.parts for layer in _layers(part)]
 
 
+def _is_gate(function: Any) -> bool:
+    return function.name in _GATED if isinstance(function, Nonlinearity) else function in _GATES
+
+
 def _obstacle(f: Function, order: int) -> str | None:
     """Why freezing the gates does not give the polynomial; None where it does."""
     net = network_of(f)
@@ -256,7 +262,7 @@ def _obstacle(f: Function, order: int) -> str | None:
     for layer in _layers(net):
         if not isinstance(layer.layer, (*_WEIGHTS, *_FIXED)):
             return f"`f` has a layer `{layer.name}`, which no gate can replace."
-        if isinstance(layer.layer, records.Activation) and layer.layer.function not in _GATED:
+        if isinstance(layer.layer, records.Activation) and not _is_gate(layer.layer.function):
             return f"the activation {layer.layer.activation!r} is not a slope times its input."
     degree = sum(isinstance(layer.layer, _WEIGHTS) for layer in _layers(net))
     if order < degree:

@@ -49,6 +49,7 @@ TOWER = (
             "second_derivative",
         ),
     ),
+    Room("kernels"),
     Room("expansion", ("expand",)),
     Room("features", ("agop", "alignment")),
     Room(

@@ -1,12 +1,16 @@
 """Activations are what they are called."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpy.polynomial import hermite_e
 from scipy import special
 
 from secant import nets
+from secant.nets import activations
 from secant.nets.activations import activate, listening, named
 
 Z = np.linspace(-3, 3, 13)
@@ -21,6 +25,13 @@ FORMULAS = {
     "gelu": Z * special.ndtr(Z),
     "softplus": np.log1p(np.exp(Z)),
     "sin": np.sin(Z),
+    "cos": np.cos(Z),
+    "abs": np.abs(Z),
+    "step": np.where(Z > 0, 1.0, 0.0),
+    "sign": np.sign(Z),
+    "exp": np.exp(Z),
+    "rbf": np.sin(np.sqrt(2) * Z) + np.cos(np.sqrt(2) * Z),
+    "sigmoid_like": 0.5 * special.erf(0.425 * Z) + 0.5,
 }
 
 
@@ -30,7 +41,7 @@ def test_each_activation_is_its_formula():
         np.testing.assert_allclose(nets.ACTIVATIONS[name](jnp.asarray(Z)), values, rtol=1e-13, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("name", sorted(set(FORMULAS) - {"exp"}))
 def test_derivatives_are_finite_even_at_large_inputs(name):
     first = jax.grad(nets.ACTIVATIONS[name])
     for z in (-800.0, 0.0, 800.0):
@@ -42,6 +53,52 @@ def test_the_gate_of_relu_is_closed_at_zero_and_its_second_derivative_vanishes()
     slope = jax.grad(nets.ACTIVATIONS["relu"])
     assert [slope(z) for z in (-1.0, 0.0, 1.0)] == [0, 0, 1]
     assert [jax.grad(slope)(z) for z in (-1.0, 0.0, 1.0)] == [0, 0, 0]
+
+
+def test_activations_have_parameters():
+    z = jnp.asarray(Z)
+    np.testing.assert_allclose(activations.leaky(0.2)(z), np.where(Z > 0, Z, 0.2 * Z))
+    np.testing.assert_allclose(activations.exp(2.0, -0.5)(z), 2 * np.exp(-Z / 2), rtol=1e-14)
+    np.testing.assert_allclose(activations.rbf(0.5)(z), np.sin(Z) + np.cos(Z), rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(activations.monomial(3)(z), Z**3, rtol=1e-14)
+    np.testing.assert_allclose(activations.sigmoid_like(1.0, 2.0, 3.0)(z), special.erf(2 * Z) + 3, rtol=1e-14)
+    assert np.abs(activations.sigmoid_like()(z) - special.expit(Z)).max() < 0.02
+
+
+def test_hermite_polynomials_are_those_of_numpy_and_orthonormal():
+    coefficients = [0.3, -1.0, 0.0, 2.0, 0.5]
+    scaled = [c / math.sqrt(math.factorial(k)) for k, c in enumerate(coefficients)]
+    np.testing.assert_allclose(
+        activations.hermite(coefficients)(jnp.asarray(Z)), hermite_e.hermeval(Z, scaled), rtol=1e-12
+    )
+    nodes, weights = hermite_e.hermegauss(20)
+    mean_square = (
+        np.sum(weights * np.asarray(activations.hermite(coefficients)(jnp.asarray(nodes))) ** 2) / weights.sum()
+    )
+    np.testing.assert_allclose(mean_square, np.sum(np.square(coefficients)), rtol=1e-12)
+
+
+def test_activations_of_the_same_parameters_are_one_and_say_so():
+    assert activations.leaky(0.2) == activations.leaky(0.2) != activations.leaky(0.1)
+    assert len({activations.monomial(2), activations.monomial(2), nets.ACTIVATIONS["relu"]}) == 2
+    layer = nets.activation(activations.leaky(0.2)).layer
+    assert layer.activation == "leaky(0.2)"
+    assert layer.function.parameters == (0.2,)
+    assert nets.activation("leaky").layer.activation == "leaky"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: activations.leaky(math.nan), "leaky: `slope` must be a finite number, got nan"),
+        (lambda: activations.rbf(0), "rbf: `gamma` must be above 0, got 0.0"),
+        (lambda: activations.monomial(1.5), "monomial: `degree` must be a whole number of at least 0, got 1.5"),
+        (lambda: activations.hermite([]), "hermite: `coefficients` must hold at least one number"),
+    ],
+)
+def test_bad_parameters_are_named(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 def test_any_function_will_do():

@@ -37,6 +37,16 @@ def test_branches_lie_side_by_side():
     assert net.output_shape(X.shape) == (3, 9)
 
 
+def test_branches_are_added_and_multiplied():
+    parts = nets.identity(), nets.dense(4), nets.serial(nets.dense(4), nets.activation("tanh"))
+    for join, expected in ((nets.add, lambda a, b, c: a + b + c), (nets.multiply, lambda a, b, c: a * b * c)):
+        net = join(*parts)
+        params = net.init(jax.random.key(0), X.shape)
+        values = [part.apply(own, X) for part, own in zip(parts, params, strict=True)]
+        np.testing.assert_allclose(net.apply(params, X), expected(*values), rtol=1e-12)
+        assert net.output_shape(X.shape) == X.shape
+
+
 def test_equal_layers_get_different_parameters():
     layer = nets.dense(4)
     for net in (nets.serial(layer, layer), nets.concat(layer, layer), nets.residual(layer, layer)):
@@ -59,6 +69,12 @@ def test_equal_layers_get_different_parameters():
             ValueError,
             "differ in more than their features",
         ),
+        (
+            lambda: nets.add(nets.identity(), nets.dense(3)).output_shape(X.shape),
+            ValueError,
+            r"add: the branches give shapes \[\(4,\), \(3,\)\]; they must give the same one",
+        ),
+        (lambda: nets.multiply(nets.dense(3)).apply((), X), ValueError, "has 0 entries but there are 1 branches"),
         (
             lambda: nets.serial(nets.dense(3)).apply((), X),
             ValueError,

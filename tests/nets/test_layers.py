@@ -22,10 +22,11 @@ def convolve(x, weight, strides, padding):
     """A convolution by loops over positions and window."""
     *window, _, out = weight.shape
     sizes = x.shape[1:-1]
-    if padding == "SAME":
+    if padding != "VALID":
         places = [-(-size // strides) for size in sizes]
         total = [max((p - 1) * strides + w - size, 0) for p, w, size in zip(places, window, sizes, strict=True)]
-        x = np.pad(x, [(0, 0), *((t // 2, t - t // 2) for t in total), (0, 0)])
+        around = [(0, 0), *((t // 2, t - t // 2) for t in total), (0, 0)]
+        x = np.pad(x, around, mode="wrap" if padding == "CIRCULAR" else "constant")
     else:
         places = [-(-(size - w + 1) // strides) for size, w in zip(sizes, window, strict=True)]
     z = np.zeros((len(x), *places, out))
@@ -36,7 +37,7 @@ def convolve(x, weight, strides, padding):
     return z
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID", "CIRCULAR"])
 @pytest.mark.parametrize("strides", [1, 2])
 @pytest.mark.parametrize(("shape", "window"), [((2, 6, 3), (3,)), ((2, 5, 4, 2), (3, 2))])
 def test_a_convolution_is_a_sum_over_its_window(shape, window, strides, padding):
@@ -71,6 +72,22 @@ def test_average_pools_are_means_over_windows(size, strides, shape):
     expected = [[x[:, i : i + size, j : j + size].mean(axis=(1, 2)) for j in columns] for i in rows]
     np.testing.assert_allclose(z, np.moveaxis(expected, 2, 0), rtol=1e-12)
     assert net.output_shape(x.shape) == z.shape
+
+
+@pytest.mark.parametrize("padding", ["SAME", "CIRCULAR"])
+@pytest.mark.parametrize("strides", [None, 1])
+def test_padded_pools_are_convolutions_with_equal_weights(padding, strides):
+    net = nets.average_pool(3, strides=strides, padding=padding)
+    x, _, z = draw(net, (2, 5, 4, 2))
+    weight = np.einsum("ab,io->abio", np.ones((3, 3)), np.eye(2)) / 9
+    np.testing.assert_allclose(z, convolve(x, weight, strides or 3, padding), rtol=1e-12)
+    assert net.output_shape(x.shape) == z.shape
+
+
+def test_a_circular_convolution_moves_with_its_image():
+    net = nets.conv(3, padding="CIRCULAR")
+    x, params, z = draw(net, (2, 5, 4, 2))
+    np.testing.assert_allclose(net.apply(params, np.roll(x, 2, axis=1)), np.roll(z, 2, axis=1), rtol=1e-11, atol=1e-13)
 
 
 def test_the_global_pool_is_the_mean_over_positions():
@@ -116,6 +133,15 @@ def test_attention_is_a_weighted_mean_of_values():
     np.testing.assert_allclose(z, project("output", mixed), rtol=1e-11, atol=1e-13)
 
 
+def test_attention_without_softmax_is_linear_in_its_scores():
+    net = nets.attention(heads=2, features=6, scores="identity", scaling="linear")
+    x, params, z = draw(net, (2, 5, 4))
+    query, key, value = (x @ params[role]["weight"] / 2 for role in ("query", "key", "value"))
+    heads = [slice(0, 3), slice(3, 6)]
+    mixed = [np.einsum("ntd,nsd->nts", query[..., h], key[..., h]) / 3 @ value[..., h] for h in heads]
+    np.testing.assert_allclose(z, np.concatenate(mixed, -1) @ params["output"]["weight"] / np.sqrt(6), rtol=1e-11)
+
+
 def test_attention_does_not_mind_the_order_of_tokens_and_positions_do():
     net = nets.attention(heads=1)
     x, params, z = draw(net, (2, 5, 4))
@@ -144,11 +170,14 @@ def test_flatten_and_scalar_only_reshape():
         (lambda: nets.conv(3), (4, 5), r"conv.output_shape: inputs must have shape \(samples, height, width"),
         (lambda: nets.conv(3, (3,)), (4, 5, 5, 1), r"inputs must have shape \(samples, length, channels\)"),
         (lambda: nets.conv(3, 4, padding="VALID"), (4, 3, 3, 1), r"window \(4, 4\) does not fit"),
-        (lambda: nets.conv(3, padding="same"), None, "`padding` must be 'SAME' or 'VALID', got 'same'"),
+        (lambda: nets.conv(3, padding="same"), None, "`padding` must be 'SAME', 'VALID' or 'CIRCULAR', got 'same'"),
         (lambda: nets.serial(nets.flatten(), nets.conv(3)), (4, 3, 3, 1), r"conv: with window \(3, 3\) one sample"),
         (lambda: nets.average_pool(4), (4, 3, 3, 1), r"window \(4, 4\) does not fit"),
         (lambda: nets.attention(2), (4, 3), r"must have shape \(samples, length, channels\)"),
         (lambda: nets.serial(nets.flatten(), nets.attention(2)), (4, 3), r"\(tokens, features\), got \(3,\)"),
+        (lambda: nets.average_pool(padding="same"), None, "average_pool: `padding` must be 'SAME', 'VALID' or"),
+        (lambda: nets.attention(scores="relu"), None, "`scores` must be 'softmax' or 'identity', got 'relu'"),
+        (lambda: nets.attention(scaling=2), None, "`scaling` must be 'root' or 'linear', got 2"),
         (lambda: nets.layer_norm(over="batch"), None, "`over` must be 'features' or 'sample', got 'batch'"),
         (lambda: nets.dense(2.0), None, "`features` must be a whole number of at least 1, got 2.0"),
     ],

@@ -105,8 +105,8 @@ def test_ntk_and_standard_are_the_same_function_with_rescaled_weights():
     [
         ({"name": "mean_field"}, "Did you mean 'mean-field'"),
         ({"name": "zzz"}, "Known parametrisations: ntk"),
-        ({"gain": 0.0}, "`gain` must be a positive number, got 0.0"),
-        ({"gain": math.inf}, "`gain` must be a positive number"),
+        ({"gain": -1.0}, "`gain` must be a number of at least 0, got -1.0"),
+        ({"gain": math.inf}, "`gain` must be a number of at least 0"),
         ({"spread": -1.0}, "`spread` must be a positive number"),
         ({"bias_gain": -1.0}, "`bias_gain` must be a number of at least 0"),
         ({"name": "pytorch", "gain": 2.0}, "'pytorch' has no gain"),
@@ -115,3 +115,29 @@ def test_ntk_and_standard_are_the_same_function_with_rescaled_weights():
 def test_bad_options_are_refused_by_name(options, message):
     with pytest.raises(ValueError, match=message):
         Parametrization(**options)
+
+
+@pytest.mark.parametrize("signs", [False, True])
+def test_without_gain_only_the_biases_are_left(signs):
+    rule = Parametrization("ntk", gain=0.0, output_signs=signs)
+    net = nets.mlp([4], outputs=2, activation="tanh", parametrization=rule, bias=True)
+    x = np.random.default_rng(0).normal(size=(3, 5))
+    params = net.init(jax.random.key(0), x.shape)
+    np.testing.assert_allclose(net.apply(params, x), np.tile(params[2]["bias"], (3, 1)), rtol=1e-12)
+
+
+def test_every_layer_may_have_a_rule_of_its_own():
+    rules = ["ntk", Parametrization("standard", gain=2.0), "pytorch"]
+    net = nets.mlp([4, 3], parametrization=rules)
+    assert [part.layer.parametrization.name for part in net.parts if part.name == "dense"] == [
+        "ntk",
+        "standard",
+        "pytorch",
+    ]
+    image = nets.cnn([4, 3], parametrization=rules, padding="CIRCULAR")
+    assert [part.layer.parametrization.name for part in image.parts if hasattr(part.layer, "parametrization")] == [
+        "ntk", "standard", "pytorch"
+    ]  # fmt: skip
+    assert image.parts[0].layer.padding == "CIRCULAR"
+    with pytest.raises(ValueError, match="mlp: `parametrization` must be one rule or one for each of 3 layers, got 2"):
+        nets.mlp([4, 3], parametrization=rules[:2])

@@ -1,7 +1,7 @@
 """Networks: layers, combinators, parametrisations, architectures and general graphs."""
 
-from secant.nets import graphs
-from secant.nets.activations import ACTIVATIONS
+from secant.nets import activations, graphs
+from secant.nets.activations import ACTIVATIONS, Nonlinearity
 from secant.nets.architectures import (
     cnn,
     deep_linear,
@@ -14,7 +14,7 @@ from secant.nets.architectures import (
     vit4,
     wide_resnet,
 )
-from secant.nets.combinators import concat, residual, serial
+from secant.nets.combinators import add, concat, multiply, residual, serial
 from secant.nets.graphs.graph import Graph
 from secant.nets.graphs.network import dag, edge_weights, with_edge_weights
 from secant.nets.graphs.recursion import pre_activation_hessian
@@ -30,9 +30,12 @@ __all__ = [
     "Draw",
     "Graph",
     "Network",
+    "Nonlinearity",
     "Parametrization",
     "Site",
     "activation",
+    "activations",
+    "add",
     "attention",
     "average_pool",
     "cnn",
@@ -50,6 +53,7 @@ __all__ = [
     "identity",
     "layer_norm",
     "mlp",
+    "multiply",
     "myrtle5",
     "observe",
     "patches",

@@ -16,6 +16,8 @@ from secant.nets.parametrization import Parametrization, parametrized
 from secant.nets.tokens import attention, positions
 
 Rule = str | Parametrization
+Rules = Rule | Sequence[Rule]
+"""One for all layers, or one a layer."""
 Norm = Literal["layer"] | None
 
 
@@ -28,12 +30,24 @@ def _readout(outputs: int, rule: Rule, bias: bool, output_activation: str | Func
     return [*layers, scalar()] if outputs == 1 else layers
 
 
+def _one_a_layer(name: str, parametrization: Rules, layers: int) -> list[Parametrization]:
+    """The rule of every layer of weights."""
+    if isinstance(parametrization, str | Parametrization):
+        return [parametrized(parametrization)] * layers
+    rules = [parametrized(rule) for rule in parametrization]
+    if len(rules) != layers:
+        raise ValueError(
+            f"{name}: `parametrization` must be one rule or one for each of {layers} layers, got {len(rules)}."
+        )
+    return rules
+
+
 def mlp(
     widths: Sequence[int],
     outputs: int = 1,
     *,
     activation: str | Function = "relu",
-    parametrization: Rule = "ntk",
+    parametrization: Rules = "ntk",
     bias: bool = False,
     output_activation: str | Function | None = None,
     name: str = "mlp",
@@ -47,7 +61,7 @@ def mlp(
         widths: sizes of the hidden layers; an empty list gives a linear model.
         outputs: how many outputs; one gives outputs of shape `(samples,)`, several `(samples, outputs)`.
         activation: name or function, after every hidden layer.
-        parametrization: name or [`Parametrization`][secant.nets.Parametrization].
+        parametrization: name or [`Parametrization`][secant.nets.Parametrization], or one for every layer of weights.
         bias: whether all layers have biases.
         output_activation: name or function after the last layer.
         name: what it is called in errors and records.
@@ -65,14 +79,15 @@ def mlp(
         269322 (5, 10)
         ```
     """
+    *hidden, last = _one_a_layer(name, parametrization, len(widths) + 1)
     layers: list[Network] = []
-    for width in widths:
-        layers += [dense(width, parametrization=parametrization, bias=bias), activation_layer(activation)]
-    layers += _readout(outputs, parametrization, bias, output_activation)
+    for width, rule in zip(widths, hidden, strict=True):
+        layers += [dense(width, parametrization=rule, bias=bias), activation_layer(activation)]
+    layers += _readout(outputs, last, bias, output_activation)
     return replace(serial(*layers, name=name), axes=1)
 
 
-def deep_linear(widths: Sequence[int], outputs: int = 1, *, parametrization: Rule = "ntk") -> Network:
+def deep_linear(widths: Sequence[int], outputs: int = 1, *, parametrization: Rules = "ntk") -> Network:
     r"""A product of matrices, $f(x) = s\, x W^{(1)} \cdots W^{(L)}$: linear in the data, not in the weights."""
     return mlp(widths, outputs, activation="identity", parametrization=parametrization, name="deep_linear")
 
@@ -92,18 +107,20 @@ def cnn(
     *,
     window: int | tuple[int, ...] = 3,
     pool: Literal["average"] | None = None,
+    padding: str = "SAME",
     activation: str | Function = "relu",
-    parametrization: Rule = "ntk",
+    parametrization: Rules = "ntk",
     bias: bool = False,
     name: str = "cnn",
 ) -> Network:
-    r"""A convolutional network: convolutions of stride 1 padded with zeros, then a dense layer on all positions.
+    r"""A convolutional network: convolutions of stride 1, then a dense layer on all positions.
 
     Args:
         channels: channels of the convolutions; `[1024]` is a network of depth 2, `[512] * 4` of depth 5.
         outputs: as for [`mlp`][secant.nets.mlp].
         window: `3` for images with a 3 by 3 window, `(3,)` for signals of shape `(length, channels)`.
         pool: `"average"` gives the dense layer the mean over positions instead of all of them.
+        padding: of the convolutions, as for [`conv`][secant.nets.conv].
         activation: as for `mlp`.
         parametrization: as for `mlp`.
         bias: as for `mlp`.
@@ -111,10 +128,12 @@ def cnn(
     """
     if pool not in (None, "average"):
         raise ValueError(f"{name}: `pool` must be 'average' or None, got {pool!r}.")
+    *hidden, last = _one_a_layer(name, parametrization, len(channels) + 1)
     layers: list[Network] = []
-    for width in channels:
-        layers += [conv(width, window, parametrization=parametrization, bias=bias), activation_layer(activation)]
-    layers += [flatten() if pool is None else global_average_pool(), *_readout(outputs, parametrization, bias)]
+    for width, rule in zip(channels, hidden, strict=True):
+        convolution = conv(width, window, padding=padding, parametrization=rule, bias=bias)
+        layers += [convolution, activation_layer(activation)]
+    layers += [flatten() if pool is None else global_average_pool(), *_readout(outputs, last, bias)]
     return serial(*layers, name=name)
 
 

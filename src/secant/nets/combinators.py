@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ from jaxtyping import Array, PRNGKeyArray
 from secant.core.types import Params
 from secant.nets.layers import identity
 from secant.nets.network import Network, Shape, keys_of
-from secant.nets.records import Concat, Residual, Serial
+from secant.nets.records import Concat, Layer, Product, Residual, Serial, Sum
 
 
 def _check(name: str, parts: tuple[Network, ...]) -> None:
@@ -77,6 +79,47 @@ def residual(branch: Network, projection: Network | None = None, name: str = "re
         return parts[1].run(params[1], x) + branch.run(params[0], x)
 
     return Network(new, run, name, parts, Residual(), branch.axes)
+
+
+def add(*branches: Network, name: str = "add") -> Network:
+    r"""Branches added up, $x \mapsto f_1(x) + \dots + f_k(x)$. `params` has one entry a branch.
+
+    Example:
+        ```python
+        from secant import nets
+
+        net = nets.serial(nets.add(nets.conv(8), nets.conv(8, 1), nets.conv(8, 5)), nets.global_average_pool())
+        print(net.output_shape((4, 6, 6, 3)))
+        ```
+        ```text
+        (4, 8)
+        ```
+    """
+    return _together(name, branches, Sum(), jnp.add)
+
+
+def multiply(*branches: Network, name: str = "multiply") -> Network:
+    r"""Branches multiplied entry by entry, $x \mapsto f_1(x) \circ \dots \circ f_k(x)$, as in gated units."""
+    return _together(name, branches, Product(), jnp.multiply)
+
+
+def _together(name: str, branches: tuple[Network, ...], layer: Layer, join: Callable[[Array, Array], Array]) -> Network:
+    """Branches that give one shape, joined entry by entry."""
+    _check(name, branches)
+
+    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
+        drawn = [b.new(one, shape, dtype) for b, one in zip(branches, keys_of(key, len(branches)), strict=True)]
+        shapes = [out for _, out in drawn]
+        if len(set(shapes)) > 1:
+            raise ValueError(f"{name}: the branches give shapes {shapes}; they must give the same one.")
+        return tuple(params for params, _ in drawn), shapes[0]
+
+    def run(params: Params, x: Array) -> Array:
+        if len(params) != len(branches):
+            raise ValueError(f"{name}: `params` has {len(params)} entries but there are {len(branches)} branches.")
+        return functools.reduce(join, [b.run(own, x) for b, own in zip(branches, params, strict=True)])
+
+    return Network(new, run, name, branches, layer, branches[0].axes)
 
 
 def concat(*branches: Network, name: str = "concat") -> Network:

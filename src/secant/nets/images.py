@@ -34,6 +34,20 @@ def _fits(name: str, shape: Shape, window: tuple[int, ...]) -> None:
         raise ValueError(f"{name}: with window {window} one sample must have shape {wanted}, got {shape}.")
 
 
+def _known(name: str, padding: str) -> None:
+    if padding not in ("SAME", "VALID", "CIRCULAR"):
+        raise ValueError(f"{name}: `padding` must be 'SAME', 'VALID' or 'CIRCULAR', got {padding!r}.")
+
+
+def _places(name: str, shape: Shape, window: Shape, steps: Shape, padding: str) -> Shape:
+    """How many positions a window is put at along every axis."""
+    lost = tuple(size - 1 if padding == "VALID" else 0 for size in window)
+    places = tuple(-(-(size - less) // step) for size, less, step in zip(shape, lost, steps, strict=False))
+    if min(places) < 1:
+        raise ValueError(f"{name}: window {window} does not fit into samples of shape {shape}. Use padding='SAME'.")
+    return places
+
+
 def conv(
     channels: int,
     window: int | tuple[int, ...] = 3,
@@ -53,7 +67,8 @@ def conv(
         window: lengths of the window: `(3,)` for samples of shape `(length, channels)`, `(3, 3)`, or `3` for short,
             for samples of shape `(height, width, channels)`.
         strides: distance between neighbouring positions.
-        padding: `SAME` pads with zeros so that no position is lost, `VALID` does not.
+        padding: `SAME` pads with zeros so that no position is lost, `CIRCULAR` with what lies on the other side, and
+            `VALID` not at all.
         parametrization: as for [`dense`][secant.nets.dense].
         bias: as for `dense`.
         last: as for `dense`.
@@ -63,8 +78,7 @@ def conv(
     """
     at_least_one("conv", channels=channels, strides=strides)
     window, rule = _spatial("conv", window), parametrized(parametrization)
-    if padding not in ("SAME", "VALID"):
-        raise ValueError(f"conv: `padding` must be 'SAME' or 'VALID', got {padding!r}.")
+    _known("conv", padding)
 
     def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
         _fits("conv", shape, window)
@@ -73,11 +87,7 @@ def conv(
         params = {"weight": rule.weight(fan_in, last=last).sample(keys[0], (*window, shape[-1], channels), dtype)}
         if bias:
             params["bias"] = rule.bias(fan_in).sample(keys[1], (channels,), dtype)
-        lost = (0,) * len(window) if padding == "SAME" else tuple(size - 1 for size in window)
-        places = tuple(-(-(size - less) // strides) for size, less in zip(shape, lost, strict=False))
-        if min(places) < 1:
-            raise ValueError(f"conv: window {window} does not fit into samples of shape {shape}. Use padding='SAME'.")
-        return params, (*places, channels)
+        return params, (*_places("conv", shape, window, (strides,) * len(window), padding), channels)
 
     def run(params: Params, x: Array) -> Array:
         weight = params["weight"]
@@ -91,25 +101,31 @@ def conv(
     return Network(new, run, "conv", layer=layer, axes=len(window) + 1)
 
 
-def average_pool(window: int | tuple[int, ...] = 2, *, strides: int | None = None) -> Network:
-    """Means over windows, side by side unless `strides` says otherwise; what does not fill a window is left out."""
+def average_pool(window: int | tuple[int, ...] = 2, *, strides: int | None = None, padding: str = "VALID") -> Network:
+    """Means over windows.
+
+    Args:
+        window: as for [`conv`][secant.nets.conv].
+        strides: distance between neighbouring windows; by default they lie side by side.
+        padding: `VALID` leaves out what does not fill a window; `SAME` fills it with zeros, which count in the mean,
+            and `CIRCULAR` with what lies on the other side.
+    """
     window = _spatial("average_pool", window)
     steps = window if strides is None else (strides,) * len(window)
     at_least_one("average_pool", strides=min(steps))
+    _known("average_pool", padding)
 
     def out(shape: Shape) -> Shape:
         _fits("average_pool", shape, window)
-        places = tuple((size - w) // s + 1 for size, w, s in zip(shape, window, steps, strict=False))
-        if min(places) < 1:
-            raise ValueError(f"average_pool: window {window} does not fit into samples of shape {shape}.")
-        return (*places, shape[-1])
+        return (*_places("average_pool", shape, window, steps, padding), shape[-1])
 
     def pool(x: Array) -> Array:
+        x, how = taps.padded(x, window, steps, padding)
         # A plain number: JAX knows the derivative of a sum over windows only if it can see that it starts at zero.
-        sums = lax.reduce_window(x, np.zeros((), x.dtype), lax.add, (1, *window, 1), (1, *steps, 1), "VALID")
+        sums = lax.reduce_window(x, np.zeros((), x.dtype), lax.add, (1, *window, 1), (1, *steps, 1), how)
         return sums / math.prod(window)
 
-    return fixed("average_pool", pool, out, AveragePool(window, steps), len(window) + 1)
+    return fixed("average_pool", pool, out, AveragePool(window, steps, padding), len(window) + 1)
 
 
 def global_average_pool() -> Network:

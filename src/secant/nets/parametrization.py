@@ -99,12 +99,12 @@ class Parametrization:
             close = difflib.get_close_matches(str(self.name), NAMES, n=1)
             hint = f"Did you mean {close[0]!r}?" if close else f"Known parametrisations: {', '.join(NAMES)}."
             raise ValueError(f"unknown parametrization {self.name!r}. {hint}")
-        for option in ("gain", "spread"):
+        if not (math.isfinite(self.spread) and self.spread > 0):
+            raise ValueError(f"Parametrization: `spread` must be a positive number, got {self.spread}.")
+        for option in ("gain", "bias_gain"):
             value = getattr(self, option)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"Parametrization: `{option}` must be a positive number, got {value}.")
-        if not (math.isfinite(self.bias_gain) and self.bias_gain >= 0):
-            raise ValueError(f"Parametrization: `bias_gain` must be a number of at least 0, got {self.bias_gain}.")
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"Parametrization: `{option}` must be a number of at least 0, got {value}.")
         if self.name in ("pytorch", "near-zero") and (self.gain, self.bias_gain) != (1.0, 1.0):
             raise ValueError(
                 f"Parametrization: {self.name!r} has no gain, got gain={self.gain} and bias_gain={self.bias_gain}. "
@@ -122,7 +122,8 @@ class Parametrization:
             "near-zero": Draw("normal", self.spread),
         }[self.name]
         if last and self.output_signs:
-            return Draw("sign", math.sqrt(draw.variance) / draw.scale, draw.scale)
+            spread = math.sqrt(draw.variance) / draw.scale if draw.scale else 1.0
+            return Draw("sign", spread, draw.scale)
         return draw
 
     def bias(self, fan_in: int) -> Draw:

@@ -33,6 +33,16 @@ class Concat(Layer):
 
 
 @dataclass(frozen=True)
+class Sum(Layer):
+    """Branches added up."""
+
+
+@dataclass(frozen=True)
+class Product(Layer):
+    """Branches multiplied, entry by entry."""
+
+
+@dataclass(frozen=True)
 class Identity(Layer):
     """What it is given."""
 
@@ -84,6 +94,7 @@ class AveragePool(Layer):
 
     window: tuple[int, ...]
     strides: tuple[int, ...]
+    padding: str = "VALID"
 
 
 @dataclass(frozen=True)
@@ -110,12 +121,14 @@ class LayerNorm(Layer):
 
 @dataclass(frozen=True)
 class Attention(Layer):
-    """Several heads of softmax attention; `features` of all heads together, None for as many as the input has."""
+    """Several heads of attention; `features` of all heads together, None for as many as the input has."""
 
     heads: int
     features: int | None
     parametrization: Parametrization
     bias: bool
+    scores: Literal["softmax", "identity"] = "softmax"
+    scaling: Literal["root", "linear"] = "root"
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,7 @@ def convolution(
 ) -> Array:
     r"""$z_p = s \sum_\delta a_{p+\delta} W_\delta$ over one or two spatial axes, channels last."""
     axes = weight.ndim - 2
+    inputs, padding = padded(inputs, weight.shape[:axes], (strides,) * axes, padding)
     letters = "HW"[:axes]
     numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
     steps = (strides,) * axes
@@ -117,6 +118,14 @@ def convolution(
     patches = _patches(inputs, weight.shape[:axes], steps, padding)
     z = _derived_as(convolve, inputs, weight, patches @ weight.reshape(-1, weight.shape[-1]))
     return _note(scale * z, lambda: Site(weight, "linear", patches, scale))
+
+
+def padded(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> tuple[Array, str]:
+    """Inputs, of shape `(samples, *positions, features)`, and a padding that is left to others: not a circular one."""
+    if padding != "CIRCULAR":
+        return inputs, padding
+    pads = lax.padtype_to_pads(inputs.shape[1:-1], window, steps, "SAME")
+    return jnp.pad(inputs, ((0, 0), *pads, (0, 0)), mode="wrap"), "VALID"
 
 
 def _derived_as(bilinear: Callable[[Array, Array], Array], left: Array, right: Array, value: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +23,8 @@ def attention(
     heads: int = 1,
     features: int | None = None,
     *,
+    scores: Literal["softmax", "identity"] = "softmax",
+    scaling: Literal["root", "linear"] = "root",
     parametrization: str | Parametrization = "ntk",
     bias: bool = False,
 ) -> Network:
@@ -31,9 +33,14 @@ def attention(
     Queries, keys and values are dense in the tokens, $q = x W_q$ and so on; each head of $h$ features gives
     $\operatorname{softmax}(q k^\top / \sqrt h)\, v$, and the heads side by side pass a dense output layer.
 
+    With `scores="identity"` and `scaling="linear"` a head gives $(q k^\top / h)\, v$, which at infinite width has a
+    limit in closed form; softmax over the root of the head's size has none.
+
     Args:
         heads: how many heads.
         features: features of queries, keys and values, all heads together; by default those of the input.
+        scores: what is made of the scaled products of queries and keys.
+        scaling: whether they are divided by the root of the head's size or by the size.
         parametrization: of all four dense layers.
         bias: whether they have biases.
 
@@ -41,6 +48,9 @@ def attention(
         A layer with `params = {"query": ..., "key": ..., "value": ..., "output": ...}`, each those of a dense layer.
     """
     at_least_one("attention", heads=heads)
+    for option, value, known in (("scores", scores, ("softmax", "identity")), ("scaling", scaling, ("root", "linear"))):
+        if value not in known:
+            raise ValueError(f"attention: `{option}` must be {known[0]!r} or {known[1]!r}, got {value!r}.")
     rule = parametrized(parametrization)
 
     def layer(size: int) -> Network:
@@ -65,11 +75,13 @@ def attention(
             return layer(inner).run(params[role], x).reshape(n, tokens, heads, -1)
 
         query, key, value = (project(role) for role in ROLES[:3])
-        scores = jnp.einsum("nthd,nshd->nhts", query, key) / math.sqrt(query.shape[-1])
-        mixed = jnp.einsum("nhts,nshd->nthd", jax.nn.softmax(scores), value)
+        size = query.shape[-1]
+        products = jnp.einsum("nthd,nshd->nhts", query, key) / (math.sqrt(size) if scaling == "root" else size)
+        weights = jax.nn.softmax(products) if scores == "softmax" else products
+        mixed = jnp.einsum("nhts,nshd->nthd", weights, value)
         return layer(x.shape[-1]).run(params["output"], mixed.reshape(n, tokens, -1))
 
-    return Network(new, run, "attention", layer=Attention(heads, features, rule, bias), axes=2)
+    return Network(new, run, "attention", layer=Attention(heads, features, rule, bias, scores, scaling), axes=2)
 
 
 def positions(parametrization: str | Parametrization = "ntk") -> Network:

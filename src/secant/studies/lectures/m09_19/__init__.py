@@ -1,0 +1,1 @@
+"""Lecture of 9/19: tuning to criticality."""

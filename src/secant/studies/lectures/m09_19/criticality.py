@@ -1,0 +1,135 @@
+"""Lecture of 9/19: variances of weights and biases with which depth does no harm."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant.core.device import jit
+from secant.kernels import critical_points, dual, next_covariance, next_variance, susceptibilities
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+
+HE = {"weights": 2.0, "biases": 0.0}
+OFF = {"weights": 1.5, "biases": 0.1}
+"""Variances with which ReLU is critical, and tanh is not."""
+
+
+class Config(Seeded):
+    depth: int = scaled(smoke=1_000, laptop=10_000, at_least=100, at_most=10**6, help="layers of infinite width")
+    width: int = scaled(smoke=64, laptop=512, at_least=16, at_most=10**4, help="of random networks of ReLU")
+    layers: int = option(8, at_least=2, at_most=100, help="hidden layers of theirs")
+    draws: int = scaled(smoke=100, laptop=200, at_least=10, at_most=10**5, help="random networks")
+
+    def check(self) -> None:
+        """Networks that a machine holds."""
+        fits_memory(16.0 * self.width**2 * self.layers, "width or layers")
+
+
+@study(
+    "lectures/09-19-criticality", section="09-19", title="Tuning a network to criticality",
+    statement=r"""
+    With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the covariance of two inputs in a wide
+    network goes from layer to layer as $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$. At a fixed point
+    a small difference in size is multiplied by $\chi_\parallel = \frac{C_w}2\,\mathbb E\,(\sigma^2)''$ and one in
+    direction by $\chi_\perp = C_w\,\mathbb E\,\sigma'^2$; a deep network needs both to be 1. For ReLU that is
+    $C_w = 2$, $C_b = 0$ at every variance; for tanh $C_w = 1$, $C_b = 0$, where variances fall as $1/(2\ell)$ and
+    there is no other point. With ReLU the correlation $c$ of two inputs tends to 1 as
+    $1 - c_\ell \sim 9\pi^2/(2\ell^2)$. Elsewhere differences change exponentially, by $\chi_\parallel$ a layer.""",
+)
+def run(config: Config) -> xr.Dataset:
+    def down(layer: Callable[[Any], Any], start: Any, depth: int) -> Any:
+        """What a map makes of its start, layer by layer, the start included."""
+        scan = jit(lambda x: jax.lax.scan(lambda x, _: (layer(x), x), x, None, length=depth + 1)[1], quick=True)
+        return jax.tree.map(np.asarray, scan(jax.tree.map(jnp.float64, start)))
+
+    he = nets.Parametrization("ntk", gain=2**0.5)
+    net = nets.mlp([config.width] * config.layers, activation="relu", parametrization=he)
+    x = jnp.ones((1, config.width))
+
+    def squares(key: jax.Array) -> jax.Array:
+        signals = net.pre_activations(net.init(key, x.shape), x)[:-1]
+        return jnp.stack([jnp.mean(z**2) for z in signals])
+
+    keys = jax.random.split(jax.random.key(config.seed), config.draws)
+    found = jit(lambda keys: jax.lax.map(squares, keys), quick=True)(keys)
+    size, _, product = down(lambda state: next_covariance("relu", *state, **HE), (1.0, 1.0, 0.0), config.depth)
+    tanh = down(lambda K: next_variance("tanh", K, weights=1.0, biases=0.0), 1.0, config.depth)
+    off = lambda K: next_variance("tanh", K, **OFF)  # noqa: E731
+    fixed = down(off, 1.0, 200)[-1]
+    return xr.Dataset(
+        {
+            "tanh": ("layer", tanh), "relu": ("layer", product / size), "fixed": fixed,
+            "near": ("step", down(off, fixed + 1e-4, 5) - fixed), "squares": (("draw", "hidden"), np.asarray(found)),
+        },
+        coords={"layer": np.arange(config.depth + 1), "hidden": np.arange(1, config.layers + 1)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    depth = config.depth
+    for name, weights in (("relu", 2.0), ("tanh", 1.0)):
+        points = critical_points(name)
+        yield claims.count(f"{name}: critical points", 1, len(points), "all there are, or a family of one kind")
+        yield claims.equal(f"{name}: variance of the weights", weights, points[0].weights, 1e-10, "rounding")
+        yield claims.zero(f"{name}: variance of the biases", points[0].biases, 1e-12, "exact")
+    (gelu,) = critical_points("gelu")
+    yield claims.equal("gelu: critical variance", (3 + math.sqrt(17)) / 2, gelu.variance, 1e-9, "rounding")
+    # Derivatives of the map itself, by differences.
+    K, step = 0.7, 1e-4
+    sizes, products = np.array([K - step, K + step, K, K]), np.array([K - step, K + step, K - step, K - 2 * step])
+    values = np.asarray(dual("tanh", sizes, sizes, products).value)
+    parallel, perpendicular = map(float, susceptibilities("tanh", K))
+    yield claims.equal(
+        "tanh: chi parallel against the slope of the map of variances", parallel, (values[1] - values[0]) / (2 * step),
+        1e-6, "the third derivative times the square of the step",
+    )
+    yield claims.equal(
+        "tanh: chi perpendicular against the slope of the map of covariances", perpendicular,
+        (values[2] - values[3]) / step, 1e-3, "the second derivative times the step",
+    )
+    yield claims.equal(
+        f"tanh: 2 l K behind {depth:,} layers", 1.0, 2 * depth * data.tanh[-1], 3 * np.log(depth) / depth,
+        "the next order of 1/K is (5/6) log l",
+    )
+    yield claims.equal(
+        f"relu: (1 - c) l^2 behind {depth:,} layers", 9 * np.pi**2 / 2, (1 - data.relu[-1]) * depth**2, 0,
+        "the next order is 3 log l over l, and one over l that depends on the start",
+        relative=5 * np.log(depth) / depth,
+    )
+    rate = float(susceptibilities("tanh", float(data.fixed), OFF["weights"]).parallel)
+    yield claims.equal(
+        "tanh off the critical point: factor of a difference in a layer", rate, data.near[-1] / data.near[-2], 1e-3,
+        "differences of 1e-4 and less: their square",
+    )
+    for hidden in (1, config.layers):
+        yield claims.equal(
+            f"networks of {config.width} neurons: mean square of a signal in hidden layer {hidden}", 2.0,
+            estimate(data.squares.sel(hidden=hidden)), 0, "exact at every width",
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    layers = data.layer.values[1:]
+    left.loglog(layers, data.tanh[1:], color="C0", label="tanh: variance")
+    sheet.guide(left, layers, 1 / (2 * layers), r"$1/(2\ell)$")
+    left.loglog(layers, 1 - data.relu[1:], color="C1", label="ReLU: 1 minus correlation")
+    sheet.guide(left, layers[9:], 9 * np.pi**2 / 2 / layers[9:] ** 2.0, r"$9\pi^2/(2\ell^2)$", ls=":", lw=1.6)
+    left.set(title="Critical networks in depth", xlabel=r"layer $\ell$")
+    left.legend(loc="lower left")
+    (gelu,) = critical_points("gelu")
+    variances = np.geomspace(0.05, 100, 200)
+    for chi, label in zip(
+        susceptibilities("gelu", variances, gelu.weights), (r"$\chi_\parallel$", r"$\chi_\perp$"), strict=True
+    ):
+        right.semilogx(variances, chi, label=label)
+    right.plot([gelu.variance], [1.0], "o", color="C3", label="critical")
+    right.set(title="GELU with its critical weights", xlabel="variance $K$", ylabel="factor a layer")
+    right.legend(loc="lower right")
