@@ -22,6 +22,8 @@ MADE = {
     records.Serial: nets.serial(nets.dense(3)),
     records.Residual: nets.residual(nets.dense(3)),
     records.Concat: nets.concat(nets.dense(3)),
+    records.Sum: nets.add(nets.dense(3)),
+    records.Product: nets.multiply(nets.dense(3)),
 }
 
 
