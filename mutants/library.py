@@ -98,7 +98,20 @@ LIBRARY = [
     *_in(
         "nets/tokens.py",
         "nets/test_layers.py",
-        ("/ math.sqrt(query.shape[-1])", "/ query.shape[-1]", ""),
+        ("(math.sqrt(size) if scaling", "(size if scaling", ""),
+    ),
+    *_in(
+        "kernels/dual.py",
+        "kernels/test_dual.py",
+        ("k**2 * (shares - 1)", "k**2 * (shares + 1)", ""),
+        ("densities * k * (shares + 1 / rest)", "densities * k * (shares - 1 / rest)", ""),
+        ("odd * k + even * value", "odd * k - even * value", "lectures/09-19-criticality"),
+    ),
+    *_in(
+        "kernels/criticality.py",
+        "kernels/test_criticality.py",
+        ("weights * (slopes + bends), weights", "weights * (slopes - bends), weights", "lectures/09-19-criticality"),
+        ("0.75 * (s2 / s1) ** 2", "0.75 * (s2 / s1)", ""),
     ),
     *_in(
         "nets/images.py",

@@ -89,3 +89,12 @@ def test_bad_input_is_named():
 def test_a_function_of_ones_own_will_do():
     (found,) = critical_points(lambda z: 2 * jnp.tanh(z / 2))
     assert found.weights == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("bent", "falls"), [(0.5, True), (0.9, False)])
+def test_variances_fall_to_zero_only_if_the_function_bends_little(bent, falls):
+    # s = tanh + b tanh^2: -s'''/s' - 3/4 (s''/s')^2 = 2 - 3 b^2 at zero
+    def function(z):
+        return jnp.tanh(z) + bent * jnp.tanh(z) ** 2
+
+    assert any(point.kind == "zero" for point in critical_points(function)) == falls
