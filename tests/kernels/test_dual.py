@@ -135,3 +135,12 @@ def test_bad_input_is_named():
         dual("tanh", 1.0, 1.0, 0.0, nodes=2)
     with pytest.raises(ValueError, match="unknown activation 'tanhh'"):
         dual("tanhh", 1.0, 1.0, 0.0)
+    with pytest.raises(ValueError, match="dual: `q1` must hold finite numbers, got nan"):
+        dual("relu", np.array([1.0, np.nan]), 1.0, 0.0)
+    with pytest.raises(ValueError, match=r"dual: `q2` holds variances, which are at least 0, got -1\.0"):
+        dual("relu", 1.0, -1.0, 0.0)
+
+
+@pytest.mark.parametrize("name", ["relu", "sign", "gelu", "tanh"])
+def test_nan_stays_nan_where_it_cannot_be_seen(name):
+    assert np.isnan(jax.jit(lambda q: dual(name, q, 1.0, 0.5).value)(np.nan))

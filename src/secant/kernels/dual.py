@@ -66,6 +66,7 @@ def dual(activation: str | Function, q1: Any, q2: Any, k: Any, *, nodes: int = 8
     if not isinstance(nodes, int) or nodes < 10:
         raise ValueError(f"dual: `nodes` must be a whole number of at least 10, got {nodes!r}.")
     q1, q2, k = jnp.broadcast_arrays(*(jnp.asarray(part, jnp.result_type(float, part)) for part in (q1, q2, k)))
+    _check(q1=q1, q2=q2, k=k)
     if isinstance(function, Nonlinearity) and function.name in CLOSED:
         value, slope = CLOSED[function.name](q1, q2, k, *function.parameters)
         return Dual(value, slope, jnp.zeros_like(value))
@@ -74,10 +75,22 @@ def dual(activation: str | Function, q1: Any, q2: Any, k: Any, *, nodes: int = 8
     return Dual(found[0], found[1], jnp.maximum(apart[0], apart[1]))
 
 
+def _check(**given: Array) -> None:
+    """Refuses what is no covariance; while it is compiled nothing is known, and NaN stays NaN."""
+    for name, part in given.items():
+        if isinstance(part, jax.core.Tracer):
+            continue
+        values = np.asarray(part)
+        if not np.isfinite(values).all():
+            raise ValueError(f"dual: `{name}` must hold finite numbers, got {values[~np.isfinite(values)][0]}.")
+        if name != "k" and (values < 0).any():
+            raise ValueError(f"dual: `{name}` holds variances, which are at least 0, got {values.min()}.")
+
+
 def correlation(q1: Array, q2: Array, k: Array) -> Array:
     r"""$\rho = k / \sqrt{q_1 q_2}$, between -1 and 1, and 0 where a variance is zero."""
     size = _root(q1 * q2)
-    return jnp.where(size > 0, jnp.clip(k / jnp.where(size > 0, size, 1), -1, 1), 0.0)
+    return jnp.where(size > 0, jnp.clip(k / jnp.where(size > 0, size, 1), -1, 1), 0.0 * size)
 
 
 def _angle(rho: Array) -> Array:
@@ -89,7 +102,7 @@ def _angle(rho: Array) -> Array:
 def _root(x: Array) -> Array:
     r"""$\sqrt{\max(x, 0)}$ with a slope of zero at zero."""
     above = x > 0
-    return jnp.where(above, jnp.sqrt(jnp.where(above, x, 1.0)), 0.0)
+    return jnp.where(above, jnp.sqrt(jnp.where(above, x, 1.0)), 0.0 * x)
 
 
 def _identity(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:

@@ -97,10 +97,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         f"tanh: 2 l K behind {depth:,} layers", 1.0, 2 * depth * data.tanh[-1], 3 * np.log(depth) / depth,
         "the next order of 1/K is (5/6) log l",
     )
+    # (1 - c)^(-1/2) grows by sqrt 2/(3 pi) a layer, and its next order, 3/2 log l, does not hang on the start.
+    roots = (1 - data.relu.sel(layer=[depth // 2, depth]).values) ** -0.5
     yield claims.equal(
-        f"relu: (1 - c) l^2 behind {depth:,} layers", 9 * np.pi**2 / 2, (1 - data.relu[-1]) * depth**2, 0,
-        "the next order is 3 log l over l, and one over l that depends on the start",
-        relative=5 * np.log(depth) / depth,
+        f"relu: growth of (1 - c)^(-1/2) a layer, from layer {depth // 2:,} to {depth:,}, over sqrt 2/(3 pi)",
+        1 + 1.5 * np.log(depth / (depth // 2)) / (depth - depth // 2),
+        np.diff(roots)[0] / (depth - depth // 2) * 3 * np.pi / np.sqrt(2), (3 * np.log(depth) / depth) ** 2,
+        "the square of the next order of 1 - c, 3 log l over l",
     )
     rate = float(susceptibilities("tanh", float(data.fixed), OFF["weights"]).parallel)
     yield claims.equal(
