@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 import re
@@ -17,7 +16,7 @@ from secant.atlas.reading import Page, about
 from secant.atlas.runs import Shown, command
 from secant.atlas.typeset import plain
 from secant.lab import SCALES, Source, Study
-from secant.lab.config import allowed, content
+from secant.lab.config import allowed, content, fields_of
 from secant.lab.keys import keys_of
 
 VERDICTS = ("holds", "erratum", "inconclusive", "fails")
@@ -196,7 +195,7 @@ class Entry:
         """Its configuration: that of the run, or the one it would have."""
         config = self.shown.config if self.shown else self.study.config(self.scale)
         changed = self.shown.changed if self.shown else {}
-        for option in dataclasses.fields(config):
+        for option in fields_of(type(config)).values():
             yield Setting(
                 name=option.name,
                 value=content(config)[option.name],
