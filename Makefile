@@ -15,6 +15,8 @@ QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
           XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
 KEEP    = JAX_COMPILATION_CACHE_DIR=$(CURDIR)/build/compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
+# Every core has a process of its own already: threads of BLAS beside it would wait for each other in loops.
+ALONE   = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test tests lint types docs bench mutants clean
@@ -27,7 +29,7 @@ test: lint
 	@$(MAKE) --no-print-directory --jobs=3 tests types docs
 
 tests: $(VENV)/dev.stamp
-	$(QUICK) $(KEEP) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
+	$(QUICK) $(KEEP) $(ALONE) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -1,6 +1,18 @@
 """All rows of the table, by name, in the order they are measured."""
 
-from bench import curvature, features, kernels, quadratic_models, regression, spine, studies, sweeps, training, width  # noqa: F401
+from bench import (  # noqa: F401
+    curvature,
+    features,
+    infinite_width,
+    kernels,
+    quadratic_models,
+    regression,
+    spine,
+    studies,
+    sweeps,
+    training,
+    width,
+)
 from bench.row import ROWS
 
 __all__ = ["ROWS"]

@@ -155,4 +155,68 @@ REGRESSION = [
     ),
 ]
 
-THEORY = EDGE_OF_STABILITY + CATAPULT + REGRESSION
+RANDOM_NETWORKS = [
+    *_in(
+        "relu_paths",
+        (
+            "A, B = n / 2 * q + n * (n - 1) / m**2 * A, n / 2 * q",
+            "A, B = n * q + n * (n - 1) / m**2 * A, n / 2 * q",
+            "lectures/11-30-paths",
+        ),
+        (
+            "q = 4 / m**2 * (3 * A + (kurtosis - 3) * B)",
+            "q = 4 / m**2 * (3 * A + (3 - kurtosis) * B)",
+            "lectures/11-30-paths",
+        ),
+        ("return 4 / widths[-1] ** 2 *", "return 2 / widths[-1] ** 2 *", "lectures/11-30-paths"),
+        ("return 5 * sum(1 / n", "return 4 * sum(1 / n", "lectures/11-30-lengths"),
+        ("return mean + math.log(4 / n)", "return mean + math.log(2 / n)", "lectures/11-30-lengths"),
+        ("chance @ (second + apart**2)", "chance @ (second - apart**2)", "lectures/11-30-lengths"),
+        ("np.cumprod(2 / hidden * factors", "np.cumprod(1 / hidden * factors", "lectures/11-30-lengths"),
+        ("all(gate[j] for gate, j", "any(gate[j] for gate, j", "lectures/11-30-paths"),
+    ),
+    *_in(
+        "relu_kernel",
+        (
+            "shares.append(2 / h.shape[1] *",
+            "shares.append(1 / h.shape[1] *",
+            "lectures/11-30-kernel lectures/09-26-rates",
+        ),
+        ("2 * len(sizes) * np.asarray(norm)", "2 * (len(sizes) - 1) * np.asarray(norm)", "lectures/11-30-kernel"),
+        ("u * (a + 2 * b) + w * a, u", "u * (a + b) + w * a, u", "lectures/11-30-kernel"),
+        ("np.append(a, n * (n + 1) / 4)", "np.append(a, n * (n - 1) / 4)", "lectures/11-30-kernel"),
+        ("1 + 2 / (3 * safe) + np.expm1", "1 + 2 / (3 * safe) - np.expm1", "lectures/11-30-kernel"),
+    ),
+    *_in(
+        "linear_norms",
+        ("np.log(2 * factors / sizes)", "np.log(factors / sizes)", "lectures/12-07-lengths"),
+        ("special.polygamma(1, half)) / 4", "special.polygamma(1, half)) / 8", "lectures/12-07-lengths"),
+        ("np.sqrt(variance / n) *", "np.sqrt(variance / above) *", "lectures/12-07-lengths lectures/12-07-evidence"),
+    ),
+    *_in(
+        "marchenko_pastur",
+        ("/ (2 * np.pi * float(ratio) *", "/ (2 * np.pi * 2 *", ""),
+        ("alpha**j / (j + 1) *", "alpha**j *", "lectures/12-07-lengths"),
+        ("2 / np.pi * np.sin(angle)", "1 / np.pi * np.sin(angle)", "lectures/12-07-lengths"),
+    ),
+    *_in(
+        "linear_posterior",
+        ("P / 2 * math.log(math.pi * norm2)", "P * math.log(math.pi * norm2)", "lectures/12-07-evidence"),
+        ("np.log(2 * variance / N)))", "np.log(variance / N)))", "lectures/12-07-evidence"),
+        ("below = np.concatenate([[P / 2 - k]", "below = np.concatenate([[P / 2 + k]", "lectures/12-07-evidence"),
+        ("special.poch((N[0] - P) / 2, k)", "special.poch(N[0] / 2, k)", "lectures/12-07-evidence"),
+        ("(1 - alpha) * math.exp(s(root))", "math.exp(s(root))", "lectures/12-07-evidence"),
+        ("lambda t: s(t) + t - target", "lambda t: s(t) - t - target", "lectures/12-07-evidence"),
+        ("return (1 - alpha) / alpha * norm2 / (1 + nu(root) / P)", "return norm2 / alpha / (1 + nu(root) / P)", ""),
+        ("u - float((y * values.imag)", "u + float((y * values.imag)", ""),
+    ),
+    *_in(
+        "lazy_convergence",
+        ("return 2 * samples * motion", "return samples * motion / 1_000", "lectures/10-12-convergence"),
+        ("smallest / (2 * samples)", "smallest / (4 * samples)", "lectures/10-12-convergence"),
+        ("return 512 * samples**4", "return 256 * samples**4", "lectures/10-12-convergence"),
+        ("jnp.exp(-lr * smallest * time / samples)", "jnp.exp(-lr * smallest * time)", "lectures/10-12-convergence"),
+    ),
+]
+
+THEORY = EDGE_OF_STABILITY + CATAPULT + REGRESSION + RANDOM_NETWORKS

@@ -36,6 +36,8 @@ from secant.dynamics import simulate as simulate
 from secant.expansion import expand as expand
 from secant.features import agop as agop
 from secant.features import alignment as alignment
+from secant.kernels import kernel as kernel
+from secant.kernels import recommend as recommend
 from secant.lab import Erratum as Erratum
 from secant.lab import Finding as Finding
 from secant.lab import Study as Study
@@ -45,6 +47,7 @@ from secant.lab import run as run
 from secant.lab import sweep as sweep
 from secant.lab import verify as verify
 from secant.models import Model as Model
+from secant.models import lift as lift
 from secant.models import model as model
 from secant.optim import Batches as Batches
 from secant.optim import Problem as Problem

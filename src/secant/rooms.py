@@ -31,7 +31,7 @@ TOWER = (
     Room("data"),
     Room("losses"),
     Room("nets"),
-    Room("models", ("Model", "model")),
+    Room("models", ("Model", "lift", "model")),
     Room("linalg"),
     Room("dynamics", ("Map", "Outcome", "Probe", "Stop", "Trajectory", "flow", "simulate")),
     Room("theory"),
@@ -49,7 +49,7 @@ TOWER = (
             "second_derivative",
         ),
     ),
-    Room("kernels"),
+    Room("kernels", ("kernel", "recommend")),
     Room("expansion", ("expand",)),
     Room("features", ("agop", "alignment")),
     Room(

@@ -119,8 +119,10 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
         pytest.skip("needs a cluster; sweeps on one have tests of their own")
     if name == "atlas" or command == "secant show quadreg/fig-2":  # of what was run before: one study will do
         monkeypatch.setenv("SECANT_HOME", str(tmp_path / "home"))
+        shown = [lab.get(id) for id in (*QUICK_STUDIES, "quadreg/fig-2")]
+        monkeypatch.setattr("secant.atlas.pages.catalog", lambda: shown)
         scale = arguments[arguments.index("--scale") + 1] if "--scale" in arguments else "smoke"
-        entry.main(["run", "quadreg/fig-2", "--scale", scale])
+        entry.main(["run", "quadreg/fig-2", "--scale", scale, *(["--no-figure"] if name == "show" else [])])
     expected = STATUS.get(command, 0)
     if command in MINUTES:
         assert parse_run(lab.get(arguments[0]), arguments[1:])

@@ -9,7 +9,7 @@ PROGRAM = textwrap.dedent("""
     import numpy as np
     from secant.dynamics import Map, Probe, simulate
 
-    batch, steps, every = 20_000, int(sys.argv[1]), 10
+    batch, steps, every = 20_000, int(sys.argv[1]), 2
     run = simulate(
         Map(init=lambda x: x, step=lambda x: 3.7 * x * (1 - x)),
         lambda x: x,
@@ -28,8 +28,8 @@ def measured(steps):
 
 
 def test_memory_is_the_records_and_a_chunk():
-    few_recorded, few_peak = measured(1_000)
-    many_recorded, many_peak = measured(40_000)
+    few_recorded, few_peak = measured(200)
+    many_recorded, many_peak = measured(8_000)
     assert many_recorded > 300e6
     # Two chunks of records (16 MiB each) may be alive at once, one being copied while the next is made.
     assert many_peak - few_peak <= (many_recorded - few_recorded) + 48 * 2**20

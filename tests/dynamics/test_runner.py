@@ -73,6 +73,10 @@ def test_every_record_equals_the_plain_loop_at_its_own_cadence(steps, fast, slow
     np.testing.assert_array_equal(run.state, expected[-1])
 
 
+def _logistic(r):
+    return Map(init=identity, step=lambda x: r * x * (1 - x))
+
+
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.integers(0, 300),
@@ -86,19 +90,16 @@ def test_every_record_equals_the_plain_loop_at_its_own_cadence(steps, fast, slow
 def test_a_run_is_the_same_to_the_bit_whatever_the_clock(random_clock, steps, fast, slow, every, near, far, clocks):
     """Rates below 1 come to rest, those above 3 roam, and those above 4 escape; where all have, the run ends."""
 
+    # One system, probes and rule for all runs of an example: what is compiled for them is compiled once.
+    probes = {"x": Probe(identity, every=fast), "looks": _counted(slow)}
+    stop = Stop(converged=lambda x: jnp.abs(x) < near, diverged=lambda x: jnp.abs(x) > far, every=every)
+
     def go(clock=None, chunk_bytes=runner_module.CHUNK_BYTES):
         with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
             patch.setattr(runner_module, "CHUNK_BYTES", chunk_bytes)
             if clock is not None:
                 random_clock(clock)
-            return simulate(
-                lambda r: Map(init=lambda x: x, step=lambda x: r * x * (1 - x)),
-                0.3,
-                steps,
-                probes={"x": Probe(identity, every=fast), "looks": _counted(slow)},
-                over={"r": np.array([0.4, 0.9, 4.2])},
-                stop=Stop(converged=lambda x: jnp.abs(x) < near, diverged=lambda x: jnp.abs(x) > far, every=every),
-            )
+            return simulate(_logistic, 0.3, steps, probes=probes, over={"r": np.array([0.4, 0.9, 4.2])}, stop=stop)
 
     plain = go()
     for clock in clocks:

@@ -12,7 +12,7 @@ from forks import Forks
 from secant.lab import Store
 from secant.lab.store import load
 
-KILLS = 50
+KILLS = 30
 
 SERVER = textwrap.dedent("""
     import os, sys

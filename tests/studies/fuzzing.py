@@ -17,6 +17,7 @@ import zlib
 from typing import Any, Literal
 
 from secant import lab
+from secant.lab.reuse import using
 
 LARGE = {"cifar10", "mnist", "fashion-mnist"}
 """Data with so many features that a run is larger than at smoke scale."""
@@ -122,12 +123,23 @@ def accepted(study, values: dict[str, Any]) -> Any | None:
         return None
 
 
+@functools.lru_cache(maxsize=8)
+def _computed(id: str, config: Any) -> Any:
+    return lab.get(id)(config)
+
+
+def _data(study, config: Any) -> Any:
+    """The data of a run, computed once for all studies that stand on it."""
+    return _computed(study.id, config)
+
+
 def outcome(study, config: Any) -> list[Any]:
     """Runs and judges: no exception, and no finding without a number that is not inconclusive."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an extreme option may overflow on the way
         warnings.filterwarnings("ignore", "(?s).*Digits stand in", UserWarning)  # a machine without the data
-        findings = study.judge(study(config), config)
+        with using(_data):
+            findings = study.judge(_data(study, config), config)
     for finding in findings:
         numbers = (finding.predicted, finding.measured)
         assert finding.verdict == "inconclusive" or not any(map(math.isnan, numbers)), (finding.name, numbers)
@@ -135,8 +147,13 @@ def outcome(study, config: Any) -> list[Any]:
 
 
 def small_configurations(study, seed: int, count: int) -> list[Any]:
-    """Some accepted configurations that cost no more than the smoke scale."""
-    draw = random.Random(zlib.crc32(study.id.encode()) + seed)
+    """Some accepted configurations that cost no more than the smoke scale.
+
+    Studies that share the type of their options, and with it a run, are tried with the same ones.
+    """
+    options = study.config_type
+    name = study.id if options.__module__ == study.compute.__module__ else f"{options.__module__}.{options.__name__}"
+    draw = random.Random(zlib.crc32(name.encode()) + seed)
     found: list[Any] = []
     for _ in range(60 * count):
         config = accepted(study, chosen(study, draw, small=True))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
@@ -62,6 +63,16 @@ def jit(function: Callable[..., Any], *, quick: bool = False, long: bool = False
     loops of many steps, which keep the processor far longer than the compiler.
     """
     return _Jitted(function, options, quick, long)
+
+
+def to_device(leaf: Any) -> Any:
+    """`jnp.asarray`, which for arrays of the host compiles a program of every shape: here they are copied over.
+
+    Within a function that is traced it is `jnp.asarray`.
+    """
+    if isinstance(leaf, np.ndarray) and not _is_tracing():
+        return jax.device_put(np.array(leaf))  # a copy: whoever writes to the array later changes nothing here
+    return jnp.asarray(leaf)
 
 
 def available_bytes() -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import itertools
 import os
 import zipfile
@@ -50,12 +51,24 @@ class Raw(NamedTuple):
 @functools.cache  # they are few and lie in a compressed table of text, slow to read
 def digits() -> Raw:
     """Handwritten digits of 8 x 8 pixels, 1,797 of them; comes with scikit-learn. The last 297 are for testing."""
-    from sklearn.datasets import load_digits
-
-    bunch = load_digits()
-    x, y = bunch.images, bunch.target
+    table = _bundled_digits()
+    x, y = np.ascontiguousarray(table[:, :-1]).reshape(-1, 8, 8), table[:, -1].astype(int)
     x.flags.writeable = y.flags.writeable = False
     return Raw(x[:1500], y[:1500], x[1500:], y[1500:], 16.0, "bundled:scikit-learn", _digest({"x": x, "y": y}))
+
+
+def _bundled_digits() -> np.ndarray:
+    """The table of scikit-learn, a row for each: 64 pixels and the digit. Read as a file: the import takes a second."""
+    package = importlib.util.find_spec("sklearn")
+    folders = (package and package.submodule_search_locations) or []
+    for folder in folders:
+        file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():
+            return np.loadtxt(file, delimiter=",")
+    from sklearn.datasets import load_digits  # wherever another version keeps it
+
+    x, y = load_digits(return_X_y=True)
+    return np.column_stack([x, y])
 
 
 def images(name: str) -> Raw:

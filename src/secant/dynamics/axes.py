@@ -12,6 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from secant.core.device import to_device
+
 RESERVED = ("step", "time", "outcome", "stopped_at")
 
 
@@ -61,7 +63,7 @@ class Axes:
     def grid(self) -> dict[str, Any]:
         """The axes' values at every point of the product grid, flattened to one leading dimension."""
         if len(self.values) <= 1:  # no product to form
-            return {name: jax.tree.map(jnp.asarray, value) for name, value in self.values.items()}
+            return {name: jax.tree.map(to_device, value) for name, value in self.values.items()}
         indices = np.unravel_index(np.arange(int(np.prod(self.shape))), self.shape)
         return {
             name: jax.tree.map(lambda leaf, index=index: _taken(leaf, index), value)
@@ -116,7 +118,7 @@ def _taken(leaf: Any, index: np.ndarray) -> jax.Array:
     """Rows of an array, taken on the host where it can be: nothing is compiled for them."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf[index]
-    return jnp.asarray(np.asarray(leaf)[index])
+    return to_device(np.asarray(leaf)[index])
 
 
 def _is_numeric_vector(value: Any) -> bool:

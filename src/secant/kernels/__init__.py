@@ -1,4 +1,6 @@
-"""Networks of infinite width: what their layers do to the covariances of signals."""
+"""Networks of infinite width: their kernels, what training makes of them, and what depth does to signals."""
+
+from typing import TYPE_CHECKING, Any
 
 from secant.kernels.criticality import (
     CriticalPoint,
@@ -9,14 +11,59 @@ from secant.kernels.criticality import (
     susceptibilities,
 )
 from secant.kernels.dual import Dual, dual
+from secant.kernels.network import Kernel, kernel
+from secant.kernels.predict import (
+    Gaussian,
+    SingularKernelError,
+    Training,
+    label_complexity,
+    log_evidence,
+    posterior,
+    training,
+)
+from secant.kernels.recommend import Recommendation, recommend
+from secant.kernels.solve import Solution, kernel_operator, kernel_product, kernel_solve
+from secant.kernels.stored import stored_kernel
+
+if TYPE_CHECKING:
+    from secant.kernels.estimators import NNGPRegressor, NTKClassifier, NTKRegressor
+
+
+def __getattr__(name: str) -> Any:
+    """Estimators when they are first asked for: scikit-learn takes longer to import than all the rest."""
+    if name in ("NNGPRegressor", "NTKClassifier", "NTKRegressor"):
+        from secant.kernels import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "CriticalPoint",
     "Dual",
+    "Gaussian",
+    "Kernel",
+    "NNGPRegressor",
+    "NTKClassifier",
+    "NTKRegressor",
+    "Recommendation",
+    "SingularKernelError",
+    "Solution",
     "Susceptibilities",
+    "Training",
     "critical_points",
     "dual",
+    "kernel",
+    "kernel_operator",
+    "kernel_product",
+    "kernel_solve",
+    "label_complexity",
+    "log_evidence",
     "next_covariance",
     "next_variance",
+    "posterior",
+    "recommend",
+    "stored_kernel",
     "susceptibilities",
+    "training",
 ]

@@ -68,7 +68,7 @@ def susceptibilities(activation: str | Function, variance: Any, weights: Any = 1
         1.000000 1.000000
         ```
     """
-    _, bends, slopes = _means(named(activation)[1], jnp.asarray(variance, jnp.result_type(float)))
+    _, bends, slopes = _compiled(named(activation)[1])(jnp.asarray(variance, jnp.result_type(float)))
     return Susceptibilities(weights * (slopes + bends), weights * slopes)
 
 
@@ -120,9 +120,13 @@ def critical_points(activation: str | Function, between: tuple[float, float] = (
     if np.all(np.abs(bends) <= 1e-9 * squares / grid) and np.ptp(slopes) <= 1e-9 * slopes.max():
         return [CriticalPoint(1 / float(slopes[0]), 0.0, math.nan, "scale-invariant")] if slopes[0] > 0 else []
     found = _at_zero(function)
+
+    def at(K: float) -> list[float]:
+        return [float(part[0]) for part in means(np.full_like(grid, K))]  # of the shape that is compiled already
+
     for place in np.flatnonzero(bends[1:] * bends[:-1] < 0):
-        K = optimize.brentq(lambda K: float(means(K)[1]), grid[place], grid[place + 1], xtol=1e-13, rtol=1e-13)
-        square, _, slope = map(float, means(K))
+        K = optimize.brentq(lambda K: at(K)[1], grid[place], grid[place + 1], xtol=1e-13, rtol=1e-13)
+        square, _, slope = at(K)
         weights = 1 / slope
         if K - weights * square >= 0:
             found.append(CriticalPoint(weights, K - weights * square, K, "half-stable"))
@@ -133,7 +137,8 @@ def _at_zero(function: Function) -> list[CriticalPoint]:
     r"""The point $K = 0$ of a function that vanishes there, if variances fall to it: $K_\ell \approx 1/(a_1\ell)$."""
     first = jax.grad(function)
     second, third = jax.grad(first), jax.grad(jax.grad(first))
-    value, s1, s2, s3 = (float(f(jnp.zeros(()))) for f in (function, first, second, third))
+    at = jax.jit(lambda z: [f(z) for f in (function, first, second, third)])  # far fewer programs than one by one
+    value, s1, s2, s3 = map(float, at(jnp.zeros(())))
     if value != 0 or s1 == 0 or not all(map(math.isfinite, (s1, s2, s3))):
         return []
     falls = -s3 / s1 - 0.75 * (s2 / s1) ** 2

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array
 from numpy.polynomial import hermite_e, polynomial
 
+from secant.kernels.arc import arcsine, root
 from secant.nets.activations import Function, Nonlinearity, named
 
 
@@ -70,6 +71,11 @@ def dual(activation: str | Function, q1: Any, q2: Any, k: Any, *, nodes: int = 8
     if isinstance(function, Nonlinearity) and function.name in CLOSED:
         value, slope = CLOSED[function.name](q1, q2, k, *function.parameters)
         return Dual(value, slope, jnp.zeros_like(value))
+    return quadrature(function, q1, q2, k, nodes)
+
+
+def quadrature(function: Function, q1: Array, q2: Array, k: Array, nodes: int = 80) -> Dual:
+    """The dual of any function, and how far it is from that of fewer nodes; nothing is checked."""
     found, coarse = (_quadrature(function, q1, q2, k, count) for count in (nodes, 4 * nodes // 5))
     apart = [jnp.abs(fine - rough) for fine, rough in zip(found, coarse, strict=True)]
     return Dual(found[0], found[1], jnp.maximum(apart[0], apart[1]))
@@ -89,7 +95,7 @@ def _check(**given: Array) -> None:
 
 def correlation(q1: Array, q2: Array, k: Array) -> Array:
     r"""$\rho = k / \sqrt{q_1 q_2}$, between -1 and 1, and 0 where a variance is zero."""
-    size = _root(q1 * q2)
+    size = root(q1 * q2)
     return jnp.where(size > 0, jnp.clip(k / jnp.where(size > 0, size, 1), -1, 1), 0.0 * size)
 
 
@@ -99,12 +105,6 @@ def _angle(rho: Array) -> Array:
     return jnp.where(inside, jnp.arcsin(jnp.where(inside, rho, 0.0)), math.pi / 2 * jnp.sign(rho))
 
 
-def _root(x: Array) -> Array:
-    r"""$\sqrt{\max(x, 0)}$ with a slope of zero at zero."""
-    above = x > 0
-    return jnp.where(above, jnp.sqrt(jnp.where(above, x, 1.0)), 0.0 * x)
-
-
 def _identity(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
     return k, jnp.ones_like(k)
 
@@ -112,7 +112,7 @@ def _identity(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
 def _abs(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
     rho = correlation(q1, q2, k)
     angle = 2 / math.pi * _angle(rho)
-    return 2 / math.pi * _root(q1 * q2) * _root(1 - rho**2) + k * angle, angle
+    return 2 / math.pi * root(q1 * q2) * root(1 - rho**2) + k * angle, angle
 
 
 def _leaky(q1: Array, q2: Array, k: Array, slope: float) -> tuple[Array, Array]:
@@ -137,10 +137,14 @@ def _step(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
 
 def _sigmoid_like(q1: Array, q2: Array, k: Array, a: float, b: float, c: float) -> tuple[Array, Array]:
     q1, q2, k = 2 * b**2 * q1, 2 * b**2 * q2, 2 * b**2 * k
-    # (1 + q1)(1 + q2) - k^2, whose terms cancel for large variances
-    rest = 1 + q1 + q2 + jnp.maximum(q1 * q2 - k**2, 0)
-    angle = jnp.arctan2(k, jnp.sqrt(rest))
-    return a**2 * 2 / math.pi * angle + c**2, a**2 * b**2 * 4 / math.pi / jnp.sqrt(rest)
+    inverse = jax.lax.rsqrt(1 + q1) * jax.lax.rsqrt(1 + q2)
+    cosine = jnp.sqrt(_rest(q1, q2, k)) * inverse
+    return a**2 * 2 / math.pi * arcsine(k * inverse, cosine) + c**2, a**2 * b**2 * 4 / math.pi * inverse / cosine
+
+
+def _rest(q1: Array, q2: Array, k: Array) -> Array:
+    """(1 + q1)(1 + q2) - k^2, whose terms cancel for large variances."""
+    return (1 + q1 + q2) + jnp.maximum(q1 * q2 - k**2, 0)
 
 
 def _erf(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
@@ -174,7 +178,7 @@ def _exp(q1: Array, q2: Array, k: Array, a: float, b: float) -> tuple[Array, Arr
 
 def _gelu(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
     # By parts, with the density p and the distribution P of a normal: (1 + q1) E u p(u) P(v) = k E p(u) p(v).
-    rest = 1 + q1 + q2 + jnp.maximum(q1 * q2 - k**2, 0)
+    rest = _rest(q1, q2, k)
     densities = 1 / (2 * math.pi * jnp.sqrt(rest))
     gates = 0.25 + jnp.arctan2(k, jnp.sqrt(rest)) / (2 * math.pi)
     shares = 1 / (1 + q1) + 1 / (1 + q2)
@@ -251,7 +255,7 @@ def _nodes(count: int) -> tuple[np.ndarray, np.ndarray]:
 def _quadrature(function: Function, q1: Array, q2: Array, k: Array, count: int) -> tuple[Array, Array]:
     r"""Means over $u = \sqrt{q_1}\,a$ and $v = \sqrt{q_2}\,(\rho a + \sqrt{1 - \rho^2}\,b)$."""
     rho = correlation(q1, q2, k)
-    rest, first, second = _root(1 - rho**2), _root(q1), _root(q2)
+    rest, first, second = root(1 - rho**2), root(q1), root(q2)
     nodes, weights = (jnp.asarray(part, k.dtype) for part in _nodes(count))
 
     def both(z: Array) -> tuple[Array, Array]:

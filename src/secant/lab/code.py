@@ -12,6 +12,7 @@ import hashlib
 import marshal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from secant.lab.study import Study
 from secant.rooms import HOME_OF
@@ -31,7 +32,7 @@ def code_version(study: Study) -> str:
         files, own = frozenset(_all_below(PACKAGE)), marshal.dumps(study.compute.__code__)
     digest = hashlib.sha256(own)
     for file in sorted(files, key=_name):
-        digest.update(_name(file).encode() + _digest(file, file.stat().st_mtime_ns))
+        digest.update(_name(file).encode() + _code(file, file.stat().st_mtime_ns).digest)
     return digest.hexdigest()[:16]
 
 
@@ -47,20 +48,70 @@ def closure(path: Path) -> frozenset[Path]:
     return frozenset(found)
 
 
+@functools.cache
 def _name(path: Path) -> str:
     """How a file is called wherever the package lies."""
     return str(path.relative_to(PACKAGE)) if path.is_relative_to(PACKAGE) else path.name
 
 
+class _Code(NamedTuple):
+    """What counts of a file's code; its tree, which holds a thousand times as many objects, is not kept.
+
+    Attributes:
+        digest: of what it does: without docstrings, and without what only type checkers read.
+        imports: the modules of its `import` statements, each with what it is called here.
+        origins: of every name that it imports from a module: the module, and its name there.
+        taken: of every dotted name `a.b`: which attributes are taken from it.
+        bare: the names without a dot that stand alone.
+        asks: whether it has a function that is asked for names that it lacks.
+    """
+
+    digest: bytes
+    imports: list[tuple[str, str | None]]
+    origins: list[tuple[str, str, str, bool]]
+    taken: dict[str, set[str]]
+    bare: set[str]
+    asks: bool
+
+
 @functools.cache
-def _tree(path: Path, changed: int) -> ast.Module:
-    """What a file does: without docstrings, and without what only type checkers read."""
+def _code(path: Path, changed: int) -> _Code:
     tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+    imports: list[tuple[str, str | None]] = []
+    origins: list[tuple[str, str, str, bool]] = []
+    taken: dict[str, set[str]] = {}
+    names: dict[int, str] = {}
+    owners: set[int] = set()
+    nodes: list[ast.AST] = [tree]
+    for node in nodes:  # which grows
+        if isinstance(node, ast.Name):
+            names[id(node)] = node.id
+            continue
+        if isinstance(node, ast.Attribute):
+            owners.add(id(node.value))
+            if owner := _dotted(node.value):
+                taken.setdefault(owner, set()).add(node.attr)
+        elif isinstance(node, ast.Import):
+            imports += [(alias.name, alias.asname) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            origins += [(alias.asname or alias.name, node.module, alias.name, not node.level) for alias in node.names]
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             # A string alone in a line says something to a reader; so it does below an attribute.
             node.body = [line for line in node.body if not _only_said(line) and not _for_types(line)]
-    return tree
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, list):
+                nodes += [part for part in value if isinstance(part, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                nodes.append(value)
+    return _Code(
+        hashlib.sha256(ast.dump(tree).encode()).digest(),
+        imports,
+        origins,
+        taken,
+        {name for place, name in names.items() if place not in owners},
+        any(isinstance(node, ast.FunctionDef) and node.name == "__getattr__" for node in tree.body),
+    )
 
 
 def _only_said(line: ast.stmt) -> bool:
@@ -72,37 +123,30 @@ def _for_types(line: ast.stmt) -> bool:
 
 
 @functools.cache
-def _digest(path: Path, changed: int) -> bytes:
-    return hashlib.sha256(ast.dump(_tree(path, changed)).encode()).digest()
-
-
-@functools.cache
 def _needs(path: Path, changed: int) -> tuple[Path, ...]:
     """The files that a file's imports come from, also those inside functions."""
-    tree, near = _tree(path, changed), path.parent
+    code, near = _code(path, changed), path.parent
     found: set[Path] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                target = alias.name if alias.asname else alias.name.partition(".")[0]
-                found |= set(_module_in_use(target, alias.asname or target, tree, near))
-                if not alias.asname and alias.name != target:
-                    found |= set(_module_in_use(alias.name, alias.name, tree, near))
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                found |= set(_imported(node.module, alias.name, alias.asname or alias.name, tree, near))
+    for name, called in code.imports:
+        target = name if called else name.partition(".")[0]
+        found |= set(_module_in_use(target, called or target, code, near))
+        if not called and name != target:
+            found |= set(_module_in_use(name, name, code, near))
+    for called, module, name, absolute in code.origins:
+        if absolute:
+            found |= set(_imported(module, name, called, code, near))
     return tuple(sorted(found))
 
 
-def _imported(module: str, name: str, called: str, tree: ast.Module, near: Path) -> Iterator[Path]:
+def _imported(module: str, name: str, called: str, code: _Code | None, near: Path) -> Iterator[Path]:
     """Files behind `from module import name as called`."""
     if _file(f"{module}.{name}", near) is not None:
-        yield from _module_in_use(f"{module}.{name}", called, tree, near)
+        yield from _module_in_use(f"{module}.{name}", called, code, near)
     else:
         yield from _home(module, name, near)
 
 
-def _module_in_use(module: str, called: str, tree: ast.Module, near: Path) -> Iterator[Path]:
+def _module_in_use(module: str, called: str, code: _Code | None, near: Path) -> Iterator[Path]:
     """Files behind a module: itself, or of a package those of the names that are taken from it."""
     path = _file(module, near)
     if path is None:
@@ -110,8 +154,8 @@ def _module_in_use(module: str, called: str, tree: ast.Module, near: Path) -> It
     if path.name != "__init__.py":
         yield path
         return
-    names = _taken_from(called, tree)
-    if names is None:
+    names = set() if code is None else None if called in code.bare else code.taken.get(called, set())
+    if names is None:  # the code uses the package by itself
         yield from _all_below(path.parent)
         return
     for name in names:
@@ -121,29 +165,7 @@ def _module_in_use(module: str, called: str, tree: ast.Module, near: Path) -> It
         elif inner.name != "__init__.py":
             yield inner
         else:
-            yield from _module_in_use(f"{module}.{name}", f"{called}.{name}", tree, near)
-
-
-def _taken_from(called: str, tree: ast.Module) -> set[str] | None:
-    """The attributes of a name that the code uses, or None if it uses the name by itself."""
-    taken, bare = _uses(tree)
-    return None if called in bare else taken.get(called, set())
-
-
-@functools.cache
-def _uses(tree: ast.Module) -> tuple[dict[str, set[str]], set[str]]:
-    """Of every dotted name `a.b`: which attributes are taken from it; and the names without a dot that stand alone."""
-    taken: dict[str, set[str]] = {}
-    bare: dict[int, str] = {}
-    owners: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name):
-            bare[id(node)] = node.id
-        elif isinstance(node, ast.Attribute):
-            owners.add(id(node.value))
-            if owner := _dotted(node.value):
-                taken.setdefault(owner, set()).add(node.attr)
-    return taken, {name for place, name in bare.items() if place not in owners}
+            yield from _module_in_use(f"{module}.{name}", f"{called}.{name}", code, near)
 
 
 def _dotted(node: ast.expr) -> str:
@@ -167,17 +189,13 @@ def _home(module: str, name: str, near: Path) -> Iterator[Path]:
         if name in HOME_OF:
             yield from _home(HOME_OF[name], name, near)
         return
-    tree = _tree(path, path.stat().st_mtime_ns)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                if (alias.asname or alias.name) == name:
-                    yield from _imported(node.module, alias.name, name, ast.Module([], []), near)
-                    return
+    code = _code(path, path.stat().st_mtime_ns)
+    for called, origin, there, _ in code.origins:
+        if called == name:
+            yield from _imported(origin, there, name, None, near)
+            return
     yield path  # defined here, or found when it is asked for
-    if any(
-        isinstance(n, ast.FunctionDef) and n.name == "__getattr__" for n in _tree(path, path.stat().st_mtime_ns).body
-    ):
+    if code.asks:
         yield from _all_below(path.parent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -111,7 +112,10 @@ def verify(
     rows: list[dict[str, Any]] = []
     runs = [(study, seed) for study in chosen for seed in seeds_of(study, scale, seeds)]
     tasks = [(study.id, scale, root, force, seed) for study, seed in runs]
-    engine: Engine = Processes(min(jobs, len(tasks)), prepare) if min(jobs, len(tasks)) > 1 else Here()
+    jobs = min(jobs, len(tasks))
+    # Each with its share of the cores: threads of several processes that share one would wait for each other in loops.
+    share = max(1, (os.cpu_count() or 1) // max(jobs, 1))
+    engine: Engine = Processes(jobs, prepare, share) if jobs > 1 else Here()
     with contextlib.closing(engine.each(_verify_one, tasks)) as results:
         for (study, _), found in zip(runs, in_order(results), strict=True):
             if on_end is not None:

@@ -3,5 +3,6 @@
 from secant.models.application import Application
 from secant.models.bundle import Model, model
 from secant.models.entrance import takes_models
+from secant.models.lift import Lifted, LiftError, lift
 
-__all__ = ["Application", "Model", "model", "takes_models"]
+__all__ = ["Application", "LiftError", "Lifted", "Model", "lift", "model", "takes_models"]

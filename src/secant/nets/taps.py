@@ -115,7 +115,7 @@ def convolution(
     if _tape.get() is None:
         return scale * convolve(inputs, weight)
     # Whoever observes needs the patches, and then the forward pass is one matrix product.
-    patches = _patches(inputs, weight.shape[:axes], steps, padding)
+    patches = windows(inputs, weight.shape[:axes], steps, padding)
     z = _derived_as(convolve, inputs, weight, patches @ weight.reshape(-1, weight.shape[-1]))
     return _note(scale * z, lambda: Site(weight, "linear", patches, scale))
 
@@ -148,7 +148,7 @@ def _derived_as(bilinear: Callable[[Array, Array], Array], left: Array, right: A
     return known(left, right, lax.stop_gradient(value))
 
 
-def _patches(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> Array:
+def windows(inputs: Array, window: tuple[int, ...], steps: tuple[int, ...], padding: str) -> Array:
     """What the window sees at every position, with features ordered as in the weight: (*window, channels)."""
     pads = lax.padtype_to_pads(inputs.shape[1:-1], window, steps, padding)
     padded = jnp.pad(inputs, ((0, 0), *pads, (0, 0)))

@@ -33,8 +33,8 @@ def attention(
     Queries, keys and values are dense in the tokens, $q = x W_q$ and so on; each head of $h$ features gives
     $\operatorname{softmax}(q k^\top / \sqrt h)\, v$, and the heads side by side pass a dense output layer.
 
-    With `scores="identity"` and `scaling="linear"` a head gives $(q k^\top / h)\, v$, which at infinite width has a
-    limit in closed form; softmax over the root of the head's size has none.
+    With `scores="identity"` a head gives $(q k^\top / \sqrt h)\, v$, which for many wide heads has a limit in closed
+    form; softmax has none. With `scaling="linear"`, over $h$, that limit is zero: queries and keys are independent.
 
     Args:
         heads: how many heads.

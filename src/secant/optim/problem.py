@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from secant.core.device import to_device
 from secant.core.types import Params
 from secant.curvature.checks import Function, matching_targets, outputs_of
 from secant.curvature.signals import network_of
@@ -62,8 +62,8 @@ class Problem:
         if isinstance(self.loss, str):
             object.__setattr__(self, "loss", get_loss(self.loss))
         # Data on the device once, not with every call.
-        object.__setattr__(self, "x", jax.tree.map(jnp.asarray, self.x))
-        object.__setattr__(self, "y", jax.tree.map(jnp.asarray, self.y))
+        object.__setattr__(self, "x", jax.tree.map(to_device, self.x))
+        object.__setattr__(self, "y", jax.tree.map(to_device, self.y))
 
     def objective(self, params: Params) -> Float[Array, ""]:
         """The loss at these parameters."""

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from secant.core.arguments import is_traced, positive
+from secant.core.device import to_device
 from secant.core.progress import Progress
 from secant.core.types import Params
 from secant.dynamics.axes import Axes, call_with, is_function
@@ -167,8 +168,15 @@ _MAKER = "train: `problem`"
 def _at_first(function: Callable[..., Any], given: Mapping[str, Any], role: str) -> Any:
     """What a function makes of the first value of every axis."""
     values = Axes.of(given).values
-    first = {name: jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], value) for name, value in values.items()}
+    first = {name: jax.tree.map(_first_of, value) for name, value in values.items()}
     return call_with(function, first, role=role)
+
+
+def _first_of(leaf: Any) -> Any:
+    """The first of some values, taken on the host where it can be: nothing is compiled for it."""
+    if isinstance(leaf, np.ndarray):
+        return to_device(np.asarray(leaf[0]))
+    return jnp.asarray(leaf)[0]
 
 
 def _start(problem: Problem | Callable[..., Problem], example: Problem, params: Any) -> Any:

@@ -42,10 +42,14 @@ class Config(Seeded):
     $1 - c_\ell \sim 9\pi^2/(2\ell^2)$. Elsewhere differences change exponentially, by $\chi_\parallel$ a layer.""",
 )
 def run(config: Config) -> xr.Dataset:
-    def down(layer: Callable[[Any], Any], start: Any, depth: int) -> Any:
-        """What a map makes of its start, layer by layer, the start included."""
-        scan = jit(lambda x: jax.lax.scan(lambda x, _: (layer(x), x), x, None, length=depth + 1)[1], quick=True)
-        return jax.tree.map(np.asarray, scan(jax.tree.map(jnp.float64, start)))
+    def down(layer: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of a start and of variances: what the map makes of it, layer by layer, the start included."""
+
+        def scan(x: Any, variances: dict[str, Any]) -> Any:
+            return jax.lax.scan(lambda x, _: (layer(x, **variances), x), x, None, length=config.depth + 1)[1]
+
+        compiled = jit(scan, quick=True)
+        return lambda x, variances: jax.tree.map(np.asarray, compiled(jax.tree.map(jnp.float64, x), variances))
 
     he = nets.Parametrization("ntk", gain=2**0.5)
     net = nets.mlp([config.width] * config.layers, activation="relu", parametrization=he)
@@ -57,14 +61,14 @@ def run(config: Config) -> xr.Dataset:
 
     keys = jax.random.split(jax.random.key(config.seed), config.draws)
     found = jit(lambda keys: jax.lax.map(squares, keys), quick=True)(keys)
-    size, _, product = down(lambda state: next_covariance("relu", *state, **HE), (1.0, 1.0, 0.0), config.depth)
-    tanh = down(lambda K: next_variance("tanh", K, weights=1.0, biases=0.0), 1.0, config.depth)
-    off = lambda K: next_variance("tanh", K, **OFF)  # noqa: E731
-    fixed = down(off, 1.0, 200)[-1]
+    size, _, product = down(lambda state, **by: next_covariance("relu", *state, **by))((1.0, 1.0, 0.0), HE)
+    deep = down(lambda K, **by: next_variance("tanh", K, **by))
+    tanh = deep(1.0, {"weights": 1.0, "biases": 0.0})
+    fixed = deep(1.0, OFF)[-1]
     return xr.Dataset(
         {
             "tanh": ("layer", tanh), "relu": ("layer", product / size), "fixed": fixed,
-            "near": ("step", down(off, fixed + 1e-4, 5) - fixed), "squares": (("draw", "hidden"), np.asarray(found)),
+            "near": ("step", deep(fixed + 1e-4, OFF)[:6] - fixed), "squares": (("draw", "hidden"), np.asarray(found)),
         },
         coords={"layer": np.arange(config.depth + 1), "hidden": np.arange(1, config.layers + 1)},
     )

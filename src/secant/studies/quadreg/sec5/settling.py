@@ -1,6 +1,8 @@
 """How far below the edge random quadratic regression settles: the paper's open question, measured and fitted."""
 
+import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -97,51 +99,77 @@ MARGIN, ENOUGH = 0.05, 0.75
 """A cell is at the edge if its flow ends so far above 2, and is used if so many of its draws have converged."""
 
 
-def at_the_edge(data: xr.Dataset) -> xr.Dataset:
-    """What the fits are made of: the cells at the edge, along `cell`, each with its scales and its ratio D/P.
+class Cells(NamedTuple):
+    """What the fits are made of: the cells at the edge, one entry each.
 
-    With the logarithm of the median deviation, its sampling error, how far above 2 the median of the flow ends, the
-    number of its size, and whether the cell is kept from the fit.
+    The logarithm of the median deviation, its sampling error, how far above 2 the median of the flow ends, the number
+    of its size, whether the cell is kept from the fit, its scales, and its ratio D/P.
     """
-    excess, shares = data.flow.median("draw") - 2, data.converged.mean("draw")
+
+    log_delta: np.ndarray
+    error: np.ndarray
+    excess: np.ndarray
+    number: np.ndarray
+    held_out: np.ndarray
+    residual: np.ndarray
+    jacobian: np.ndarray
+    ratio: np.ndarray
+
+
+def cells_by_draws(data: xr.Dataset) -> Callable[[np.ndarray], Cells]:
+    """A function of some draws: the cells at the edge by these. In NumPy, for it is called once a resampling."""
     axes = ("size", "residual", "jacobian")
-    places = np.nonzero(((excess > MARGIN) & (shares >= ENOUGH)).transpose(*axes).values)
-    size, residual, jacobian = (xr.DataArray(place, dims="cell") for place in places)
-    # Deviations of almost nothing, or a curvature just above 2, must not count for everything in a logarithm.
-    logs = np.log(np.maximum((2 - data.curvature).where(data.converged == 1), 1e-5))
-    logs = logs.isel(size=size, residual=residual, jacobian=jacobian)
-    # A median of n draws has the standard error 1.2533 s / sqrt(n); s from the middle half, 1.349 s wide.
-    lower, upper = (logs.reduce(np.nanquantile, "draw", q=share) for share in (0.25, 0.75))
-    return xr.Dataset(
-        {
-            "log_delta": logs.median("draw"), "error": 1.2533 * (upper - lower) / 1.349 / np.sqrt(logs.count("draw")),
-            "excess": excess.isel(size=size, residual=residual, jacobian=jacobian), "number": size,
-            "held_out": (residual + jacobian) % 2 == 1,
-        }
+    flow, converged, curvature = (
+        data[name].transpose(*axes, "draw").values for name in ("flow", "converged", "curvature")
     )
+    # Deviations of almost nothing, or a curvature just above 2, must not count for everything in a logarithm.
+    every = np.log(np.maximum(np.where(converged == 1, 2 - curvature, np.nan), 1e-5))
+
+    def at(draws: np.ndarray) -> Cells:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # no draw of a cell has converged
+            excess = np.nanmedian(flow[..., draws], -1) - 2
+        places = np.nonzero((excess > MARGIN) & (converged[..., draws].mean(-1) >= ENOUGH))
+        logs = every[..., draws][places]
+        # A median of n draws has the standard error 1.2533 s / sqrt(n); s from the middle half, 1.349 s wide.
+        quantile = np.nanquantile if np.isnan(logs).any() else np.quantile
+        lower, middle, upper = quantile(logs, [0.25, 0.5, 0.75], axis=-1)
+        error = 1.2533 * (upper - lower) / 1.349 / np.sqrt(np.isfinite(logs).sum(-1))
+        size, residual, jacobian = places
+        scales = data.residual.values[residual], data.jacobian.values[jacobian]
+        held_out = (residual + jacobian) % 2 == 1
+        return Cells(middle, error, excess[places], size, held_out, *scales, data.ratio.values[size])
+
+    return at
 
 
-def law(cells: xr.Dataset) -> np.ndarray:
+def at_the_edge(data: xr.Dataset) -> xr.Dataset:
+    """The cells at the edge by all draws, along `cell`."""
+    cells = cells_by_draws(data)(np.arange(data.sizes["draw"]))
+    return xr.Dataset({name: ("cell", values) for name, values in cells._asdict().items()})
+
+
+def law(cells: xr.Dataset | Cells) -> np.ndarray:
     """Columns of the law: its logarithm is linear in its constants."""
     return np.stack([np.ones_like(cells.excess), cells.excess, np.log(1 - cells.ratio)], axis=1)
 
 
-def scales(cells: xr.Dataset) -> np.ndarray:
+def scales(cells: xr.Dataset | Cells) -> np.ndarray:
     """Columns that the two scales would add."""
     return np.stack([np.log(cells.residual), np.log(cells.jacobian)], axis=1)
 
 
-def fitted(cells: xr.Dataset, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, float]:
+def fitted(cells: xr.Dataset | Cells, columns: np.ndarray, held_out: np.ndarray) -> tuple[np.ndarray, float]:
     """Constants by least squares on what is not held out; root mean square error of the logarithm on the rest."""
-    found = cells.log_delta.values
+    found = np.asarray(cells.log_delta)
     constants, *_ = np.linalg.lstsq(columns[~held_out], found[~held_out], rcond=None)
     missed = (found - columns @ constants)[held_out]
     return constants, float(np.sqrt(np.sum(missed**2) / max(len(missed), 1)))
 
 
-def over_sampling(cells: xr.Dataset, held_out: np.ndarray) -> float:
+def over_sampling(cells: Cells, held_out: np.ndarray) -> float:
     """Error of the law on what is held out of its fit, over the sampling error of the medians there."""
-    known = float(np.sqrt(np.mean(cells.error.values[held_out] ** 2)))
+    known = float(np.sqrt(np.mean(cells.error[held_out] ** 2)))
     return fitted(cells, law(cells), held_out)[1] / known if known else np.nan
 
 
@@ -179,9 +207,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def _without(data: xr.Dataset, number: int) -> Callable[[np.ndarray], float]:
     """Of some draws: the error of the law on one size, fitted on the others."""
 
+    by_draws = cells_by_draws(data)
+
     def judged(draws: np.ndarray) -> float:
-        cells = at_the_edge(data.isel(draw=draws))
-        out = (cells.number == number).values
+        cells = by_draws(draws)
+        out = cells.number == number
         return over_sampling(cells, out) if enough(out) else np.nan
 
     return judged
@@ -194,9 +224,11 @@ def _law(data: xr.Dataset, cells: xr.Dataset) -> Findings:
     given = enough(rest)
     (A, c, q), error = fitted(cells, law(cells), rest) if given else ([np.nan] * 3, np.nan)
 
+    by_draws = cells_by_draws(data)
+
     def judged(draws: np.ndarray) -> list[float]:
-        cells = at_the_edge(data.isel(draw=draws))
-        rest = cells.held_out.values
+        cells = by_draws(draws)
+        rest = cells.held_out
         if not enough(rest):
             return [np.nan] * 4
         (_, slope, _), error = fitted(cells, law(cells), rest)

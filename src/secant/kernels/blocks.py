@@ -1,0 +1,171 @@
+"""Pairs of samples in blocks: all of a kernel, a little at a time."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from secant.core.device import jit
+from secant.kernels.passes import Inputs, Pass
+from secant.kernels.plan import planned
+from secant.kernels.walk import outputs, walk
+from secant.nets.network import Network
+
+
+class How(NamedTuple):
+    """What is compiled for a kernel.
+
+    Attributes:
+        net: the network.
+        listed: whether pairs stand in a list; otherwise all pairs between two blocks of samples.
+        symmetric: whether the two sets of samples are one, so that half of the pairs will do.
+        ntk: whether the tangent kernel is wanted.
+        block: pairs in a list, or samples to a side of a block.
+        nodes: of quadratures.
+    """
+
+    net: Network
+    listed: bool
+    symmetric: bool
+    ntk: bool
+    block: int
+    nodes: int = 80
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(how: How, few: bool = False) -> Any:
+    """A function of two sets of samples and of variances; for `few` pairs it is compiled quickly."""
+    return jit(functools.partial(_by_lists if how.listed else _by_blocks, how), quick=few)
+
+
+def sizes_of(how: How, x: Array, variances: Any, block: int | None = None) -> list[Array]:
+    """Standard deviations of the signals behind every layer that needs them, each of shape `(*positions, n)`."""
+
+    def some(x: Array) -> list[Array]:
+        alone = Pass(planned(how.net), own=True, listed=True, ntk=False, nodes=how.nodes, variances=variances)
+        walk(how.net, Inputs(x, x), alone)
+        return alone.found
+
+    if block is None or block >= len(x):
+        return some(x)
+    blocks = _cut(x, block)
+    found = jax.lax.map(some, blocks)
+    return [jnp.moveaxis(part, 0, -2).reshape(*part.shape[1:-1], -1)[..., : len(x)] for part in found]
+
+
+def _cut(x: Array, block: int) -> Array:
+    """Rows in blocks of equal size, the last filled up with the first row."""
+    short = -len(x) % block
+    filled = jnp.concatenate([x, jnp.broadcast_to(x[:1], (short, *x.shape[1:]))]) if short else x
+    return filled.reshape(-1, block, *x.shape[1:])
+
+
+def pairs_of(how: How, inputs: Inputs, sizes: Any, variances: Any) -> tuple[Array, Array | None, Array]:
+    """Kernels of a block, and the largest error of a quadrature."""
+    on = Pass(planned(how.net), False, how.listed, how.ntk, how.nodes, variances, sizes)
+    found = outputs(how.net, walk(how.net, inputs, on))
+    error = functools.reduce(jnp.maximum, on.errors, jnp.zeros((), inputs.first.dtype))
+    return found.covariance, found.ntk, error
+
+
+def _sides(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, int]:
+    """Both sets of samples in blocks, with the sizes of their signals, and how many there are in a block."""
+    longest = max(len(x1), len(x2))
+    block = -(-longest // -(-longest // how.block))  # blocks of nearly equal size
+    sides = []
+    for x in (x1,) if how.symmetric else (x1, x2):
+        sizes = sizes_of(how, x, variances)
+        sides.append((_cut(x, block), [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes]))
+    return sides[0], sides[-1], block
+
+
+def _all_pairs(how: How, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which blocks are paired with which: in one set half of them."""
+    rows, columns = np.triu_indices(first) if how.symmetric else map(np.ravel, np.indices((first, second)))
+    return rows, columns
+
+
+def _between(how: How, first: Any, second: Any, block: int, at: tuple[Array, Array], variances: Any) -> Any:
+    """Kernels between two blocks."""
+    (i, j), pick = at, lambda side, index: jax.tree.map(lambda part: part[index], side)
+    (xa, sa), (xb, sb) = pick(first, i), pick(second, j)
+    own = jnp.eye(block, dtype=bool) & (i == j) if how.symmetric else None
+    return pairs_of(how, Inputs(xa, xb, own), (sa, sb), variances)
+
+
+def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
+    """All pairs between blocks of samples, each block of one set with each of the other."""
+    first, second, block = _sides(how, x1, x2, variances)
+    counts = len(first[0]), len(second[0])
+    rows, columns = _all_pairs(how, *counts)
+    one = functools.partial(_between, how, first, second, block, variances=variances)
+    nngp, tangents, errors = jax.lax.map(one, (jnp.asarray(rows), jnp.asarray(columns)))
+
+    def assembled(parts: Array | None) -> Array | None:
+        if parts is None:
+            return None
+        whole = jnp.zeros((*counts, block, block), parts.dtype).at[rows, columns].set(parts)
+        if how.symmetric:
+            whole = whole.at[columns, rows].set(jnp.swapaxes(parts, 1, 2))
+        whole = jnp.swapaxes(whole, 1, 2).reshape(counts[0] * block, counts[1] * block)
+        return whole[: len(x1), : len(x2)]
+
+    return assembled(nngp), assembled(tangents), jnp.max(errors)
+
+
+@functools.lru_cache(maxsize=64)
+def compiled_products(how: How, which: str) -> Any:
+    """A function of two sets of samples and of vectors `(n2, k)`: a kernel times them, of which no entry is kept."""
+
+    def times(x1: Array, x2: Array, vectors: Array) -> Array:
+        first, second, block = _sides(how, x1, x2, None)
+        rows, columns = _all_pairs(how, len(first[0]), len(second[0]))
+        # What fills up the last block counts nothing.
+        cut = jnp.pad(vectors, ((0, len(second[0]) * block - len(vectors)), (0, 0)))
+        cut = cut.reshape(len(second[0]), block, -1)
+
+        def one(total: Array, at: tuple[Array, Array]) -> tuple[Array, None]:
+            i, j = at
+            nngp, ntk, _ = _between(how, first, second, block, at, None)
+            part = ntk if which == "ntk" else nngp
+            product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+            total = total.at[i].add(product(part, cut[j]))
+            if how.symmetric:
+                total = total.at[j].add(jnp.where(i == j, 0.0, product(part.T, cut[i])))
+            return total, None
+
+        zero = jnp.zeros((len(first[0]), block, vectors.shape[1]), vectors.dtype)
+        total, _ = jax.lax.scan(one, zero, (jnp.asarray(rows), jnp.asarray(columns)))
+        return total.reshape(-1, vectors.shape[1])[: len(x1)]
+
+    return jit(times)
+
+
+def _by_lists(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
+    """Pairs of samples in a list, a few at a time."""
+    sizes1 = sizes_of(how, x1, variances, how.block)
+    sizes2 = sizes1 if how.symmetric else sizes_of(how, x2, variances, how.block)
+    counts = len(x1), len(x2)
+    rows, columns = np.triu_indices(counts[0]) if how.symmetric else map(np.ravel, np.indices(counts))
+    block = min(how.block, len(rows))
+
+    def some(at: tuple[Array, Array]) -> Any:
+        i, j = at
+        sizes = [part[..., i] for part in sizes1], [part[..., j] for part in sizes2]
+        return pairs_of(how, Inputs(x1[i], x2[j]), sizes, variances)
+
+    nngp, tangents, errors = jax.lax.map(some, (_cut(jnp.asarray(rows), block), _cut(jnp.asarray(columns), block)))
+
+    def assembled(parts: Array | None) -> Array | None:
+        if parts is None:
+            return None
+        listed = parts.reshape(-1)[: len(rows)]
+        whole = jnp.zeros(counts, parts.dtype).at[rows, columns].set(listed)
+        return whole.at[columns, rows].set(listed) if how.symmetric else whole
+
+    return assembled(nngp), assembled(tangents), jnp.max(errors)

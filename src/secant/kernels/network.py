@@ -1,0 +1,163 @@
+"""Kernels of networks of infinite width: of the outputs at the start, and of training them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from secant.core.arguments import whole
+from secant.kernels.blocks import How, compiled
+from secant.kernels.plan import planned
+from secant.nets.network import Network
+
+Only = Literal["nngp", "ntk"]
+
+ARRAYS = 10
+"""Arrays of the size of a block that a walk through a network holds at once, at most."""
+
+CACHE = {"cpu": 2**18, "gpu": 2**26}
+"""Bytes of one array of a block, by the kind of device: what stays in a core's cache, or what fills a GPU."""
+
+FEW = 2**16
+"""Covariances in all up to which compiling takes far longer than computing."""
+
+
+class Kernel(NamedTuple):
+    r"""Kernels of a network of infinite width.
+
+    Attributes:
+        nngp: covariance of the outputs for two inputs over random networks, $\mathbb E f(x) f(x')$, shape `(n1, n2)`;
+            of the outputs of one network among each other it is zero.
+        ntk: tangent kernel $\langle \partial_\theta f(x), \partial_\theta f(x') \rangle$, shape `(n1, n2)`, which is
+            the same for almost all wide networks and stays as it is while they train.
+        error: largest estimated error of a quadrature on the way; zero if all activations have closed forms.
+    """
+
+    nngp: Any
+    ntk: Any
+    error: Array
+
+
+def kernel(
+    net: Network,
+    x1: Float[Array, "n1 ..."],
+    x2: Float[Array, "n2 ..."] | None = None,
+    *,
+    only: Only | None = None,
+    memory: int | None = None,
+    variances: Sequence[tuple[Any, Any]] | None = None,
+    nodes: int = 80,
+) -> Kernel:
+    r"""The kernels of a network whose hidden layers are infinitely wide, between all pairs of inputs.
+
+    There is a rule for every kind of layer: dense, convolutions, pools, `flatten`, patches, activations, layer norm,
+    attention without softmax, sums, products, concatenations and residual blocks. Widths matter only where they stay
+    in the limit: in the tangent kernel of `standard` and `pytorch`, and as shares of a concatenation.
+
+    Args:
+        net: the network.
+        x1: inputs, one row a sample.
+        x2: other inputs; without them pairs are among `x1`, and only half of them are computed.
+        only: `"nngp"` or `"ntk"`, if one of the two is not wanted; the first alone is cheaper.
+        memory: bytes that blocks of pairs may take besides the result; by default what suits the device.
+        variances: $(\sigma_w^2, \sigma_b^2)$ for every layer of weights in the order of the network, in place of its
+            own; they may be differentiated.
+        nodes: of quadratures, where an activation has no closed form; more of them where `error` is too large, as it is
+            for signals that are large and activations that saturate.
+
+    Example:
+        ```python
+        import jax
+        import secant as sc
+
+        net = sc.nets.mlp([512, 512], activation="relu", parametrization=sc.nets.Parametrization("ntk", gain=2**0.5))
+        x = jax.random.normal(jax.random.key(0), (4, 10))
+        found = sc.kernel(net, x)
+        print(found.nngp.shape, bool(abs(found.ntk - 3 * found.nngp).diagonal().max() < 1e-5))
+        ```
+        ```text
+        (4, 4) True
+        ```
+    """
+    if not isinstance(net, Network):
+        raise TypeError(f"kernel: `net` must be a secant.nets.Network, got {type(net).__name__}. See `secant.lift`.")
+    if only not in (None, "nngp", "ntk"):
+        raise ValueError(f"kernel: `only` must be 'nngp', 'ntk' or None, got {only!r}.")
+    x1, x2 = checked_inputs(net, x1, x2)
+    listed = x1.ndim > 2 and any(need.full for need in planned(net).before.values())
+    block = block_size(x1, listed, memory)
+    positions = math.prod(x1.shape[1:-1]) ** (2 if listed else 1)
+    few = len(x1) * len(x1 if x2 is None else x2) * positions <= FEW
+    how = How(net, listed, x2 is None, only != "nngp", block, whole("kernel", "nodes", nodes, 10))
+    nngp, ntk, error = compiled(how, few)(x1, x1 if x2 is None else x2, _numbers(variances))
+    result = Kernel(None if only == "ntk" else nngp, ntk, error)
+    _check_finite(net, result)
+    return result
+
+
+def _numbers(variances: Sequence[tuple[Any, Any]] | None) -> Any:
+    return None if variances is None else [(jnp.asarray(w), jnp.asarray(b)) for w, b in variances]
+
+
+def checked_inputs(net: Network, x1: Any, x2: Any) -> tuple[Array, Array | None]:
+    """Inputs, checked."""
+    found: list[Any] = []
+    for name, x in (("x1", x1), ("x2", x2)):
+        if x is None and name == "x2":
+            found.append(None)
+            continue
+        x = jnp.asarray(x)
+        if not jnp.issubdtype(x.dtype, jnp.floating):
+            raise ValueError(
+                f"kernel: `{name}` must hold real floating-point numbers, got {x.dtype}. Pass x.astype(float)."
+            )
+        if x.ndim < 2 or 0 in x.shape:
+            raise ValueError(f"kernel: `{name}` must have shape (samples, *features), none of them 0, got {x.shape}.")
+        if not isinstance(x, jax.core.Tracer) and not np.isfinite(np.asarray(x)).all():
+            row = int(np.flatnonzero(~np.isfinite(np.asarray(x)).reshape(len(x), -1).all(1))[0])
+            raise ValueError(f"kernel: `{name}` must hold finite numbers, sample {row} has others.")
+        if found and x.shape[1:] != found[0].shape[1:]:
+            raise ValueError(f"kernel: samples of `x2` have shape {x.shape[1:]}, those of `x1` {found[0].shape[1:]}.")
+        found.append(x)
+    _fits(net, found[0].shape[1:])
+    return found[0], found[1]
+
+
+@functools.lru_cache(maxsize=256)
+def _fits(net: Network, shape: tuple[int, ...]) -> None:
+    """Says what is wrong with a shape that the network cannot take."""
+    net.output_shape((1, *shape))
+
+
+def _check_finite(net: Network, found: Kernel) -> None:
+    for name in ("nngp", "ntk"):
+        values = getattr(found, name)
+        if values is None or isinstance(values, jax.core.Tracer) or bool(jnp.isfinite(values).all()):
+            continue
+        raise ValueError(
+            f"kernel: the {name} of {net.name} is not finite: signals grow beyond the largest number, or the mean of "
+            "an activation over a Gaussian does not exist. Use smaller inputs or variances, or another activation."
+        )
+
+
+def block_size(x: Array, listed: bool, memory: int | None) -> int:
+    """Samples to a side of a block, or pairs in a list."""
+    positions = math.prod(x.shape[1:-1])
+    pair = positions ** (2 if listed else 1) * x.dtype.itemsize
+    budget = CACHE.get(jax.default_backend(), 2**28) * (4 if listed else 1)
+    if memory is not None:
+        if memory < ARRAYS * pair:
+            raise ValueError(
+                f"kernel: `memory` of {memory:,} bytes is too small for one pair of samples, which takes "
+                f"{ARRAYS * pair:,}."
+            )
+        budget = min(budget, memory // ARRAYS) if jax.default_backend() == "cpu" else memory // ARRAYS
+    pairs = max(1, budget // pair)
+    return pairs if listed else max(1, math.isqrt(pairs))

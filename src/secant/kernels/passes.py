@@ -1,0 +1,135 @@
+"""Two passes through a network: one for each input alone, which finds the sizes of its signals, and one for pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from secant.kernels.arc import gap_of_rows, root
+from secant.kernels.plan import Path, Plan
+from secant.kernels.signal import Signal, same_positions
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """Two sets of inputs that no weights have met yet, of shape `(n, *positions, features)`: plain numbers.
+
+    Attributes:
+        first: one set.
+        second: the other.
+        same: which pairs are one and the same sample, shape `(n1, n2)`, if any are known to be.
+    """
+
+    first: Array
+    second: Array
+    same: Array | None = None
+
+
+@dataclass(eq=False)
+class Pass:
+    """One way through the network.
+
+    Attributes:
+        plan: what is needed where.
+        own: whether every input is paired with itself only, so that sizes are found and recorded.
+        listed: whether pairs stand in one axis, the inputs of a pair at the same place of the two sets; otherwise all
+            pairs between the sets, in two axes.
+        ntk: whether the tangent kernel is wanted.
+        nodes: of quadratures.
+        variances: of weights and biases, two numbers a layer of weights, in place of the network's own.
+        recorded: the sizes that a pass of single inputs has found, for the first set and for the second.
+        found: the sizes found by this pass.
+        errors: estimated errors of quadratures.
+    """
+
+    plan: Plan
+    own: bool
+    listed: bool
+    ntk: bool
+    nodes: int = 80
+    variances: Sequence[Any] | None = None
+    recorded: tuple[Sequence[Array], Sequence[Array]] | None = None
+    found: list[Array] = field(default_factory=list)
+    errors: list[Array] = field(default_factory=list)
+    weighted: int = 0
+
+    def __post_init__(self) -> None:
+        self._left: Iterator[tuple[Array, Array]] = zip(*(self.recorded or ((), ())), strict=True)
+
+    def is_full(self, path: Path) -> bool:
+        """Whether all pairs of positions are needed in front of a layer."""
+        need = self.plan.before[path]
+        return need.own if self.own else need.full
+
+    def sized(self, signal: Signal, path: Path) -> Signal:
+        """A signal behind a layer with its new sizes, if anybody needs them."""
+        if not self.plan.after[path].sizes:
+            return signal.with_(cov=signal.cov, sizes=None)
+        if not self.own:
+            return signal.with_(cov=signal.cov, gap=signal.gap, sizes=self.next_sizes(signal))
+        cov = signal.cov
+        own = same_positions(cov, len(signal.positions)) if signal.full and signal.positions else cov
+        size = root(own)
+        self.found.append(size)
+        return signal.with_(cov=cov, sizes=self._spread(size, size, signal))
+
+    def next_sizes(self, signal: Signal) -> tuple[Array, Array]:
+        """The sizes that were recorded for a signal of this shape, the next in turn."""
+        first, second = next(self._left)
+        return self._spread(first, second, signal)
+
+    def _spread(self, first: Array, second: Array, like: Signal) -> tuple[Array, Array]:
+        """Sizes of shape `(*positions, n)` with the axes of pairs."""
+        axes = len(like.positions)
+        if not self.listed:
+            first, second = first[..., :, None], second[..., None, :]
+        if like.full and axes:
+            first = first.reshape(*first.shape[:axes], *(1,) * axes, *first.shape[axes:])
+            second = second.reshape((1,) * axes + second.shape)
+        return first, second
+
+    def started(self, inputs: Inputs, path: Path, *, zero: bool) -> Signal:
+        """Inputs as a signal, in front of a layer, with or without a tangent kernel of zeros."""
+        a, b = inputs.first, inputs.second
+        positions, features = a.shape[1:-1], a.shape[-1]
+        axes, full = len(positions), bool(a.shape[1:-1]) and self.is_full(path)
+        first, second = (jnp.moveaxis(root(jnp.mean(x**2, -1)), 0, -1) for x in (a, b))
+        plain = Signal((a, b), positions, full, features)
+        spread = self._spread(first, second, plain)
+        if not axes:
+            a, b = (_unit(x) for x in (a, b))
+            if self.listed:
+                gap = jnp.sum((a - b) ** 2, -1) / 2
+            else:
+                same = jnp.zeros((len(a), len(b)), bool) if inputs.same is None else inputs.same
+                gap = gap_of_rows(a, b, same)
+            signal = plain.with_(gap=gap, sizes=spread)
+            signal = signal.with_(cov=signal.covariance) if self.own else signal
+        else:
+            a, b = (x.reshape(len(x), math.prod(positions), features) for x in (a, b))
+            names = {
+                (False, True): "npc,npc->pn",
+                (False, False): "ipc,jpc->pij",
+                (True, True): "npc,nqc->pqn",
+                (True, False): "ipc,jqc->pqij",
+            }[full, self.listed]
+            cov = jnp.einsum(names, a, b, precision=jax.lax.Precision.HIGHEST) / features
+            pairs = cov.shape[2 if full else 1 :]
+            signal = plain.with_(cov=cov.reshape(*positions * (2 if full else 1), *pairs), sizes=spread)
+        zeros = jnp.zeros_like(signal.cov if signal.gap is None else signal.gap) if zero else None
+        return signal.with_(cov=signal.cov, gap=signal.gap, ntk=zeros)
+
+
+def _unit(rows: Array) -> Array:
+    """Rows of length one, and rows of zeros as they are."""
+    # The largest entry first: squares of very small or very large numbers would be lost.
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), -1, keepdims=True))
+    rows = rows / jnp.where(largest > 0, largest, 1.0)
+    length = root(jnp.sum(rows**2, -1, keepdims=True))
+    return rows / jnp.where(length > 0, length, 1.0)

@@ -1,0 +1,262 @@
+r"""What training a network of infinite width does to its outputs.
+
+Under gradient flow or descent on $\tfrac12\sum_i (f(x_i) - y_i)^2$ the outputs on the samples move by
+$\dot f = -\Theta (f - y)$ with a tangent kernel $\Theta$ that stays: every eigenvector of it decays by itself, and what
+happens anywhere else follows from the kernel between there and the samples.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, ArrayLike, Float
+
+from secant.kernels.network import Kernel
+
+
+class SingularKernelError(ValueError):
+    """A kernel that cannot be inverted in its precision."""
+
+    def __init__(self, function: str, smallest: float, largest: float, ridge: float, precision: str) -> None:
+        condition = largest / smallest if smallest > 0 else math.inf
+        super().__init__(
+            f"{function}: the kernel is singular in {precision}: its condition number is {condition:.1e}. Two samples "
+            f"may be the same, or the network too simple. Use a ridge of {ridge:.1e} or more, or float64."
+        )
+        self.condition, self.ridge = condition, ridge
+
+
+class Gaussian(NamedTuple):
+    """Mean and covariance of outputs.
+
+    Attributes:
+        mean: shape `(n,)` or `(n, outputs)`.
+        covariance: of one output among the samples, shape `(n, n)`; outputs are independent and alike.
+    """
+
+    mean: Array
+    covariance: Float[Array, "n n"]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    r"""Training on a kernel, as a decay of its eigenvectors.
+
+    Attributes:
+        eigenvalues: of the kernel, rising, shape `(n,)`.
+        eigenvectors: in columns, shape `(n, n)`.
+        y: targets, shape `(n,)` or `(n, outputs)`.
+        step: step size of gradient descent, or None for gradient flow.
+    """
+
+    eigenvalues: Float[Array, " n"]
+    eigenvectors: Float[Array, "n n"]
+    y: Array
+    step: float | None
+
+    @property
+    def largest_step(self) -> float:
+        r"""$2/\lambda_{\max}$, beyond which gradient descent diverges."""
+        return 2 / float(self.eigenvalues[-1])
+
+    def left(self, time: Any) -> Array:
+        r"""What is left of every eigenvector: $e^{-\lambda t}$ of flow, $(1 - \eta\lambda)^t$ of descent."""
+        if self.step is None:
+            return jnp.exp(-self.eigenvalues * time)
+        return (1 - self.step * self.eigenvalues) ** time
+
+    def train(self, time: Any, start: Any = 0.0) -> Array:
+        """Outputs on the samples at a time, or after so many steps, from outputs `start`."""
+        self._check(time)
+        apart = self.y - start
+        return self.y - self.eigenvectors @ _rows(self.left(time), self.eigenvectors.T @ apart)
+
+    def test(self, time: Any, between: Float[Array, "m n"], start: Any = 0.0, start_test: Any = 0.0) -> Array:
+        r"""Outputs elsewhere, $f_0(x) + \Theta(x, X)\,\Theta^{-1}(1 - e^{-\Theta t})(y - f_0(X))$.
+
+        Args:
+            time: time of gradient flow, or number of steps; `math.inf` for the end.
+            between: kernel between the other inputs and the samples.
+            start: outputs on the samples at the start.
+            start_test: outputs elsewhere at the start.
+        """
+        return start_test + between @ self._pull(time, self.y - start)
+
+    def ensemble(self, time: Any, train: Kernel, between: Kernel, test: Kernel) -> Gaussian:
+        """Outputs elsewhere over random networks, each trained on its own outputs at the start.
+
+        Args:
+            time: as for `test`.
+            train: kernels among the samples.
+            between: kernels between the other inputs and the samples.
+            test: kernels among the other inputs.
+        """
+        pull = between.ntk @ self._pull(time, jnp.eye(len(self.y), dtype=self.eigenvalues.dtype))
+        cross = pull @ between.nngp.T
+        covariance = test.nngp + pull @ train.nngp @ pull.T - cross - cross.T
+        return Gaussian(self.test(time, between.ntk), covariance)
+
+    def _pull(self, time: Any, apart: Array) -> Array:
+        r"""$\Theta^{-1}(1 - e^{-\Theta t})$ times a vector."""
+        self._check(time)
+        values = self.eigenvalues
+        if isinstance(time, float) and math.isinf(time):
+            factors = 1 / values
+        elif self.step is None:
+            small = values * time < 1e-6
+            safe = jnp.where(small, 1.0, values)
+            factors = jnp.where(small, time * (1 - values * time / 2), -jnp.expm1(-safe * time) / safe)
+        else:
+            safe = jnp.where(values > 0, values, 1.0)
+            # The powers' sum, of which the difference from 1 would lose digits for small eigenvalues.
+            factors = jnp.where(values > 0, -jnp.expm1(time * jnp.log1p(-self.step * safe)) / safe, time * self.step)
+            factors = jnp.where(self.step * values < 1, factors, (1 - self.left(time)) / safe)
+        return self.eigenvectors @ _rows(factors, self.eigenvectors.T @ apart)
+
+    def _check(self, time: Any) -> None:
+        if not (isinstance(time, float) and math.isinf(time)):
+            return
+        if self.step is not None and self.step >= self.largest_step:
+            raise ValueError(
+                f"Training: gradient descent with step {self.step:g} diverges; use one below {self.largest_step:.3g}."
+            )
+        _check_spectrum("Training", self.eigenvalues)
+
+
+def _rows(factors: Array, vectors: Array) -> Array:
+    return factors[:, None] * vectors if vectors.ndim == 2 else factors * vectors
+
+
+def training(kernel: ArrayLike, y: Any, *, step: float | None = None, ridge: float = 0.0) -> Training:
+    r"""Gradient flow, or gradient descent, of a wide network on $\tfrac12\sum_i (f(x_i) - y_i)^2$.
+
+    Args:
+        kernel: tangent kernel among the samples, shape `(n, n)`.
+        y: targets, shape `(n,)` or `(n, outputs)`.
+        step: step size of gradient descent; without one it is gradient flow.
+        ridge: added to the diagonal.
+
+    Example:
+        ```python
+        import math
+        import jax
+        import secant as sc
+        from secant.kernels import training
+
+        net = sc.nets.mlp([64, 64], activation="relu", bias=True)
+        x = jax.random.normal(jax.random.key(0), (8, 3))
+        y = x[:, 0] * x[:, 1]
+        run = training(sc.kernel(net, x[:6]).ntk, y[:6])
+        print(bool(abs(run.train(math.inf) - y[:6]).max() < 1e-4))  # all samples are learnt
+        print(run.test(math.inf, sc.kernel(net, x[6:], x[:6]).ntk).shape)
+        ```
+        ```text
+        True
+        (2,)
+        ```
+    """
+    theta, y = _pairs("training", kernel, y)
+    if step is not None and not (math.isfinite(step) and step > 0):
+        raise ValueError(f"training: `step` must be a number above 0, or None, got {step!r}.")
+    values, vectors = jnp.linalg.eigh(theta + _ridge("training", ridge) * jnp.eye(len(theta), dtype=theta.dtype))
+    return Training(values, vectors, y, step)
+
+
+def posterior(
+    train: ArrayLike, between: Float[Array, "m n"], test: Float[Array, "m m"], y: Any, *, noise: float = 0.0
+) -> Gaussian:
+    r"""Outputs of random networks given noisy targets: of a Gaussian process with kernel $K$,
+    $K_{*}(K + s^2)^{-1}y$ and $K_{**} - K_*(K + s^2)^{-1}K_*^\top$. Its mean is that of kernel ridge regression.
+
+    Args:
+        train: kernel among the samples, shape `(n, n)`.
+        between: kernel between the other inputs and the samples.
+        test: kernel among the other inputs.
+        y: targets.
+        noise: variance $s^2$ of the noise, which is also the ridge.
+    """
+    train, y = _pairs("posterior", train, y)
+    factor = _factor("posterior", train, noise)
+    solved = jax.scipy.linalg.cho_solve(factor, jnp.concatenate([y.reshape(len(y), -1), between.T], axis=1))
+    outputs = y.reshape(len(y), -1).shape[1]
+    mean = (between @ solved[:, :outputs]).reshape(len(between), *y.shape[1:])
+    return Gaussian(mean, test - between @ solved[:, outputs:])
+
+
+def log_evidence(train: ArrayLike, y: Any, *, noise: float = 0.0) -> Array:
+    r"""Logarithm of the density of the targets under a Gaussian process,
+    $-\tfrac12 y^\top (K + s^2)^{-1} y - \tfrac12 \log\det 2\pi(K + s^2)$, summed over outputs."""
+    train, y = _pairs("log_evidence", train, y)
+    factor = _factor("log_evidence", train, noise)
+    columns = y.reshape(len(y), -1)
+    fit = jnp.sum(columns * jax.scipy.linalg.cho_solve(factor, columns))
+    volume = jnp.sum(jnp.log(jnp.diagonal(factor[0]))) + len(y) / 2 * math.log(2 * math.pi)
+    return -fit / 2 - columns.shape[1] * volume
+
+
+def label_complexity(kernel: ArrayLike, y: Any) -> float:
+    r"""$\sqrt{2\, y^\top \Theta^{-1} y\,\operatorname{tr}\Theta}\,/\,n$, which bounds the error on new samples of a
+    wide network that has learnt these labels."""
+    kernel, y = _pairs("label_complexity", kernel, y)
+    factor = _factor("label_complexity", kernel, 0.0)
+    columns = y.reshape(len(y), -1)
+    weight = jnp.sum(columns * jax.scipy.linalg.cho_solve(factor, columns))
+    return float(jnp.sqrt(2 * weight * jnp.trace(kernel)) / len(y))
+
+
+def _pairs(function: str, kernel: Any, y: Any) -> tuple[Array, Array]:
+    """Kernel and targets, checked."""
+    kernel, y = jnp.asarray(kernel), jnp.asarray(y)
+    if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or not len(kernel):
+        raise ValueError(f"{function}: the kernel must have shape (n, n) with n of at least 1, got {kernel.shape}.")
+    if y.ndim not in (1, 2) or len(y) != len(kernel):
+        raise ValueError(f"{function}: `y` must have one row for each of {len(kernel)} samples, got shape {y.shape}.")
+    for name, part in (("the kernel", kernel), ("`y`", y)):
+        if not isinstance(part, jax.core.Tracer) and not np.isfinite(np.asarray(part)).all():
+            raise ValueError(f"{function}: {name} must hold finite numbers.")
+    return kernel, y.astype(kernel.dtype)
+
+
+def _ridge(function: str, ridge: Any) -> Any:
+    if isinstance(ridge, int | float) and not (math.isfinite(ridge) and ridge >= 0):
+        raise ValueError(f"{function}: a ridge, or the variance of noise, must be a number of at least 0, got {ridge}.")
+    return ridge
+
+
+def _factor(function: str, kernel: Array, ridge: Any) -> tuple[Array, bool]:
+    """The Cholesky factor of a kernel and a ridge, if it has one that means anything."""
+    added = kernel + _ridge(function, ridge) * jnp.eye(len(kernel), dtype=kernel.dtype)
+    factor = jnp.linalg.cholesky(added)
+    if isinstance(factor, jax.core.Tracer):
+        return factor, True
+    pivots = np.asarray(jnp.diagonal(factor)) ** 2
+    least = len(kernel) * float(jnp.finfo(kernel.dtype).eps)
+    if not np.isfinite(pivots).all() or pivots.min() <= least * pivots.max():
+        _check_spectrum(function, jnp.linalg.eigvalsh(added))
+    return factor, True
+
+
+def _check_spectrum(function: str, values: Array) -> None:
+    """Raises where the smallest eigenvalue is lost in the rounding of the largest."""
+    if isinstance(values, jax.core.Tracer):
+        return
+    smallest, largest = float(values[0]), float(values[-1])
+    least = len(values) * float(jnp.finfo(values.dtype).eps) * largest
+    if smallest <= least:
+        raise SingularKernelError(function, smallest, largest, 10 * least, str(values.dtype))
+
+
+__all__ = [
+    "Gaussian",
+    "SingularKernelError",
+    "Training",
+    "label_complexity",
+    "log_evidence",
+    "posterior",
+    "training",
+]

@@ -1,0 +1,1 @@
+"""The seventh lecture, of 9/26: learning rates in the kernel regime."""

@@ -1,0 +1,1 @@
+"""Lecture of 12/7: Bayesian interpolation with deep linear networks."""

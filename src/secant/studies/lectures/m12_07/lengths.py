@@ -1,0 +1,149 @@
+"""Lecture of 12/7: limits that do not commute, of sample covariances and of deep linear networks."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.theory import linear_norms as ln
+from secant.theory import marchenko_pastur as mp
+
+EXACT = "exact at every size"
+
+WIDTHS = (16, 64, 256)
+"""Of networks at one ratio of depth to width."""
+
+
+class Config(Seeded):
+    samples: int = option(80, at_least=10, at_most=2_000, help="vectors in a sample covariance")
+    dim: int = option(200, at_least=20, at_most=10_000, help="entries of each")
+    width: int = option(16, at_least=4, at_most=500, help="neurons of a layer of linear networks")
+    layers: int = option(8, at_least=1, at_most=200, help="hidden layers of theirs")
+    aspect: float = option(0.5, at_least=0.1, at_most=2, help="ratio of depth to width as both grow")
+    draws: int = scaled(smoke=4_000, laptop=40_000, at_least=1_000, at_most=10**6, help="random networks")
+
+    def check(self) -> None:
+        """Fewer vectors than entries, and networks that a machine holds."""
+        if self.samples > 0.9 * self.dim:
+            raise ValueError(
+                f"samples: must be at most nine tenths of dim, {int(0.9 * self.dim)}, so that inverses have a mean and "
+                f"a spread; got {self.samples}."
+            )
+        fits_memory(16.0 * self.draws * max(self.width**2, 2 * WIDTHS[-1]), "draws or width")
+
+
+@study(
+    "lectures/12-07-lengths", section="12-07", title="Limits that do not commute",
+    statement=r"""
+    Eigenvalues of $XX^\top/n_0$, of $P$ Gaussian vectors with $P/n_0 \to \alpha < 1$, have the density of Marchenko and
+    Pastur, $\sqrt{(\lambda_+ - x)(x - \lambda_-)}/(2\pi\alpha x)$ between $\lambda_\pm = (1 \pm \sqrt\alpha)^2$: large
+    $n_0$ alone would make them all 1. A random deep linear network $\theta^\top = W^{(L+1)}\cdots W^{(1)}$ has
+    $|\theta|^2 = \prod_{l=0}^L\chi^2_{n_l}/n_l$ in law and a uniform direction. Wide, its length is 1; deep, it is 0;
+    between them $\log|\theta|$ is normal with mean $-\frac12\sum_l 1/n_l$ and as much variance, $L/(2n)$ and not the
+    $L/(4n)$ of the notes.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    theta = ln.linear_draws(random, (config.width,) * (config.layers + 1), config.draws)
+    lengths = np.linalg.norm(theta, axis=1)
+    few = max(20, config.draws // 40)
+    depths = [max(round(config.aspect * width), 1) for width in WIDTHS]
+    logs = [np.log(ln.length_draws(random, (n,) * d, config.draws)) for n, d in zip(WIDTHS, depths, strict=True)]
+    return xr.Dataset(
+        {
+            "eigenvalue": (("matrix", "index"), mp.eigenvalues(random, config.samples, config.dim, few)),
+            "log": ("draw", np.log(lengths)), "first": ("draw", (theta[:, 0] / lengths) ** 2),
+            "ratio": (("draw", "width"), np.stack(logs, 1)),
+        },
+        coords={"width": list(WIDTHS), "depth": ("width", depths)},
+    )
+
+
+def _spread(values: xr.DataArray) -> Estimate:
+    """The variance of repeats."""
+    return estimate((values - values.mean()) ** 2 * values.size / (values.size - 1))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    P, n = config.samples, config.dim
+    alpha = P / n
+    values = data.eigenvalue
+    for name, exact, limit, found, apart in (
+        ("square", 1 + (P + 1) / n, mp.moment(2, alpha), values**2, 1 / n),
+        ("inverse", n / (n - P - 1), mp.moment(-1, alpha), 1 / values, n / ((n - P) * (n - P - 1))),
+    ):
+        yield claims.equal(f"eigenvalues: mean {name} at this size", exact, estimate(found.mean("index")), 0, EXACT)
+        yield claims.equal(
+            f"eigenvalues: mean {name} in the limit", limit, estimate(found.mean("index")), apart,
+            "what the exact value at this size is away from it",
+        )
+    low, high = mp.edges(alpha)
+    middle = (low + high) / 2
+    yield claims.equal(
+        "share of eigenvalues in the lower half of their range", mp.below(middle, alpha),
+        estimate((values < middle).mean("index")), 2 / P, "eigenvalues are counted: one or two of P",
+    )
+    yield claims.erratum(
+        "share of eigenvalues between both edges",
+        (r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\cdot 2x}", alpha / 2),
+        (r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\alpha x}", 1.0),
+        estimate(((values > low) & (values < high)).mean("index")), 2 / P, "one beyond each edge",
+        note="The ratio stands in the denominator; as printed the density is normalised for a ratio of 2 only.",
+        where="lecture of 12/7, theorem of Marchenko and Pastur",
+    )
+    widths = (config.width,) * (config.layers + 1)
+    mean, variance = ln.log_length(widths)
+    yield claims.equal("linear networks: mean of the log of the length", mean, estimate(data.log), 0, EXACT)
+    yield claims.erratum(
+        "linear networks: variance of the log of the length", (r"L/(4n)", config.layers / (4 * config.width)),
+        (r"\tfrac14\sum_{l=0}^L\psi'(n_l/2) \approx (L+1)/(2n)", variance), _spread(data.log), 0, EXACT,
+        note="A chi-square over its number has the variance 2/n, not 1/n, and the inputs are one of its factors.",
+        where="lecture of 12/7, second example",
+    )
+    yield claims.equal(
+        "linear networks: mean square of one entry of the direction", 1 / config.width, estimate(data["first"]), 0,
+        "uniform on the sphere",
+    )
+    yield claims.equal(
+        "the same, in networks longer than the median", 1 / config.width,
+        estimate(data["first"].values[(data.log > data.log.median()).values]), 0, "independent of the length",
+    )
+    width = WIDTHS[-1]
+    found, depth = data.ratio.sel(width=width), int(data.depth[-1])
+    yield claims.equal(
+        f"{depth} layers of {width}: mean of the log, -L/(2n)", -depth / (2 * width), estimate(found), 0,
+        relative=1 / width, why="the next order, of 1/n of it",
+    )
+    yield claims.equal(
+        f"{depth} layers of {width}: variance of the log, L/(2n)", depth / (2 * width), _spread(found), 0,
+        relative=2 / width, why="the next order, of 1/n of it",
+    )
+    # Geometric means.
+    wide, deep = (math.exp(ln.log_length((n,) * depth).mean) for n, depth in ((10**6, 10), (10, 10**3)))
+    yield claims.equal(
+        "wide first: 1 less the mean length of 10 layers of a million, over L/(2n)", 1.0, (1 - wide) / 5e-6, 1e-3,
+        "the next order is 1e-6 of it, rounding 1e-10",
+    )
+    yield claims.at_most(
+        "deep first: mean length of a thousand layers of 10", math.exp(-1_000 / 20), deep, "exp(-L/(2n)), and less"
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10, 4.2), 2)
+    alpha = config.samples / config.dim
+    grid = np.linspace(*mp.edges(alpha), 300)
+    left.hist(data.eigenvalue.values.ravel(), bins=60, density=True, color="C0", alpha=0.5, label="eigenvalues")
+    sheet.guide(left, grid, mp.density(grid, alpha), "Marchenko and Pastur")
+    left.plot(grid, mp.density(grid, alpha) * alpha / 2, color="C3", ls=":", label="as printed")
+    sheet.label(left, rf"Sample covariances, $\alpha = {alpha:g}$", "eigenvalue", "density", "upper right")
+    ratios = np.geomspace(1e-3, 10, 100)
+    for i, width in enumerate((3, 30, 300)):
+        depths = np.unique(np.round(np.geomspace(1, 10 * width, 8 + 4 * i)).astype(int))
+        logs = np.array([ln.log_length((width,) * depth).mean for depth in depths])
+        right.semilogx(depths / width, np.exp(logs), "osD"[i], ms=8 - 2 * i, color=f"C{i}", label=f"width {width}")
+    sheet.guide(right, ratios, np.exp(-ratios / 2), r"$e^{-L/2n}$")
+    sheet.label(right, "Deep linear networks", "depth over width, $L/n$", "geometric mean length", "lower left")

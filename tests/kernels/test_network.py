@@ -1,0 +1,235 @@
+"""Kernels of networks: published numbers, fifty digits, limits, and what is no kernel."""
+
+import dataclasses
+import itertools
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import secant as sc
+from secant import nets
+from secant.nets import Parametrization, activations
+
+HE = Parametrization("ntk", gain=2**0.5)
+TABLE = {  # correlation of unit inputs: (covariance, tangent kernel) of 1, 2, 3 and 5 hidden layers of ReLU
+    -1.0: [(0, 0), (0.3183098862, 0.3183098862), (0.4937310902, 0.6857086363), (0.6809535334, 1.4303904972)],
+    -0.5: [
+        *((0.1089977810, -0.0576688856), (0.3747014983, 0.3438622463)),
+        *((0.5282793877, 0.7422493226), (0.6974392828, 1.5071068020)),
+    ],
+    0.5: [
+        *((0.6089977810, 0.9423311144), (0.6839056509, 1.3514795611)),
+        *((0.7381281923, 1.7378446792), (0.8104542010, 2.4628931325)),
+    ],
+    0.9: [
+        *((0.9095383988, 1.6803287350), (0.9177411442, 2.3688136627)),
+        *((0.9248508954, 2.9856931874), (0.9365084202, 4.0608947406)),
+    ],
+    1.0: [(1, 2), (1, 3), (1, 4), (1, 6)],
+}
+
+
+def relu_net(layers, outputs=1):
+    """Weights of variance 2 over the fan-in, but 1 in the first and last layer, as in the theory of unit inputs."""
+    rules = [Parametrization("ntk"), *[HE] * layers]
+    return nets.mlp([64] * layers, outputs, activation="relu", parametrization=rules)
+
+
+def test_the_table_of_relu_networks():
+    x = np.array([[1.0, 0.0], *((c, np.sqrt(1 - c * c)) for c in TABLE)]) * np.sqrt(2)
+    for column, layers in enumerate((1, 2, 3, 5)):
+        found = sc.kernel(relu_net(layers), jnp.asarray(x[:1]), jnp.asarray(x[1:]))
+        # The readout multiplies by two what is one in the table, and its own weights are scaled alike.
+        expected = np.array([row[column] for row in TABLE.values()])
+        assert_allclose(found.nngp[0], expected[:, 0], atol=1e-9)
+        assert_allclose(found.ntk[0], expected[:, 1], atol=1e-9)
+
+
+def reference(x, y, layers, weights, biases):
+    """The recursion of a network of ReLU in fifty digits."""
+    with mpmath.workdps(50):
+        x, y = ([mpmath.mpf(float(entry)) for entry in vector] for vector in (x, y))
+        k, qx, qy = (mpmath.fdot(*pair) / len(x) for pair in ((x, y), (x, x), (y, y)))
+        theta = mpmath.mpf(0)
+        for layer in range(layers + 1):
+            theta = weights * (theta + k) + biases
+            k, qx, qy = (weights * part + biases for part in (k, qx, qy))
+            if layer == layers:
+                return k, theta
+            size = mpmath.sqrt(qx * qy)
+            angle = mpmath.acos(min(max(k / size, -1), 1)) if size else mpmath.mpf(0)
+            theta = theta * (mpmath.pi - angle) / (2 * mpmath.pi)
+            k = size * (mpmath.sin(angle) + (mpmath.pi - angle) * mpmath.cos(angle)) / (2 * mpmath.pi)
+            qx, qy = qx / 2, qy / 2
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-6), (np.float64, 1e-10)])
+@pytest.mark.parametrize("biases", [0.0, 0.3])
+def test_fifty_digits(dtype, tolerance, biases):
+    """Of inputs that are far apart, close, equal, opposite and of other sizes."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(6, 50))
+    near = a + rng.normal(size=a.shape) * np.geomspace(1e-6, 1e-1, 6)[:, None]
+    x = np.concatenate([a, near, -a[:2], 3 * a[:2], a[:1]]).astype(dtype)
+    gain = dtype(np.sqrt(2)).item()
+    net = nets.mlp([64] * 5, activation="relu", bias=True, parametrization=Parametrization("ntk", gain, biases**0.5))
+    found = sc.kernel(net, jnp.asarray(x))
+    assert found.nngp.dtype == dtype
+    weights, shift = mpmath.mpf(gain) ** 2, mpmath.mpf(biases)
+    for i, j in itertools.combinations_with_replacement(range(len(x)), 2):
+        if (i + j) % 3 and i != j and j - i != 6:
+            continue
+        for value, exact in zip(
+            (found.nngp[i, j], found.ntk[i, j]), reference(x[i], x[j], 5, weights, shift), strict=True
+        ):
+            assert abs(float(value) / float(exact) - 1) < tolerance, (i, j)
+    assert found.ntk[0, 0] == found.ntk[0, 16]  # the same input twice
+
+
+def test_blocks_and_halves_do_not_show():
+    x = jax.random.normal(jax.random.key(0), (7, 4, 4, 2))
+    for net in (nets.cnn([8, 8], bias=True), nets.cnn([8], pool="average"), nets.mlp([8], activation="erf")):
+        x_ = x if net.name == "cnn" else x.reshape(7, -1)
+        whole = sc.kernel(net, x_)
+        pair = 16 ** (2 if net.parts[-3].name == "global_average_pool" else 1) * 8 if net.name == "cnn" else 8
+        for found in (sc.kernel(net, x_, x_), sc.kernel(net, x_, memory=10 * 9 * pair)):
+            assert_allclose(found.nngp, whole.nngp, rtol=1e-12)
+            assert_allclose(found.ntk, whole.ntk, rtol=1e-12)
+        part = sc.kernel(net, x_[:2], x_[3:])
+        assert_allclose(part.ntk, whole.ntk[:2, 3:], rtol=1e-12)
+        assert sc.kernel(net, x_, only="nngp").ntk is None
+        alone = sc.kernel(net, x_, only="ntk")
+        assert alone.nngp is None
+        assert_allclose(alone.ntk, whole.ntk, rtol=1e-12)
+
+
+def test_quadrature_says_its_error():
+    x = jax.random.normal(jax.random.key(0), (4, 5))
+    closed = sc.kernel(nets.mlp([8, 8], activation="erf"), x)
+    erf = sc.kernel(nets.mlp([8, 8], activation=lambda z: jax.scipy.special.erf(z)), x)
+    assert closed.error == 0
+    assert 0 < erf.error < 1e-10
+    assert_allclose(erf.ntk, closed.ntk, rtol=1e-10)
+
+
+def test_slopes_of_the_kernel_are_those_of_differences():
+    net = nets.mlp([8, 8], activation="relu", bias=True)
+    x = jax.random.normal(jax.random.key(0), (3, 4))
+    x = x.at[2].set(x[0])  # coincident
+    weights = jax.random.normal(jax.random.key(1), (3, 3)).at[0, 2].set(0.0).at[2, 0].set(0.0)
+    value = jax.jit(lambda x, v: jnp.sum(weights * sc.kernel(net, x, variances=v).ntk))
+    variances = [(1.5, 0.1), (2.0, 0.2), (1.0, 0.3)]
+    slopes, by_variance = jax.grad(lambda x, v: value(x, v), argnums=(0, 1))(x, variances)
+    assert bool(jnp.isfinite(slopes).all())
+    for at in ((1, 2), (1, 0)):
+        step = jnp.zeros_like(x).at[at].set(1e-5)
+        assert_allclose(slopes[at], (value(x + step, variances) - value(x - step, variances)) / 2e-5, rtol=1e-6)
+    for layer, which in itertools.product(range(3), range(2)):
+        sides = []
+        for sign in (1, -1):
+            moved = [list(pair) for pair in variances]
+            moved[layer][which] += sign * 1e-5
+            sides.append(value(x, [tuple(pair) for pair in moved]))
+        assert_allclose(by_variance[layer][which], (sides[0] - sides[1]) / 2e-5, rtol=1e-6)
+
+
+def test_given_variances_are_those_of_a_network():
+    x = jax.random.normal(jax.random.key(0), (3, 4))
+    for name in ("ntk", "standard"):
+        own = nets.mlp([8], bias=True, activation="erf", parametrization=Parametrization(name, 1.3, 0.4))
+        other = nets.mlp([8], bias=True, activation="erf", parametrization=name)
+        found = sc.kernel(other, x, variances=[(1.3**2, 0.4**2)] * 2)
+        assert_allclose(found.ntk, sc.kernel(own, x).ntk, rtol=1e-12)
+
+
+def test_limits_of_other_parametrisations():
+    x = jax.random.normal(jax.random.key(0), (3, 4))
+    mean_field = sc.kernel(nets.mlp([64], parametrization="mean-field"), x)
+    assert bool((mean_field.nngp == 0).all())
+    assert bool((mean_field.ntk.diagonal() > 0).all())
+    with pytest.raises(ValueError, match="near-zero"):
+        sc.kernel(nets.mlp([64], parametrization="near-zero"), x)
+    plain, biased = (sc.kernel(nets.mlp([64], parametrization="pytorch", bias=b), x) for b in (False, True))
+    assert bool((biased.nngp > plain.nngp).all())
+
+
+@pytest.mark.parametrize("activation", ["relu", "erf", "tanh", "gelu", "sign", "step", activations.leaky(0.1)])
+@pytest.mark.parametrize("bias", [False, True])
+def test_strange_inputs_have_their_limits(activation, bias):
+    """Zeros, one vector, its double, its opposite, itself again; and in all of it nothing that is no number."""
+    a = np.array([1.0, -2.0, 0.5])
+    x = jnp.asarray(np.stack([np.zeros(3), a, 2 * a, -a, a, 1e-30 * a, 1e12 * a]))
+    found = sc.kernel(nets.mlp([8, 8], activation=activation, bias=bias), x)
+    for kernel in (found.nngp, found.ntk):
+        assert bool(jnp.isfinite(kernel).all())
+        assert_allclose(kernel[1, :], kernel[4, :], rtol=1e-14)
+        assert_allclose(kernel, kernel.T, rtol=1e-14, atol=10 * float(found.error))
+    if activation == "relu" and not bias:
+        assert bool((found.ntk[0] == 0).all())
+        assert_allclose(found.ntk[1, 2], 2 * found.ntk[1, 1], rtol=1e-14)
+
+
+def test_constant_images_and_no_hidden_layer():
+    images = jnp.asarray(np.array([0.0, 1.0, 2.0])[:, None, None, None] * np.ones((3, 4, 4, 2)), jnp.float32)
+    net = nets.cnn([8, 8], pool="average", padding="CIRCULAR", parametrization=HE)
+    found = sc.kernel(net, images)
+    vectors = sc.kernel(nets.mlp([8, 8], parametrization=HE), images[:, 0, 0])
+    assert_allclose(found.nngp, vectors.nngp, rtol=1e-6)
+    assert_allclose(found.ntk, vectors.ntk, rtol=1e-6)
+    x = jax.random.normal(jax.random.key(0), (3, 5))
+    assert_allclose(sc.kernel(nets.mlp([]), x).ntk, x @ x.T / 5, rtol=1e-12)
+    assert sc.kernel(nets.mlp([]), x[:1]).ntk.shape == (1, 1)
+
+
+def test_what_stands_before_all_weights_is_simply_applied():
+    x = jax.random.normal(jax.random.key(0), (3, 4, 4, 2))
+    behind = nets.serial(nets.activation("tanh"), nets.average_pool(2), nets.flatten(), nets.dense(8), nets.dense(1))
+    rows = jnp.tanh(x).reshape(3, 2, 2, 2, 2, 2).mean((2, 4)).reshape(3, -1)
+    assert_allclose(sc.kernel(behind, x).ntk, sc.kernel(nets.deep_linear([8]), rows).ntk, rtol=1e-12)
+
+
+WRONG = {
+    "the layer `mine` at part 1 of part 0 has no rule": nets.serial(
+        nets.serial(nets.dense(4), dataclasses.replace(nets.dense(4), name="mine", layer=None)), nets.dense(1)
+    ),
+    "softmax scores": nets.serial(nets.dense(4), nets.attention(), nets.flatten(), nets.dense(1)),
+    "not Gaussian": nets.serial(nets.dense(4), nets.activation("relu"), nets.activation("relu"), nets.dense(1)),
+    "share the features": nets.serial(nets.dense(4), nets.residual(nets.activation("relu")), nets.dense(1)),
+    "have a mean": nets.serial(
+        nets.dense(4), nets.add(*[nets.serial(nets.dense(4), nets.activation("relu"))] * 2), nets.dense(1)
+    ),
+    "no weights": nets.flatten(),
+    "is given signals that are not Gaussian": nets.serial(nets.dense(4), nets.activation("relu"), nets.layer_norm()),
+}
+
+
+@pytest.mark.parametrize("match", WRONG)
+def test_a_network_without_a_kernel_is_named(match):
+    shape = (2, 3, 4) if match == "softmax scores" else (2, 3)
+    with pytest.raises(ValueError, match=match):
+        sc.kernel(WRONG[match], jnp.ones(shape))
+
+
+def test_bad_arguments_are_named():
+    net = nets.mlp([4])
+    x = jnp.ones((2, 3))
+    for match, arguments, options in (
+        ("`x1` must hold finite", (x.at[1, 0].set(jnp.nan),), {}),
+        ("`x1` must have shape", (x[:0],), {}),
+        ("floating-point", (jnp.ones((2, 3), int),), {}),
+        ("samples of `x2`", (x, x[:, :2]), {}),
+        ("`only`", (x,), {"only": "both"}),
+        ("`memory` of 7 bytes", (x,), {"memory": 7}),
+    ):
+        with pytest.raises(ValueError, match=match):
+            sc.kernel(net, *arguments, **options)
+    with pytest.raises(TypeError, match="`net` must be"):
+        sc.kernel(lambda x: x, x)
+    with pytest.raises(ValueError, match="positions"):
+        sc.kernel(nets.conv(4), jnp.ones((2, 4, 4, 1)))
+    with pytest.raises(ValueError, match="not finite"):
+        sc.kernel(nets.mlp([4], activation=lambda z: jnp.exp(z**2)), 3 * x)
