@@ -33,6 +33,11 @@ def main() -> int:
     return int(not all(row.met for row in rows))
 
 
+def _short(value: float, places: int) -> str:
+    """A number with so many places, or in powers of ten where they would all be zero."""
+    return f"{value:.{places}f}" if value >= 10**-places else f"{value:.1e}"
+
+
 def show(rows: list[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
@@ -45,9 +50,9 @@ def show(rows: list[Row]) -> None:
             row.name,
             row.work,
             row.peer,
-            f"{row.peer_seconds:.3f} s",
-            f"{row.seconds:.3f} s",
-            f"{row.ratio:.2f}",
+            _short(row.peer_seconds, 3) + " s",
+            _short(row.seconds, 3) + " s",
+            _short(row.ratio, 2),
             f"{row.sense} {row.target:g}",
             "[green]met[/]" if row.met else "[bold red]missed[/]",
         )

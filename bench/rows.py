@@ -1,6 +1,7 @@
 """All rows of the table, by name, in the order they are measured."""
 
 from bench import (  # noqa: F401
+    agreement,
     curvature,
     features,
     infinite_width,

@@ -49,6 +49,18 @@ def test_the_table_of_relu_networks():
         assert_allclose(found.ntk[0], expected[:, 1], atol=1e-9)
 
 
+def test_two_layers_of_signs_are_arcs_to_rounding():
+    """A rounding in the correlation of an input with itself, which is one, would be its root in the second layer."""
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(6, 5)), random.normal(size=(4, 5))
+    rule = {"parametrization": Parametrization("ntk", gain=1.3, bias_gain=0.4), "bias": True}
+    found = sc.kernel(nets.mlp([8, 8], activation="sign", **rule), jnp.asarray(x), jnp.asarray(y))
+    affine = lambda k: 1.3**2 * k + 0.4**2  # noqa: E731
+    own = [affine(np.sum(z**2, 1) / 5) for z in (x, y)]
+    first = affine(2 / np.pi * np.arcsin(affine(x @ y.T / 5) / np.sqrt(np.outer(*own))))
+    assert_allclose(found.nngp, affine(2 / np.pi * np.arcsin(first / affine(1))), rtol=1e-14)
+
+
 def reference(x, y, layers, weights, biases):
     """The recursion of a network of ReLU in fifty digits."""
     with mpmath.workdps(50):
@@ -168,6 +180,10 @@ def test_strange_inputs_have_their_limits(activation, bias):
         assert bool(jnp.isfinite(kernel).all())
         assert_allclose(kernel[1, :], kernel[4, :], rtol=1e-14)
         assert_allclose(kernel, kernel.T, rtol=1e-14, atol=10 * float(found.error))
+    if activation in ("relu", "erf") and not bias:
+        assert bool((found.nngp[0] == 0).all())
+    if activation == "erf" and not bias:  # nearly linear for small signals, however small
+        assert_allclose(found.nngp[5, 5], 1e-60 * 5.25 / 3 * (4 / np.pi) ** 2, rtol=1e-12)
     if activation == "relu" and not bias:
         assert bool((found.ntk[0] == 0).all())
         assert_allclose(found.ntk[1, 2], 2 * found.ntk[1, 1], rtol=1e-14)

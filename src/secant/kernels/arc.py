@@ -85,10 +85,12 @@ def root(x: Array) -> Array:
 
 
 def arcsine(sine: Array, cosine: Array) -> Array:
-    r"""The angle between $-\pi/2$ and $\pi/2$ of a sine and a cosine, each with all its digits."""
-    size = jnp.abs(sine)
-    angle = cosine * _evaluated(_polynomials(_degree(sine))[0], cosine**2 / (1 + size))
-    return jnp.copysign(math.pi / 2 - angle, sine)
+    r"""The angle between $-\pi/2$ and $\pi/2$ of a sine and a cosine: all its digits, if each has all of its own.
+
+    With $z = 1 - \cos\theta = \sin^2\theta / (1 + \cos\theta)$ it is $\sin\theta\,Q(z)$: a small angle is as good as
+    its sine, and one near a right angle as its cosine.
+    """
+    return sine * _evaluated(_polynomials(_degree(sine))[0], sine**2 / (1 + cosine))
 
 
 @jax.custom_jvp

@@ -100,8 +100,11 @@ def correlation(q1: Array, q2: Array, k: Array) -> Array:
 
 
 def _angle(rho: Array) -> Array:
-    r"""$\arcsin\rho$, whose slope at $\pm1$, which no covariance can go beyond, is set to zero."""
-    inside = jnp.abs(rho) < 1
+    r"""$\arcsin\rho$, whose slope at $\pm1$, which no covariance can go beyond, is set to zero.
+
+    What is within a few roundings of $\pm1$ is there: the angle would make of a rounding its root.
+    """
+    inside = jnp.abs(rho) < 1 - 4 * float(jnp.finfo(rho.dtype).eps)
     return jnp.where(inside, jnp.arcsin(jnp.where(inside, rho, 0.0)), math.pi / 2 * jnp.sign(rho))
 
 

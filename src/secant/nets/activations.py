@@ -153,8 +153,11 @@ def hermite(coefficients: Sequence[float]) -> Nonlinearity:
     return Nonlinearity("hermite", _hermite, found)
 
 
-def sigmoid_like(a: float = 0.5, b: float = 0.425, c: float = 0.5) -> Nonlinearity:
-    r"""$\sigma(z) = a \operatorname{erf}(b z) + c$; the default is within 0.02 of the logistic function."""
+def sigmoid_like(a: float = 0.5, b: float = 1 / 2.4020563531719796, c: float = 0.5) -> Nonlinearity:
+    r"""$\sigma(z) = a \operatorname{erf}(b z) + c$; by default within 0.01 of the logistic function.
+
+    The default $b$ is that of the least mean square difference over $[-5, 5]$, as in neural-tangents.
+    """
     numbers = [_number("sigmoid_like", name, value) for name, value in (("a", a), ("b", b), ("c", c))]
     return Nonlinearity("sigmoid_like", _sigmoid_like, tuple(numbers))
 
