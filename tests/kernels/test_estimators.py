@@ -1,15 +1,22 @@
 """Wide networks are estimators like any other."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from secant.kernels import NNGPRegressor, NTKClassifier, NTKRegressor
+import secant as sc
+from secant import nets
+from secant.kernels import NNGPRegressor, NTKClassifier, NTKRegressor, SingularKernelError, estimators, posterior
+
+SHALLOW = nets.mlp([8], activation="relu", bias=True)
 
 
+# Its checks are of inputs of fifty shapes, of which each is compiled: a single hidden layer takes a third of the time.
 @parametrize_with_checks([NTKRegressor(), NTKClassifier(), NNGPRegressor()])
-def test_scikit_learn_is_content(estimator, check):
+def test_scikit_learn_is_content(estimator, check, monkeypatch):
+    monkeypatch.setattr(estimators, "_default", lambda: SHALLOW)
     check(estimator)
 
 
@@ -23,6 +30,25 @@ def test_a_product_is_learnt():
     assert spread[:60].max() < spread[60:].min()
     labels = np.array(["a", "b", "c"])[np.digitize(y, [-0.2, 0.2])]
     assert NTKClassifier().fit(x[:60], labels[:60]).score(x[60:], labels[60:]) > 0.5
+
+
+def test_a_gaussian_process_is_its_posterior():
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(12, 2)), rng.normal(size=12)
+    net = nets.mlp([64, 64], activation="erf", bias=True)
+    mean, spread = NNGPRegressor(net, ridge=0.1).fit(x[:8], y[:8]).predict(x[8:], return_std=True)
+    scaled = jnp.asarray((x - x[:8].mean(0)) / x[:8].std())
+    k = sc.kernel(net, scaled, only="nngp").nngp
+    noise = 0.1 * float(jnp.mean(jnp.diagonal(k[:8, :8])))
+    expected = posterior(k[:8, :8], k[8:, :8], k[8:, 8:], y[:8] - y[:8].mean(), noise=noise)
+    assert_allclose(mean, expected.mean + y[:8].mean(), rtol=1e-10)
+    assert_allclose(spread, np.sqrt(np.diagonal(expected.covariance)), rtol=1e-8)
+
+
+def test_a_singular_kernel_is_named():
+    x = np.array([[0.0, 1.0], [0.0, 1.0], [1.0, 0.5]])
+    with pytest.raises(SingularKernelError, match="NTKRegressor: the kernel is singular in float64: its condition"):
+        NTKRegressor(ridge=0.0).fit(x, np.arange(3.0))
 
 
 def test_bad_options_are_named():

@@ -21,6 +21,9 @@ from numpy.polynomial import Chebyshev, Polynomial
 DEGREES = {4: 9, 8: 22}
 """Degrees of the polynomials by the bytes of a number: errors fall by 5.8 a degree, to 1e-8 and to rounding."""
 
+FEW = 2**16
+"""Numbers up to which differences of all rows are taken, where a search for those that need it takes longer."""
+
 
 @functools.cache
 def _polynomials(degree: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -105,18 +108,25 @@ def gap_of_rows(first: Array, second: Array, same: Array) -> Array:
     nothing = same | (jnp.sum(first**2, 1) == 0)[:, None] | (jnp.sum(second**2, 1) == 0)
     gap = jnp.where(nothing, 0.0, gap)
     close = (jnp.minimum(gap, 2 - gap) < 1e4 * float(jnp.finfo(gap.dtype).eps)) & ~nothing
+    if gap.size * first.shape[1] <= FEW:
+        return jnp.where(close, _apart(first[:, None], second[None]), gap)
     batch = min(128, gap.size)
 
     def some(state: tuple[Array, Array]) -> tuple[Array, Array]:
         gap, close = state
         rows, columns = jnp.nonzero(close, size=batch, fill_value=-1)
-        alike, opposite = (jnp.sum((first[rows] + sign * second[columns]) ** 2, 1) / 2 for sign in (-1, 1))
-        exact = jnp.where(alike < 1, alike, 2 - opposite)
+        exact = _apart(first[rows], second[columns])
         # What fills up the list stands beyond the end and is dropped.
         rows = jnp.where(rows < 0, gap.shape[0], rows)
         return gap.at[rows, columns].set(exact, mode="drop"), close.at[rows, columns].set(False, mode="drop")
 
     return jax.lax.while_loop(lambda state: jnp.any(state[1]), some, (gap, close))[0]
+
+
+def _apart(first: Array, second: Array) -> Array:
+    """The gap between unit rows by their difference, or their sum, over the last axis."""
+    alike, opposite = (jnp.sum((first + sign * second) ** 2, -1) / 2 for sign in (-1, 1))
+    return jnp.where(alike < 1, alike, 2 - opposite)
 
 
 @gap_of_rows.defjvp

@@ -100,6 +100,11 @@ def _between(how: How, first: Any, second: Any, block: int, at: tuple[Array, Arr
 
 def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
     """All pairs between blocks of samples, each block of one set with each of the other."""
+    if max(len(x1), len(x2)) <= how.block:
+        sizes = sizes_of(how, x1, variances)
+        others = sizes if how.symmetric else sizes_of(how, x2, variances)
+        own = jnp.eye(len(x1), dtype=bool) if how.symmetric else None
+        return pairs_of(how, Inputs(x1, x2, own), (sizes, others), variances)
     first, second, block = _sides(how, x1, x2, variances)
     counts = len(first[0]), len(second[0])
     rows, columns = _all_pairs(how, *counts)

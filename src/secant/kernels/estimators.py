@@ -7,15 +7,15 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from scipy import linalg
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from secant.kernels.network import Only, kernel
-from secant.kernels.predict import posterior
+from secant.kernels.predict import cholesky
 from secant.nets import Network, Parametrization, mlp
 
 
@@ -28,7 +28,7 @@ def _default() -> Network:
 def _filled(x: np.ndarray) -> jax.Array:
     """Samples, filled up with the first to a number of few digits, so that not every number is compiled anew."""
     coarse = 2 ** max(5, (len(x) - 1).bit_length() - 2)
-    return jnp.asarray(np.concatenate([x, np.broadcast_to(x[:1], (-len(x) % coarse, *x.shape[1:]))]))
+    return jax.device_put(np.concatenate([x, np.broadcast_to(x[:1], (-len(x) % coarse, *x.shape[1:]))]))
 
 
 class _Wide(BaseEstimator):
@@ -36,9 +36,8 @@ class _Wide(BaseEstimator):
 
     _kind: ClassVar[Only] = "ntk"
     _x: np.ndarray
-    _train: np.ndarray
-    _y: np.ndarray
-    _added: float
+    _factor: tuple[np.ndarray, bool]
+    _coefficients: np.ndarray
     intercept_: np.ndarray
     center_: np.ndarray
     scale_: float
@@ -47,10 +46,10 @@ class _Wide(BaseEstimator):
         self.net = net
         self.ridge = ridge
 
-    def _kernel(self, x1: np.ndarray, x2: np.ndarray | None = None) -> Any:
+    def _kernel(self, x1: np.ndarray, x2: np.ndarray | None = None) -> np.ndarray:
         net = _default() if self.net is None else self.net
         found = kernel(net, _filled(x1), None if x2 is None else _filled(x2), only=self._kind)
-        whole = found.ntk if self._kind == "ntk" else found.nngp
+        whole = np.asarray(found.ntk if self._kind == "ntk" else found.nngp)
         return whole[: len(x1), : len(x1 if x2 is None else x2)]
 
     def _learn(self, x: np.ndarray, y: np.ndarray) -> None:
@@ -63,8 +62,8 @@ class _Wide(BaseEstimator):
         self.intercept_ = y.mean(axis=0)
         train = self._kernel(self._x)
         # A share of the kernel's own size, so that it means the same for all networks.
-        self._added = float(self.ridge) * float(jnp.mean(jnp.diagonal(train)))
-        self._train, self._y = np.asarray(train), y - self.intercept_
+        self._factor = cholesky(name, train, float(self.ridge) * float(np.mean(np.diagonal(train))))
+        self._coefficients = linalg.cho_solve(self._factor, y - self.intercept_)
 
     def _scaled(self, x: np.ndarray) -> np.ndarray:
         return (x - self.center_) / self.scale_
@@ -72,10 +71,11 @@ class _Wide(BaseEstimator):
     def _outputs(self, x: np.ndarray, spread: bool = False) -> Any:
         x = self._scaled(x)
         between = self._kernel(x, self._x)
-        test = self._kernel(x) if spread else jnp.zeros((len(x), len(x)), between.dtype)
-        found = posterior(self._train, between, test, self._y, noise=self._added)
-        mean = np.asarray(found.mean) + self.intercept_
-        return (mean, np.sqrt(np.maximum(np.diag(found.covariance), 0))) if spread else mean
+        mean = between @ self._coefficients + self.intercept_
+        if not spread:
+            return mean
+        known = np.sum(linalg.solve_triangular(self._factor[0], between.T, trans="T") ** 2, axis=0)
+        return mean, np.sqrt(np.maximum(np.diagonal(self._kernel(x)) - known, 0))
 
 
 class NTKRegressor(MultiOutputMixin, RegressorMixin, _Wide):

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Float
+from scipy import linalg
 
 from secant.kernels.network import Kernel
 
@@ -241,7 +242,22 @@ def _factor(function: str, kernel: Array, ridge: Any) -> tuple[Array, bool]:
     return factor, True
 
 
-def _check_spectrum(function: str, values: Array) -> None:
+def cholesky(function: str, kernel: np.ndarray, ridge: float) -> tuple[np.ndarray, bool]:
+    """The factor of a kernel and a ridge on the host, for SciPy's solvers, if it has one that means anything."""
+    added = kernel + ridge * np.eye(len(kernel), dtype=kernel.dtype)
+    try:
+        factor: tuple[np.ndarray, bool] = linalg.cho_factor(added)
+    except linalg.LinAlgError:
+        values = linalg.eigvalsh(added)
+        least = len(values) * float(np.finfo(added.dtype).eps) * float(values[-1])
+        raise SingularKernelError(function, *map(float, values[[0, -1]]), 10 * least, str(added.dtype)) from None
+    pivots = np.diagonal(factor[0]) ** 2
+    if pivots.min() <= len(kernel) * float(np.finfo(kernel.dtype).eps) * pivots.max():
+        _check_spectrum(function, linalg.eigvalsh(added))
+    return factor
+
+
+def _check_spectrum(function: str, values: Any) -> None:
     """Raises where the smallest eigenvalue is lost in the rounding of the largest."""
     if isinstance(values, jax.core.Tracer):
         return
