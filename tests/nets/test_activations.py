@@ -31,7 +31,7 @@ FORMULAS = {
     "sign": np.sign(Z),
     "exp": np.exp(Z),
     "rbf": np.sin(np.sqrt(2) * Z) + np.cos(np.sqrt(2) * Z),
-    "sigmoid_like": 0.5 * special.erf(0.425 * Z) + 0.5,
+    "sigmoid_like": 0.5 * special.erf(1 / 2.4020563531719796 * Z) + 0.5,
 }
 
 

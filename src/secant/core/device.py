@@ -70,7 +70,7 @@ def to_device(leaf: Any) -> Any:
 
     Within a function that is traced it is `jnp.asarray`.
     """
-    if isinstance(leaf, np.ndarray) and not _is_tracing():
+    if isinstance(leaf, np.ndarray) and not is_tracing():
         return jax.device_put(np.array(leaf))  # a copy: whoever writes to the array later changes nothing here
     return jnp.asarray(leaf)
 
@@ -103,7 +103,7 @@ class _Jitted:
         return self.within if told is None else jax.jit(self.function, compiler_options=told, **self.options)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        if self.alone is self.within or _is_tracing(arguments, named):
+        if self.alone is self.within or is_tracing(arguments, named):
             return self.within(*arguments, **named)
         return self.alone(*arguments, **named)
 
@@ -111,7 +111,7 @@ class _Jitted:
         return getattr(self.alone, name)
 
 
-def _is_tracing(*arguments: Any) -> bool:
+def is_tracing(*arguments: Any) -> bool:
     """Whether a call is part of a larger one: of a derivative or a batch, or recorded for a compiler."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arguments)):
         return True
