@@ -205,6 +205,8 @@ def _stretched(function: Function) -> Function:
 def _bent(signal: Signal, slope: float, on: Pass, path: Path) -> Signal:
     r"""Behind $z \mapsto \max(z, 0) + a \min(z, 0)$: an odd part, and an even one, the absolute value."""
     odd, even = ((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2
+    if on.own and not (signal.full and signal.positions):  # each signal with itself: no angle
+        return on.sized(_kept(signal.with_(cov=(odd + even) * signal.covariance, gains=None)), path)
     on_both: Any
     gap, on_both = arc(signal.gaps, slope=signal.ntk is not None)
     if odd != even:  # not ReLU, of which the gap is the polynomial's
