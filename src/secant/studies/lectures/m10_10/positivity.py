@@ -1,4 +1,4 @@
-"""Lecture of 10/10: a positive kernel makes the loss fall exponentially, and kernels of random features are positive."""
+"""Lecture of 10/10: a positive kernel makes the loss fall exponentially, and random features have positive kernels."""
 
 import math
 from collections.abc import Callable
@@ -192,7 +192,7 @@ def positivity(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero("tanh, an input twice: least eigenvalue", data.twice, 1e-12, "rounding")
     yield claims.zero("tanh, an input and its opposite: least eigenvalue", data.opposite, 1e-12, "rounding")
     yield claims.erratum(
-        "ReLU: rank on six distinct inputs, three and their opposites, in the plane", (r"6", 6), (r"5", 5), data["rank"],
+        "ReLU: rank on six inputs, three and their opposites, in the plane", (r"6", 6), (r"5", 5), data["rank"],
         0, "a count", where="lecture of 10/10, positivity",
         note="only one odd coefficient is not zero, which has two features for three pairs",
     )
