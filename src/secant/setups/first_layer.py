@@ -1,0 +1,65 @@
+"""Images of two classes on the sphere, and a wide layer of ReLU that learns them in front of fixed signs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secant import data
+from secant.core.device import jit
+from secant.data import Split, Task
+
+
+def unit_task(name: str, classes: tuple[int, ...], samples: int, test_samples: int, seed: int) -> Task:
+    """Two classes of a data set as +1 and -1, every input divided by its length; at most so many test samples."""
+    task = data.load(name, classes=classes, samples=samples, scaling="none", seed=seed, dtype=np.float64)
+    test = Split(task.test.x[:test_samples], task.test.y[:test_samples])
+    train, test = (Split(part.x / np.linalg.norm(part.x, axis=1, keepdims=True), part.y) for part in (task.train, test))
+    return Task(train, test, {**task.recipe, "test_samples": len(test)})
+
+
+def limit_kernel(x: np.ndarray, other: np.ndarray | None = None) -> np.ndarray:
+    r"""$H^* = x\cdot x'\,(\pi - \arccos x\cdot x')/(2\pi)$ of unit rows; exactly $\tfrac12$ of a row with itself."""
+    rho = np.clip(x @ (x if other is None else other).T, -1, 1)
+    if other is None:
+        np.fill_diagonal(rho, 1.0)
+    return rho * (np.pi - np.arccos(rho)) / (2 * np.pi)
+
+
+def pairs(rng: np.random.Generator, width: int, features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Hidden weights and signs, every neuron twice with opposite signs: the network starts at zero."""
+    half = rng.normal(size=(width // 2, features))
+    return np.concatenate([half, half]), np.repeat([1.0, -1.0], width // 2)
+
+
+def descend(
+    w: np.ndarray, a: np.ndarray, x: np.ndarray, labels: np.ndarray, rate: float, steps: int, test: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Gradient descent on $\tfrac12\sum_i(u_i - y_i)^2$ of the first layer, for several labels at once.
+
+    Returns:
+        Residuals at every step, `(steps + 1, labels, samples)`, and outputs on `test` at the end, `(labels, tests)`.
+    """
+    return tuple(map(np.asarray, _descend(w, a, x, labels, rate, test, steps)))  # type: ignore[return-value]
+
+
+def _run(w: Any, a: Any, x: Any, labels: Any, rate: Any, test: Any, steps: int) -> tuple[jax.Array, jax.Array]:
+    root = jnp.sqrt(len(a))
+
+    def one(y: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def step(w: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+            h = w @ x.T
+            r = a @ jnp.maximum(h, 0) / root - y
+            return w - rate / root * (jnp.where(h > 0, a[:, None], 0) * r) @ x, r
+
+        end, residuals = jax.lax.scan(step, w, None, length=steps + 1)
+        return residuals, a @ jnp.maximum(end @ test.T, 0) / root
+
+    residuals, outputs = jax.lax.map(one, labels)
+    return residuals.swapaxes(0, 1), outputs
+
+
+_descend = jit(_run, long=True, static_argnums=6)
