@@ -19,7 +19,7 @@ class Config(Seeded):
     samples: int = scaled(smoke=24, laptop=100, paper=200, at_least=8, at_most=2_000, help="training samples")
     width: int = scaled(smoke=512, laptop=2_048, paper=8_192, at_least=64, at_most=10**6, help="neurons")
     steps: int = scaled(smoke=100, laptop=300, paper=1_000, at_least=20, at_most=10**5, help="gradient-descent steps")
-    draws: int = scaled(smoke=15, laptop=15, at_least=3, at_most=100, help="draws of data and weights")
+    draws: int = scaled(smoke=20, laptop=15, at_least=3, at_most=100, help="draws of data and weights")
 
     def check(self) -> None:
         """Networks that a machine holds."""
@@ -46,9 +46,7 @@ def run(config: Config) -> xr.Dataset:
         task = unit_task(config.data, config.classes, n, 1, config.seed + draw)
         values, vectors = np.linalg.eigh(limit_kernel(task.train.x))
         labels = np.stack([task.train.y, rng.choice([-1.0, 1.0], n), math.sqrt(n) * vectors[:, 0]])
-        # What the weights see of the inputs is their span.
-        left, sizes, _ = np.linalg.svd(task.train.x, full_matrices=False)
-        x, rate = left * sizes, 1 / values[-1]
+        x, rate = task.train.x, 1 / values[-1]
         w, a = pairs(rng, config.width, x.shape[1])
         residuals, _ = descend(w, a, x, np.concatenate([labels, SMALL * labels]), rate, config.steps, x[:1])
         lengths = np.linalg.norm(residuals, axis=2)
