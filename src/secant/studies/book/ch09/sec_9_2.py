@@ -12,6 +12,7 @@ from secant.core.device import jit
 from secant.curvature import ntk
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.setups.exponents import exponent
+from secant.theory.concentration import entry_distance
 
 STEP = 0.25
 """Of the integration in time, which is of fourth order; the kernel's eigenvalues are about 1."""
@@ -161,7 +162,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "lemma 9.2.2: distance of H(0) from its limit, exponent of the width", -0.5, exponent(data.apart),
         1 / config.widths[0], "the next order, at the least width",
     )
-    entry = np.sqrt(2 / data.width * math.log(2 * n**2 / DELTA))
+    entry = np.asarray(entry_distance(data.width.values[:, None], n, DELTA))
     yield claims.at_most(
         "lemma 9.2.2: distance of H(0) from its limit over the bound, largest", 1.0, (data.apart / (n * entry)).max(),
         f"with probability {1 - DELTA:g} each",

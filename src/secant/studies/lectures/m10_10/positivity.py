@@ -1,17 +1,17 @@
 """Lecture of 10/10: a positive kernel makes the loss fall exponentially, and random features have positive kernels."""
 
 import math
-from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from numpy.polynomial import hermite_e
 from scipy import stats
 
 from secant.kernels import dual
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.exponents import exponent
+from secant.theory.concentration import bernstein_tail
+from secant.theory.hermite import dual_series, hermite_coefficients
 
 TERMS = 60
 """Of Hermite series."""
@@ -36,18 +36,6 @@ class Config(Seeded):
 
 def relu(z: np.ndarray) -> np.ndarray:
     return np.maximum(z, 0)
-
-
-def hermite(function: Callable[[np.ndarray], np.ndarray], weight: float = 0.5) -> np.ndarray:
-    r"""$c_k = \mathbb E\,\sigma(Z)h_k(Z)$ with $h_k = He_k/\sqrt{k!}$, over the density of weight $e^{-z^2/2}$.
-
-    By Gauss-Legendre on either side of 0, so that a kink there does no harm. `weight` is what stands in front of $z^2$.
-    """
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    nodes, weights = np.concatenate([6 * nodes - 6, 6 * nodes + 6]), np.tile(6 * weights, 2)
-    density = weights * np.exp(-weight * nodes**2) * math.sqrt(weight / math.pi)
-    lengths = np.sqrt([float(math.factorial(k)) for k in range(TERMS)])
-    return (density * function(nodes)) @ hermite_e.hermevander(nodes, TERMS - 1) / lengths
 
 
 def least(kernel: np.ndarray) -> float:
@@ -108,12 +96,13 @@ def run(config: Config) -> xr.Dataset:
         theta = theta - rate * jacobian.T @ residual
     t, s = np.tanh(w @ x.T), x @ x.T
     slopes = [(weight[:, None] * (1 - t**2)).T @ (1 - t**2) * s / len(a) for weight in (a**2, (w**2).sum(1))]
-    poly, square = unit(rng, math.comb(d + 2, 2) + 1, d), hermite(lambda z: 1 + z + z**2)[:3]
+    series = [hermite_coefficients(*of_terms) for of_terms in ((np.tanh, TERMS), (relu, TERMS), (np.tanh, TERMS, 1.0))]
+    poly, square = unit(rng, math.comb(d + 2, 2) + 1, d), hermite_coefficients(lambda z: 1 + z + z**2, 3)
     angles = np.pi * np.arange(3) / 3 + rng.uniform(0, np.pi)
     star = np.stack([np.cos(angles), np.sin(angles)], 1)
     return xr.Dataset(
         {
-            "series": (("name", "order"), np.stack([hermite(np.tanh), hermite(relu), hermite(np.tanh, 1.0)])),
+            "series": (("name", "order"), np.stack(series)),
             "dual": (("activation", "rho"), np.stack(duals)[:, :-1]), "power": ("activation", np.stack(duals)[:, -1]),
             "loss": (("step", "target"), np.stack(losses)), "error": (("width", "draw"), error),
             "rate": rate, "smallest": values[0], "trace": np.trace(kernel),
@@ -128,14 +117,13 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    series, order = data.series, np.arange(TERMS)
-    squares = {str(name): series.sel(name=name).values ** 2 for name in data.name.values}
-    summed = {name: (size * RHO[:, None] ** order).sum(1) for name, size in squares.items()}
+    series = {str(name): data.series.sel(name=name).values for name in data.name.values}
+    summed = {name: dual_series(c, RHO) for name, c in series.items()}
     for i, name in enumerate(("tanh", "relu")):
         yield claims.zero(
             f"{name}: mean kernel by its Hermite coefficients against the mean over two Gaussians",
             np.abs(summed[name] - data.dual[i]).max(),
-            1e-10 + np.abs(RHO).max() ** TERMS * abs(float(data.power[i]) - squares[name].sum()),
+            1e-10 + np.abs(RHO).max() ** TERMS * abs(float(data.power[i]) - (series[name] ** 2).sum()),
             "quadrature, and what the coefficients left out can add",
         )
     half = float(data.dual[0].sel(rho=0.5))
@@ -144,7 +132,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         (r"e^{-z^2}", summed["printed"][3]), (r"e^{-z^2/2}", summed["tanh"][3]), half, 1e-9, "quadrature",
         note="under the printed weight the polynomials that follow are not orthogonal", where="lecture of 10/10",
     )
-    ramp = series.sel(name="relu").values
+    ramp = series["relu"]
     for k, exact in enumerate((1 / math.sqrt(2 * math.pi), 0.5, 1 / math.sqrt(4 * math.pi))):
         yield claims.equal(f"ReLU: Hermite coefficient {k}", exact, ramp[k], 1e-12, "rounding")
     yield claims.erratum(
@@ -212,7 +200,7 @@ def bernstein(n: int = 100, t: float = 3.0) -> Findings:
     yield claims.erratum(
         f"chance that a sum of matrices of {size} rows exceeds {t:g} standard deviations",
         (r"e^{-t^2/(U + Lt/3)}", math.exp(-(t**2) / rest)),
-        (r"2m\,e^{-\frac12t^2/(U + Lt/3)}", 2 * size * math.exp(-(t**2) / 2 / rest)), seen, 0, "exact",
+        (r"2m\,e^{-\frac12t^2/(U + Lt/3)}", float(bernstein_tail(t, 1.0, 1 / math.sqrt(n), size))), seen, 0, "exact",
         relation="at most", by="derivation", where="lecture of 10/10, Bernstein's inequality",
         note="a half is missing in the exponent, and a factor for the number of eigenvalues in front",
     )
