@@ -3,6 +3,7 @@
 import functools
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from numpy.polynomial import polynomial
@@ -96,7 +97,7 @@ def run(config: Config) -> xr.Dataset:
         {
             "x": (("sample", "feature"), x), "new": (("test", "feature"), new), "y": ("sample", y), "rate": rate,
             "path": (("step", "sample"), np.stack(path)), "elsewhere": (("step", "test"), np.stack(elsewhere)),
-            "flow": ("test", np.asarray(flow.test(config.steps, (1 + new @ x.T) ** 2))),
+            "flow": ("test", np.asarray(flow.test(config.steps, jnp.asarray((1 + new @ x.T) ** 2)))),
             "product": ("pair", (one * other).sum(1)), "distance": ("pair", np.linalg.norm(one - other, axis=1)),
             "series": (("kernel", "order"), np.stack([gaussian_series(config.terms), laplace_series(config.terms)])),
             "tensors": (
