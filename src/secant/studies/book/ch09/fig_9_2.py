@@ -25,7 +25,8 @@ class Config(Seeded):
     classes: tuple[int, int] = option((0, 1), at_least=0, distinct=True, help="two classes, +1 and -1")
     fractions: tuple[float, ...] = scaled(
         smoke=(0.0, 0.25, 0.5, 0.75, 1.0), laptop=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-        paper=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), at_least=0, at_most=1, shortest=3, longest=21, ascending=True, help="shares of random labels",
+        paper=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), at_least=0, at_most=1, shortest=3,
+        longest=21, ascending=True, help="shares of random labels",
     )
     samples: int = scaled(smoke=40, laptop=200, paper=500, at_least=8, at_most=2_000, help="training samples")
     tests: int = scaled(smoke=100, laptop=400, at_least=10, at_most=10**4, help="test samples, at most")
