@@ -9,7 +9,7 @@ from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, 
 from secant.setups.first_layer import descend, limit_kernel, pairs, unit_task
 
 KINDS = ("original", "random", "worst case")
-SMALL = 0.01
+SMALL = 1e-4
 """Labels so small that no gate flips on the way, and the kernel stays what it is at the start."""
 
 

@@ -116,4 +116,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         one = data.sel(panel=panel)
         for i, (name, words) in enumerate((("complexity", "measure (9.11)"), *SEEN.items())):
             sheet.spread(axes, one[name], "draw", words.replace("l1", r"$\ell_1$"), color=f"C{i}")
-        sheet.label(axes, TITLES[panel], "share of random labels", None, "best", ylim=(0, None))
+        top = 1.35 * float(one.complexity.max())
+        sheet.label(axes, TITLES[panel], "share of random labels", None, "upper left", ylim=(0, top))
