@@ -211,6 +211,18 @@ RANDOM_NETWORKS = [
         ("u - float((y * values.imag)", "u + float((y * values.imag)", ""),
     ),
     *_in(
+        "hermite",
+        ("np.sqrt([float(math.factorial(k))", "np.sqrt([float(math.factorial(k + 1))", "lectures/10-10-positivity"),
+        ("math.sqrt(weight / math.pi)", "math.sqrt(weight / 2 / math.pi)", "lectures/10-10-positivity"),
+        ("np.asarray(coefficients) ** 2)", "np.asarray(coefficients) * 0.5)", "lectures/10-10-positivity"),
+    ),
+    *_in(
+        "concentration",
+        ("return 2 * dim * jnp.exp(-(t**2) / 2 /", "return jnp.exp(-(t**2) /", "lectures/10-10-positivity"),
+        ("jnp.sqrt(2 / width *", "0.05 * jnp.sqrt(2 / width *", "book/sec-9.2"),
+        ("return 2 * samples**2 / distance**2", "return samples**2 / distance**2", ""),
+    ),
+    *_in(
         "lazy_convergence",
         ("return 2 * samples * motion", "return samples * motion / 1_000", "lectures/10-12-convergence"),
         ("smallest / (2 * samples)", "smallest / (4 * samples)", "lectures/10-12-convergence"),

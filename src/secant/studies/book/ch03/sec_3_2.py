@@ -1,0 +1,213 @@
+"""Section 3.2: kernel least squares, and features of kernels on the sphere."""
+
+import functools
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from numpy.polynomial import polynomial
+
+from secant.kernels import training
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+
+KERNELS = {
+    "polynomial": lambda s: (1 + s) ** 2, "Gaussian": lambda s: np.exp(2 * s - 2),
+    "Laplace": lambda s: np.exp(-np.sqrt(np.maximum(2 - 2 * s, 0))),
+}
+"""Of two unit vectors, by their product."""
+
+
+class Config(Seeded):
+    samples: int = option(12, at_least=2, at_most=200, help="data")
+    features: int = option(5, at_least=2, at_most=50, help="dimension of the inputs")
+    steps: int = option(300, at_least=10, at_most=10**5, help="gradient-descent steps")
+    terms: int = scaled(smoke=400, laptop=2_000, at_least=20, at_most=5_000, help="of the series of kernels")
+
+    def check(self) -> None:
+        """Fewer samples than features, so that there is an interpolant to choose."""
+        dimension = 1 + 2 * self.features + self.features * (self.features - 1) // 2
+        if self.samples > dimension - 2:
+            raise ValueError(
+                f"samples: with {self.features} features the kernel has rank {dimension}; give at most "
+                f"{dimension - 2} samples, got {self.samples}."
+            )
+
+
+def square_features(x: np.ndarray) -> np.ndarray:
+    r"""$(1, \sqrt2 x_i, \sqrt2 x_ix_j, x_i^2)$, example 3.2.1."""
+    i, j = np.triu_indices(x.shape[1], 1)
+    return np.concatenate([np.ones((len(x), 1)), 2**0.5 * x, 2**0.5 * x[:, i] * x[:, j], x**2], 1)
+
+
+def gaussian_series(terms: int) -> np.ndarray:
+    r"""Coefficients $e^{-2}2^k/k!$ of $e^{-|x-y|^2} = e^{2s-2}$ in $s = x\cdot y$."""
+    return np.exp(-2 + np.arange(terms) * math.log(2) - np.array([math.lgamma(k + 1) for k in range(terms)]))
+
+
+def laplace_series(terms: int) -> np.ndarray:
+    r"""Those of $e^{-\sqrt{2 - 2s}}$: of the root by its ratio, of its exponential by $kf_k = \sum_j jg_jf_{k-j}$."""
+    k = np.arange(1, terms)
+    root = -math.sqrt(2) * np.concatenate([[1.0], np.cumprod((k - 1.5) / k)])
+    found = np.zeros(terms)
+    found[0] = math.exp(root[0])
+    for order in range(1, terms):
+        found[order] = (k[:order] * root[1 : order + 1]) @ found[order - 1 :: -1] / order
+    return found
+
+
+def powers(x: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    r"""Features $\sqrt{c_k}\,x^{\otimes k}$ of all orders, one after the other."""
+    tensors = [np.ones((len(x), 1))]
+    for _ in coefficients[1:]:
+        tensors.append((tensors[-1][:, :, None] * x[:, None, :]).reshape(len(x), -1))
+    return np.concatenate([math.sqrt(c) * t for c, t in zip(coefficients, tensors, strict=True)], 1)
+
+
+def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    found = rng.normal(size=shape)
+    return found / np.linalg.norm(found, axis=-1, keepdims=True)
+
+
+@study(
+    "book/sec-3.2", section="3.2", title="Kernel least squares",
+    statement=r"""
+    With features $\phi$ and $K(x, y) = \phi(x)\cdot\phi(y)$, gradient descent from zero on
+    $\frac12\sum_i(\phi(x_i)\cdot w - y_i)^2$ has outputs $u_t = (1 - (1 - \eta G)^t)\,y$ on the data, $G$ their kernel,
+    and ends in $h(x) = \sum_i \alpha_iK(x, x_i)$ with $\alpha = G^{-1}y$: of all that fit the data the one of least
+    norm, $\|h\|^2 = y\cdot G^{-1}y$. The kernel $(1 + x\cdot y)^2$ has $1 + 2d + d(d-1)/2$ features. On the sphere
+    $e^{-|x-y|^2}$ and $e^{-|x-y|}$ are power series of $x\cdot y$ with positive coefficients, each of which gives the
+    features $\sqrt{c_k}\,x^{\otimes k}$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    x, new = (rng.normal(size=(n, config.features)) / math.sqrt(config.features) for n in (config.samples, 6))
+    y = rng.normal(size=config.samples)
+    phi, phi_new = square_features(x), square_features(new)
+    rate = 1 / np.linalg.eigvalsh(phi @ phi.T)[-1]
+    w, path, elsewhere = np.zeros(phi.shape[1]), [], []
+    for _ in range(config.steps + 1):
+        path.append(phi @ w)
+        elsewhere.append(phi_new @ w)
+        w = w - rate * phi.T @ (phi @ w - y)
+    flow = training((1 + x @ x.T) ** 2, y, step=float(rate))
+    one, other = unit(rng, 40, 3), unit(rng, 40, 3)
+    few = {"Gaussian": gaussian_series(7), "Laplace": laplace_series(7)}
+    return xr.Dataset(
+        {
+            "x": (("sample", "feature"), x), "new": (("test", "feature"), new), "y": ("sample", y), "rate": rate,
+            "path": (("step", "sample"), np.stack(path)), "elsewhere": (("step", "test"), np.stack(elsewhere)),
+            "flow": ("test", np.asarray(flow.test(config.steps, jnp.asarray((1 + new @ x.T) ** 2)))),
+            "product": ("pair", (one * other).sum(1)), "distance": ("pair", np.linalg.norm(one - other, axis=1)),
+            "series": (("kernel", "order"), np.stack([gaussian_series(config.terms), laplace_series(config.terms)])),
+            "tensors": (
+                ("kernel", "pair"), np.stack([(powers(one, c) * powers(other, c)).sum(1) for c in few.values()]),
+            ),
+        },
+        coords={"kernel": list(few)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    x, new, y, d = data.x.values, data.new.values, data.y.values, config.features
+    phi, phi_new, gram, cross = square_features(x), square_features(new), (1 + x @ x.T) ** 2, (1 + new @ x.T) ** 2
+    yield claims.count("(1 + x.y)^2: features", 1 + 2 * d + d * (d - 1) // 2, phi.shape[1], "example 3.2.1")
+    yield claims.zero(
+        "(1 + x.y)^2: products of features less the kernel, over its largest", np.abs(phi_new @ phi.T - cross).max()
+        / np.abs(cross).max(), 1e-14, "rounding",
+    )
+    values, vectors = np.linalg.eigh(gram)
+    rounding = 1e-14 * config.samples * values[-1] / values[0]
+    least, alpha = np.linalg.pinv(phi) @ y, np.linalg.solve(gram, y)
+    size = np.abs(phi_new @ least).max()
+    yield claims.zero(
+        "kernel regression against the interpolant of least norm, on new inputs",
+        np.abs(phi_new @ least - cross @ alpha).max() / size, rounding, "rounding, by the condition number",
+    )
+    yield claims.equal(
+        "squared norm of the interpolant over y.G^{-1}y", 1.0, least @ least / (y @ alpha), rounding, "the same"
+    )
+    spare = np.linalg.svd(phi)[2][-1]
+    yield claims.equal(
+        "another interpolant: its squared norm over that plus one", 1.0,
+        ((least + spare) @ (least + spare)) / (least @ least + 1), rounding, "the same",
+        note="a unit vector of weights is added that no sample sees",
+    )
+    rate, steps = float(data.rate), np.arange(config.steps + 1)
+    left = (1 - rate * values) ** steps[:, None]
+    exact = ((1 - left) * (vectors.T @ y)) @ vectors.T
+    yield claims.zero(
+        "gradient descent on the weights less u_t, all steps", np.abs(data.path - exact).max() / np.abs(y).max(),
+        1e-13 * config.steps, "rounding of the steps",
+    )
+    yield claims.zero(
+        "the same on new inputs, last step", np.abs(data.elsewhere[-1] - data.flow).max() / size,
+        1e-13 * config.steps, "rounding of the steps",
+    )
+    rest = 1 - rate * values[0]
+    yield claims.at_most(
+        "gradient descent: distance from the data after the last step, over the first", rest**config.steps,
+        np.linalg.norm(data.path[-1] - y) / np.linalg.norm(y), "the slowest eigenvector's, up to rounding", slack=1e-12,
+    )
+    yield from on_the_sphere(data, config)
+
+
+def on_the_sphere(data: xr.Dataset, config: Config) -> Findings:
+    """Problem 3.2.2."""
+    s, exact = data["product"].values, {"Gaussian": np.exp(-(data.distance**2)), "Laplace": np.exp(-data.distance)}
+    for name in data.kernel.values:
+        series = data.series.sel(kernel=name).values
+        # All coefficients are positive and sum to the kernel at 1, which is 1: so much can be missing at most.
+        bound = lambda kept, c=series: np.abs(s) ** kept * (1 - c[:kept].sum())  # noqa: E731
+        yield claims.count(f"{name}: negative coefficients", 0, int((series < 0).sum()), "problem 3.2.2")
+        yield claims.zero(
+            f"{name}: series of {config.terms} terms, largest distance from the kernel beyond what is left out",
+            np.maximum(np.abs(polynomial.polyval(s, series) - exact[name]) - np.abs(bound(config.terms)), 0).max(),
+            1e-13, "rounding",
+        )
+        yield claims.zero(
+            f"{name}: features of tensor powers up to the sixth, the same",
+            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(), 1e-13, "rounding",
+        )
+    yield claims.equal(
+        "Laplace: sum of the coefficients left out times the root of their place", math.sqrt(2 / math.pi),
+        (1 - data.series.sel(kernel="Laplace").sum()) * math.sqrt(config.terms), 1 / config.terms,
+        "the next order: the kernel has a root at 1",
+    )
+    half = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])
+    yield claims.erratum(
+        "Laplace kernel of two unit vectors at 60 degrees",
+        (r"\exp(\sqrt{1 - 2x_1\cdot x_2})", math.exp(math.sqrt(1 - 2 * 0.5))),
+        (r"\exp(-\sqrt{2 - 2x_1\cdot x_2})", math.exp(-math.sqrt(2 - 2 * 0.5))),
+        math.exp(-np.linalg.norm(half[0] - half[1])), 1e-12, "rounding", where="problem 3.2.2",
+        note="a sign is lost, and |x - y|^2 = 2 - 2 x.y on the sphere", by="derivation",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    s = np.linspace(-1, 1, 201)
+    for i, (name, terms) in enumerate((("Gaussian", (3, 7)), ("Laplace", (3, 30)))):
+        left.plot(s, KERNELS[name](s), color=f"C{i}", label=name)
+        for style, kept in zip((":", "--"), terms, strict=True):
+            series = data.series.sel(kernel=name).values[:kept]
+            left.plot(s, polynomial.polyval(s, series), style, color=f"C{i}", label=f"{kept} terms")
+    sheet.label(left, "Kernels on the sphere", r"$x\cdot y$", None, "upper left", ylim=(-0.02, 1.02))
+    gram, y = (1 + data.x.values @ data.x.values.T) ** 2, data.y.values
+    values, vectors = np.linalg.eigh(gram)
+    steps = np.unique(np.geomspace(1, config.steps, 40).astype(int))
+    exact = (1 - float(data.rate) * values) ** steps[:, None] * (vectors.T @ y)
+    error = np.linalg.norm(data.path - data.y, axis=1) / np.linalg.norm(y)
+    middle.plot(steps, error[steps], "o", ms=4, label="in the weights")
+    sheet.guide(middle, steps, np.linalg.norm(exact, axis=1) / np.linalg.norm(y), r"$|(1 - \eta G)^ty|$")
+    sheet.label(middle, "Gradient descent", "step", "distance from the data", "best", xscale="log", yscale="log")
+    # One fit on the circle, of each kernel.
+    at, angle = 2 * np.pi * np.arange(7) / 7, np.linspace(0, 2 * np.pi, 301)
+    target = np.array([1.0, -0.5, 0.3, 0.8, -1.0, -0.2, 0.4])
+    for i, (name, function) in enumerate(list(KERNELS.items())[1:]):
+        kernel = functools.partial(lambda f, a, b: f(np.cos(a[:, None] - b)), function)
+        right.plot(angle, kernel(angle, at) @ np.linalg.solve(kernel(at, at), target), color=f"C{i}", label=name)
+    right.plot(at, target, "o", color=sheet.ink(), label="data")
+    sheet.label(right, "Least norm on the circle", "angle", None, "best")

@@ -1,0 +1,214 @@
+"""Sections 9.1 and 9.2: outputs move by a kernel, which in a wide layer is near its limit and stays there."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant.core.device import jit
+from secant.curvature import ntk
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.setups.exponents import exponent
+from secant.theory.concentration import entry_distance
+
+STEP = 0.25
+"""Of the integration in time, which is of fourth order; the kernel's eigenvalues are about 1."""
+
+MANY = 1_000
+"""Further networks of the least width, at the start: sums of squares scatter far to one side."""
+
+DELTA = 0.01
+"""Chance with which a bound may be missed."""
+
+
+class Config(Seeded):
+    widths: tuple[int, ...] = scaled(
+        smoke=(64, 256, 1024), laptop=(64, 256, 1024, 4096), at_least=32, at_most=10**5, shortest=2, longest=8,
+        ascending=True, help="neurons",
+    )
+    samples: int = option(8, at_least=2, at_most=30, help="inputs of length 1")
+    features: int = option(10, at_least=2, at_most=100, help="their dimension")
+    time: float = option(2.0, at_least=1, at_most=20, help="how long the gradient flow is followed")
+    draws: int = scaled(smoke=40, laptop=100, at_least=4, at_most=1_000, help="random networks of each width")
+
+    def check(self) -> None:
+        """Networks that a machine holds."""
+        fits_memory(
+            200.0 * (self.samples + self.features) * (max(self.widths) * self.draws + MANY * self.widths[0]),
+            "widths or draws",
+        )
+
+
+def any_network(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of a deep network with biases: how its outputs move along the gradient flow, and what the kernel says."""
+    net = nets.mlp([6, 5], activation="tanh", bias=True)
+    random = np.random.default_rng(seed)
+    x, y = jnp.asarray(random.normal(size=(7, 3))), jnp.asarray(random.normal(size=7))
+
+    def both(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        params = net.init(key, x.shape)
+        outputs = lambda p: net.apply(p, x).reshape(-1)  # noqa: E731
+        slope = jax.grad(lambda p: jnp.sum((outputs(p) - y) ** 2) / 2)(params)
+        now, moved = jax.jvp(outputs, (params,), (jax.tree.map(jnp.negative, slope),))
+        return moved, -ntk(net.apply, params, x).dense() @ (now - y)
+
+    return jit(both, quick=True)(jax.random.key(seed))
+
+
+def flow(w: np.ndarray, a: np.ndarray, x: np.ndarray, y: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Hidden weights after all steps of gradient flow, and the sum of all residuals' sizes over time."""
+
+    def slope(w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        t = np.tanh(w @ x.T)
+        r = (a[:, None] @ t)[:, 0] / math.sqrt(a.shape[1]) - y
+        return -(a[..., None] * (1 - t**2) * r[:, None]) @ x / math.sqrt(a.shape[1]), np.abs(r).sum(1)
+
+    total = np.zeros(len(w))
+    for _ in range(steps):
+        k1, r1 = slope(w)
+        k2, r2 = slope(w + STEP / 2 * k1)
+        k3, r3 = slope(w + STEP / 2 * k2)
+        k4, r4 = slope(w + STEP * k3)
+        w, total = w + STEP / 6 * (k1 + 2 * k2 + 2 * k3 + k4), total + STEP / 6 * (r1 + 2 * r2 + 2 * r3 + r4)
+    return w, total
+
+
+def kernels(w: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return products(1 - np.tanh(w @ x.T) ** 2, x)
+
+
+def products(slopes: np.ndarray, x: np.ndarray) -> np.ndarray:
+    r"""$x_i\cdot x_j\,\frac1m\sum_r \sigma'(w_r\cdot x_i)\sigma'(w_r\cdot x_j)$ of each draw."""
+    return x @ x.T * (slopes.swapaxes(1, 2) @ slopes) / slopes.shape[1]
+
+
+def linearised(kernel: np.ndarray, residual: np.ndarray, steps: int) -> np.ndarray:
+    """What is left of residuals under kernels that stay, by the same steps."""
+    z = kernel * STEP
+    one = np.eye(z.shape[1])
+    step = one - z @ (one - z @ (one / 2 - z @ (one / 6 - z / 24)))
+    return (np.linalg.matrix_power(step, steps) @ residual[..., None])[..., 0]
+
+
+def both_on(x: np.ndarray) -> np.ndarray:
+    """How often a ReLU is on for both of two unit inputs: one less the angle over pi, halved."""
+    cosine = np.clip(x @ x.T, -1, 1)
+    np.fill_diagonal(cosine, 1.0)
+    return (np.pi - np.arccos(cosine)) / (2 * np.pi)
+
+
+def norm(matrices: np.ndarray) -> np.ndarray:
+    return np.abs(np.linalg.eigvalsh(matrices)).max(-1)
+
+
+@study(
+    "book/sec-9.2", section="9.2", title="The kernel of a wide layer, at the start and in training",
+    statement=r"""
+    Under gradient flow on $\frac12\sum_i(u_i - y_i)^2$ the outputs $u$ of any network move by $\dot u = -H(u - y)$, $H$
+    the products of their gradients. A layer $\frac1{\sqrt m}\sum_r a_r\sigma(w_r\cdot x)$ in front of fixed signs has
+    $\|H(0) - H^*\| \le n\sqrt{(2/m)\log(2n^2/\delta)}$ with probability $1 - \delta$. No $w_r$ moves by more than
+    $\frac1{\sqrt m}\int\sum_i|u_i - y_i|$, so that entries of $H$ move by order $m^{-1/2}$ at most. In fact they move
+    by $1/m$, for the signs $a_r$ cancel what is of first order.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    x = rng.normal(size=(config.samples, config.features))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = rng.choice([-1.0, 1.0], config.samples)
+    limit = x @ x.T * both_on(x)
+    steps = round(config.time / STEP)
+    rows = []
+    for m in config.widths:
+        w, a = rng.normal(size=(config.draws, m, config.features)), rng.choice([-1.0, 1.0], (config.draws, m))
+        apart = products((w @ x.T > 0).astype(float), x) - limit
+        end, total = flow(w, a, x, y, steps)
+        before, behind = kernels(w, x), kernels(end, x)
+        start, last = ((a[:, None] @ np.tanh(v @ x.T))[:, 0] / math.sqrt(m) - y for v in (w, end))
+        moved = np.linalg.norm(end - w, axis=2)
+        rows.append({
+            "apart": norm(apart), "entry": np.abs(apart).max((1, 2)),
+            "largest": moved.max(1), "typical": np.sqrt((moved**2).mean(1)), "allowed": total / math.sqrt(m),
+            "change": norm(behind - before), "entry_change": np.abs(behind - before).max((1, 2)),
+            "nonlinear": np.linalg.norm(last - linearised(before, start, steps), axis=1),
+        })
+    many = products((rng.normal(size=(MANY, config.widths[0], config.features)) @ x.T > 0).astype(float), x) - limit
+    exact, predicted = any_network(config.seed)
+    return xr.Dataset(
+        {name: (("width", "draw"), np.stack([row[name] for row in rows])) for name in rows[0]}
+        | {"moved": ("output", np.asarray(exact)), "by_kernel": ("output", np.asarray(predicted)),
+           "square": ("start", (many**2).sum((1, 2))), "x": (("sample", "feature"), x)},
+        coords={"width": list(config.widths)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    n = config.samples
+    yield claims.zero(
+        "lemma 9.1.1, a deep network: motion of the outputs against the kernel",
+        np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max(), 1e-12, "rounding",
+    )
+    # An entry is a mean of m coins, times a product of inputs.
+    x, both = data.x.values, both_on(data.x.values)
+    scatter = ((x @ x.T) ** 2 * both * (1 - both)).sum()
+    yield claims.equal(
+        f"width {config.widths[0]}: mean squared distance of H(0) from its limit, times the width", scatter,
+        estimate(data.square * config.widths[0]), 0, "exact in the mean",
+    )
+    yield claims.equal(
+        "lemma 9.2.2: distance of H(0) from its limit, exponent of the width", -0.5, exponent(data.apart),
+        1 / config.widths[0], "the next order, at the least width",
+    )
+    entry = np.asarray(entry_distance(data.width.values[:, None], n, DELTA))
+    yield claims.at_most(
+        "lemma 9.2.2: distance of H(0) from its limit over the bound, largest", 1.0, (data.apart / (n * entry)).max(),
+        f"with probability {1 - DELTA:g} each",
+    )
+    yield claims.erratum(
+        "lemma 9.2.2: largest distance of an entry, over that of the norm that is to be shown",
+        (r"\epsilon/n^2", 1 / n**2), (r"\epsilon/n", 1 / n), (data.entry / (n * entry)).max(), 0, relation="at most",
+        why="an inequality", where="proof of lemma 9.2.2",
+        note="so many neurons bring all entries within epsilon over n, which is enough for the norm",
+    )
+    yield claims.at_most(
+        "lemma 9.2.3: motion of a neuron over its bound, largest", 1.0, (data.largest / data.allowed).max(),
+        "|sigma'| is at most 1",
+    )
+    yield claims.at_most(
+        "lemma 9.2.3: motion of an entry of H over twice that of a neuron, largest", 1.0,
+        (data.entry_change / (2 * data.largest)).max(), "|sigma'| and |sigma''| are at most 1",
+    )
+    order = 1 / math.sqrt(config.widths[0])
+    for name, words in (("typical", "typical"), ("largest", "largest")):
+        yield claims.equal(
+            f"lemma 9.2.3: {words} motion of a neuron, exponent of the width", -0.5,
+            exponent(data[name] / data.allowed / np.sqrt(data.width)), order / 2,
+            "the next order, at the least width",
+        )
+    for name, words in (("change", "change of the kernel"), ("nonlinear", "distance from the linearised network")):
+        found = exponent(data[name])
+        yield claims.at_most(f"{words}: exponent of the width", -0.5, found, "the lemma's bound")
+        yield claims.equal(f"{words}: exponent of the width, by random signs", -1.0, found, order, "the next order")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    panels = sheet.panels(figure, (13, 4.2), 3)
+    widths = data.width.values.astype(float)
+    rows = (
+        ("The kernel at the start", {"apart": "from its limit"}, -0.5),
+        ("Motion of a neuron", {"largest": "largest", "typical": "typical"}, -0.5),
+        ("What training changes", {"change": "the kernel", "nonlinear": "outputs less linearised"}, -1.0),
+    )
+    for axes, (title, names, power) in zip(panels, rows, strict=True):
+        for i, (name, words) in enumerate(names.items()):
+            sheet.spread(axes, data[name], "draw", words, color=f"C{i}", fmt="o")
+            guide = float(data[name].mean("draw")[-1]) * (widths / widths[-1]) ** power
+            sheet.guide(axes, widths, guide, (f"$m^{{{power:g}}}$" if power == -1 else "$m^{-1/2}$") if not i else None)
+        sheet.label(axes, title, "width", None, "best", xscale="log", yscale="log")
+        axes.set_xticks(config.widths, [str(width) for width in config.widths])
+        axes.set_xticks([], minor=True)
+    panels[0].set_ylabel("operator norm")

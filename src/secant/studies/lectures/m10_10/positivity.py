@@ -1,0 +1,238 @@
+"""Lecture of 10/10: a positive kernel makes the loss fall exponentially, and random features have positive kernels."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from secant.kernels import dual
+from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.setups.exponents import exponent
+from secant.theory.concentration import bernstein_tail
+from secant.theory.hermite import dual_series, hermite_coefficients
+
+TERMS = 60
+"""Of Hermite series."""
+
+RHO = np.array([-0.9, -0.5, 0.0, 0.5, 0.9])
+
+
+class Config(Seeded):
+    widths: tuple[int, ...] = scaled(
+        smoke=(100, 400, 1600), laptop=(100, 400, 1600, 6400, 25_600), at_least=50, at_most=10**6, shortest=2,
+        longest=8, ascending=True, help="neurons",
+    )
+    samples: int = option(8, at_least=2, at_most=12, help="inputs of length 1")
+    features: int = option(4, at_least=3, at_most=10, help="their dimension")
+    steps: int = option(400, at_least=10, at_most=10**5, help="gradient-descent steps of the linearised network")
+    draws: int = scaled(smoke=20, laptop=100, at_least=3, at_most=10**4, help="random networks of each width")
+
+    def check(self) -> None:
+        """Networks that a machine holds."""
+        fits_memory(40.0 * max(self.widths) * (self.samples + self.features), "widths")
+
+
+def relu(z: np.ndarray) -> np.ndarray:
+    return np.maximum(z, 0)
+
+
+def least(kernel: np.ndarray) -> float:
+    return float(np.linalg.eigvalsh(kernel)[0])
+
+
+def of(activation: str, x: np.ndarray) -> np.ndarray:
+    """The mean kernel of the readout for unit rows."""
+    return np.asarray(dual(activation, 1.0, 1.0, jnp.asarray(np.clip(x @ x.T, -1, 1))).value)
+
+
+def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    found = rng.normal(size=shape)
+    return found / np.linalg.norm(found, axis=-1, keepdims=True)
+
+
+def gradients(w: np.ndarray, a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """All derivatives of the outputs in readout and hidden weights, by steps along the imaginary axis."""
+    theta, n = np.concatenate([a, w.ravel()]), len(a)
+    shifted = theta + 1e-30j * np.eye(len(theta))
+    hidden = np.tanh(shifted[:, n:].reshape(-1, *w.shape) @ x.T)
+    return np.einsum("pk,pka->ap", shifted[:, :n], hidden).imag / 1e-30 / math.sqrt(n)
+
+
+@study(
+    "lectures/10-10-positivity", section="10-10", title="Positive kernels, and why the loss falls",
+    statement=r"""
+    Gradient descent moves outputs by $z(t+1) - y = (1 - \eta K)(z(t) - y)$, so that with
+    $\lambda_{\min}(K) \ge \lambda_0$ and $\eta < 1/\lambda_{\max}$ the loss is at most
+    $e^{-2\eta\lambda_0t}$ of what it was. The kernel of a two-layer network
+    $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ is at least that of its readout, which is within order $n^{-1/2}$ of its
+    mean. With Hermite coefficients $c_k$ of $\sigma$ the mean is $\sum_k c_k^2\rho^k$, $\rho$ the product of two inputs
+    of length 1. It is positive for inputs of which no two are equal or opposite, if infinitely many even and infinitely
+    many odd $c_k$ are not zero, and singular for polynomials and many inputs.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng, d = np.random.default_rng(config.seed), config.features
+    x, y = unit(rng, config.samples, d), rng.choice([-1.0, 1.0], config.samples)
+    more = of("tanh", np.concatenate([x, x[:1], -x[:1]]))  # an input twice, and opposite to itself
+    mean, opposite = more[:-2, :-2], np.delete(more, -2, 0)[:, [*range(config.samples), -1]]
+    duals = [np.asarray(dual(name, 1.0, 1.0, np.append(RHO, 1.0)).value) for name in ("tanh", "relu")]
+    error = np.empty((len(config.widths), config.draws))
+    for i, n in enumerate(config.widths):
+        for j in range(config.draws):
+            h = np.tanh(rng.normal(size=(n, d)) @ x.T)
+            error[i, j] = np.abs(np.linalg.eigvalsh(h.T @ h / n - mean)).max()
+    w, a = rng.normal(size=(50, d)), rng.normal(size=50)
+    jacobian = gradients(w, a, x)
+    kernel = jacobian @ jacobian.T
+    values, vectors = np.linalg.eigh(kernel)
+    rate = 0.9 / values[-1]
+    # The linearised network itself, in its weights, from outputs of zero: once for the labels, once for the slowest.
+    targets = np.stack([y, vectors[:, 0]], 1)
+    theta, losses = np.zeros((jacobian.shape[1], 2)), []
+    for _ in range(config.steps + 1):
+        residual = jacobian @ theta - targets
+        losses.append((residual**2).sum(0) / 2)
+        theta = theta - rate * jacobian.T @ residual
+    t, s = np.tanh(w @ x.T), x @ x.T
+    slopes = [(weight[:, None] * (1 - t**2)).T @ (1 - t**2) * s / len(a) for weight in (a**2, (w**2).sum(1))]
+    series = [hermite_coefficients(*of_terms) for of_terms in ((np.tanh, TERMS), (relu, TERMS), (np.tanh, TERMS, 1.0))]
+    poly, square = unit(rng, math.comb(d + 2, 2) + 1, d), hermite_coefficients(lambda z: 1 + z + z**2, 3)
+    angles = np.pi * np.arange(3) / 3 + rng.uniform(0, np.pi)
+    star = np.stack([np.cos(angles), np.sin(angles)], 1)
+    return xr.Dataset(
+        {
+            "series": (("name", "order"), np.stack(series)),
+            "dual": (("activation", "rho"), np.stack(duals)[:, :-1]), "power": ("activation", np.stack(duals)[:, -1]),
+            "loss": (("step", "target"), np.stack(losses)), "error": (("width", "draw"), error),
+            "rate": rate, "smallest": values[0], "trace": np.trace(kernel),
+            "parts": ("formula", [np.trace(t.T @ t) / len(a) + np.trace(part) for part in slopes]),
+            "mean": (("a", "b"), mean), "twice": least(more[:-1, :-1]), "opposite": least(opposite),
+            "rank": int(np.linalg.matrix_rank(of("relu", np.concatenate([star, -star])), tol=1e-10)),
+            "polynomial": (("p", "q"), sum((poly @ poly.T) ** k * c**2 for k, c in enumerate(square))),
+        },
+        coords={"name": ["tanh", "relu", "printed"], "rho": RHO, "width": list(config.widths), "target": ["y", "slow"]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    series = {str(name): data.series.sel(name=name).values for name in data.name.values}
+    summed = {name: dual_series(c, RHO) for name, c in series.items()}
+    for i, name in enumerate(("tanh", "relu")):
+        yield claims.zero(
+            f"{name}: mean kernel by its Hermite coefficients against the mean over two Gaussians",
+            np.abs(summed[name] - data.dual[i]).max(),
+            1e-10 + np.abs(RHO).max() ** TERMS * abs(float(data.power[i]) - (series[name] ** 2).sum()),
+            "quadrature, and what the coefficients left out can add",
+        )
+    half = float(data.dual[0].sel(rho=0.5))
+    yield claims.erratum(
+        "tanh: mean kernel of inputs at 60 degrees, by coefficients under a weight",
+        (r"e^{-z^2}", summed["printed"][3]), (r"e^{-z^2/2}", summed["tanh"][3]), half, 1e-9, "quadrature",
+        note="under the printed weight the polynomials that follow are not orthogonal", where="lecture of 10/10",
+    )
+    ramp = series["relu"]
+    for k, exact in enumerate((1 / math.sqrt(2 * math.pi), 0.5, 1 / math.sqrt(4 * math.pi))):
+        yield claims.equal(f"ReLU: Hermite coefficient {k}", exact, ramp[k], 1e-12, "rounding")
+    yield claims.erratum(
+        "ReLU: Hermite coefficients of order 0 to 12 that vanish", (r"0", 0.0), (r"5: 3, 5, 7, 9, 11", 5.0),
+        int((np.abs(ramp[:13]) < 1e-12).sum()), 0, "a count", where="lecture of 10/10, positivity",
+        note="a function that is no polynomial has infinitely many coefficients, not all of them",
+    )
+    least_, rate = float(data.smallest), float(data.rate)
+    bound = np.exp(-2 * rate * least_ * data.step)
+    for name, words in (("y", "random signs"), ("slow", "the kernel's last eigenvector")):
+        share = data.loss.sel(target=name) / data.loss.sel(target=name)[0]
+        ratio = (share / bound).where(share > 1e-20)[1:]  # below are the squares of roundings
+        yield claims.at_most(
+            f"linearised network, targets {words}: loss over its bound, largest", 1.0, ratio.max(),
+            "an inequality, up to rounding", slack=1e-12,
+        )
+    slow = data.loss.sel(target="slow")
+    yield claims.equal(
+        "linearised network, targets the last eigenvector: decay of the loss over the bound's", 1.0,
+        -np.log(slow[10] / slow[0]) / (20 * rate * least_), rate * least_ + 1e-14 / (rate * least_),
+        "the next order in a step, and rounding",
+    )
+    yield claims.erratum(
+        "trace of a random network's kernel",
+        (r"\frac1n\sum_k \sigma\sigma + (w_k^{(1)})^2\,\sigma'\sigma'\,x_a\cdot x_b", data.parts[1]),
+        (r"\frac1n\sum_k \sigma\sigma + (w_k^{(2)})^2\,\sigma'\sigma'\,x_a\cdot x_b", data.parts[0]),
+        data.trace, 0, "rounding", relative=1e-10, where="lecture of 10/10, the kernel of two layers",
+        note="the derivative in a hidden weight is multiplied by the readout's",
+    )
+    yield claims.equal(
+        "readout kernel less its mean: exponent of the width", -0.5, exponent(data.error), 1 / config.widths[0],
+        "the next order, at the least width",
+    )
+    yield from positivity(data, config)
+    yield from bernstein()
+
+
+def positivity(data: xr.Dataset, config: Config) -> Findings:
+    """Which inputs and activations make the mean kernel singular."""
+    top, rounding = float(np.trace(data["mean"])), 1e-13 * config.samples
+    yield claims.at_least(
+        "tanh, inputs in general position: least eigenvalue over the trace", rounding, least(data["mean"].values) / top,
+        "more than rounding",
+    )
+    yield claims.zero("tanh, an input twice: least eigenvalue", data.twice, 1e-12, "rounding")
+    yield claims.zero("tanh, an input and its opposite: least eigenvalue", data.opposite, 1e-12, "rounding")
+    yield claims.erratum(
+        "ReLU: rank on six inputs, three and their opposites, in the plane", (r"6", 6), (r"5", 5), data["rank"],
+        0, "a count", where="lecture of 10/10, positivity",
+        note="only one odd coefficient is not zero, which has two features for three pairs",
+    )
+    d = config.features
+    yield claims.count(
+        f"1 + z + z^2 on {len(data.p)} inputs: rank of the kernel, which is singular", d + d * (d + 1) // 2,
+        int(np.linalg.matrix_rank(data.polynomial.values, tol=1e-10)), "polynomials of degree 2 on the sphere",
+    )
+
+
+def bernstein(n: int = 100, t: float = 3.0) -> Findings:
+    """Diagonal matrices of independent signs over sqrt n: variance 1, each at most 1/sqrt n, tails by coins."""
+    one = 2 * stats.binom.sf(math.floor((n + t * math.sqrt(n)) / 2), n, 0.5)
+    rest = 1 + t / math.sqrt(n) / 3
+    size = 64
+    seen = -math.expm1(size * math.log1p(-one))
+    yield claims.erratum(
+        f"chance that a sum of matrices of {size} rows exceeds {t:g} standard deviations",
+        (r"e^{-t^2/(U + Lt/3)}", math.exp(-(t**2) / rest)),
+        (r"2m\,e^{-\frac12t^2/(U + Lt/3)}", float(bernstein_tail(t, 1.0, 1 / math.sqrt(n), size))), seen, 0, "exact",
+        relation="at most", by="derivation", where="lecture of 10/10, Bernstein's inequality",
+        note="a half is missing in the exponent, and a factor for the number of eigenvalues in front",
+    )
+    yield claims.at_least(
+        "the same of a single row, over 2 exp(-t^2 / (U + Lt/3)): no bound without the half", 1.0,
+        one / (2 * math.exp(-(t**2) / rest)), "exact",
+    )
+    yield claims.at_least(
+        f"the same of {size} rows, over exp(-t^2/2 / (U + Lt/3)): no bound without 2m", 1.0,
+        seen / math.exp(-(t**2) / 2 / rest), "exact",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    for i, name in enumerate(("tanh", "relu")):
+        size = data.series.sel(name=name).values[:16] ** 2
+        kept = size > 1e-20
+        left.semilogy(np.arange(16)[kept], size[kept], "os"[i], color=f"C{i}", label=("tanh", "ReLU")[i])
+    sheet.label(left, "Squared Hermite coefficients", "order", "$c_k^2$, if not zero", "best")
+    for i, (name, words) in enumerate((("y", "random signs"), ("slow", "last eigenvector"))):
+        one = data.loss.sel(target=name)
+        middle.semilogy(data.step, one / one[0], color=f"C{i}", label=words)
+    bound = np.exp(-2 * float(data.rate * data.smallest) * data.step)
+    sheet.guide(middle, data.step, bound, r"$e^{-2\eta\lambda_0t}$")
+    sheet.label(middle, "Loss of a linearised network", "step", "over its start", "best")
+    sheet.spread(right, data.error, "draw", "tanh", fmt="o")
+    widths = data.width.values.astype(float)
+    sheet.guide(right, widths, float(data.error.mean("draw")[0]) * (widths / widths[0]) ** -0.5, "$n^{-1/2}$")
+    sheet.label(
+        right, "Readout kernel less its mean", "width", "operator norm", "best", xscale="log", yscale="log",
+    )
+    right.set_xticks(config.widths, [str(width) for width in config.widths])
+    right.set_xticks([], minor=True)

@@ -1,0 +1,218 @@
+"""Lecture of 10/31: the functions of a kernel, ridge regression in two ways, Gaussian and determinantal processes."""
+
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.kernels import posterior
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+
+POINTS = 5
+"""Of the set of which a determinantal process takes subsets."""
+
+
+class Config(Seeded):
+    grid: int = scaled(smoke=60, laptop=200, at_least=10, at_most=2_000, help="points of the domain")
+    samples: int = option(8, at_least=2, at_most=10, help="data")
+    ridge: float = option(0.1, at_least=1e-3, at_most=100, help="ridge, which is also the variance of the noise")
+    terms: int = option(40, at_least=10, at_most=10_000, help="eigenfunctions kept as features")
+    drawn: int = scaled(smoke=200, laptop=1_000, at_least=20, at_most=2_000, help="random points of a sampled operator")
+    draws: int = scaled(smoke=20, laptop=50, at_least=5, at_most=1_000, help="such draws of points")
+    subsets: int = scaled(smoke=400, laptop=10_000, at_least=50, at_most=10**5, help="of the determinantal process")
+
+    def check(self) -> None:
+        """Kernels that a machine holds."""
+        fits_memory(100.0 * (self.grid**2 + self.drawn**2 + self.terms * self.grid + self.terms**2), "grid or terms")
+
+
+def kernel(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    r"""$\min(x, y)$, the covariance of Brownian motion."""
+    return np.minimum(x[:, None], y[None, :])
+
+
+def eigen(terms: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    r"""Eigenvalues $1/((j - \frac12)^2\pi^2)$ on $[0, 1]$ and eigenfunctions $\sqrt2\sin((j - \frac12)\pi x)$."""
+    root = (np.arange(terms) + 0.5) * np.pi
+    return root**-2.0, np.sqrt(2) * np.sin(x[:, None] * root)
+
+
+def subset(vectors: np.ndarray, chances: np.ndarray, rng: np.random.Generator) -> list[int]:
+    """A determinantal process: eigenvectors by coins, then points one by one, each out of what is left of the span."""
+    basis, found = vectors[:, rng.random(len(chances)) < chances], []
+    while basis.shape[1]:
+        weight = (basis**2).sum(1)
+        found.append(int(rng.choice(len(weight), p=weight / weight.sum())))
+        # What is left: the part of the span that vanishes at the point.
+        basis = basis @ np.linalg.svd(basis[found[-1]][None])[2][1:].T
+    return found
+
+
+@study(
+    "lectures/10-31-kernels", section="10-31", title="A kernel and its space of functions",
+    statement=r"""
+    A positive kernel $K$ is $\sum_j \lambda_j\psi_j(x)\psi_j(y)$, of features $\sqrt{\lambda_j}\,\psi_j$. Its functions
+    are $T^{1/2}L^2$, $T$ the operator of the kernel, with $\|f\|^2 = \|T^{-1/2}f\|^2_{L^2}$; then
+    $\langle f, K(x, \cdot)\rangle = f(x)$, and $\|\sum_i a_iK(x_i, \cdot)\|^2 = \sum_{ij} a_ia_jK(x_i, x_j)$. The least
+    of $\sum_i(f(x_i) - y_i)^2 + \lambda\|f\|^2$ over all functions is $\sum_i a_iK(x_i, \cdot)$ with
+    $a = (K + \lambda)^{-1}y$: ridge regression on the features, and the mean of a Gaussian process with covariance $K$
+    given data with noise of variance $\lambda$. Here $K = \min(x, y)$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    x = np.arange(1, config.grid + 1) / config.grid
+    full = kernel(x, x)
+    seen = np.sort(rng.choice(config.grid, config.samples, replace=False))
+    y = np.sin(2 * np.pi * x[seen]) + 0.1 * rng.normal(size=config.samples)
+    process = posterior(
+        jnp.asarray(full[np.ix_(seen, seen)]), jnp.asarray(full[:, seen]), jnp.asarray(full), jnp.asarray(y),
+        noise=config.ridge,
+    )
+    # All functions on the grid: least squares with the norm f'K^{-1}f, and no representer theorem.
+    inverse, look = np.linalg.inv(full), np.eye(config.grid)[seen]
+    bend = np.linalg.inv(look.T @ look / config.ridge + inverse)
+    values, psi = eigen(config.terms, x)
+    features = psi * np.sqrt(values)
+    theta = np.linalg.solve(
+        features[seen].T @ features[seen] + config.ridge * np.eye(config.terms), features[seen].T @ y
+    )
+    few = features[seen] @ features[seen].T
+    ridge = features @ features[seen].T @ np.linalg.solve(few + config.ridge * np.eye(len(few)), y)
+    sampled = [np.linalg.eigvalsh(kernel(p, p))[::-1] / config.drawn for p in rng.random((config.draws, config.drawn))]
+    likely = POINTS * kernel(*[np.arange(1, POINTS + 1) / POINTS] * 2)
+    chances, vectors = np.linalg.eigh(likely)
+    found = [subset(vectors, chances / (1 + chances), rng) for _ in range(config.subsets)]
+    return xr.Dataset(
+        {
+            "seen": ("sample", seen), "y": ("sample", y), "mean": ("x", np.asarray(process.mean)),
+            "variance": ("x", np.diagonal(process.covariance)), "direct": ("x", bend @ (look.T @ y) / config.ridge),
+            "direct_variance": ("x", np.diagonal(bend)), "primal": ("x", features @ theta), "dual": ("x", ridge),
+            "sampled": (("draw", "order"), np.stack(sampled)[:, :10]), "likely": (("i", "j"), likely),
+            "in_subset": (("subset", "i"), np.array([[i in one for i in range(POINTS)] for one in found])),
+            "weights": ("x", rng.dirichlet(np.full(config.grid, 5.0))), "any": ("x", rng.normal(size=config.grid)),
+        },
+        coords={"x": x},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    x, seen = data.x.values, data.seen.values
+    full, rounding = kernel(x, x), 1e-13 * config.grid**2
+    sharp = 1e-13 * (1 + config.samples / config.ridge) * config.grid
+    for name, one, other, within in (
+        ("ridge regression on features against that on their kernel", "primal", "dual", sharp),
+        ("ridge regression on the kernel against the least over all functions", "mean", "direct", rounding),
+        ("variance of the Gaussian process against its inverse precision", "variance", "direct_variance", rounding),
+    ):
+        yield claims.zero(name, np.abs(data[one] - data[other]).max(), within, "rounding of an inverse")
+    values, vectors = np.linalg.eigh(np.sqrt(np.outer(data.weights, data.weights)) * full)
+    psi = vectors / np.sqrt(data.weights.values)[:, None]
+    yield claims.zero(
+        "the kernel out of eigenvalues and eigenfunctions, under random weights",
+        np.abs((psi * values) @ psi.T - full).max(), 1e-12 / float(data.weights.min()), "rounding, by the least weight",
+    )
+    # T^{-1/2} f in L^2 of these weights, f by its values.
+    root = lambda f: (psi.T * data.weights.values) @ f / np.sqrt(values).reshape(-1, *[1] * (f.ndim - 1))  # noqa: E731
+    f = full @ data["any"].values
+    yield claims.zero(
+        "reproducing property: a function's product with K(x, .) less its value, largest",
+        np.abs(root(full).T @ root(f) - f).max() / np.abs(f).max(), rounding, "rounding of small eigenvalues",
+    )
+    a = data["any"].values
+    yield claims.equal(
+        "squared norm of a random combination of kernels over a'Ka", 1.0, (root(f) ** 2).sum() / (a @ full @ a),
+        rounding, "rounding of small eigenvalues",
+    )
+    sizes = np.abs(f) / np.sqrt(np.diagonal(full) * (a @ full @ a))
+    yield claims.at_most("largest value of a function over its bound, norm times sqrt K(x, x)", 1.0, sizes.max())
+    spare = np.linalg.qr(np.linalg.cholesky(full).T[:, seen], mode="complete")[0][:, config.samples :]
+    aside = np.linalg.cholesky(full) @ spare @ np.ones(spare.shape[1])
+    fit = data["mean"].values
+    norm = lambda g: float(g @ np.linalg.solve(full, g))  # noqa: E731
+    yield claims.zero(
+        "a part orthogonal to the data's kernels: its values at the data, largest", np.abs(aside[seen]).max(), rounding,
+        "rounding",
+    )
+    yield claims.equal(
+        "the same: what it adds to the squared norm, over its own", 1.0, (norm(fit + aside) - norm(fit)) / norm(aside),
+        rounding, "rounding", note="so that the least has no such part",
+    )
+    yield from spectrum(data, config)
+    yield from determinantal(data, config)
+
+
+def spectrum(data: xr.Dataset, config: Config) -> Findings:
+    """The operator on the interval, whose eigenvalues are known, and on random points."""
+    terms = 10_000
+    half = np.array([0.5])
+    values, psi = eigen(terms, half)
+    left = 2 / (np.pi**2 * (terms - 0.5))
+    inner = (values * psi[0]) ** 2  # squared products of K(1/2, .) with the eigenfunctions
+    yield claims.erratum(
+        "squared norm of K(x, .), which is K(x, x), at x = 1/2",
+        (r"\mathcal H = T^{-1}L^2:\ \|Tf\|^2", (inner * values**2).sum()),
+        (r"\mathcal H = T^{1/2}L^2:\ \|T^{-1/2}f\|^2", (inner / values).sum()), kernel(half, half)[0, 0],
+        left, "the terms left out",
+        by="derivation", where="lecture of 10/31, the space of a kernel",
+        note="functions of the space are smoother than those of the integral, by half the operator",
+    )
+    for order in range(2):
+        exact = 1 / ((order + 0.5) * np.pi) ** 2
+        yield claims.equal(
+            f"eigenvalue {order + 1} of the kernel on random points over their number", exact,
+            estimate(data.sampled[:, order]), 1 / config.drawn, "the next order: at most one over their number",
+        )
+    points = np.random.default_rng(config.seed).normal(size=(10, 3))
+    yield claims.count(
+        "rank of the linear kernel of ten points in three dimensions, which is not strictly positive", 3,
+        int(np.linalg.matrix_rank(points @ points.T)), "its features",
+    )
+
+
+def determinantal(data: xr.Dataset, config: Config) -> Findings:
+    """Chances of all subsets, det L_X / det(1 + L), and the marginal kernel."""
+    likely = data.likely.values
+    marginal = likely @ np.linalg.inv(np.eye(POINTS) + likely)
+    subsets = [list(s) for size in range(POINTS + 1) for s in itertools.combinations(range(POINTS), size)]
+    chance = {tuple(s): np.linalg.det(likely[np.ix_(s, s)]) / np.linalg.det(np.eye(POINTS) + likely) for s in subsets}
+    apart = [
+        sum(p for of, p in chance.items() if set(s) <= set(of)) - np.linalg.det(marginal[np.ix_(s, s)]) for s in subsets
+    ]
+    yield claims.zero(
+        "determinantal process: chance that a set is in it less its determinant, of all 32", np.abs(apart).max(), 1e-12,
+        "rounding",
+    )
+    both = data.in_subset.values
+    yield claims.equal(
+        "drawn subsets: points in one", float(np.trace(marginal)), estimate(both.sum(1)), 0, "exact in the mean"
+    )
+    gap = both[:, 0] & both[:, -1]
+    yield claims.equal(
+        "drawn subsets: share that have the first and the last point",
+        float(np.linalg.det(marginal[np.ix_([0, -1], [0, -1])])), estimate(gap.astype(float)), 0, "exact in the mean",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    spread = 2 * np.sqrt(data.variance)
+    left.fill_between(data.x, data["mean"] - spread, data["mean"] + spread, color="C0", alpha=0.2, lw=0)
+    left.plot(data.x, data["mean"], color="C0", label="Gaussian process")
+    sheet.guide(left, data.x, data.direct, "ridge regression")
+    left.plot(data.x[data.seen], data.y, "o", color="C1", label="data")
+    sheet.label(left, r"One fit in two ways, $K = \min(x, y)$", "$x$", None, "best")
+    order = np.arange(1, data.sizes["order"] + 1)
+    sheet.guide(middle, order, eigen(len(order), np.ones(1))[0], "on the interval")
+    middle.errorbar(order, data.sampled.mean("draw"), data.sampled.std("draw"), fmt="o", ms=4, label="on random points")
+    sheet.label(middle, "Eigenvalues", "order", None, "best", xscale="log", yscale="log")
+    middle.set_xticks([1, 2, 5, 10], ["1", "2", "5", "10"])
+    middle.set_xticks([], minor=True)
+    values, psi = eigen(200, np.array([0.5]))
+    inner = (values * psi[0]) ** 2
+    for color, (power, words) in enumerate(((-1, r"$T^{1/2}L^2$"), (2, r"$T^{-1}L^2$, as printed"))):
+        right.semilogx(np.arange(1, 201), np.cumsum(inner * values**power), color=f"C{color}", label=words)
+    sheet.mark(right, y=0.5, label="$K(x, x)$")
+    sheet.label(right, r"Squared norm of $K(x, \cdot)$, $x = 1/2$", "terms", None, "center right")
