@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from secant.kernels.any_loss import Outputs, training_on
 from secant.kernels.criticality import (
     CriticalPoint,
     Susceptibilities,
@@ -46,6 +47,7 @@ __all__ = [
     "NNGPRegressor",
     "NTKClassifier",
     "NTKRegressor",
+    "Outputs",
     "Recommendation",
     "SingularKernelError",
     "Solution",
@@ -66,4 +68,5 @@ __all__ = [
     "stored_kernel",
     "susceptibilities",
     "training",
+    "training_on",
 ]

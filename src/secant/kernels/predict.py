@@ -161,7 +161,7 @@ def training(kernel: ArrayLike, y: Any, *, step: float | None = None, ridge: flo
         (2,)
         ```
     """
-    theta, y = _pairs("training", kernel, y)
+    theta, y = checked_pair("training", kernel, y)
     if step is not None and not (math.isfinite(step) and step > 0):
         raise ValueError(f"training: `step` must be a number above 0, or None, got {step!r}.")
     values, vectors = jnp.linalg.eigh(theta + _ridge("training", ridge) * jnp.eye(len(theta), dtype=theta.dtype))
@@ -181,7 +181,7 @@ def posterior(
         y: targets.
         noise: variance $s^2$ of the noise, which is also the ridge.
     """
-    train, y = _pairs("posterior", train, y)
+    train, y = checked_pair("posterior", train, y)
     factor = _factor("posterior", train, noise)
     solved = jax.scipy.linalg.cho_solve(factor, jnp.concatenate([y.reshape(len(y), -1), between.T], axis=1))
     outputs = y.reshape(len(y), -1).shape[1]
@@ -192,7 +192,7 @@ def posterior(
 def log_evidence(train: ArrayLike, y: Any, *, noise: float = 0.0) -> Array:
     r"""Logarithm of the density of the targets under a Gaussian process,
     $-\tfrac12 y^\top (K + s^2)^{-1} y - \tfrac12 \log\det 2\pi(K + s^2)$, summed over outputs."""
-    train, y = _pairs("log_evidence", train, y)
+    train, y = checked_pair("log_evidence", train, y)
     factor = _factor("log_evidence", train, noise)
     columns = y.reshape(len(y), -1)
     fit = jnp.sum(columns * jax.scipy.linalg.cho_solve(factor, columns))
@@ -203,14 +203,14 @@ def log_evidence(train: ArrayLike, y: Any, *, noise: float = 0.0) -> Array:
 def label_complexity(kernel: ArrayLike, y: Any) -> float:
     r"""$\sqrt{2\, y^\top \Theta^{-1} y\,\operatorname{tr}\Theta}\,/\,n$, which bounds the error on new samples of a
     wide network that has learnt these labels."""
-    kernel, y = _pairs("label_complexity", kernel, y)
+    kernel, y = checked_pair("label_complexity", kernel, y)
     factor = _factor("label_complexity", kernel, 0.0)
     columns = y.reshape(len(y), -1)
     weight = jnp.sum(columns * jax.scipy.linalg.cho_solve(factor, columns))
     return float(jnp.sqrt(2 * weight * jnp.trace(kernel)) / len(y))
 
 
-def _pairs(function: str, kernel: Any, y: Any) -> tuple[Array, Array]:
+def checked_pair(function: str, kernel: Any, y: Any) -> tuple[Array, Array]:
     """Kernel and targets, checked."""
     kernel, y = jnp.asarray(kernel), jnp.asarray(y)
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or not len(kernel):
