@@ -13,6 +13,7 @@ from secant.kernels.criticality import (
 )
 from secant.kernels.dual import Dual, dual
 from secant.kernels.network import Kernel, kernel
+from secant.kernels.phases import PhaseDiagram, phase_diagram
 from secant.kernels.predict import (
     Gaussian,
     SingularKernelError,
@@ -48,6 +49,7 @@ __all__ = [
     "NTKClassifier",
     "NTKRegressor",
     "Outputs",
+    "PhaseDiagram",
     "Recommendation",
     "SingularKernelError",
     "Solution",
@@ -63,6 +65,7 @@ __all__ = [
     "log_evidence",
     "next_covariance",
     "next_variance",
+    "phase_diagram",
     "posterior",
     "recommend",
     "stored_kernel",

@@ -150,6 +150,12 @@ def _compiled(function: Function) -> Callable[[Any], tuple[Array, Array, Array]]
     return jax.jit(lambda K: _means(function, jnp.asarray(K, jnp.result_type(float))))
 
 
+def variance_map(function: Function) -> Callable[[Any], np.ndarray]:
+    r"""$K \mapsto \mathbb E\,\sigma(z)^2$ over $z \sim N(0, K)$, compiled."""
+    means = _compiled(function)
+    return lambda K: np.asarray(means(K)[0])
+
+
 def _means(function: Function, K: Array) -> tuple[Array, Array, Array]:
     r"""$\mathbb E\,\sigma^2$, $\mathbb E\,\sigma\sigma''$ and $\mathbb E\,\sigma'^2$ over $z \sim N(0, K)$."""
     nodes = jnp.linspace(-REACH, REACH, NODES, dtype=K.dtype)
