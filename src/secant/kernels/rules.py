@@ -51,8 +51,8 @@ class Constants(NamedTuple):
 def constants(
     rule: Parametrization, bias: bool, fans: tuple[int, int], on: Pass, path: Path, *, last: bool, inputs: bool
 ) -> Constants:
-    r"""Of a layer with $m$ incoming edges and $k$ neurons, `fans`: $m\,\mathrm{Var}(s w)$ and $\mathrm{Var}(s_b b)$; the same for the tangent
-    kernel that is passed on; and $m s^2$ and $s_b^2$ for what the layer's own parameters add to it.
+    r"""Of a layer with $m$ incoming edges and $k$ neurons, `fans`: $m\,\mathrm{Var}(s w)$ and $\mathrm{Var}(s_b b)$;
+    the same for the tangent kernel that is passed on; and $m s^2$ and $s_b^2$ for what its own parameters add to it.
 
     Widths that stay in them are those of the network as it stands. What vanishes in the limit is zero: biases of
     `pytorch` behind the first layer, and the outputs of `mean-field` and `mup`.
