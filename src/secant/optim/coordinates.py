@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from secant.core.arguments import positive, whole
 from secant.core.device import jit
 from secant.core.types import Params
-from secant.look import panels
+from secant.look import COLOURS, panels
 from secant.nets.network import Network
 from secant.nets.taps import observe
 from secant.optim.descent import gradient_descent
@@ -154,7 +154,7 @@ class CoordinateCheck:
         with panels(ax, look) as (axes,):
             for index, (layer, found) in enumerate(self.layers.items()):
                 values = self.dataset.change.sel(layer=layer).isel(step=-1)
-                colour, note = f"C{index % 8}", ""
+                colour, note = COLOURS[look][index % 8], ""
                 if found.change is not None:
                     axes.plot(widths, found.change(widths), color=colour, lw=1.2)
                     note = f": {found.change.exponent:+.2f} ± {found.change.error:.2f}"
@@ -229,7 +229,7 @@ def coordinate_check(
         y = x[:, 0] * x[:, 1]
         rule = sc.nets.Parametrization("mup", optimizer="adam")
         net = lambda width: sc.nets.mlp([width, width], activation="tanh", parametrization=rule)
-        found = sc.coordinate_check(net, (32, 128), x, y, rule=sc.optimisers.adam(0.05), draws=4)
+        found = sc.coordinate_check(net, (32, 128), x, y, rule=sc.optimisers.adam(0.02))
         print(found.alike, list(found.layers))
         ```
         ```text
