@@ -11,6 +11,7 @@ from secant.kernels.criticality import (
     susceptibilities,
 )
 from secant.kernels.dual import Dual, dual
+from secant.kernels.evidence import FittedVariances, fit_variances
 from secant.kernels.network import Kernel, kernel
 from secant.kernels.predict import (
     Gaussian,
@@ -41,6 +42,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "CriticalPoint",
     "Dual",
+    "FittedVariances",
     "Gaussian",
     "Kernel",
     "NNGPRegressor",
@@ -53,6 +55,7 @@ __all__ = [
     "Training",
     "critical_points",
     "dual",
+    "fit_variances",
     "kernel",
     "kernel_operator",
     "kernel_product",

@@ -109,24 +109,21 @@ def _trained(
     return np.minimum(loss, WORST), moved
 
 
-def best_steps(data: xr.Dataset, draws: np.ndarray | None = None) -> xr.DataArray:
-    """The logarithm to base 2 of the best step size, by rule and width.
+def best_steps(data: xr.Dataset, draws: Any = slice(None)) -> np.ndarray:
+    """The logarithm to base 2 of the best step size of a rule, by width.
 
     A mean over step sizes, with one over the square of the loss as weights: unlike the least of a grid it is smooth.
     """
-    logs = np.log(data["loss"] if draws is None else data["loss"].isel(draw=draws)).mean("draw")
+    logs = np.log(data["loss"].transpose("width", "size", "draw").values[..., draws]).mean(-1)
     weights = np.exp(-2 * logs)
-    return (weights * np.log2(data["lr"])).sum("size") / weights.sum("size")
+    return weights @ np.log2(data["lr"].values) / weights.sum(1)
 
 
 def _falls(data: xr.Dataset, rule: str) -> Any:
     """The exponent of the best step size in the width."""
-    x = np.log2(data["width"]) - np.log2(data["width"]).mean()
-
-    def slope(draws: np.ndarray) -> float:
-        return float((x * best_steps(data.sel(rule=rule), draws)).sum() / (x**2).sum())
-
-    return bootstrap(slope, data.sizes["draw"])[0]
+    x, own = np.log2(data["width"].values), data.sel(rule=rule)
+    apart = (x - x.mean()) / ((x - x.mean()) ** 2).sum()
+    return bootstrap(lambda draws: apart @ best_steps(own, draws), data.sizes["draw"])[0]
 
 
 @run.findings
@@ -152,12 +149,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (11, 6.4), 3, 2).ravel()
-    loss, best = np.exp(np.log(data["loss"]).mean("draw")), 2 ** best_steps(data)
+    loss = np.exp(np.log(data["loss"]).mean("draw"))
     for panel, rule in zip(axes, RULES, strict=False):
+        best = 2 ** best_steps(data.sel(rule=rule))
         for i, width in enumerate(config.widths):
             of = {"rule": rule, "width": width}
             panel.loglog(data.lr.sel(rule=rule), loss.sel(of), "o-", ms=3, color=f"C{i}", label=width)
-            sheet.mark(panel, x=best.sel(of), color=f"C{i}", lw=1)
+            sheet.mark(panel, x=best[i], color=f"C{i}", lw=1)
         sheet.label(panel, rule, "step size", f"loss after {config.steps} steps")
     axes[0].legend(title="width", loc="lower left")
     for i, rule in enumerate(HIDDEN):
