@@ -173,7 +173,9 @@ def _laid_out(layers: list[Any], tied: bool, fit_noise: bool) -> _Layout:
     slots: list[int] = []
     for index, layer in enumerate(layers):
         slots += [0 if tied else index] * (4 if isinstance(layer, Attention) else 1)
-    weights, biases, names = [], [], []
+    weights: list[int] = []
+    biases: list[int | None] = []
+    names: list[str] = []
     for number, group in enumerate(groups):
         which = "" if tied else f" of layer {number + 1}"
         weights.append(len(names))
@@ -206,12 +208,12 @@ def _compiled(net: Network, layout: _Layout, steps: int) -> tuple[Callable[..., 
     import optax
 
     def loss(logs: Array, x: Array, y: Array, noise: Array) -> Array:
-        spread = jnp.exp(logs[-1]) if layout.names[-1] == "noise" else noise
+        spread: Any = jnp.exp(logs[-1]) if layout.names[-1] == "noise" else noise
         return -log_evidence(kernel(net, x, only="nngp", variances=_variances(layout, logs)).nngp, y, noise=spread)
 
     solver = optax.lbfgs()
 
-    def climb(start: Array, least: Array, *data: Array) -> tuple[Array, ...]:
+    def climb(start: Array, least: Array, *data: Array) -> tuple[Any, ...]:
         def of(logs: Array) -> Array:
             return loss(logs, *data)
 

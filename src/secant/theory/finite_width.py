@@ -1,18 +1,19 @@
 r"""Random networks of finite width on one input: the first corrections in one over the width, for any activation.
 
-In $z^{(l+1)} = b + W\sigma(z^{(l)})$ with $n_l$ neurons in layer $l$, weights of variance $C_w/n_l$ and biases of variance
-$C_b$, signals of one layer are Gaussian given the layer before, with a variance that all of them share,
+In $z^{(l+1)} = b + W\sigma(z^{(l)})$ with $n_l$ neurons in layer $l$, weights of variance $C_w/n_l$ and biases of
+variance $C_b$, signals of one layer are Gaussian given the layer before, with a variance that all of them share,
 
 $$\Sigma^{(l+1)} = C_b + \frac{C_w}{n_l}\sum_j\sigma\bigl(z^{(l)}_j\bigr)^2 .$$
 
-It is a number at infinite width, $K^{(l+1)} = C_b + C_wF(K^{(l)})$ with $F(K) = \mathbb E\,\sigma^2$ over $N(0, K)$. To first
-order in $1/n$ it has a variance $v$, the four-point vertex over the width, and a mean that is off by $g$:
+It is a number at infinite width, $K^{(l+1)} = C_b + C_wF(K^{(l)})$ with $F(K) = \mathbb E\,\sigma^2$ over $N(0, K)$. To
+first order in $1/n$ it has a variance $v$, the four-point vertex over the width, and a mean that is off by $g$:
 
 $$v' = \chi_\parallel^2\,v + \frac{C_w^2}{n}\bigl(\mathbb E\,\sigma^4 - F^2\bigr), \qquad
   g' = \chi_\parallel\,g + \tfrac12C_wF''\,v, \qquad \chi_\parallel = C_wF',$$
 
 from $v = g = 0$ in the first layer, which is Gaussian. Derivatives of $F$ are means of Hermite polynomials,
-$F' = \mathbb E\,\sigma^2\,(z^2 - K)/2K^2$ and $F'' = \mathbb E\,\sigma^2\,(z^4 - 6Kz^2 + 3K^2)/4K^4$: activations may have kinks.
+$F' = \mathbb E\,\sigma^2\,(z^2 - K)/2K^2$ and $F'' = \mathbb E\,\sigma^2\,(z^4 - 6Kz^2 + 3K^2)/4K^4$: activations may
+have kinks.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Fluctuations(NamedTuple):
     Attributes:
         variance: $K$, that of signals at infinite width.
         correction: $g$, the first correction to $\mathbb E\,z^2$.
-        spread: $v$, the variance of $\Sigma$, which is that of $\mathbb E\,z_1^2z_2^2 - (\mathbb E\,z^2)^2$ for two neurons.
+        spread: $v$, the variance of $\Sigma$: $\mathbb E\,z_1^2z_2^2 - (\mathbb E\,z^2)^2$ for two neurons.
     """
 
     variance: np.ndarray

@@ -149,7 +149,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (11, 6.4), 3, 2).ravel()
-    loss = np.exp(np.log(data["loss"]).mean("draw"))
+    loss = data["loss"].reduce(lambda values, axis: np.exp(np.log(values).mean(axis)), "draw")
     for panel, rule in zip(axes, RULES, strict=False):
         best = 2 ** best_steps(data.sel(rule=rule))
         for i, width in enumerate(config.widths):
