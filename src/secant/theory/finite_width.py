@@ -128,9 +128,9 @@ def _by_chunks(function: Function) -> Callable[[np.ndarray], np.ndarray]:
     compiled = jit(function)
 
     def of(z: np.ndarray) -> np.ndarray:
-        flat = np.zeros((-(-z.size // CHUNK), CHUNK))
+        flat = np.zeros((-(-z.size // CHUNK), CHUNK), z.dtype)
         flat.ravel()[: z.size] = z.ravel()
-        return np.concatenate([np.asarray(compiled(part), float) for part in flat])[: z.size].reshape(z.shape)
+        return np.concatenate([np.asarray(compiled(part)) for part in flat])[: z.size].reshape(z.shape)
 
     return of
 
@@ -156,6 +156,8 @@ def sample_variances(
     count = whole("sample_variances", "draws", draws)
     found = [np.full(count, float(biases) + float(weights) * float(size))]
     for width in widths:
-        z = np.sqrt(found[-1])[:, None] * random.standard_normal((count, whole("sample_variances", "widths", width)))
-        found.append(float(biases) + float(weights) * np.mean(function(z) ** 2, axis=1))
+        shape = (count, whole("sample_variances", "widths", width))
+        # Rounding is far below what the draws scatter by.
+        z = np.sqrt(found[-1], dtype=np.float32)[:, None] * random.standard_normal(shape, np.float32)
+        found.append(float(biases) + float(weights) * np.mean(function(z) ** 2, axis=1, dtype=float))
     return np.stack(found)
