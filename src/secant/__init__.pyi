@@ -52,6 +52,7 @@ from secant.models import model as model
 from secant.optim import Batches as Batches
 from secant.optim import Problem as Problem
 from secant.optim import control as control
+from secant.optim import coordinate_check as coordinate_check
 from secant.optim import estimate_max_lr as estimate_max_lr
 from secant.optim import find_max_lr as find_max_lr
 from secant.optim import gradient_descent as gradient_descent

@@ -58,6 +58,7 @@ TOWER = (
             "Batches",
             "Problem",
             "control",
+            "coordinate_check",
             "estimate_max_lr",
             "find_max_lr",
             "gradient_descent",

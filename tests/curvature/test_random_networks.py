@@ -13,7 +13,7 @@ from secant import nets
 
 ACTIVATIONS = st.sampled_from(["tanh", "erf", "sigmoid", "swish", "gelu", "softplus", "sin", "identity"])
 RULES = {
-    "parametrization": st.sampled_from(["ntk", "standard", "pytorch", "mean-field"]),
+    "parametrization": st.sampled_from(["ntk", "standard", "pytorch", "mean-field", "mup"]),
     "bias": st.booleans(),
 }
 WIDTHS = st.integers(1, 3)

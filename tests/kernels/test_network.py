@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -151,10 +152,11 @@ def test_slopes_of_the_kernel_are_those_of_differences():
 
 def test_given_variances_are_those_of_a_network():
     x = jax.random.normal(jax.random.key(0), (3, 4))
-    for name in ("ntk", "standard"):
+    for name in ("ntk", "standard", "mean-field", "mup"):
         own = nets.mlp([8], bias=True, activation="erf", parametrization=Parametrization(name, 1.3, 0.4))
         other = nets.mlp([8], bias=True, activation="erf", parametrization=name)
-        found = sc.kernel(other, x, variances=[(1.3**2, 0.4**2)] * 2)
+        last = 1.3**2 / 8 if name in ("mean-field", "mup") else 1.3**2  # which vanishes as the width grows
+        found = sc.kernel(other, x, variances=[(1.3**2, 0.4**2), (last, 0.4**2)])
         assert_allclose(found.ntk, sc.kernel(own, x).ntk, rtol=1e-12)
 
 
@@ -163,6 +165,9 @@ def test_limits_of_other_parametrisations():
     mean_field = sc.kernel(nets.mlp([64], parametrization="mean-field"), x)
     assert bool((mean_field.nngp == 0).all())
     assert bool((mean_field.ntk.diagonal() > 0).all())
+    for optimizer in ("sgd", "adam"):
+        rule = Parametrization("mup", optimizer=optimizer)
+        assert bool((sc.kernel(nets.mlp([64], parametrization=rule), x).nngp == 0).all())
     with pytest.raises(ValueError, match="near-zero"):
         sc.kernel(nets.mlp([64], parametrization="near-zero"), x)
     plain, biased = (sc.kernel(nets.mlp([64], parametrization="pytorch", bias=b), x) for b in (False, True))
@@ -249,3 +254,20 @@ def test_bad_arguments_are_named():
         sc.kernel(nets.conv(4), jnp.ones((2, 4, 4, 1)))
     with pytest.raises(ValueError, match="not finite"):
         sc.kernel(nets.mlp([4], activation=lambda z: jnp.exp(z**2)), 3 * x)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_tangent_kernel_of_mup_at_the_start_is_that_of_wide_networks(optimizer):
+    """It stays of order 1 for SGD; for Adam, whose steps know no kernel, the widths of the network stay in it."""
+    x = jax.random.normal(jax.random.key(0), (3, 4))
+    rule = Parametrization("mup", gain=1.2, bias_gain=0.3, optimizer=optimizer)
+    errors, draws = [], 40
+    for width in (64, 256):
+        net = nets.mlp([width, width], activation="erf", bias=True, parametrization=rule)
+        one = jax.jit(lambda key, net=net: sc.ntk(net.apply, net.init(key, x.shape), x).dense())
+        ratios = np.stack([one(key) for key in jax.random.split(jax.random.key(1), draws)]) / sc.kernel(net, x).ntk
+        spread = ratios.std(0, ddof=1) / math.sqrt(draws)
+        # the mean is off by 1/n, which at the larger width is below a tenth
+        assert (np.abs(ratios.mean(0) - 1) < 4 * spread + 10 / width).all()
+        errors.append(ratios.std(0).max())
+    assert errors[1] < 0.75 * errors[0]

@@ -1,6 +1,7 @@
 """A parametrisation draws and scales as its table says."""
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -9,8 +10,10 @@ import pytest
 
 from secant import nets
 from secant.nets import Parametrization
+from secant.nets.parametrization import NAMES
 
 DRAWS = 4000
+RULES = [Parametrization(name) for name in NAMES] + [Parametrization("mup", optimizer="adam")]
 
 
 def spread_of(net, x):
@@ -33,6 +36,9 @@ def spread_of(net, x):
         (Parametrization("ntk", gain=math.sqrt(2)), 2),
         (Parametrization("pytorch"), 1 / 27 / 4),
         (Parametrization("mean-field"), 1 / 4 / 8),
+        (Parametrization("mup"), 1 / 4 / 8),
+        (Parametrization("mup", optimizer="adam"), 1 / 4 / 8),
+        (Parametrization("mup", gain=math.sqrt(2)), 2 / 8),
         (Parametrization("ntk", output_signs=True), 1 / 4),
         (Parametrization("near-zero", spread=0.5), 5 * 6 * 8 / 2**6 / 4),
     ],
@@ -53,10 +59,9 @@ def test_the_output_of_a_convolutional_network_has_the_variance_of_theory():
     assert abs(moment - np.mean(windows)) < 5 * error
 
 
-@pytest.mark.parametrize("name", ["ntk", "standard", "pytorch", "mean-field", "near-zero"])
-def test_draws_have_the_spread_they_say(name):
-    rule = Parametrization(name)
-    for draw in (rule.weight(9), rule.weight(9, last=True), rule.bias(9)):
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_draws_have_the_spread_they_say(rule):
+    for draw in (rule.weight(9, 5), rule.weight(9, 5, last=True), rule.bias(9, 5), rule.bias(9, 5, last=True)):
         sample = np.asarray(draw.sample(jax.random.key(0), (20_000,), jnp.float64)) * draw.scale
         assert sample.var() == pytest.approx(draw.variance, rel=0.06)
         assert abs(sample.mean()) < 5 * math.sqrt(draw.variance / 20_000)
@@ -71,13 +76,13 @@ def test_draws_are_those_of_jax_inside_and_outside_of_jit(shape, dtype):
 
 
 def test_signs_keep_the_spread_and_the_scale():
-    for name in ("ntk", "standard", "pytorch", "mean-field", "near-zero"):
-        plain, signs = (Parametrization(name, output_signs=s).weight(9, last=True) for s in (False, True))
+    for rule in RULES:
+        plain, signs = (replace(rule, output_signs=s).weight(9, last=True) for s in (False, True))
         assert signs.variance == pytest.approx(plain.variance)
         assert signs.scale == plain.scale
         values = np.abs(signs.sample(jax.random.key(0), (50,), jnp.float64))
         np.testing.assert_allclose(values, values[0])
-        assert Parametrization(name, output_signs=True).weight(9) == Parametrization(name).weight(9)
+        assert replace(rule, output_signs=True).weight(9, 5) == rule.weight(9, 5)
 
 
 def test_biases_are_scaled_and_drawn_as_the_table_says():
@@ -86,6 +91,8 @@ def test_biases_are_scaled_and_drawn_as_the_table_says():
         (Parametrization("ntk", bias_gain=0.5), 0.25),
         (Parametrization("standard", bias_gain=0.5), 0.25),
         (Parametrization("pytorch"), 1 / 15),
+        (Parametrization("mup", bias_gain=0.5), 0.25),
+        (Parametrization("mup", bias_gain=0.5, optimizer="adam"), 0.25),
         (Parametrization("near-zero"), 1e-4),
     ):
         moment, error = spread_of(nets.dense(6, parametrization=rule, bias=True), x)
@@ -110,6 +117,8 @@ def test_ntk_and_standard_are_the_same_function_with_rescaled_weights():
         ({"spread": -1.0}, "`spread` must be a positive number"),
         ({"bias_gain": -1.0}, "`bias_gain` must be a number of at least 0"),
         ({"name": "pytorch", "gain": 2.0}, "'pytorch' has no gain"),
+        ({"name": "mup", "optimizer": "lamb"}, "`optimizer` must be 'sgd' or 'adam', got 'lamb'"),
+        ({"name": "ntk", "optimizer": "adam"}, "'ntk' is the same for every optimizer. Use 'mup'"),
     ],
 )
 def test_bad_options_are_refused_by_name(options, message):
@@ -141,3 +150,45 @@ def test_every_layer_may_have_a_rule_of_its_own():
     assert image.parts[0].layer.padding == "CIRCULAR"
     with pytest.raises(ValueError, match="mlp: `parametrization` must be one rule or one for each of 3 layers, got 2"):
         nets.mlp([4, 3], parametrization=rules[:2])
+
+
+def test_mup_for_sgd_asks_for_the_neurons_of_a_layer():
+    rule = Parametrization("mup")
+    for draw in (rule.weight, rule.bias):
+        with pytest.raises(ValueError, match=r"'mup' for SGD depends on the neurons of a layer\. Pass `fan_out`"):
+            draw(9)
+        draw(9, last=True)
+    assert Parametrization("mup", optimizer="adam").weight(9).scale == 1 / 9
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_step_of_mup_is_one_with_step_sizes_for_every_tensor(optimizer, bias):
+    """Weights with the variances of the standard network, and step sizes k/m (SGD) or 1/m (Adam) a tensor."""
+    x, y = jax.random.normal(jax.random.key(0), (4, 5)), jnp.array([1.0, -1.0, 0.5, 0.2])
+    rule, power = Parametrization("mup", optimizer=optimizer), 2 if optimizer == "sgd" else 1
+    net, plain = (nets.mlp([6, 8], activation="tanh", parametrization=r, bias=bias) for r in (rule, "standard"))
+    params = net.init(jax.random.key(1), x.shape)
+
+    def slopes(one, params):
+        found = jax.grad(lambda p: jnp.mean((one.apply(p, x) - y) ** 2))(params)
+        return found if optimizer == "sgd" else jax.tree.map(jnp.sign, found)
+
+    after = jax.tree.map(lambda p, g: p - 0.1 * g, params, slopes(net, params))
+    scales = list(params)
+    for at, m, k in ((0, 5, 6), (2, 6, 8), (4, 8, 1)):
+        weight, shift = (draw(m, k, last=at == 4).scale for draw in (rule.weight, rule.bias))
+        scales[at] = {name: {"weight": weight, "bias": shift}[name] for name in params[at]}
+        steps = (k / m, k) if optimizer == "sgd" else (1 / m, 1.0)
+        np.testing.assert_allclose((weight**power, shift**power), steps, rtol=1e-12)
+    scales = tuple(scales)
+    same = jax.tree.map(jnp.multiply, params, scales)
+    np.testing.assert_allclose(plain.apply(same, x), net.apply(params, x), rtol=1e-12)
+    moved = jax.tree.map(lambda p, s, g: p - 0.1 * s**power * g, same, scales, slopes(plain, same))
+    np.testing.assert_allclose(plain.apply(moved, x), net.apply(after, x), rtol=1e-12)
+
+
+def test_a_transformer_in_mup_divides_scores_by_the_size_of_a_head():
+    for name, scaling in (("mup", "linear"), ("ntk", "root")):
+        net = nets.vit(blocks=1, dim=8, heads=2, parametrization=name)
+        assert net.parts[3].parts[0].parts[1].layer.scaling == scaling

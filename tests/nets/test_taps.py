@@ -47,7 +47,7 @@ def test_per_sample_gradients_come_from_the_sites(case):
     features=st.integers(1, 4),
     outputs=st.integers(1, 3),
     bias=st.booleans(),
-    name=st.sampled_from(["ntk", "standard", "pytorch", "mean-field", "near-zero"]),
+    name=st.sampled_from(["ntk", "standard", "pytorch", "mean-field", "mup", "near-zero"]),
     seed=st.integers(0, 99),
 )
 @settings(max_examples=3, deadline=None)

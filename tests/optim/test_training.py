@@ -220,7 +220,7 @@ def test_only_a_dense_first_layer_is_reduced():
     assert reduce_inputs(sc.nets.densenet([4, 4]), X) is None
 
 
-@pytest.mark.parametrize("parametrization", ["ntk", "standard", "pytorch", "mean-field", "near-zero"])
+@pytest.mark.parametrize("parametrization", ["ntk", "standard", "pytorch", "mean-field", "mup", "near-zero"])
 def test_reduced_coordinates_give_the_same_outputs(parametrization):
     net = sc.nets.mlp([6], outputs=2, parametrization=parametrization, bias=True)
     x = jax.random.normal(jax.random.key(0), (4, 11))

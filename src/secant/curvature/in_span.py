@@ -91,7 +91,7 @@ def split_first(net: Network, params: Any, features: int) -> tuple[Array, Any, f
     found = first_dense(net)
     assert found is not None
     layer, path = found
-    scale = layer.parametrization.weight(features, last=layer.last).scale
+    scale = layer.parametrization.weight(features, layer.features, last=layer.last).scale
     node: Any = params
     for step in path:
         node = node[step]

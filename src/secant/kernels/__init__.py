@@ -12,6 +12,7 @@ from secant.kernels.criticality import (
     susceptibilities,
 )
 from secant.kernels.dual import Dual, dual
+from secant.kernels.evidence import FittedVariances, fit_variances
 from secant.kernels.network import Kernel, kernel
 from secant.kernels.phases import PhaseDiagram, phase_diagram
 from secant.kernels.predict import (
@@ -43,6 +44,7 @@ def __getattr__(name: str) -> Any:
 __all__ = [
     "CriticalPoint",
     "Dual",
+    "FittedVariances",
     "Gaussian",
     "Kernel",
     "NNGPRegressor",
@@ -57,6 +59,7 @@ __all__ = [
     "Training",
     "critical_points",
     "dual",
+    "fit_variances",
     "kernel",
     "kernel_operator",
     "kernel_product",

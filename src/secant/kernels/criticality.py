@@ -68,7 +68,7 @@ def susceptibilities(activation: str | Function, variance: Any, weights: Any = 1
         1.000000 1.000000
         ```
     """
-    _, bends, slopes = _compiled(named(activation)[1])(jnp.asarray(variance, jnp.result_type(float)))
+    _, bends, slopes = means_of(named(activation)[1])(jnp.asarray(variance, jnp.result_type(float)))
     return Susceptibilities(weights * (slopes + bends), weights * slopes)
 
 
@@ -114,7 +114,7 @@ def critical_points(activation: str | Function, between: tuple[float, float] = (
     if not 0 < low < high < math.inf:
         raise ValueError(f"critical_points: `between` must be two rising numbers above 0, got {between}.")
     function = named(activation)[1]
-    means = _compiled(function)
+    means = means_of(function)
     grid = np.geomspace(low, high, 241)
     squares, bends, slopes = (np.asarray(part) for part in means(grid))
     if np.all(np.abs(bends) <= 1e-9 * squares / grid) and np.ptp(slopes) <= 1e-9 * slopes.max():
@@ -146,14 +146,9 @@ def _at_zero(function: Function) -> list[CriticalPoint]:
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(function: Function) -> Callable[[Any], tuple[Array, Array, Array]]:
+def means_of(function: Function) -> Callable[[Any], tuple[Array, Array, Array]]:
+    r"""$K \mapsto (\mathbb E\,\sigma^2, \mathbb E\,\sigma\sigma'', \mathbb E\,\sigma'^2)$ over $z \sim N(0, K)$."""
     return jax.jit(lambda K: _means(function, jnp.asarray(K, jnp.result_type(float))))
-
-
-def variance_map(function: Function) -> Callable[[Any], np.ndarray]:
-    r"""$K \mapsto \mathbb E\,\sigma(z)^2$ over $z \sim N(0, K)$, compiled."""
-    means = _compiled(function)
-    return lambda K: np.asarray(means(K)[0])
 
 
 def _means(function: Function, K: Array) -> tuple[Array, Array, Array]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from secant.kernels.criticality import susceptibilities, variance_map
+from secant.kernels.criticality import means_of, susceptibilities
 from secant.look import COLOURS, panels
 from secant.nets.activations import Function, named
 
@@ -75,8 +75,9 @@ class PhaseDiagram:
                 rows, columns = np.nonzero(self.phase == name)
                 if len(rows) > 0.02 * self.variance.size:
                     place = self.weights[int(np.median(columns))], self.biases[int(np.median(rows))]
-                    box = {"boxstyle": "round", "facecolor": axes.get_facecolor(), "edgecolor": "none", "alpha": 0.8}
-                    axes.text(*place, name, ha="center", va="center", bbox=box)
+                    ground, ink = ("white", "black") if look == "light" else ("black", "white")
+                    box = {"boxstyle": "round", "facecolor": ground, "edgecolor": "none", "alpha": 0.75}
+                    axes.text(*place, name, color=ink, ha="center", va="center", bbox=box)
             axes.set(xlabel=r"variance of weights $C_w$", ylabel=r"variance of biases $C_b$")
             axes.set_title(f"Signals of {self.activation}")
             return axes
@@ -107,7 +108,7 @@ def phase_diagram(
         ```
         ```text
         0.0 ordered critical chaotic chaotic chaotic chaotic
-        0.5 ordered ordered ordered chaotic chaotic chaotic
+        0.5 ordered ordered ordered ordered ordered chaotic
         ```
     """
     name, function = named(activation)
@@ -121,34 +122,42 @@ def phase_diagram(
     if not SMALLEST < start < LARGEST:
         raise ValueError(f"phase_diagram: `start` must be a variance between {SMALLEST} and {LARGEST}, got {start}.")
     b, w = np.meshgrid(parts[1], parts[0], indexing="ij")
-    variance = _end(variance_map(function), w.ravel(), b.ravel(), start).reshape(w.shape)
+    variance = _end(means_of(function), w.ravel(), b.ravel(), start).reshape(w.shape)
     chi = susceptibilities(function, np.where(np.isinf(variance), 1.0, np.maximum(variance, SMALLEST)), w)
     parallel, perpendicular = (np.where(np.isinf(variance), np.nan, np.asarray(part)) for part in chi)
     return PhaseDiagram(name, *parts, variance, parallel, perpendicular)
 
 
-def _end(square: Any, w: np.ndarray, b: np.ndarray, start: float) -> np.ndarray:
+def _end(means: Any, w: np.ndarray, b: np.ndarray, start: float) -> np.ndarray:
     """The first fixed point in the direction in which variances move, one for each pair of variances."""
-
-    def moves(K: np.ndarray) -> np.ndarray:
-        return b + w * square(K) - K
-
-    first = moves(np.full(len(w), start))
-    still = np.abs(first) <= 1e-13 * start
-    up = first > 0
-    # Along a ladder of variances away from the start until the motion turns, or the ladder ends.
-    rungs = np.geomspace(1.0, np.where(up, LARGEST / start, SMALLEST / start), 241)
-    near, far, open_ = np.full(len(w), start), np.full(len(w), start), ~still
-    for rung in rungs[1:] * start:
-        turned = open_ & ((moves(rung) > 0) != up)
-        far = np.where(open_, rung, far)
-        open_ &= ~turned
-        near = np.where(open_, rung, near)
-        if not open_.any():
+    # Means depend on the variance alone: one ladder of variances does for all pairs.
+    down, up = (np.geomspace(start, end, 161) for end in (SMALLEST, LARGEST))
+    squares = [np.asarray(means(ladder)[0]) for ladder in (down, up)]
+    first = b + w * squares[1][0] - start
+    still, rises = np.abs(first) <= 1e-13 * start, first > 0
+    near, far, ends = np.full(len(w), start), np.full(len(w), start), ~still
+    for place in range(1, len(up)):
+        K, square = (
+            np.where(rises, *parts) for parts in ((up[place], down[place]), (squares[1][place], squares[0][place]))
+        )
+        far = np.where(ends, K, far)
+        ends &= (b + w * square - K > 0) == rises
+        near = np.where(ends, K, near)
+        if not ends.any():
             break
-    for _ in range(60):
-        middle = (near + far) / 2
-        same = (moves(middle) > 0) == up
-        near, far = np.where(same, middle, near), np.where(same, far, middle)
-    end = np.where(still, start, near)
-    return np.where(open_, np.where(up, np.inf, 0.0), end)
+    # Newton's steps, and where one would leave the two variances between which the fixed point lies, half of them.
+    K = (near + far) / 2
+    for _ in range(40):
+        square, bends, slopes = (np.asarray(part) for part in means(K))
+        moves = b + w * square - K
+        same = (moves > 0) == rises
+        near, far = np.where(same, K, near), np.where(same, far, K)
+        slope = w * (bends + slopes) - 1
+        newton = K - moves / np.where(slope == 0, 1.0, slope)
+        inside = (newton > np.minimum(near, far)) & (newton < np.maximum(near, far)) & (slope != 0)
+        following = np.where(inside, newton, (near + far) / 2)
+        settled = np.abs(following - K) <= 1e-15 * K
+        K = following
+        if settled.all():
+            break
+    return np.where(still, start, np.where(ends, np.where(rises, np.inf, 0.0), K))

@@ -63,15 +63,8 @@ def conv(layer: Conv, signals: Signals, on: Pass, path: Path) -> Signals:
     """A matrix at every place of a window."""
     signal = merged(signals)
     size = math.prod(layer.window)
-    made = constants(
-        layer.parametrization,
-        layer.bias,
-        size * signal.features,
-        on,
-        path,
-        last=layer.last,
-        inputs=not signal.behind_weights,
-    )
+    fans, inputs = (size * signal.features, layer.channels), not signal.behind_weights
+    made = constants(layer.parametrization, layer.bias, fans, on, path, last=layer.last, inputs=inputs)
     if size == 1 and layer.strides == 1:
         return (mixed_by_weights(signal, made, layer.channels, on, path),)
     axes, steps = len(signal.positions), (layer.strides,) * len(layer.window)
@@ -187,7 +180,7 @@ def positions(layer: Positions, signals: Signals, on: Pass, path: Path) -> Signa
     """A trained vector added to every token: independent for different tokens, the same for all inputs."""
     found = []
     for signal in (signal.mixed() for signal in signals):
-        draw = layer.parametrization.bias(signal.features)
+        draw = layer.parametrization.bias(signal.features, signal.features)
         same = jnp.ones(())
         if signal.full:
             total = math.prod(signal.positions)
@@ -215,13 +208,13 @@ def attention(layer: Attention, signals: Signals, on: Pass, path: Path) -> Signa
     inner = signal.features if layer.features is None else layer.features
     rule = layer.parametrization
 
-    def made(fan_in: int, inputs: bool) -> Constants:
-        return constants(rule, layer.bias, fan_in, on, path, last=False, inputs=inputs)
+    def made(fan_in: int, fan_out: int, inputs: bool) -> Constants:
+        return constants(rule, layer.bias, (fan_in, fan_out), on, path, last=False, inputs=inputs)
 
     cov, tangent = signal.covariance, signal.ntk
     covs, tangents = [], []
     for _ in ("query", "key", "value"):
-        by = made(signal.features, not signal.behind_weights)
+        by = made(signal.features, inner, not signal.behind_weights)
         covs.append(by.weights * cov + by.biases)
         if tangent is not None:
             tangents.append(by.passed * tangent + by.trained * cov + by.shifts)
@@ -237,7 +230,7 @@ def attention(layer: Attention, signals: Signals, on: Pass, path: Path) -> Signa
     if tangent is not None:
         ntk = functools.reduce(jnp.add, [mixed([*covs[:i], tangents[i], *covs[i + 1 :]]) for i in range(3)])
     plain = signal.with_(cov=mean, ntk=ntk, sizes=None, features=inner, gaussian=False)
-    return (mixed_by_weights(plain, made(inner, False), signal.features, on, path),)
+    return (mixed_by_weights(plain, made(inner, signal.features, False), signal.features, on, path),)
 
 
 RULES: dict[type, Rule] = {

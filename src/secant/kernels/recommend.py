@@ -85,11 +85,11 @@ def recommend(net: Network) -> Recommendation:
     rule, fan_in = hidden.parametrization, _width(weighted[0])
     if rule.name == "near-zero":
         raise ValueError(
-            "recommend: `near-zero` draws do not fall with the width. Use 'ntk', 'standard' or 'mean-field'."
+            "recommend: `near-zero` draws do not fall with the width. Use 'ntk', 'standard', 'mean-field' or 'mup'."
         )
-    weights = fan_in * rule.weight(fan_in).variance
+    weights = fan_in * rule.weight(fan_in, _width(hidden)).variance
     # Of `pytorch` biases vanish with the width.
-    biases = rule.bias(fan_in).variance if hidden.bias and rule.name != "pytorch" else 0.0
+    biases = rule.bias(fan_in, _width(hidden)).variance if hidden.bias and rule.name != "pytorch" else 0.0
     points = critical_points(function)
     point = points[0] if points else None
     better = None

@@ -49,30 +49,30 @@ class Constants(NamedTuple):
 
 
 def constants(
-    rule: Parametrization, bias: bool, fan_in: int, on: Pass, path: Path, *, last: bool, inputs: bool
+    rule: Parametrization, bias: bool, fans: tuple[int, int], on: Pass, path: Path, *, last: bool, inputs: bool
 ) -> Constants:
-    r"""Of a layer with $m$ incoming edges: $m\,\mathrm{Var}(s w)$ and $\mathrm{Var}(s_b b)$; the same for the tangent
-    kernel that is passed on; and $m s^2$ and $s_b^2$ for what the layer's own parameters add to it.
+    r"""Of a layer with $m$ incoming edges and $k$ neurons, `fans`: $m\,\mathrm{Var}(s w)$ and $\mathrm{Var}(s_b b)$;
+    the same for the tangent kernel that is passed on; and $m s^2$ and $s_b^2$ for what its own parameters add to it.
 
     Widths that stay in them are those of the network as it stands. What vanishes in the limit is zero: biases of
-    `pytorch` behind the first layer, and the outputs of `mean-field`.
+    `pytorch` behind the first layer, and the outputs of `mean-field` and `mup`.
     """
     if rule.name == "near-zero":
         raise ValueError(
             f"kernel: the layer at {written(path)} is drawn `near-zero`, with a spread that does not fall with the "
-            "width, so that its signals have no limit. Use 'ntk', 'standard', 'pytorch' or 'mean-field'."
+            "width, so that its signals have no limit. Use 'ntk', 'standard', 'pytorch', 'mean-field' or 'mup'."
         )
-    draw, shift = rule.weight(fan_in, last=last), rule.bias(fan_in)
-    weights, trained = fan_in * draw.variance, fan_in * draw.scale**2
+    draw, shift = rule.weight(*fans, last=last), rule.bias(*fans, last=last)
+    weights, trained = fans[0] * draw.variance, fans[0] * draw.scale**2
     biases, shifts = (shift.variance, shift.scale**2) if bias else (0.0, 0.0)
     if on.variances is not None:
         given, added = on.variances[on.weighted]
-        trained = trained * given / weights if rule.name in ("ntk", "mean-field") else trained
-        shifts = added if bias and rule.name in ("ntk", "mean-field") else shifts
+        if rule.scaled:
+            trained, shifts = given / draw.spread**2, added / shift.spread**2 if bias else 0.0
         weights, biases = given, added if bias else 0.0
     on.weighted += 1
     passed = weights
-    if rule.name == "mean-field" and last:
+    if rule.vanishing and last:
         weights = 0.0
     if rule.name == "pytorch" and not inputs:
         biases = 0.0
@@ -155,9 +155,8 @@ def _is_zero(number: Any) -> bool:
 def dense(layer: Dense, signals: Signals, on: Pass, path: Path) -> Signals:
     """A matrix on the features."""
     signal = merged(signals)
-    made = constants(
-        layer.parametrization, layer.bias, signal.features, on, path, last=layer.last, inputs=not signal.behind_weights
-    )
+    fans, inputs = (signal.features, layer.features), not signal.behind_weights
+    made = constants(layer.parametrization, layer.bias, fans, on, path, last=layer.last, inputs=inputs)
     return (mixed_by_weights(signal, made, layer.features, on, path),)
 
 

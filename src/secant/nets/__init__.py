@@ -22,6 +22,7 @@ from secant.nets.images import average_pool, conv, global_average_pool, patches
 from secant.nets.layers import activation, dense, flatten, identity, layer_norm, scalar
 from secant.nets.network import Network, count_parameters
 from secant.nets.parametrization import Draw, Parametrization
+from secant.nets.rebuild import with_parametrizations
 from secant.nets.taps import Site, observe
 from secant.nets.tokens import attention, positions
 
@@ -68,4 +69,5 @@ __all__ = [
     "vit4",
     "wide_resnet",
     "with_edge_weights",
+    "with_parametrizations",
 ]

@@ -269,7 +269,8 @@ def vit(
     """A vision transformer.
 
     Patches of the image become tokens of `dim` features with a table of positions; every block is attention and then
-    two dense layers, each beside a shortcut and after a norm; the mean over tokens passes a dense layer.
+    two dense layers, each beside a shortcut and after a norm; the mean over tokens passes a dense layer. With `mup`
+    products of queries and keys are divided by the size of a head instead of its root.
 
     Args:
         outputs: as for [`mlp`][secant.nets.mlp].
@@ -286,9 +287,11 @@ def vit(
     at_least_one(name, blocks=blocks)
     rule = parametrized(parametrization)
     options: dict[str, Any] = {"parametrization": rule, "bias": bias}
+    # Once trained, queries and keys are correlated: their product is a sum over a head, not the root of one.
+    scaling: Literal["root", "linear"] = "linear" if rule.name == "mup" else "root"
     layers = [patches(patch), dense(dim, **options), positions(rule)]
     for _ in range(blocks):
-        mix = [layer_norm(), attention(heads, **options)]
+        mix = [layer_norm(), attention(heads, scaling=scaling, **options)]
         think = [dense(2 * dim if hidden is None else hidden, **options), activation_layer(activation)]
         layers += [residual(serial(*mix)), residual(serial(layer_norm(), *think, dense(dim, **options)))]
     layers += [layer_norm(), global_average_pool(), *_readout(outputs, rule, bias)]

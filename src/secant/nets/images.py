@@ -84,9 +84,10 @@ def conv(
         _fits("conv", shape, window)
         keys = keys_of(key, 2)
         fan_in = math.prod(window) * shape[-1]
-        params = {"weight": rule.weight(fan_in, last=last).sample(keys[0], (*window, shape[-1], channels), dtype)}
+        draw = rule.weight(fan_in, channels, last=last)
+        params = {"weight": draw.sample(keys[0], (*window, shape[-1], channels), dtype)}
         if bias:
-            params["bias"] = rule.bias(fan_in).sample(keys[1], (channels,), dtype)
+            params["bias"] = rule.bias(fan_in, channels, last=last).sample(keys[1], (channels,), dtype)
         return params, (*_places("conv", shape, window, (strides,) * len(window), padding), channels)
 
     def run(params: Params, x: Array) -> Array:
@@ -94,8 +95,9 @@ def conv(
         if x.shape[-1] != weight.shape[-2]:
             raise FeatureMismatchError("conv", x.shape[-1], weight.shape[-2])
         fan_in = math.prod(weight.shape[:-1])
-        z = taps.convolution(weight, x, rule.weight(fan_in, last=last).scale, strides=strides, padding=padding)
-        return taps.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
+        scale = rule.weight(fan_in, channels, last=last).scale
+        z = taps.convolution(weight, x, scale, strides=strides, padding=padding)
+        return taps.shift(params["bias"], z, rule.bias(fan_in, channels, last=last).scale) if bias else z
 
     layer = Conv(channels, window, strides, padding, rule, bias, last)
     return Network(new, run, "conv", layer=layer, axes=len(window) + 1)

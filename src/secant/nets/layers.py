@@ -83,9 +83,9 @@ def dense(
     def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
         keys = keys_of(key, 2)
         fan_in = shape[-1]
-        params = {"weight": rule.weight(fan_in, last=last).sample(keys[0], (fan_in, features), dtype)}
+        params = {"weight": rule.weight(fan_in, features, last=last).sample(keys[0], (fan_in, features), dtype)}
         if bias:
-            params["bias"] = rule.bias(fan_in).sample(keys[1], (features,), dtype)
+            params["bias"] = rule.bias(fan_in, features, last=last).sample(keys[1], (features,), dtype)
         return params, (*shape[:-1], features)
 
     def run(params: Params, x: Array) -> Array:
@@ -93,8 +93,8 @@ def dense(
         fan_in = weight.shape[0]
         if x.shape[-1] != fan_in:
             raise FeatureMismatchError("dense", x.shape[-1], fan_in)
-        z = taps.linear(weight, x, rule.weight(fan_in, last=last).scale)
-        return taps.shift(params["bias"], z, rule.bias(fan_in).scale) if bias else z
+        z = taps.linear(weight, x, rule.weight(fan_in, features, last=last).scale)
+        return taps.shift(params["bias"], z, rule.bias(fan_in, features, last=last).scale) if bias else z
 
     return Network(new, run, "dense", layer=Dense(features, rule, bias, last))
 

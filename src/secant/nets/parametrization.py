@@ -11,7 +11,7 @@ from typing import Any, Literal
 import jax
 from jaxtyping import Array, PRNGKeyArray
 
-NAMES = ("ntk", "standard", "pytorch", "mean-field", "near-zero")
+NAMES = ("ntk", "standard", "pytorch", "mean-field", "mup", "near-zero")
 """The parametrisations, by name."""
 
 
@@ -66,16 +66,30 @@ class Parametrization:
     | `standard` | $N(0, g^2/m)$ | $1$ | $N(0, g_b^2)$ | $1$ |
     | `pytorch` | $U(\pm 1/\sqrt m)$ | $1$ | $U(\pm 1/\sqrt m)$ | $1$ |
     | `mean-field` | $N(0, 1)$ | $g/\sqrt m$; last layer $g/m$ | $N(0, 1)$ | $g_b$ |
+    | `mup`, `sgd` | $N(0, 1/k)$ | $g\sqrt{k/m}$ | $N(0, 1/k)$ | $g_b\sqrt k$ |
+    | its last layer | $N(0, 1/m)$ | $g/\sqrt m$ | $N(0, 1)$ | $g_b$ |
+    | `mup`, `adam` | $N(0, m)$ | $g/m$ | $N(0, 1)$ | $g_b$ |
+    | its last layer | $N(0, 1)$ | $g/m$ | $N(0, 1)$ | $g_b$ |
     | `near-zero` | $N(0, \epsilon^2)$ | $1$ | $N(0, \epsilon^2)$ | $1$ |
 
     The first two give the same function at the start but train differently: in `ntk` a step of gradient descent moves a
     weight's product $m$ times less, so that one step size suits all widths.
+
+    `mup` is the maximal-update parametrisation, for layers of $k$ neurons: a step moves the signals of every layer by
+    an amount that does not depend on the width, so that features are learnt in the limit too and the best step size
+    at a small width is that at a large one. It asks for products $sw$ of variance $1/m$, in the last layer $1/m^2$,
+    and for steps that change $sw$ by $k/m$ times its gradient (SGD), by $1/m$ an entry (Adam). A step of SGD on
+    $w$ changes $sw$ by $s^2$ times its gradient, one of Adam by $s$ an entry: $s^2 = k/m$ and $s = 1/m$ do it with one
+    step size for all tensors, which the spread of $w$ then undoes at the start. Momentum goes with `sgd`; RMSprop,
+    Adagrad and all that divide gradients by their size with `adam`, with an `eps` below the gradients, of order
+    $1/m^2$. Outputs at the start, and with them their covariance, vanish with the width, as for `mean-field`.
 
     Attributes:
         name: one of the above.
         gain: $g$; $\sqrt2$ keeps the size of signals through ReLU layers.
         bias_gain: $g_b$.
         spread: $\epsilon$ of `near-zero`.
+        optimizer: `"sgd"` or `"adam"`, for which `mup` is made; the others ask for none.
         output_signs: the weights of the last layer start at plus or minus their standard deviation, each with
             probability one half, instead of as above.
 
@@ -93,6 +107,7 @@ class Parametrization:
     bias_gain: float = 1.0
     spread: float = 0.01
     output_signs: bool = False
+    optimizer: Literal["sgd", "adam"] = "sgd"
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
@@ -108,33 +123,69 @@ class Parametrization:
         if self.name in ("pytorch", "near-zero") and (self.gain, self.bias_gain) != (1.0, 1.0):
             raise ValueError(
                 f"Parametrization: {self.name!r} has no gain, got gain={self.gain} and bias_gain={self.bias_gain}. "
-                "Use 'ntk', 'standard' or 'mean-field'."
+                "Use 'ntk', 'standard', 'mean-field' or 'mup'."
             )
+        if self.optimizer not in ("sgd", "adam"):
+            raise ValueError(f"Parametrization: `optimizer` must be 'sgd' or 'adam', got {self.optimizer!r}.")
+        if self.optimizer != "sgd" and self.name != "mup":
+            raise ValueError(f"Parametrization: {self.name!r} is the same for every optimizer. Use 'mup'.")
 
-    def weight(self, fan_in: int, *, last: bool = False) -> Draw:
-        """The draw of a weight with `fan_in` incoming edges; `last` for the layer that gives the outputs."""
+    @property
+    def scaled(self) -> bool:
+        """Whether gains are in the scales, which are not trained, and not in the draws."""
+        return self.name in ("ntk", "mean-field", "mup")
+
+    @property
+    def vanishing(self) -> bool:
+        """Whether outputs at the start vanish in the limit of infinite width."""
+        return self.name in ("mean-field", "mup")
+
+    def weight(self, fan_in: int, fan_out: int | None = None, *, last: bool = False) -> Draw:
+        """The draw of a weight.
+
+        Args:
+            fan_in: incoming edges of a neuron.
+            fan_out: neurons, or channels, of the layer, which `mup` for SGD has to know.
+            last: whether the layer gives the outputs.
+        """
         root = math.sqrt(fan_in)
-        draw = {
-            "ntk": Draw("normal", 1.0, self.gain / root),
-            "standard": Draw("normal", self.gain / root),
-            "pytorch": Draw("uniform", 1 / root),
-            "mean-field": Draw("normal", 1.0, self.gain / (fan_in if last else root)),
-            "near-zero": Draw("normal", self.spread),
-        }[self.name]
+        if self.name == "mup" and self.optimizer == "sgd":
+            draw = Draw("normal", 1 / root, self.gain / root)
+            if not last:
+                out = math.sqrt(self._known(fan_out))
+                draw = Draw("normal", 1 / out, self.gain * out / root)
+        else:
+            draw = {
+                "ntk": Draw("normal", 1.0, self.gain / root),
+                "standard": Draw("normal", self.gain / root),
+                "pytorch": Draw("uniform", 1 / root),
+                "mean-field": Draw("normal", 1.0, self.gain / (fan_in if last else root)),
+                "mup": Draw("normal", 1.0 if last else root, self.gain / fan_in),
+                "near-zero": Draw("normal", self.spread),
+            }[self.name]
         if last and self.output_signs:
             spread = math.sqrt(draw.variance) / draw.scale if draw.scale else 1.0
             return Draw("sign", spread, draw.scale)
         return draw
 
-    def bias(self, fan_in: int) -> Draw:
-        """The draw of a bias beside a weight with `fan_in` incoming edges."""
+    def bias(self, fan_in: int, fan_out: int | None = None, *, last: bool = False) -> Draw:
+        """The draw of a bias beside a weight; arguments are those of `weight`."""
+        if self.name == "mup" and self.optimizer == "sgd" and not last:
+            out = math.sqrt(self._known(fan_out))
+            return Draw("normal", 1 / out, self.bias_gain * out)
         return {
             "ntk": Draw("normal", 1.0, self.bias_gain),
             "standard": Draw("normal", self.bias_gain),
             "pytorch": Draw("uniform", 1 / math.sqrt(fan_in)),
             "mean-field": Draw("normal", 1.0, self.bias_gain),
+            "mup": Draw("normal", 1.0, self.bias_gain),
             "near-zero": Draw("normal", self.spread),
         }[self.name]
+
+    def _known(self, fan_out: int | None) -> int:
+        if fan_out is None:
+            raise ValueError("Parametrization: 'mup' for SGD depends on the neurons of a layer. Pass `fan_out`.")
+        return fan_out
 
 
 def parametrized(parametrization: str | Parametrization) -> Parametrization:

@@ -82,8 +82,8 @@ def reduce_inputs(net: Network, x: Float[Array, "n d"]) -> InputReduction | None
 
 def scale_ratio(layer: Dense, before: int, after: int) -> float:
     """What inputs must be multiplied with so that a dense layer of fewer inputs acts as before."""
-    rule, last = layer.parametrization, layer.last
-    return rule.weight(before, last=last).scale / rule.weight(after, last=last).scale
+    now, then = (layer.parametrization.weight(m, layer.features, last=layer.last).scale for m in (before, after))
+    return now / then
 
 
 def first_dense(net: Network) -> tuple[Dense, tuple[int, ...]] | None:

@@ -89,12 +89,12 @@ def positions(parametrization: str | Parametrization = "ntk") -> Network:
     rule = parametrized(parametrization)
 
     def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
-        return {"table": rule.bias(shape[-1]).sample(key, shape, dtype)}, shape
+        return {"table": rule.bias(shape[-1], shape[-1]).sample(key, shape, dtype)}, shape
 
     def run(params: Params, x: Array) -> Array:
         table = params["table"]
         if table.shape != x.shape[1:]:
             raise FeatureMismatchError("positions", math.prod(x.shape[1:]), table.size)
-        return taps.shift(table, x, rule.bias(x.shape[-1]).scale)
+        return taps.shift(table, x, rule.bias(x.shape[-1], x.shape[-1]).scale)
 
     return Network(new, run, "positions", layer=Positions(rule))

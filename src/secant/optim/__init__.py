@@ -3,6 +3,7 @@
 from secant.optim import catalogue as optimisers
 from secant.optim import control, schedules
 from secant.optim.batches import Batches
+from secant.optim.coordinates import Coordinate, CoordinateCheck, coordinate_check
 from secant.optim.descent import gradient_descent, gradient_field
 from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, find_max_lr
 from secant.optim.measurement import Measurement, Pair
@@ -13,10 +14,13 @@ __all__ = [
     "Batches",
     "Border",
     "BorderEstimate",
+    "Coordinate",
+    "CoordinateCheck",
     "Measurement",
     "Pair",
     "Problem",
     "control",
+    "coordinate_check",
     "estimate_max_lr",
     "find_max_lr",
     "gradient_descent",

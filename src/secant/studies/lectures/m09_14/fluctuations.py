@@ -1,0 +1,138 @@
+"""Beyond the lecture on initialisation, of 9/14: Gaussian signals, and the first order in one over the width."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.setups.exponents import exponent
+from secant.theory import relu_paths
+from secant.theory.finite_width import Fluctuations, fluctuations, sample_variances
+
+CASES = {"tanh": (1.5, 0.1), "erf": (1.2, 0.1), "gelu": (1.983058, 0.172922)}
+"""Variances of weights and biases; those of the last are critical."""
+
+CRITICAL = {"tanh": 1.0, "relu": 2.0, "identity": 1.0}
+"""Variances of weights of networks without biases that are critical."""
+
+SATURATING = ("tanh", "erf")
+BATCHES = 16
+"""Groups of networks, over which moments scatter."""
+
+
+class Config(Seeded):
+    widths: tuple[int, ...] = scaled(
+        smoke=(8, 16, 32), laptop=(8, 16, 32, 64), at_least=4, at_most=4096, shortest=2, longest=6, ascending=True,
+        help="neurons of every hidden layer",
+    )
+    depth: int = option(4, at_least=2, at_most=20, help="hidden layers")
+    draws: int = scaled(smoke=2_400, laptop=20_000, at_least=100, at_most=10**6, help="random networks of a group")
+    layers: int = option(1_000, at_least=100, at_most=100_000, help="layers of deep networks")
+
+    def check(self) -> None:
+        """Signals that a machine holds."""
+        fits_memory(40.0 * max(self.widths) * self.draws, "widths or draws")
+
+
+@study(
+    "lectures/fluctuations", section="09-14", title="Signals at finite width, to first order", new=True,
+    statement=r"""
+    The lecture takes the width to infinity, where signals are Gaussian with variances
+    $K' = C_b + C_w\,\mathbb E\,\sigma^2$. At finite width signals of a layer share a random variance. For any
+    activation, with $\chi = C_w\,\frac{d}{dK}\mathbb E\,\sigma^2$, its own variance $v$ and the shift $g$ of its mean
+    follow from layer to layer to first order,
+    $$v' = \chi^2v + \frac{C_w^2}{n}\,(\mathbb E\,\sigma^4 - (\mathbb E\,\sigma^2)^2), \qquad
+      g' = \chi g + \frac{C_w}{2}\,\frac{d^2\,\mathbb E\,\sigma^2}{dK^2}\,v,$$
+    and the excess kurtosis of a signal is $3v/K^2$. What is left out is of order $1/n^2$. In critical
+    networks $v/K^2$ grows as the depth over the width, with the factor 5 for ReLU, 2 for linear networks, and $2/3$ for
+    tanh.""",
+)
+def run(config: Config) -> xr.Dataset:
+    names, tables = list(CASES), []
+    for number, (name, (weights, biases)) in enumerate(CASES.items()):
+        rows = []
+        for width in config.widths:
+            random, hidden = np.random.default_rng([config.seed, number, width]), [width] * config.depth
+            how = {"weights": weights, "biases": biases}
+            groups = [sample_variances(random, name, hidden, config.draws, **how)[-1] for _ in range(BATCHES)]
+            rows.append([(group.mean(), group.var(ddof=1)) for group in groups])
+        tables.append(rows)
+    found = np.array(tables)
+    dims = ("activation", "width", "group")
+    one = [_predicted(name, *CASES[name], config) for name in names]
+    deep = {name: _predicted(name, weights, 0.0, config) for name, weights in CRITICAL.items()}
+    return xr.Dataset(
+        {
+            "mean": (dims, found[..., 0]), "variance": (dims, found[..., 1]),
+            "limit": ("activation", [part.variance[config.depth] for part in one]),
+            "shift": ("activation", [part.correction[config.depth] for part in one]),
+            "vertex": ("activation", [part.spread[config.depth] for part in one]),
+            "deep": (("kind", "layer"), np.stack([part.spread / part.variance**2 for part in deep.values()])),
+        },
+        coords={"activation": names, "width": list(config.widths), "kind": list(CRITICAL)},
+    )
+
+
+def _predicted(name: str, weights: float, biases: float, config: Config) -> Fluctuations:
+    """First corrections times the width, by layer."""
+    return fluctuations(name, [1] * config.layers, weights=weights, biases=biases)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    why = "the next order, relative to the first as the first is to the limit"
+    for name in SATURATING:
+        one = data.sel(activation=name)
+        for what, width, values, order in (
+            ("variance of the shared variance", config.widths[-1], one["variance"], one["vertex"]),
+            ("shift of its mean", config.widths[0], one["mean"] - one["limit"], one["shift"]),
+        ):
+            ratio = values.sel(width=width) * width / order
+            small = float(one["vertex"] / one["limit"] ** 2 / width)
+            yield claims.equal(f"{name}: {what}, over the first order, width {width}", 1.0, estimate(ratio), small, why)
+    one = data.sel(activation="gelu")
+    pairs = one["variance"].coarsen(group=2).mean()  # in larger groups something is left in each
+    left = pairs * one["width"] / one["vertex"] - 1
+    yield claims.at_most(
+        "gelu: what the first order leaves out of the variance, over it: exponent of the width", -0.5,
+        lambda: exponent(left), "the theory's is -1; half of it is still none",
+        given=bool((left > 0).all()), otherwise="in some group nothing is left to be seen",
+    )
+    sizes, first = np.array([10**6, 2 * 10**6]), 3 * float(data["deep"].sel(kind="relu")[config.depth])
+    fourth = np.array([relu_paths.fourth_moment([1, *[n] * config.depth]) for n in sizes])
+    over = (fourth / relu_paths.second_moment([1, 1]) ** 2 - 3) * sizes / first
+    yield claims.equal(
+        f"relu: excess kurtosis by counting paths, over the first order, width {sizes[0]}", 1.0, over[0],
+        5 * config.depth / sizes[0], "the next order",
+    )
+    yield claims.equal(
+        "relu: what the first order leaves out, over it: exponent of the width", -1.0,
+        math.log2((over[1] - 1) / (over[0] - 1)), 0.01, "rounding of a difference of a millionth, and the next order",
+    )
+    last = config.layers
+    for kind, factor, slack in (("relu", 5.0, 1e-9), ("identity", 2.0, 1e-9), ("tanh", 2 / 3, math.log(last) / last)):
+        reason = "rounding" if slack < 1e-6 else "the next order in one over the depth, with its logarithm"
+        name = f"{kind}, critical: variance of the variance over its square, times width over depth, layer {last}"
+        yield claims.equal(name, factor, data["deep"].sel(kind=kind)[-1] / last, 0.0, reason, relative=slack)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (12, 4), 3)
+    for i, name in enumerate(CASES):
+        one = data.sel(activation=name)
+        sheet.spread(left, one["variance"] * one["width"] / one["vertex"], "group", name, color=f"C{i}", fmt="o")
+        if name in SATURATING:
+            shift = (one["mean"] - one["limit"]) * one["width"] / one["shift"]
+            sheet.spread(middle, shift, "group", name, color=f"C{i}", fmt="o")
+    for axes, title in ((left, "Variance of the variance"), (middle, "Shift of its mean")):
+        sheet.mark(axes, y=1.0)
+        sheet.label(axes, title, "width", "measured over first order", "best", xscale="log")
+        axes.set_xticks(config.widths, [str(width) for width in config.widths])
+        axes.set_xticks([], minor=True)
+    depth = np.arange(data.sizes["layer"])
+    for i, (kind, factor) in enumerate((("relu", 5.0), ("identity", 2.0), ("tanh", 2 / 3))):
+        right.loglog(depth[1:], data["deep"].sel(kind=kind)[1:], color=f"C{i}", label=kind)
+        sheet.guide(right, depth[1:], factor * depth[1:], color=f"C{i}")
+    sheet.label(right, "Critical networks", "hidden layers", r"$n\,v/K^2$", "best")
