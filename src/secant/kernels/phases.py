@@ -125,7 +125,7 @@ def phase_diagram(
     variance = _end(means_of(function), w.ravel(), b.ravel(), start).reshape(w.shape)
     chi = susceptibilities(function, np.where(np.isinf(variance), 1.0, np.maximum(variance, SMALLEST)), w)
     parallel, perpendicular = (np.where(np.isinf(variance), np.nan, np.asarray(part)) for part in chi)
-    return PhaseDiagram(name, *parts, variance, parallel, perpendicular)
+    return PhaseDiagram(name, parts[0], parts[1], variance, parallel, perpendicular)
 
 
 def _end(means: Any, w: np.ndarray, b: np.ndarray, start: float) -> np.ndarray:

@@ -250,7 +250,8 @@ def cholesky(function: str, kernel: np.ndarray, ridge: float) -> tuple[np.ndarra
     except linalg.LinAlgError:
         values = linalg.eigvalsh(added)
         least = len(values) * float(np.finfo(added.dtype).eps) * float(values[-1])
-        raise SingularKernelError(function, *map(float, values[[0, -1]]), 10 * least, str(added.dtype)) from None
+        ends = float(values[0]), float(values[-1])
+        raise SingularKernelError(function, ends[0], ends[1], 10 * least, str(added.dtype)) from None
     pivots = np.diagonal(factor[0]) ** 2
     if pivots.min() <= len(kernel) * float(np.finfo(kernel.dtype).eps) * pivots.max():
         _check_spectrum(function, linalg.eigvalsh(added))
