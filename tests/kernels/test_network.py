@@ -120,6 +120,20 @@ def test_blocks_and_halves_do_not_show():
         assert_allclose(alone.ntk, whole.ntk, rtol=1e-12)
 
 
+def test_the_number_of_cores_changes_no_bit(monkeypatch):
+    x, net = np.random.default_rng(0).normal(size=(40, 3)), nets.mlp([8], activation="relu", bias=True)
+    for dtype in (np.float32, np.float64):
+        found = []
+        for count in (1, 3):
+            monkeypatch.setenv("NPROC", str(count))
+            found.append(
+                sc.kernel(nets.mlp([8], activation="relu", bias=True), jnp.asarray(x, dtype), memory=10 * 81 * 8)
+            )
+        assert found[0].ntk.dtype == dtype
+        assert bool((found[0].ntk == found[1].ntk).all())
+        assert bool((found[0].nngp == found[0].nngp.T).all())
+
+
 def test_quadrature_says_its_error():
     x = jax.random.normal(jax.random.key(0), (4, 5))
     closed = sc.kernel(nets.mlp([8, 8], activation="erf"), x)

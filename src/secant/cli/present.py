@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from secant.core.device import cores
 from secant.lab.seeds import Wavering
 from secant.lab.store import Record, gravest
 from secant.lab.study import Study
@@ -34,8 +34,8 @@ def device(*, quiet: bool) -> None:
 
     first, *others = jax.devices()
     if first.platform == "cpu":
-        cores = _cores()
-        what = f"{cores} core" if cores == 1 else f"{cores} cores"
+        count = cores()
+        what = f"{count} core" if count == 1 else f"{count} cores"
     else:
         what = f"{first.device_kind}, one of {len(others) + 1}" if others else first.device_kind
     print(f"secant: computing on {jax.default_backend()} ({what})", file=sys.stderr)
@@ -206,14 +206,6 @@ def tally(verdicts: Iterable[str]) -> Text:
     counts = Counter(verdicts)
     parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
     return Text(", ".join(parts), style=COLOURS[gravest(counts)])
-
-
-def _cores() -> int:
-    """How many threads XLA computes with."""
-    told = os.environ.get("NPROC", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _add(table: Table, *cells: str | Text | Group) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,8 @@ import numpy as np
 from jax import lax
 
 
-@functools.lru_cache(maxsize=4)
-def compiler_options(quick: bool = False, long: bool = False) -> dict[str, Any] | None:
+@functools.lru_cache(maxsize=8)
+def compiler_options(quick: bool = False, long: bool = False, alone: bool = False) -> dict[str, Any] | None:
     """Options for `jax.jit` on the default device.
 
     On NVIDIA GPUs matrix products go to the vendor's library: for the tall, narrow products of training a network on
@@ -29,6 +30,7 @@ def compiler_options(quick: bool = False, long: bool = False) -> dict[str, Any] 
             step size of a small network took 12 seconds of compiling, and so takes 3.
         long: for loops of many steps: on a processor the compiler then optimises even where the environment says that
             it should hardly, as it does for the tests. A phase plane took 12 seconds there, and so takes 4.
+        alone: for what runs in several threads at once: on a processor each of them then keeps to one core.
     """
     if jax.default_backend() == "gpu":
         return {"xla_gpu_enable_triton_gemm": False}
@@ -41,6 +43,8 @@ def compiler_options(quick: bool = False, long: bool = False) -> dict[str, Any] 
         wanted += [{"xla_cpu_parallel_codegen_split_count": 1}]
     if jax.default_backend() == "cpu" and long:
         wanted.append({"xla_backend_optimization_level": 3})  # the compiler's own, unless the environment lowers it
+    if jax.default_backend() == "cpu" and alone:
+        wanted.append({"xla_cpu_multi_thread_eigen": False})
     found: dict[str, Any] = {}
     for options in wanted:
         found |= _known(options) or {}
@@ -56,13 +60,16 @@ def _known(options: dict[str, Any]) -> dict[str, Any] | None:
     return options
 
 
-def jit(function: Callable[..., Any], *, quick: bool = False, long: bool = False, **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any], *, quick: bool = False, long: bool = False, alone: bool = False, **options: Any
+) -> Any:
     """`jax.jit` with the options of the device, which is asked for them at the first call and not before.
 
     `quick` is for what runs once on few numbers, and would keep the compiler far longer than itself; `long` is for
-    loops of many steps, which keep the processor far longer than the compiler.
+    loops of many steps, which keep the processor far longer than the compiler; `alone` is for what several threads run
+    at once.
     """
-    return _Jitted(function, options, quick, long)
+    return _Jitted(function, options, (quick, long, alone))
 
 
 def to_device(leaf: Any) -> Any:
@@ -73,6 +80,14 @@ def to_device(leaf: Any) -> Any:
     if isinstance(leaf, np.ndarray) and not is_tracing():
         return jax.device_put(np.array(leaf))  # a copy: whoever writes to the array later changes nothing here
     return jnp.asarray(leaf)
+
+
+def cores() -> int:
+    """How many threads XLA computes with on a processor."""
+    told = os.environ.get("NPROC", "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_bytes() -> int | None:
@@ -90,11 +105,9 @@ def available_bytes() -> int | None:
 class _Jitted:
     """A compiled function that may also be called while another one is traced, whose options then hold for both."""
 
-    def __init__(
-        self, function: Callable[..., Any], options: dict[str, Any], quick: bool = False, long: bool = False
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], told: tuple[bool, bool, bool]) -> None:
         functools.update_wrapper(self, function)
-        self.function, self.options, self.told = function, options, (quick, long)
+        self.function, self.options, self.told = function, options, told
         self.within = jax.jit(function, **options)
 
     @functools.cached_property

@@ -97,17 +97,16 @@ def arcsine(sine: Array, cosine: Array) -> Array:
 
 
 @jax.custom_jvp
-def gap_of_rows(first: Array, second: Array, same: Array) -> Array:
+def gap_of_rows(first: Array, second: Array, none: Array) -> Array:
     r"""The gaps between the rows of two matrices of unit rows, or rows of zeros, shape `(n1, n2)`.
 
     A product of matrices gives them to rounding of 1; where that is much, below $10^4$ roundings, they are computed
-    again as $\tfrac12|a - b|^2$, which has all its digits, and opposite ones as $2 - \tfrac12|a + b|^2$. Rows that are
-    the `same`, `(n1, n2)`, have none.
+    again as $\tfrac12|a - b|^2$, which has all its digits, and opposite ones as $2 - \tfrac12|a + b|^2$. Some pairs are
+    known to have `none`, `(n1, n2)`: a row with itself, and rows of zeros.
     """
-    gap = jnp.clip(1 - jnp.matmul(first, second.T, precision=jax.lax.Precision.HIGHEST), 0, 2)
-    nothing = same | (jnp.sum(first**2, 1) == 0)[:, None] | (jnp.sum(second**2, 1) == 0)
-    gap = jnp.where(nothing, 0.0, gap)
-    close = (jnp.minimum(gap, 2 - gap) < 1e4 * float(jnp.finfo(gap.dtype).eps)) & ~nothing
+    products = jnp.matmul(first, second.T, precision=jax.lax.Precision.HIGHEST)
+    gap = jnp.where(none, 0.0, jnp.clip(1 - products, 0, 2))
+    close = (jnp.minimum(gap, 2 - gap) < 1e4 * float(jnp.finfo(gap.dtype).eps)) & ~none
     if gap.size * first.shape[1] <= FEW:
         return jnp.where(close, _apart(first[:, None], second[None]), gap)
     batch = min(128, gap.size)
@@ -131,7 +130,7 @@ def _apart(first: Array, second: Array) -> Array:
 
 @gap_of_rows.defjvp
 def _slope_of_gaps(given: tuple[Array, ...], tangents: tuple[Array, ...]) -> tuple[Array, Array]:
-    first, second, same = given
+    first, second, none = given
     product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
     slope = -product(tangents[0], second.T) - product(first, tangents[1].T)
-    return gap_of_rows(*given), jnp.where(same, 0.0, slope)
+    return gap_of_rows(*given), jnp.where(none, 0.0, slope)

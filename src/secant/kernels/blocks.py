@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -11,7 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from secant.core.device import jit
-from secant.kernels.passes import Inputs, Pass
+from secant.kernels.arc import root
+from secant.kernels.passes import Inputs, Pass, unit
 from secant.kernels.plan import planned
 from secant.kernels.walk import outputs, walk
 from secant.nets.network import Network
@@ -27,6 +29,7 @@ class How(NamedTuple):
         ntk: whether the tangent kernel is wanted.
         block: pairs in a list, or samples to a side of a block.
         nodes: of quadratures.
+        held: whether every layer is computed once for sure, with which there are no gradients.
     """
 
     net: Network
@@ -35,6 +38,7 @@ class How(NamedTuple):
     ntk: bool
     block: int
     nodes: int = 80
+    held: bool = False
 
 
 @functools.lru_cache(maxsize=64)
@@ -68,6 +72,7 @@ def _cut(x: Array, block: int) -> Array:
 def pairs_of(how: How, inputs: Inputs, sizes: Any, variances: Any) -> tuple[Array, Array | None, Array]:
     """Kernels of a block, and the largest error of a quadrature."""
     on = Pass(planned(how.net), False, how.listed, how.ntk, how.nodes, variances, sizes)
+    on.never = jnp.isnan(jnp.ravel(inputs.first)[0]) if how.held else None
     found = outputs(how.net, walk(how.net, inputs, on))
     error = functools.reduce(jnp.maximum, on.errors, jnp.zeros((), inputs.first.dtype))
     return found.covariance, found.ntk, error
@@ -79,8 +84,10 @@ def _sides(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, in
     block = -(-longest // -(-longest // how.block))  # blocks of nearly equal size
     sides = []
     for x in (x1,) if how.symmetric else (x1, x2):
-        sizes = sizes_of(how, x, variances)
-        sides.append((_cut(x, block), [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes]))
+        sizes = [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes_of(how, x, variances)]
+        # Vectors are divided by their lengths here, and not again with every block of others.
+        own = _cut(root(jnp.mean(x**2, -1)), block) if x.ndim == 2 else None
+        sides.append((_cut(unit(x) if x.ndim == 2 else x, block), own, sizes))
     return sides[0], sides[-1], block
 
 
@@ -90,12 +97,17 @@ def _all_pairs(how: How, first: int, second: int) -> tuple[np.ndarray, np.ndarra
     return rows, columns
 
 
-def _between(how: How, first: Any, second: Any, block: int, at: tuple[Array, Array], variances: Any) -> Any:
-    """Kernels between two blocks."""
+def _between(how: How, first: Any, second: Any, at: tuple[Array, Array], variances: Any) -> Any:
+    """Kernels between two of the blocks."""
     (i, j), pick = at, lambda side, index: jax.tree.map(lambda part: part[index], side)
-    (xa, sa), (xb, sb) = pick(first, i), pick(second, j)
-    own = jnp.eye(block, dtype=bool) & (i == j) if how.symmetric else None
-    return pairs_of(how, Inputs(xa, xb, own), (sa, sb), variances)
+    return _pair(how, pick(first, i), pick(second, j), i == j, variances)
+
+
+def _pair(how: How, first: Any, second: Any, same: Array, variances: Any) -> Any:
+    """Kernels between a block of samples and another, which may be the `same`."""
+    (xa, ra, sa), (xb, rb, sb) = first, second
+    own = jnp.eye(len(xa), dtype=bool) & same if how.symmetric else None
+    return pairs_of(how, Inputs(xa, xb, own, None if ra is None else (ra, rb)), (sa, sb), variances)
 
 
 def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
@@ -108,7 +120,7 @@ def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any
     first, second, block = _sides(how, x1, x2, variances)
     counts = len(first[0]), len(second[0])
     rows, columns = _all_pairs(how, *counts)
-    one = functools.partial(_between, how, first, second, block, variances=variances)
+    one = functools.partial(_between, how, first, second, variances=variances)
     nngp, tangents, errors = jax.lax.map(one, (jnp.asarray(rows), jnp.asarray(columns)))
 
     def assembled(parts: Array | None) -> Array | None:
@@ -124,6 +136,58 @@ def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any
 
 
 @functools.lru_cache(maxsize=64)
+def _compiled_parts(how: How) -> tuple[Any, Any, dict[Any, Any]]:
+    """Both sets of samples cut into blocks, the kernels between two of the blocks, and programs of that by shapes."""
+
+    def cut(x1: Array, x2: Array, variances: Any) -> list[list[Any]]:
+        *sides, _ = _sides(how, x1, x2, variances)
+        return [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
+
+    def between(first: Any, second: Any, same: Array, variances: Any) -> Any:
+        return _pair(how, first, second, same, variances)
+
+    return jit(cut), jit(between, alone=True), {}
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "kernels")
+
+
+def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> tuple[Any, Any, Any]:
+    """All pairs between blocks of samples on a processor, a thread a core.
+
+    A block is the same, to the bit, whoever computes it. Nothing is held but the result and a block a thread.
+    """
+    cut, between, programs = _compiled_parts(how)
+    first, second = cut(x1, x2, variances)
+    # A program and not a compiled function: settings of JAX, such as double precision, are those of the calling thread.
+    key = (len(first[0][0]), x1.shape[1:], x1.dtype, jax.tree.structure(variances))
+    if key not in programs:
+        programs[key] = between.lower(first[0], second[0], np.bool_(True), variances).compile()
+    program = programs[key]
+    block = len(first[0][0])
+    filled = (len(first) * block, len(second) * block)
+    wholes: list[np.ndarray | None] = [np.empty(filled, x1.dtype), np.empty(filled, x1.dtype) if how.ntk else None]
+
+    def one(i: int, j: int) -> float:
+        *parts, error = program(first[i], second[j], np.bool_(i == j), variances)
+        down, across = (slice(index * block, (index + 1) * block) for index in (i, j))
+        for whole, part in zip(wholes, parts, strict=True):
+            if whole is not None:
+                found = np.asarray(part)
+                whole[down, across] = found
+                if how.symmetric and i != j:
+                    whole[across, down] = found.T
+        return float(error)
+
+    pairs = _all_pairs(how, len(first), len(second))
+    error = max(_threads(workers).map(one, *(indices.tolist() for indices in pairs)))
+    nngp, ntk = (None if whole is None else jax.device_put(whole[: len(x1), : len(x2)]) for whole in wholes)
+    return nngp, ntk, jnp.asarray(error, x1.dtype)
+
+
+@functools.lru_cache(maxsize=64)
 def compiled_products(how: How, which: str) -> Any:
     """A function of two sets of samples and of vectors `(n2, k)`: a kernel times them, of which no entry is kept."""
 
@@ -136,7 +200,7 @@ def compiled_products(how: How, which: str) -> Any:
 
         def one(total: Array, at: tuple[Array, Array]) -> tuple[Array, None]:
             i, j = at
-            nngp, ntk, _ = _between(how, first, second, block, at, None)
+            nngp, ntk, _ = _between(how, first, second, at, None)
             part = ntk if which == "ntk" else nngp
             product = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
             total = total.at[i].add(product(part, cut[j]))

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secant.core.arguments import whole
-from secant.kernels.blocks import How, compiled
+from secant.core.device import cores, is_tracing
+from secant.kernels.blocks import How, by_threads, compiled
 from secant.kernels.plan import planned
 from secant.nets.network import Network
 
@@ -96,7 +97,12 @@ def kernel(
     positions = math.prod(x1.shape[1:-1]) ** (2 if listed else 1)
     few = len(x1) * len(x1 if x2 is None else x2) * positions <= FEW
     how = How(net, listed, x2 is None, only != "nngp", block, whole("kernel", "nodes", nodes, 10))
-    nngp, ntk, error = compiled(how, few)(x1, x1 if x2 is None else x2, _numbers(variances))
+    others, numbers = x1 if x2 is None else x2, _numbers(variances)
+    on_host = jax.default_backend() == "cpu" and not is_tracing(x1, others, numbers)
+    if on_host and not listed and max(len(x1), len(others)) > block:
+        nngp, ntk, error = by_threads(how._replace(held=True), x1, others, numbers, cores())
+    else:
+        nngp, ntk, error = compiled(how, few)(x1, others, numbers)
     result = Kernel(None if only == "ntk" else nngp, ntk, error)
     _check_finite(net, result)
     return result
@@ -139,12 +145,20 @@ def _fits(net: Network, shape: tuple[int, ...]) -> None:
 def _check_finite(net: Network, found: Kernel) -> None:
     for name in ("nngp", "ntk"):
         values = getattr(found, name)
-        if values is None or isinstance(values, jax.core.Tracer) or bool(jnp.isfinite(values).all()):
+        if values is None or isinstance(values, jax.core.Tracer) or _is_finite(values):
             continue
         raise ValueError(
             f"kernel: the {name} of {net.name} is not finite: signals grow beyond the largest number, or the mean of "
             "an activation over a Gaussian does not exist. Use smaller inputs or variances, or another activation."
         )
+
+
+def _is_finite(values: Array) -> bool:
+    if jax.default_backend() != "cpu":
+        return bool(jnp.isfinite(values).all())
+    with np.errstate(all="ignore"):
+        # A sum costs a quarter of looking at every number, and says the same unless it grows beyond the largest one.
+        return bool(np.isfinite(np.asarray(values).sum())) or bool(np.isfinite(np.asarray(values)).all())
 
 
 def block_size(x: Array, listed: bool, memory: int | None) -> int:

@@ -24,11 +24,13 @@ class Inputs:
         first: one set.
         second: the other.
         same: which pairs are one and the same sample, shape `(n1, n2)`, if any are known to be.
+        sizes: of vectors whose rows have been divided by their lengths, the roots of their mean squares.
     """
 
     first: Array
     second: Array
     same: Array | None = None
+    sizes: tuple[Array, Array] | None = None
 
 
 @dataclass(eq=False)
@@ -46,6 +48,7 @@ class Pass:
         recorded: the sizes that a pass of single inputs has found, for the first set and for the second.
         found: the sizes found by this pass.
         errors: estimated errors of quadratures.
+        never: a truth value that is false, and that the compiler does not know; see `kept`.
     """
 
     plan: Plan
@@ -58,6 +61,23 @@ class Pass:
     found: list[Array] = field(default_factory=list)
     errors: list[Array] = field(default_factory=list)
     weighted: int = 0
+    never: Array | None = None
+
+    def kept(self, signal: Signal) -> Signal:
+        """The same signal, computed once: the compiler would repeat a layer wherever it is read.
+
+        What goes through a loop is written to memory, even if the loop never runs. There are no gradients through such
+        a loop backwards: where they may be wanted there is no `never`, and only a hint to the compiler.
+        """
+        parts = [part for part in (signal.cov, signal.gap, signal.ntk) if part is not None]
+        if self.never is None:
+            held = jax.lax.optimization_barrier(parts)
+        else:
+            running: Any = (self.never, parts)
+            held = jax.lax.while_loop(lambda state: state[0], _doubled, running)[1]
+        left = iter(held)
+        cov, gap, ntk = (None if part is None else next(left) for part in (signal.cov, signal.gap, signal.ntk))
+        return signal.with_(cov=cov, gap=gap, ntk=ntk)
 
     def __post_init__(self) -> None:
         self._left: Iterator[tuple[Array, Array]] = zip(*(self.recorded or ((), ())), strict=True)
@@ -99,18 +119,19 @@ class Pass:
         a, b = inputs.first, inputs.second
         positions, features = a.shape[1:-1], a.shape[-1]
         axes, full = len(positions), bool(a.shape[1:-1]) and self.is_full(path)
-        first, second = (jnp.moveaxis(root(jnp.mean(x**2, -1)), 0, -1) for x in (a, b))
+        first, second = inputs.sizes or (jnp.moveaxis(root(jnp.mean(x**2, -1)), 0, -1) for x in (a, b))
         plain = Signal((a, b), positions, full, features)
         spread = self._spread(first, second, plain)
-        if not axes:
-            a, b = (_unit(x) for x in (a, b))
+        if not axes and self.own:
+            signal = plain.with_(cov=first * second, sizes=spread)
+        elif not axes:
+            a, b = (a, b) if inputs.sizes else (unit(x) for x in (a, b))
             if self.listed:
                 gap = jnp.sum((a - b) ** 2, -1) / 2
             else:
-                same = jnp.zeros((len(a), len(b)), bool) if inputs.same is None else inputs.same
-                gap = gap_of_rows(a, b, same)
+                none = (first == 0)[:, None] | (second == 0)
+                gap = gap_of_rows(a, b, none if inputs.same is None else none | inputs.same)
             signal = plain.with_(gap=gap, sizes=spread)
-            signal = signal.with_(cov=signal.covariance) if self.own else signal
         else:
             a, b = (x.reshape(len(x), math.prod(positions), features) for x in (a, b))
             names = {
@@ -126,7 +147,12 @@ class Pass:
         return signal.with_(cov=signal.cov, gap=signal.gap, ntk=zeros)
 
 
-def _unit(rows: Array) -> Array:
+def _doubled(state: Any) -> Any:
+    """Something that the compiler cannot leave out."""
+    return jnp.zeros((), bool), [part + part for part in state[1]]
+
+
+def unit(rows: Array) -> Array:
     """Rows of length one, and rows of zeros as they are."""
     # The largest entry first: squares of very small or very large numbers would be lost.
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), -1, keepdims=True))

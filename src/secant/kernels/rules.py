@@ -192,7 +192,7 @@ def _activated(layer: Activation, signal: Signal, on: Pass, path: Path) -> Signa
         stretched, _, error = quadrature(_stretched(function), q1, q2, cov, on.nodes)
         on.errors.append(jnp.max(error))
         ntk = ntk + stretched
-    return on.sized(_kept(plain.with_(cov=value, ntk=ntk, gains=None)), path)
+    return on.sized(on.kept(plain.with_(cov=value, ntk=ntk, gains=None)), path)
 
 
 @functools.lru_cache(maxsize=64)
@@ -205,7 +205,7 @@ def _bent(signal: Signal, slope: float, on: Pass, path: Path) -> Signal:
     r"""Behind $z \mapsto \max(z, 0) + a \min(z, 0)$: an odd part, and an even one, the absolute value."""
     odd, even = ((1 + slope) / 2) ** 2, ((1 - slope) / 2) ** 2
     if on.own and not (signal.full and signal.positions):  # each signal with itself: no angle
-        return on.sized(_kept(signal.with_(cov=(odd + even) * signal.covariance, gains=None)), path)
+        return on.sized(on.kept(signal.with_(cov=(odd + even) * signal.covariance, gains=None)), path)
     on_both: Any
     gap, on_both = arc(signal.gaps, slope=signal.ntk is not None)
     if odd != even:  # not ReLU, of which the gap is the polynomial's
@@ -215,16 +215,8 @@ def _bent(signal: Signal, slope: float, on: Pass, path: Path) -> Signal:
         ntk = ntk + (odd + even) * signal.scale * (1 - gap)
     signal = signal.with_(cov=signal.cov, gap=signal.gap, gains=None)
     if on.own or not on.plan.after[path].sizes or signal.positions:
-        return on.sized(_kept(signal.with_(cov=(odd + even) * signal.scale * (1 - gap), ntk=ntk)), path)
-    return _kept(signal.with_(gap=gap, ntk=ntk, sizes=on.next_sizes(signal)))
-
-
-def _kept(signal: Signal) -> Signal:
-    """Computed once: the compiler would repeat a layer wherever it is read."""
-    held = jax.lax.optimization_barrier([part for part in (signal.cov, signal.gap, signal.ntk) if part is not None])
-    left = iter(held)
-    cov, gap, ntk = (None if part is None else next(left) for part in (signal.cov, signal.gap, signal.ntk))
-    return signal.with_(cov=cov, gap=gap, ntk=ntk)
+        return on.sized(on.kept(signal.with_(cov=(odd + even) * signal.scale * (1 - gap), ntk=ntk)), path)
+    return on.kept(signal.with_(gap=gap, ntk=ntk, sizes=on.next_sizes(signal)))
 
 
 def layer_norm(layer: LayerNorm, signals: Signals, on: Pass, path: Path) -> Signals:
