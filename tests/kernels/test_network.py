@@ -3,6 +3,9 @@
 import dataclasses
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -126,12 +129,33 @@ def test_the_number_of_cores_changes_no_bit(monkeypatch):
         found = []
         for count in (1, 3):
             monkeypatch.setenv("NPROC", str(count))
-            found.append(
-                sc.kernel(nets.mlp([8], activation="relu", bias=True), jnp.asarray(x, dtype), memory=10 * 81 * 8)
-            )
+            found.append(sc.kernel(net, jnp.asarray(x, dtype), memory=10 * 81 * 8))
         assert found[0].ntk.dtype == dtype
         assert bool((found[0].ntk == found[1].ntk).all())
         assert bool((found[0].nngp == found[0].nngp.T).all())
+
+
+SHARED = """
+import jax, numpy as np
+import secant as sc
+from secant import nets
+
+assert len(jax.devices()) == 3
+x = np.random.default_rng(0).normal(size=(8, 4, 4, 2)).astype(np.float32)
+for net in (nets.cnn([8], pool="average"), nets.mlp([8, 8], activation="relu", bias=True)):
+    a = x if net.name == "cnn" else x.reshape(8, -1)
+    for pair in ((a,), (a[:5], a)):
+        one, many = sc.kernel(net, *pair), sc.kernel(net, *pair, devices=jax.devices())
+        for which in ("nngp", "ntk"):
+            found = getattr(many, which)
+            np.testing.assert_allclose(found, getattr(one, which), rtol=2e-6)
+        assert sc.kernel(net, *pair, devices=jax.devices(), only="nngp").ntk is None
+"""
+
+
+def test_many_devices_share_the_work():
+    told = {"XLA_FLAGS": "--xla_force_host_platform_device_count=3 " + os.environ.get("XLA_FLAGS", "")}
+    subprocess.run([sys.executable, "-c", SHARED], env=os.environ | told, check=True)
 
 
 def test_quadrature_says_its_error():

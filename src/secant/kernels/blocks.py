@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array
 
 from secant.core.device import jit
@@ -147,6 +148,33 @@ def _compiled_parts(how: How) -> tuple[Any, Any, dict[Any, Any]]:
         return _pair(how, first, second, same, variances)
 
     return jit(cut), jit(between, alone=True), {}
+
+
+@functools.lru_cache(maxsize=16)
+def compiled_shared(how: How, devices: tuple[jax.Device, ...]) -> Any:
+    """The same function on several devices, each with a share of the first set's samples."""
+    mesh = Mesh(np.array(devices), ("rows",))
+    one = functools.partial(_by_lists if how.listed else _by_blocks, how)
+
+    def share(x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
+        nngp, ntk, error = one(x1, x2, variances)
+        return nngp, ntk, error[None]
+
+    shares = jax.shard_map(
+        share,
+        mesh=mesh,
+        in_specs=(PartitionSpec("rows"), PartitionSpec(), PartitionSpec()),
+        out_specs=(PartitionSpec("rows"), PartitionSpec("rows"), PartitionSpec("rows")),
+        check_vma=False,
+    )
+
+    def all_rows(x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
+        short = -len(x1) % len(devices)
+        filled = jnp.concatenate([x1, jnp.broadcast_to(x1[:1], (short, *x1.shape[1:]))]) if short else x1
+        nngp, ntk, error = shares(filled, x2, variances)
+        return nngp[: len(x1)], None if ntk is None else ntk[: len(x1)], jnp.max(error)
+
+    return jit(all_rows)
 
 
 @functools.lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 from secant.core.arguments import whole
 from secant.core.device import cores, is_tracing
-from secant.kernels.blocks import How, by_threads, compiled
+from secant.kernels.blocks import How, by_threads, compiled, compiled_shared
 from secant.kernels.plan import planned
 from secant.nets.network import Network
 
@@ -55,6 +55,7 @@ def kernel(
     memory: int | None = None,
     variances: Sequence[tuple[Any, Any]] | None = None,
     nodes: int = 80,
+    devices: Sequence[jax.Device] | None = None,
 ) -> Kernel:
     r"""The kernels of a network whose hidden layers are infinitely wide, between all pairs of inputs.
 
@@ -72,6 +73,8 @@ def kernel(
             own; they may be differentiated.
         nodes: of quadratures, where an activation has no closed form; more of them where `error` is too large, as it is
             for signals that are large and activations that saturate.
+        devices: several, such as `jax.devices()`, between which the rows of the kernels are divided; they stay there.
+            All pairs are then computed, of one set of inputs as well.
 
     Example:
         ```python
@@ -98,6 +101,12 @@ def kernel(
     few = len(x1) * len(x1 if x2 is None else x2) * positions <= FEW
     how = How(net, listed, x2 is None, only != "nngp", block, whole("kernel", "nodes", nodes, 10))
     others, numbers = x1 if x2 is None else x2, _numbers(variances)
+    if devices is not None and len(devices) > 1:
+        shared = compiled_shared(how._replace(symmetric=False), tuple(devices))
+        nngp, ntk, error = shared(x1, others, numbers)
+        result = Kernel(None if only == "ntk" else nngp, ntk, error)
+        _check_finite(net, result)
+        return result
     on_host = jax.default_backend() == "cpu" and not is_tracing(x1, others, numbers)
     if on_host and not listed and max(len(x1), len(others)) > block:
         nngp, ntk, error = by_threads(how._replace(held=True), x1, others, numbers, cores())
