@@ -12,9 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from PIL import Image
 
 import secant as sc
+from secant.kernels import phase_diagram
 from secant.lab import drawn, get, panels
 
 STUDIES = (
@@ -80,10 +82,12 @@ def results() -> None:
     )
     density = sc.hessian(model, *task.train, "mse").density(degree=40)
     heavy = sc.critical_lr(model, *task.train, "mse", momentum=0.9)
+    phases = phase_diagram("tanh", np.linspace(0.2, 4, 120), np.linspace(0, 1, 80))
     for look, ending in LOOKS:
         save(run.plot(look=look)[0].figure, f"guide-run{ending}")
         save(density.plot(look=look).figure, f"guide-density{ending}")
         save(heavy.plot(look=look).figure, f"guide-ruler{ending}")
+        save(phases.plot(look=look).figure, f"guide-phases{ending}")
 
 
 def save(figure: Any, name: str) -> None:
