@@ -114,6 +114,45 @@ LIBRARY = [
         ("0.75 * (s2 / s1) ** 2", "0.75 * (s2 / s1)", ""),
     ),
     *_in(
+        "kernels/arc.py",
+        "kernels/test_network.py",
+        ("jnp.where(acute, gap, 1.0) - s * (z", "jnp.where(acute, gap, 1.0) + s * (z", "book/sec-9.4"),
+        (
+            "return bent, jnp.where(acute, 1 - angle, angle)",
+            "return bent, jnp.where(acute, 1 + angle, angle)",
+            "book/sec-9.4",
+        ),
+        ("sine * _evaluated(_polynomials(", "2 * sine * _evaluated(_polynomials(", ""),
+    ),
+    *_in(
+        "kernels/rules.py",
+        "kernels/test_network.py",
+        (
+            "ntk = made.trained * signal.covariance + made.shifts",
+            "ntk = made.trained * signal.covariance - made.shifts",
+            "",
+        ),
+        ("(odd - even + 2 * even * on_both)", "(odd - even + even * on_both)", "book/sec-9.4"),
+    ),
+    *_in(
+        "kernels/predict.py",
+        "kernels/test_predict.py",
+        ("return -fit / 2 - columns", "return -fit - columns", ""),
+        ("jnp.sqrt(2 * weight * jnp", "jnp.sqrt(weight * jnp", ""),
+        ("test - between @ solved[:, outputs:]", "test + between @ solved[:, outputs:]", ""),
+    ),
+    *_in(
+        "kernels/any_loss.py",
+        "kernels/test_any_loss.py",
+        ("pull = -jax.grad(found)", "pull = -2 * jax.grad(found)", ""),
+    ),
+    *_in(
+        "kernels/phases.py",
+        "kernels/test_phases.py",
+        ("1 / np.abs(np.log(self.perpendicular))", "2 / np.abs(np.log(self.perpendicular))", ""),
+        ("np.where(ends, np.where(rises, np.inf, 0.0), K)", "np.where(ends, np.where(rises, 0.0, np.inf), K)", ""),
+    ),
+    *_in(
         "nets/images.py",
         "nets/test_layers.py",
         ("return sums / math.prod(window)", "return sums", ""),

@@ -211,6 +211,12 @@ RANDOM_NETWORKS = [
         ("u - float((y * values.imag)", "u + float((y * values.imag)", ""),
     ),
     *_in(
+        "finite_width",
+        ("chi * g + Cw * bend * v / 2", "chi * g + Cw * bend * v", "lectures/fluctuations"),
+        ("narrow * (fourth - mean**2)", "narrow * (fourth + mean**2)", "lectures/fluctuations"),
+        ("3 * self.spread / self.variance**2", "self.spread / self.variance**2", "lectures/fluctuations"),
+    ),
+    *_in(
         "hermite",
         ("np.sqrt([float(math.factorial(k))", "np.sqrt([float(math.factorial(k + 1))", "lectures/10-10-positivity"),
         ("math.sqrt(weight / math.pi)", "math.sqrt(weight / 2 / math.pi)", "lectures/10-10-positivity"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from secant.core.device import is_tracing, jit
 from secant.core.types import Params
 from secant.nets.activations import listening
 from secant.nets.records import Layer
@@ -79,28 +77,6 @@ class Network:
 
     def apply(self, params: Params, x: Float[Array, "n ..."]) -> Array:
         """Evaluates the network on a batch; one row an output."""
-        return self._evaluate(self.run if is_tracing(params, x) else self._compiled, params, x)
-
-    def pre_activations(self, params: Params, x: Float[Array, "n ..."]) -> tuple[Array, ...]:
-        """What every activation is given, in the order of evaluation, and last the outputs."""
-        return self._evaluate(self._heard if is_tracing(params, x) else self._compiled_heard, params, x)
-
-    def _heard(self, params: Params, x: Array) -> tuple[Array, ...]:
-        with listening() as heard:
-            outputs = self.run(params, x)
-        return (*heard, outputs)
-
-    # For numbers the network is one program: otherwise every operation in it would be compiled by itself.
-    @functools.cached_property
-    def _compiled(self) -> Callable[[Params, Array], Array]:
-        return jit(self.run)
-
-    @functools.cached_property
-    def _compiled_heard(self) -> Callable[[Params, Array], tuple[Array, ...]]:
-        return jit(self._heard)
-
-    def _evaluate(self, function: Callable[[Params, Array], Any], params: Params, x: Any) -> Any:
-        """A function of parameters and inputs, both checked."""
         x = jnp.asarray(x)
         # Shapes and types only: under `jit` these checks cost nothing when the network runs.
         if x.ndim < 2:
@@ -119,9 +95,15 @@ class Network:
             if jnp.issubdtype(jnp.result_type(leaf), jnp.complexfloating):
                 raise ValueError(f"{self.name}.apply: `params` must be real, got an array of type {leaf.dtype}.")
         try:
-            return function(params, x)
+            return self.run(params, x)
         except FeatureMismatchError as error:
             raise ValueError(self._misfit(error, x.shape)) from None
+
+    def pre_activations(self, params: Params, x: Float[Array, "n ..."]) -> tuple[Array, ...]:
+        """What every activation is given, in the order of evaluation, and last the outputs."""
+        with listening() as heard:
+            outputs = self.apply(params, x)
+        return (*heard, outputs)
 
     def output_shape(self, shape: Shape) -> Shape:
         """Shape of the outputs for inputs of shape `shape`, found without computing anything."""
