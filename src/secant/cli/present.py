@@ -13,7 +13,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from secant.core.device import cores
 from secant.lab.seeds import Wavering
 from secant.lab.store import Record, gravest
 from secant.lab.study import Study
@@ -31,6 +30,8 @@ def device(*, quiet: bool) -> None:
     if quiet:
         return
     import jax
+
+    from secant.core.device import cores
 
     first, *others = jax.devices()
     if first.platform == "cpu":

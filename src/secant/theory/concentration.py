@@ -28,7 +28,7 @@ def bernstein_tail(t: Real, variance: Real, largest: Real, dim: Real) -> Any:
         print(f"{bernstein_tail(5.0, 1.0, 0.1, 8):.2g}")
         ```
         ```text
-        0.00035
+        0.00036
         ```
     """
     return 2 * dim * jnp.exp(-(t**2) / 2 / (variance + largest * t / 3))
