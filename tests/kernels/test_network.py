@@ -133,6 +133,10 @@ def test_the_number_of_cores_changes_no_bit(monkeypatch):
         assert found[0].ntk.dtype == dtype
         assert bool((found[0].ntk == found[1].ntk).all())
         assert bool((found[0].nngp == found[0].nngp.T).all())
+        for kind in (np.float32, np.float64):  # variances of either precision, one after the other
+            numbers = [(kind(1.0), kind(1.0))] * 2
+            other = sc.kernel(net, jnp.asarray(x, dtype), memory=10 * 81 * 8, variances=numbers)
+            assert_allclose(other.ntk, found[0].ntk, rtol=1e-5)
 
 
 SHARED = """

@@ -190,11 +190,11 @@ def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> 
     cut, between, programs = _compiled_parts(how)
     first, second = cut(x1, x2, variances)
     # A program and not a compiled function: settings of JAX, such as double precision, are those of the calling thread.
-    key = (len(first[0][0]), x1.shape[1:], x1.dtype, jax.tree.structure(variances))
+    block = len(first[0][0])
+    key = (block, x1.shape[1:], x1.dtype, *(jax.typeof(leaf) for leaf in jax.tree.leaves(variances)))
     if key not in programs:
         programs[key] = between.lower(first[0], second[0], np.bool_(True), variances).compile()
     program = programs[key]
-    block = len(first[0][0])
     filled = (len(first) * block, len(second) * block)
     wholes: list[np.ndarray | None] = [np.empty(filled, x1.dtype), np.empty(filled, x1.dtype) if how.ntk else None]
 

@@ -104,11 +104,12 @@ def kernel(
     if devices is not None and len(devices) > 1:
         shared = compiled_shared(how._replace(symmetric=False), tuple(devices))
         nngp, ntk, error = shared(x1, others, numbers)
-        result = Kernel(None if only == "ntk" else nngp, ntk, error)
-        _check_finite(net, result)
-        return result
-    on_host = jax.default_backend() == "cpu" and not is_tracing(x1, others, numbers)
-    if on_host and not listed and max(len(x1), len(others)) > block:
+    elif (
+        jax.default_backend() == "cpu"
+        and not listed
+        and max(len(x1), len(others)) > block
+        and not is_tracing(x1, others, numbers)
+    ):
         nngp, ntk, error = by_threads(how._replace(held=True), x1, others, numbers, cores())
     else:
         nngp, ntk, error = compiled(how, few)(x1, others, numbers)
