@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -41,8 +42,13 @@ def _polynomials(degree: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return found[0], found[1]
 
 
-def _degree(like: Array) -> int:
-    return DEGREES[8 if like.dtype == jnp.float64 else 4]
+def coefficients(dtype: Any) -> tuple[float, ...]:
+    """Coefficients of the polynomial $Q$ in a precision, the lowest first."""
+    return _polynomials(_degree(dtype))[0]
+
+
+def _degree(dtype: Any) -> int:
+    return DEGREES[8 if dtype == jnp.float64 else 4]
 
 
 def _evaluated(coefficients: tuple[float, ...], z: Array) -> Array:
@@ -57,7 +63,7 @@ def arc(gap: Array, *, slope: bool = True) -> tuple[Array, Array | None]:
 
     Exact for coincident signals, $e = 0$, with a slope of the angle that is set to zero there.
     """
-    q, r = _polynomials(_degree(gap))
+    q, r = _polynomials(_degree(gap.dtype))
     acute = gap <= 1
     z = jnp.where(acute, gap, 2 - gap)
     square = z * (2 - z)
@@ -93,7 +99,7 @@ def arcsine(sine: Array, cosine: Array) -> Array:
     With $z = 1 - \cos\theta = \sin^2\theta / (1 + \cos\theta)$ it is $\sin\theta\,Q(z)$: a small angle is as good as
     its sine, and one near a right angle as its cosine.
     """
-    return sine * _evaluated(_polynomials(_degree(sine))[0], sine**2 / (1 + cosine))
+    return sine * _evaluated(coefficients(sine.dtype), sine**2 / (1 + cosine))
 
 
 @jax.custom_jvp

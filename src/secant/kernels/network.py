@@ -26,6 +26,9 @@ ARRAYS = 10
 CACHE = {"cpu": 2**18, "gpu": 2**26}
 """Bytes of one array of a block, by the kind of device: what stays in a core's cache, or what fills a GPU."""
 
+GROUP = 64
+"""Pairs of images that a GPU takes at a time."""
+
 FEW = 2**16
 """Covariances in all up to which compiling takes far longer than computing."""
 
@@ -184,4 +187,7 @@ def block_size(x: Array, listed: bool, memory: int | None) -> int:
             )
         budget = min(budget, memory // ARRAYS) if jax.default_backend() == "cpu" else memory // ARRAYS
     pairs = max(1, budget // pair)
-    return pairs if listed else max(1, math.isqrt(pairs))
+    if not listed:
+        return max(1, math.isqrt(pairs))
+    # Groups of threads on a GPU take so many pairs at a time.
+    return pairs - pairs % GROUP if jax.default_backend() == "gpu" and pairs > GROUP else pairs

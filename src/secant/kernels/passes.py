@@ -90,9 +90,10 @@ class Pass:
     def sized(self, signal: Signal, path: Path) -> Signal:
         """A signal behind a layer with its new sizes, if anybody needs them."""
         if not self.plan.after[path].sizes:
-            return signal.with_(cov=signal.cov, sizes=None)
+            return signal.with_(cov=signal.cov, multiple=signal.multiple, sizes=None)
         if not self.own:
-            return signal.with_(cov=signal.cov, gap=signal.gap, sizes=self.next_sizes(signal))
+            sizes = self.next_sizes(signal)
+            return signal.with_(cov=signal.cov, gap=signal.gap, multiple=signal.multiple, sizes=sizes)
         cov = signal.cov
         own = same_positions(cov, len(signal.positions)) if signal.full and signal.positions else cov
         size = root(own)

@@ -7,49 +7,16 @@ import itertools
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array
 
 from secant.kernels.passes import Pass
 from secant.kernels.plan import Path
 from secant.kernels.rules import Constants, Rule, Signals, constants, merged, mixed_by_weights, written
 from secant.kernels.signal import Signal
+from secant.kernels.sums import cell_means, padded, slices, window_sums
 from secant.nets import taps
 from secant.nets.records import Attention, AveragePool, Conv, Flatten, GlobalAveragePool, Patches, Positions
-
-Shape = tuple[int, ...]
-
-
-def window_sums(pairs: Array, axes: int, full: bool, window: Shape, steps: Shape, padding: str) -> Array:
-    r"""$\sum_\delta k_{p + \delta, q + \delta}$: a window moves over both inputs at once, one axis after the other."""
-    for axis in range(axes):
-        if window[axis] == 1 and steps[axis] == 1:
-            continue
-        both = (axis, axes + axis) if full else (axis,)
-        pairs = _padded(pairs, both, window[axis], steps[axis], padding)
-        places = (pairs.shape[axis] - window[axis]) // steps[axis] + 1
-        shifted = (
-            pairs[_slices(pairs.ndim, both, slice(start, start + (places - 1) * steps[axis] + 1, steps[axis]))]
-            for start in range(window[axis])
-        )
-        pairs = functools.reduce(jnp.add, shifted)
-    return pairs
-
-
-def _padded(pairs: Array, axes: Shape, window: int, step: int, padding: str) -> Array:
-    if padding == "VALID":
-        return pairs
-    pads = lax.padtype_to_pads((pairs.shape[axes[0]],), (window,), (step,), "SAME")[0]
-    widths = [pads if axis in axes else (0, 0) for axis in range(pairs.ndim)]
-    padded = jnp.pad(pairs, widths, mode="wrap" if padding == "CIRCULAR" else "constant")
-    # On a processor behind a barrier, or the compiler computes what is padded anew for every shift of the window.
-    return lax.optimization_barrier(padded) if jax.default_backend() == "cpu" else padded
-
-
-def _slices(axes: int, chosen: Shape, part: slice) -> tuple[slice, ...]:
-    return tuple(part if axis in chosen else slice(None) for axis in range(axes))
 
 
 def windows_of(layer: Conv, x: Array) -> Array:
@@ -104,13 +71,13 @@ def average_pool(layer: AveragePool, signals: Signals, on: Pass, path: Path) -> 
                 return None
             side_by_side = layer.padding == "VALID" and layer.window == layer.strides
             if side_by_side:
-                return _cell_means(pairs, layer.window * 2)
+                return cell_means(pairs, layer.window * 2)
             for axis, side in itertools.product(range(axes), range(2)):
                 at, window, step = axis + side * axes, layer.window[axis], layer.strides[axis]
-                pairs = _padded(pairs, (at,), window, step, layer.padding)
+                pairs = padded(pairs, (at,), window, step, layer.padding)
                 places = (pairs.shape[at] - window) // step + 1
                 cut = [
-                    pairs[_slices(pairs.ndim, (at,), slice(start, start + (places - 1) * step + 1, step))]
+                    pairs[slices(pairs.ndim, (at,), slice(start, start + (places - 1) * step + 1, step))]
                     for start in range(window)
                 ]
                 pairs = functools.reduce(jnp.add, cut) / window
@@ -121,15 +88,6 @@ def average_pool(layer: AveragePool, signals: Signals, on: Pass, path: Path) -> 
             on.sized(signal.with_(cov=cov, ntk=means(signal.ntk), sizes=None, positions=cov.shape[:axes]), path)
         )
     return tuple(found)
-
-
-def _cell_means(pairs: Array, cells: Shape) -> Array:
-    """Means over cells that lie side by side along the first axes; what fills no cell is left out. One pass."""
-    whole = tuple(size // cell * cell for size, cell in zip(pairs.shape, cells, strict=False))
-    pairs = pairs[tuple(slice(size) for size in whole)]
-    split = [part for size, cell in zip(whole, cells, strict=True) for part in (size // cell, cell)]
-    folded = pairs.reshape(*split, *pairs.shape[len(cells) :])
-    return jnp.mean(folded, tuple(range(1, 2 * len(cells), 2)))
 
 
 def global_average_pool(layer: GlobalAveragePool, signals: Signals, on: Pass, path: Path) -> Signals:

@@ -122,12 +122,17 @@ def _unflat(signal: Signal) -> Signal:
 
 def mixed_by_weights(signal: Signal, made: Constants, features: int, on: Pass, path: Path) -> Signal:
     """Behind weights that mix the features of one position."""
-    ntk = None
+    ntk, multiple = None, None
     if on.ntk:
         ntk = made.trained * signal.covariance + made.shifts
-        ntk = ntk if signal.ntk is None else made.passed * signal.ntk + ntk
+        if signal.ntk is not None:
+            ntk = made.passed * signal.ntk + ntk
+        elif isinstance(made.weights, float) and made.weights > 0:
+            ratio = made.trained / made.weights
+            multiple = (ratio, made.shifts - ratio * made.biases)
     changes = {
         "ntk": ntk,
+        "multiple": multiple,
         "features": features,
         "gaussian": True,
         "centred": True,
@@ -178,8 +183,9 @@ def _activated(layer: Activation, signal: Signal, on: Pass, path: Path) -> Signa
     parameters = function.parameters if isinstance(function, Nonlinearity) else ()
     odd = name in ODD or (name == "monomial" and parameters[0] % 2 == 1)
     plain = signal.with_(cov=signal.cov, gap=signal.gap, gaussian=False, centred=odd)
-    if name in ("relu", "leaky", "abs"):
-        return _bent(plain, {"relu": 0.0, "leaky": parameters[0] if parameters else 0.0, "abs": -1.0}[name], on, path)
+    bend = bend_of(function)
+    if bend is not None:
+        return _bent(plain, bend, on, path)
     q1, q2 = (size**2 for size in signal.sizes)
     cov = signal.covariance
     if name in CLOSED:
@@ -193,6 +199,13 @@ def _activated(layer: Activation, signal: Signal, on: Pass, path: Path) -> Signa
         on.errors.append(jnp.max(error))
         ntk = ntk + stretched
     return on.sized(on.kept(plain.with_(cov=value, ntk=ntk, gains=None)), path)
+
+
+def bend_of(function: Function) -> float | None:
+    """The slope of an activation below zero, if it is a straight line there and the identity above."""
+    if not isinstance(function, Nonlinearity) or function.name not in ("relu", "leaky", "abs"):
+        return None
+    return {"relu": 0.0, "abs": -1.0}[function.name] if function.name != "leaky" else float(function.parameters[0])
 
 
 @functools.lru_cache(maxsize=64)

@@ -32,6 +32,7 @@ class Signal:
         cov: covariances, if they are known directly.
         gap: one minus the correlations, if they are.
         ntk: tangent kernel, if it is wanted.
+        multiple: two numbers, if it is the first of them times the covariances, plus the second.
         gains: the part of it that belongs to trained gains of these very features, if there are any: each goes with its
             own feature, so that an activation does something else to it.
         flat: whether every position counts as a feature.
@@ -48,6 +49,7 @@ class Signal:
     cov: Any = None
     gap: Any = None
     ntk: Any = None
+    multiple: Any = None
     gains: Any = None
     flat: bool = False
     gaussian: bool = False
@@ -89,7 +91,8 @@ class Signal:
         return self if self.gains is None else replace(self.folded(), gaussian=False)
 
     def with_(self, **changes: Any) -> Signal:
-        """Another signal; whichever of covariance and gap is not named is forgotten."""
+        """Another signal; whichever of covariance, gap and multiple is not named is forgotten."""
+        changes = {"multiple": None} | changes
         if "cov" in changes or "gap" in changes:
             changes = {"cov": None, "gap": None} | changes
         return replace(self, **changes)

@@ -7,6 +7,7 @@ from secant.kernels.passes import Inputs, Pass
 from secant.kernels.plan import BRANCHING, Path
 from secant.kernels.rules import Signals, written
 from secant.kernels.signal import Signal
+from secant.kernels.together import two_layers
 from secant.nets.network import Network
 from secant.nets.records import (
     Activation,
@@ -32,8 +33,11 @@ def walk(net: Network, at: Inputs | Signals, on: Pass, path: Path = ()) -> Input
     """What is behind a network, given what is before it."""
     layer = net.layer
     if isinstance(layer, Serial):
-        for index, part in enumerate(net.parts):
-            at = walk(part, at, on, (*path, index))
+        index = 0
+        while index < len(net.parts):
+            both = two_layers(net.parts[index : index + 2], at, on, [(*path, index), (*path, index + 1)])
+            at = walk(net.parts[index], at, on, (*path, index)) if both is None else both
+            index += 1 if both is None else 2
         return at
     if on.own and not on.plan.before[path].sizes:
         return ()  # nobody asks for the sizes of what follows
