@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -52,28 +53,48 @@ def _degree(dtype: Any) -> int:
 
 
 def _evaluated(coefficients: tuple[float, ...], z: Array) -> Array:
-    value = jnp.full_like(z, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        value = value * z + coefficient
-    return value
+    """A polynomial, whose halves are computed beside each other: one long chain would keep a processor waiting."""
+    terms: list[Any] = list(coefficients)
+    while len(terms) > 1:
+        pairs = [terms[i] + terms[i + 1] * z for i in range(0, len(terms) - 1, 2)]
+        terms, z = pairs + terms[len(pairs) * 2 :], z * z
+    return terms[0]
 
 
-def arc(gap: Array, *, slope: bool = True) -> tuple[Array, Array | None]:
+def arc(
+    gap: Array, *, slope: bool = True, keep: Callable[[list[Array]], list[Array]] = list
+) -> tuple[Array, Array | None]:
     r"""The gap of two signals behind a layer of ReLU, and $1 - \theta/\pi$: how often both neurons are on, doubled.
 
     Exact for coincident signals, $e = 0$, with a slope of the angle that is set to zero there.
     """
-    q, r = _polynomials(_degree(gap.dtype))
     acute = gap <= 1
     z = jnp.where(acute, gap, 2 - gap)
-    square = z * (2 - z)
-    apart = square > 0
-    s = jnp.where(apart, jnp.sqrt(jnp.where(apart, square, 1.0)), 0.0) * (1 / math.pi)
-    bent = jnp.where(acute, gap, 1.0) - s * (z * _evaluated(r, z))
-    if not slope:
-        return bent, None
-    angle = s * _evaluated(q, z)
-    return bent, jnp.where(acute, 1 - angle, angle)
+    s = _sqrt(z * (2 - z)) * (1 / math.pi)
+    s, angle = keep([s, s * _evaluated(coefficients(gap.dtype), z)])
+    bent = jnp.where(acute, gap, 1.0) - (s - angle + z * angle)
+    return bent, jnp.where(acute, 1 - angle, angle) if slope else None
+
+
+@jax.custom_jvp
+def _sqrt(x: Array) -> Array:
+    """The root of what is not negative, with a slope of zero at zero."""
+    return jnp.sqrt(x)
+
+
+@_sqrt.defjvp
+def _slope_of_root(given: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    value = _sqrt(given[0])
+    apart = value > 0
+    return value, jnp.where(apart, 0.5 / jnp.where(apart, value, 1.0), 0.0) * tangents[0]
+
+
+def angle_of(gap: Array) -> Array:
+    r"""The angle over $\pi$, between 0 and 1, of two signals with a gap."""
+    acute = gap <= 1
+    z = jnp.where(acute, gap, 2 - gap)
+    angle = _sqrt(z * (2 - z)) * (1 / math.pi) * _evaluated(coefficients(gap.dtype), z)
+    return jnp.where(acute, angle, 1 - angle)
 
 
 def gap_of(covariance: Array, scale: Array) -> Array:
@@ -96,10 +117,10 @@ def root(x: Array) -> Array:
 def arcsine(sine: Array, cosine: Array) -> Array:
     r"""The angle between $-\pi/2$ and $\pi/2$ of a sine and a cosine: all its digits, if each has all of its own.
 
-    With $z = 1 - \cos\theta = \sin^2\theta / (1 + \cos\theta)$ it is $\sin\theta\,Q(z)$: a small angle is as good as
-    its sine, and one near a right angle as its cosine.
+    With $z = 1 - \cos\theta$ it is $\sin\theta\,Q(z)$: a small angle is as good as its sine, since $Q$ is flat there,
+    and one near a right angle as its cosine.
     """
-    return sine * _evaluated(coefficients(sine.dtype), sine**2 / (1 + cosine))
+    return sine * _evaluated(coefficients(sine.dtype), 1 - cosine)
 
 
 @jax.custom_jvp
@@ -110,7 +131,11 @@ def gap_of_rows(first: Array, second: Array, none: Array) -> Array:
     again as $\tfrac12|a - b|^2$, which has all its digits, and opposite ones as $2 - \tfrac12|a + b|^2$. Some pairs are
     known to have `none`, `(n1, n2)`: a row with itself, and rows of zeros.
     """
-    products = jnp.matmul(first, second.T, precision=jax.lax.Precision.HIGHEST)
+    return gap_of_products(jnp.matmul(first, second.T, precision=jax.lax.Precision.HIGHEST), first, second, none)
+
+
+def gap_of_products(products: Array, first: Array, second: Array, none: Array) -> Array:
+    """The same, given the product of the matrices."""
     gap = jnp.where(none, 0.0, jnp.clip(1 - products, 0, 2))
     close = (jnp.minimum(gap, 2 - gap) < 1e4 * float(jnp.finfo(gap.dtype).eps)) & ~none
     if gap.size * first.shape[1] <= FEW:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -53,6 +52,7 @@ def sizes_of(how: How, x: Array, variances: Any, block: int | None = None) -> li
 
     def some(x: Array) -> list[Array]:
         alone = Pass(planned(how.net), own=True, listed=True, ntk=False, nodes=how.nodes, variances=variances)
+        alone.never = never(x) if how.held else None
         walk(how.net, Inputs(x, x), alone)
         return alone.found
 
@@ -73,26 +73,32 @@ def _cut(x: Array, block: int) -> Array:
 def pairs_of(how: How, inputs: Inputs, sizes: Any, variances: Any) -> tuple[Array, Array | None, Array]:
     """Kernels of a block, and the largest error of a quadrature."""
     on = Pass(planned(how.net), False, how.listed, how.ntk, how.nodes, variances, sizes)
-    on.never = jnp.isnan(jnp.ravel(inputs.first)[0]) if how.held else None
+    on.never = never(inputs.first) if how.held else None
     found = outputs(how.net, walk(how.net, inputs, on))
     error = functools.reduce(jnp.maximum, on.errors, jnp.zeros((), inputs.first.dtype))
     return found.covariance, found.ntk, error
 
 
-def _sides(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, int]:
-    """Both sets of samples in blocks, with the sizes of their signals, and how many there are in a block."""
+def never(x: Array) -> Array:
+    """A truth value that is false, and that the compiler does not know."""
+    return jnp.isnan(jnp.ravel(x)[0])
+
+
+def sides_of(how: How, x1: Array, x2: Array, variances: Any, sized: bool = True) -> tuple[Any, Any, int]:
+    """Both sets of samples in blocks, with the sizes of their signals if need be, and how many there are in a block."""
     longest = max(len(x1), len(x2))
     block = -(-longest // -(-longest // how.block))  # blocks of nearly equal size
     sides = []
     for x in (x1,) if how.symmetric else (x1, x2):
-        sizes = [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes_of(how, x, variances)]
+        sizes = sizes_of(how, x, variances) if sized else []
+        sizes = [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes]
         # Vectors are divided by their lengths here, and not again with every block of others.
         own = _cut(root(jnp.mean(x**2, -1)), block) if x.ndim == 2 else None
         sides.append((_cut(unit(x) if x.ndim == 2 else x, block), own, sizes))
     return sides[0], sides[-1], block
 
 
-def _all_pairs(how: How, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
+def all_pairs(how: How, first: int, second: int) -> tuple[np.ndarray, np.ndarray]:
     """Which blocks are paired with which: in one set half of them."""
     rows, columns = np.triu_indices(first) if how.symmetric else map(np.ravel, np.indices((first, second)))
     return rows, columns
@@ -101,14 +107,14 @@ def _all_pairs(how: How, first: int, second: int) -> tuple[np.ndarray, np.ndarra
 def _between(how: How, first: Any, second: Any, at: tuple[Array, Array], variances: Any) -> Any:
     """Kernels between two of the blocks."""
     (i, j), pick = at, lambda side, index: jax.tree.map(lambda part: part[index], side)
-    return _pair(how, pick(first, i), pick(second, j), i == j, variances)
+    return pair(how, pick(first, i), pick(second, j), i == j, variances)
 
 
-def _pair(how: How, first: Any, second: Any, same: Array, variances: Any) -> Any:
+def pair(how: How, first: Any, second: Any, same: Array, variances: Any, products: Array | None = None) -> Any:
     """Kernels between a block of samples and another, which may be the `same`."""
     (xa, ra, sa), (xb, rb, sb) = first, second
     own = jnp.eye(len(xa), dtype=bool) & same if how.symmetric else None
-    return pairs_of(how, Inputs(xa, xb, own, None if ra is None else (ra, rb)), (sa, sb), variances)
+    return pairs_of(how, Inputs(xa, xb, own, None if ra is None else (ra, rb), products), (sa, sb), variances)
 
 
 def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any, Array]:
@@ -118,9 +124,9 @@ def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any
         others = sizes if how.symmetric else sizes_of(how, x2, variances)
         own = jnp.eye(len(x1), dtype=bool) if how.symmetric else None
         return pairs_of(how, Inputs(x1, x2, own), (sizes, others), variances)
-    first, second, block = _sides(how, x1, x2, variances)
+    first, second, block = sides_of(how, x1, x2, variances)
     counts = len(first[0]), len(second[0])
-    rows, columns = _all_pairs(how, *counts)
+    rows, columns = all_pairs(how, *counts)
     one = functools.partial(_between, how, first, second, variances=variances)
     nngp, tangents, errors = jax.lax.map(one, (jnp.asarray(rows), jnp.asarray(columns)))
 
@@ -134,20 +140,6 @@ def _by_blocks(how: How, x1: Array, x2: Array, variances: Any) -> tuple[Any, Any
         return whole[: len(x1), : len(x2)]
 
     return assembled(nngp), assembled(tangents), jnp.max(errors)
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled_parts(how: How) -> tuple[Any, Any, dict[Any, Any]]:
-    """Both sets of samples cut into blocks, the kernels between two of the blocks, and programs of that by shapes."""
-
-    def cut(x1: Array, x2: Array, variances: Any) -> list[list[Any]]:
-        *sides, _ = _sides(how, x1, x2, variances)
-        return [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
-
-    def between(first: Any, second: Any, same: Array, variances: Any) -> Any:
-        return _pair(how, first, second, same, variances)
-
-    return jit(cut), jit(between, alone=True), {}
 
 
 @functools.lru_cache(maxsize=16)
@@ -177,51 +169,13 @@ def compiled_shared(how: How, devices: tuple[jax.Device, ...]) -> Any:
     return jit(all_rows)
 
 
-@functools.lru_cache(maxsize=1)
-def _threads(workers: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(workers, "kernels")
-
-
-def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> tuple[Any, Any, Any]:
-    """All pairs between blocks of samples on a processor, a thread a core.
-
-    A block is the same, to the bit, whoever computes it. Nothing is held but the result and a block a thread.
-    """
-    cut, between, programs = _compiled_parts(how)
-    first, second = cut(x1, x2, variances)
-    # A program and not a compiled function: settings of JAX, such as double precision, are those of the calling thread.
-    block = len(first[0][0])
-    key = (block, x1.shape[1:], x1.dtype, *(jax.typeof(leaf) for leaf in jax.tree.leaves(variances)))
-    if key not in programs:
-        programs[key] = between.lower(first[0], second[0], np.bool_(True), variances).compile()
-    program = programs[key]
-    filled = (len(first) * block, len(second) * block)
-    wholes: list[np.ndarray | None] = [np.empty(filled, x1.dtype), np.empty(filled, x1.dtype) if how.ntk else None]
-
-    def one(i: int, j: int) -> float:
-        *parts, error = program(first[i], second[j], np.bool_(i == j), variances)
-        down, across = (slice(index * block, (index + 1) * block) for index in (i, j))
-        for whole, part in zip(wholes, parts, strict=True):
-            if whole is not None:
-                found = np.asarray(part)
-                whole[down, across] = found
-                if how.symmetric and i != j:
-                    whole[across, down] = found.T
-        return float(error)
-
-    pairs = _all_pairs(how, len(first), len(second))
-    error = max(_threads(workers).map(one, *(indices.tolist() for indices in pairs)))
-    nngp, ntk = (None if whole is None else jax.device_put(whole[: len(x1), : len(x2)]) for whole in wholes)
-    return nngp, ntk, jnp.asarray(error, x1.dtype)
-
-
 @functools.lru_cache(maxsize=64)
 def compiled_products(how: How, which: str) -> Any:
     """A function of two sets of samples and of vectors `(n2, k)`: a kernel times them, of which no entry is kept."""
 
     def times(x1: Array, x2: Array, vectors: Array) -> Array:
-        first, second, block = _sides(how, x1, x2, None)
-        rows, columns = _all_pairs(how, len(first[0]), len(second[0]))
+        first, second, block = sides_of(how, x1, x2, None)
+        rows, columns = all_pairs(how, len(first[0]), len(second[0]))
         # What fills up the last block counts nothing.
         cut = jnp.pad(vectors, ((0, len(second[0]) * block - len(vectors)), (0, 0)))
         cut = cut.reshape(len(second[0]), block, -1)

@@ -141,8 +141,8 @@ def _step(q1: Array, q2: Array, k: Array) -> tuple[Array, Array]:
 def _sigmoid_like(q1: Array, q2: Array, k: Array, a: float, b: float, c: float) -> tuple[Array, Array]:
     q1, q2, k = 2 * b**2 * q1, 2 * b**2 * q2, 2 * b**2 * k
     inverse = jax.lax.rsqrt(1 + q1) * jax.lax.rsqrt(1 + q2)
-    cosine = jnp.sqrt(_rest(q1, q2, k)) * inverse
-    return a**2 * 2 / math.pi * arcsine(k * inverse, cosine) + c**2, a**2 * b**2 * 4 / math.pi * inverse / cosine
+    rest = jnp.sqrt(_rest(q1, q2, k))
+    return a**2 * 2 / math.pi * arcsine(k * inverse, rest * inverse) + c**2, a**2 * b**2 * 4 / math.pi / rest
 
 
 def _rest(q1: Array, q2: Array, k: Array) -> Array:

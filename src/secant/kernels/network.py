@@ -14,8 +14,9 @@ from jaxtyping import Array, Float
 
 from secant.core.arguments import whole
 from secant.core.device import cores, is_tracing
-from secant.kernels.blocks import How, by_threads, compiled, compiled_shared
+from secant.kernels.blocks import How, compiled, compiled_shared
 from secant.kernels.plan import planned
+from secant.kernels.threads import by_threads
 from secant.nets.network import Network
 
 Only = Literal["nngp", "ntk"]

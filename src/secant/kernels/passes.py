@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from secant.kernels.arc import gap_of_rows, root
+from secant.kernels.arc import gap_of_products, gap_of_rows, root
 from secant.kernels.plan import Path, Plan
 from secant.kernels.signal import Signal, same_positions
 
@@ -25,12 +25,14 @@ class Inputs:
         second: the other.
         same: which pairs are one and the same sample, shape `(n1, n2)`, if any are known to be.
         sizes: of vectors whose rows have been divided by their lengths, the roots of their mean squares.
+        products: of those rows with each other, shape `(n1, n2)`, if they are known.
     """
 
     first: Array
     second: Array
     same: Array | None = None
     sizes: tuple[Array, Array] | None = None
+    products: Array | None = None
 
 
 @dataclass(eq=False)
@@ -69,15 +71,13 @@ class Pass:
         What goes through a loop is written to memory, even if the loop never runs. There are no gradients through such
         a loop backwards: where they may be wanted there is no `never`, and only a hint to the compiler.
         """
-        parts = [part for part in (signal.cov, signal.gap, signal.ntk) if part is not None]
-        if self.never is None:
-            held = jax.lax.optimization_barrier(parts)
-        else:
-            running: Any = (self.never, parts)
-            held = jax.lax.while_loop(lambda state: state[0], _doubled, running)[1]
-        left = iter(held)
+        left = iter(self.held([part for part in (signal.cov, signal.gap, signal.ntk) if part is not None]))
         cov, gap, ntk = (None if part is None else next(left) for part in (signal.cov, signal.gap, signal.ntk))
         return signal.with_(cov=cov, gap=gap, ntk=ntk)
+
+    def held(self, parts: list[Array]) -> list[Array]:
+        """The same arrays, computed once."""
+        return jax.lax.optimization_barrier(parts) if self.never is None else held(self.never, parts)
 
     def __post_init__(self) -> None:
         self._left: Iterator[tuple[Array, Array]] = zip(*(self.recorded or ((), ())), strict=True)
@@ -131,7 +131,9 @@ class Pass:
                 gap = jnp.sum((a - b) ** 2, -1) / 2
             else:
                 none = (first == 0)[:, None] | (second == 0)
-                gap = gap_of_rows(a, b, none if inputs.same is None else none | inputs.same)
+                none = none if inputs.same is None else none | inputs.same
+                known = inputs.products
+                gap = gap_of_rows(a, b, none) if known is None else gap_of_products(known, a, b, none)
             signal = plain.with_(gap=gap, sizes=spread)
         else:
             a, b = (x.reshape(len(x), math.prod(positions), features) for x in (a, b))
@@ -146,6 +148,12 @@ class Pass:
             signal = plain.with_(cov=cov.reshape(*positions * (2 if full else 1), *pairs), sizes=spread)
         zeros = jnp.zeros_like(signal.cov if signal.gap is None else signal.gap) if zero else None
         return signal.with_(cov=signal.cov, gap=signal.gap, ntk=zeros)
+
+
+def held(never: Array, parts: list[Array]) -> list[Array]:
+    """What goes through a loop that is `never` run: it is written to memory, and computed once."""
+    running: Any = (never, parts)
+    return jax.lax.while_loop(lambda state: state[0], _doubled, running)[1]
 
 
 def _doubled(state: Any) -> Any:

@@ -220,7 +220,8 @@ def _bent(signal: Signal, slope: float, on: Pass, path: Path) -> Signal:
     if on.own and not (signal.full and signal.positions):  # each signal with itself: no angle
         return on.sized(on.kept(signal.with_(cov=(odd + even) * signal.covariance, gains=None)), path)
     on_both: Any
-    gap, on_both = arc(signal.gaps, slope=signal.ntk is not None)
+    keep = list if on.never is None else on.held
+    gap, on_both = arc(signal.gaps, slope=signal.ntk is not None, keep=keep)
     if odd != even:  # not ReLU, of which the gap is the polynomial's
         gap = (odd * signal.gaps + even * (2 * gap - signal.gaps)) / (odd + even)
     ntk: Any = None if signal.ntk is None else signal.ntk * (odd - even + 2 * even * on_both)

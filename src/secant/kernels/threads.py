@@ -1,0 +1,96 @@
+"""Kernels on a processor: blocks of samples, a thread a core."""
+
+from __future__ import annotations
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from threadpoolctl import ThreadpoolController
+
+from secant.core.device import jit
+from secant.kernels.angles import Curve, along, curve
+from secant.kernels.arc import gap_of_products
+from secant.kernels.blocks import How, all_pairs, never, pair, sides_of
+from secant.kernels.passes import held
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_parts(how: How, series: Curve | None) -> tuple[Any, Any, dict[Any, Any]]:
+    """Both sets of samples cut into blocks, the kernels between two of the blocks, and programs of that by shapes."""
+
+    def cut(x1: Array, x2: Array, variances: Any) -> list[list[Any]]:
+        *sides, _ = sides_of(how, x1, x2, variances, sized=series is None)
+        sides = sides[:1] if how.symmetric else sides
+        return [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
+
+    def between(first: Any, second: Any, same: Array, variances: Any, products: Array | None) -> Any:
+        if series is None or products is None:
+            return pair(how, first, second, same, variances, products)
+        (xa, ra, _), (xb, rb, _) = first, second
+        none = (ra == 0)[:, None] | (rb == 0)
+        none = none | (jnp.eye(len(xa), dtype=bool) & same) if how.symmetric else none
+        gap = gap_of_products(products, xa, xb, none)
+        return *along(series, gap, (ra, rb), functools.partial(held, never(xa))), jnp.zeros((), xa.dtype)
+
+    return jit(cut), jit(between, alone=True), {}
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, "kernels")
+
+
+@functools.lru_cache(maxsize=1)
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> tuple[Any, Any, Any]:
+    """All pairs between blocks of samples on a processor, a thread a core.
+
+    A block is the same, to the bit, whoever computes it. Nothing is held but the result and a block a thread.
+    """
+    vectors = x1.ndim == 2
+    series = curve(how.net, x1.shape[1], how.ntk, x1.dtype.itemsize) if vectors and variances is None else None
+    cut, between, programs = _compiled_parts(how, series)
+    sides = cut(x1, x2, variances)
+    first, second = sides[0], sides[-1]
+    rows = [[np.asarray(part[0]) for part in side] for side in sides] if vectors else []
+
+    def product(i: int, j: int) -> np.ndarray | None:
+        """Of the rows of two blocks: the library of NumPy is faster at it, and takes half the time for one block."""
+        return rows[0][i] @ rows[-1][j].T if rows else None
+
+    # A program and not a compiled function: settings of JAX are those of the calling thread.
+    double, block = x1.dtype == jnp.float64, len(first[0][0])
+    key = (block, x1.shape[1:], x1.dtype, *(jax.typeof(leaf) for leaf in jax.tree.leaves(variances)))
+    if key not in programs:
+        programs[key] = between.lower(first[0], second[0], np.bool_(True), variances, product(0, 0)).compile()
+    program = programs[key]
+    filled = (len(first) * block, len(second) * block)
+    wholes: list[np.ndarray | None] = [np.empty(filled, x1.dtype), np.empty(filled, x1.dtype) if how.ntk else None]
+
+    def one(at: tuple[int, int]) -> float:
+        i, j = at
+        with jax.enable_x64(double):  # as in the calling thread
+            *parts, error = program(first[i], second[j], np.bool_(i == j), variances, product(i, j))
+        down, across = (slice(index * block, (index + 1) * block) for index in at)
+        for whole, part in zip(wholes, parts, strict=True):
+            if whole is not None:
+                found = np.asarray(part)
+                whole[down, across] = found
+                if how.symmetric and i != j:
+                    whole[across, down] = found.T
+        return float(error)
+
+    # Blocks with themselves are the quickest and come last, so that all threads end at about the same time.
+    pairs = zip(*(at.tolist() for at in all_pairs(how, len(first), len(second))), strict=True)
+    with _libraries().limit(limits=1, user_api="blas"):  # every core has a thread already
+        error = max(_threads(workers).map(one, sorted(pairs, key=lambda at: at[0] == at[1])))
+    nngp, ntk = (None if whole is None else jax.device_put(whole[: len(x1), : len(x2)]) for whole in wholes)
+    return nngp, ntk, jnp.asarray(error, x1.dtype)
