@@ -1,4 +1,6 @@
-"""Two layers in one pass: the same kernels as by the rule of each, on a GPU's program that is interpreted."""
+"""Two layers in one pass: the same kernels as by the rule of each, by a GPU's program that is interpreted."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -7,72 +9,99 @@ import pytest
 
 from secant import nets
 from secant.kernels import blocks, kernel, network, one_pass
+from secant.kernels.arc import arc, gap_of
+from secant.kernels.one_pass import Bend
+from secant.kernels.sums import cell_means, window_sums
 
-RULE = nets.Parametrization("ntk", gain=1.3)
+RELU, LEAKY = Bend(0.25, 0.25), Bend(0.65**2, 0.35**2)
 
 
-@pytest.fixture
-def in_one_pass(monkeypatch):
-    """Programs for a GPU, interpreted here, with lists of pairs that fill its groups of threads."""
-
+def test_a_network_has_the_same_kernels(monkeypatch):
+    rule = nets.Parametrization("ntk", gain=1.3)
+    net = nets.serial(
+        nets.conv(4, 3, parametrization=rule, bias=True), nets.activation("relu"),
+        nets.conv(4, 3, parametrization=rule, bias=True), nets.activation(nets.activations.leaky(0.3)),
+        nets.average_pool(2), nets.global_average_pool(), nets.dense(1, parametrization=rule),
+    )  # fmt: skip
+    x = jnp.asarray(np.random.default_rng(0).normal(size=(8, 2, 4, 2)), jnp.float32)
+    monkeypatch.setattr(network, "block_size", lambda *_: 32)
     calls, called = [], one_pass._called
     monkeypatch.setattr(one_pass, "_called", lambda *given: (calls.append(given[0]), called(*given))[1])
-
-    def both(function):
-        found = []
-        for gpu in (False, True):
-            assert not calls
-            monkeypatch.setattr(one_pass, "on_gpu", lambda gpu=gpu: gpu)
-            monkeypatch.setattr(network, "block_size", lambda *_: 32)
-            blocks.compiled.cache_clear()
-            found.append(function())
+    found = []
+    for gpu in (False, True):
+        assert not calls
+        monkeypatch.setattr(one_pass, "on_gpu", lambda gpu=gpu: gpu)
         blocks.compiled.cache_clear()
-        assert len(calls) >= 2  # an activation and a convolution, an activation and a pool
-        return found
-
-    return both
-
-
-def images(count, side, seed=0):
-    with jax.enable_x64(False):
-        return jnp.asarray(np.random.default_rng(seed).normal(size=(count, *side, 2)), jnp.float32)
+        found.append(kernel(net, x))
+    blocks.compiled.cache_clear()
+    assert len(calls) == 2  # an activation and a convolution, an activation and a pool
+    np.testing.assert_allclose(found[1].nngp, found[0].nngp, rtol=2e-6)
+    np.testing.assert_allclose(found[1].ntk, found[0].ntk, rtol=1e-5)
 
 
-def network_of(activation, bias=True):
-    conv = lambda: nets.conv(4, 3, parametrization=RULE, bias=bias)  # noqa: E731
-    act = lambda: nets.activation(activation)  # noqa: E731
-    return nets.serial(
-        conv(), act(), conv(), act(), nets.average_pool(2), conv(), act(), nets.global_average_pool(),
-        nets.dense(1, parametrization=RULE),
-    )  # fmt: skip
+def signals(side):
+    """Covariances and sizes of 32 pairs of images: the first equal, the second parallel, of the third one black."""
+    draw = np.random.default_rng(1)
+    a, b = draw.normal(size=(2, *side, 3, 32))
+    b[..., 0], b[..., 1], b[..., 2] = a[..., 0], 3 * a[..., 1], 0.0
+    cov = np.einsum("abcn,decn->abden", a, b) / 3
+    sizes = [np.sqrt((x**2).mean(2)) for x in (a, b)]
+    ntk = 0.7 * cov + 0.2
+    return tuple(jnp.asarray(x, jnp.float32) for x in (cov, *sizes, ntk))
 
 
-@pytest.mark.parametrize(
-    ("activation", "side"), [("relu", (4, 6)), (nets.activations.leaky(0.3), (5, 4)), ("abs", (4, 3))]
-)
-def test_one_pass_gives_the_kernels_of_two_rules(in_one_pass, activation, side):
-    x, net = images(8, side), network_of(activation)
-    plain, fused = in_one_pass(lambda: kernel(net, x))
-    np.testing.assert_allclose(fused.nngp, plain.nngp, rtol=2e-6)
-    np.testing.assert_allclose(fused.ntk, plain.ntk, rtol=1e-5)
+@functools.partial(jax.jit, static_argnums=0)
+def behind(bend, cov, first, second, ntk):
+    """An activation by its rule, in the precision of what it is given."""
+    scale = first[:, :, None, None] * second
+    gap = gap_of(cov, scale)
+    bent, on_both = arc(gap)
+    gap = (bend.odd * gap + bend.even * (2 * bent - gap)) / (bend.odd + bend.even)
+    return (bend.odd + bend.even) * scale * (1 - gap), ntk * (bend.odd - bend.even + 2 * bend.even * on_both)
 
 
-def test_only_covariances_are_computed_where_no_tangent_kernel_is_wanted(in_one_pass):
-    x, net = images(8, (4, 4)), network_of("relu", bias=False)
-    plain, fused = in_one_pass(lambda: kernel(net, x, only="nngp"))
-    np.testing.assert_allclose(fused.nngp, plain.nngp, rtol=2e-6)
+@jax.jit
+def sums(x):
+    return window_sums(x, 2, True, (3, 3), (1, 1), "SAME")
 
 
-def test_images_that_coincide_have_no_angle_and_black_ones_no_signal(in_one_pass):
-    x = images(8, (4, 4)).at[1].set(0.0).at[2].set(1.0).at[3].set(1.0).at[4].set(-1.0)
-    net = network_of("relu", bias=False)
-    plain, fused = in_one_pass(lambda: kernel(net, x))
-    np.testing.assert_allclose(fused.ntk, plain.ntk, rtol=1e-5, atol=1e-7)
-    assert fused.ntk[2, 3] == fused.ntk[2, 2]
-    assert not np.any(np.asarray(fused.ntk[1]))
+NUMBERS = np.array([0.3, 0.1, 0.4, 0.5, 0.2, 1.1, 0.05], np.float32)
 
 
-def test_slopes_are_those_of_the_rules(in_one_pass):
-    x, net = images(8, (4, 4)), network_of("relu")
-    plain, fused = in_one_pass(lambda: jax.grad(lambda x: kernel(net, x).ntk.sum())(x))
-    np.testing.assert_allclose(fused, plain, rtol=1e-4, atol=1e-5 * float(jnp.abs(plain).max()))
+@pytest.mark.parametrize(("bend", "given"), [(RELU, "both"), (LEAKY, "multiple"), (LEAKY, "covariances")])
+def test_windows(bend, given):
+    cov, first, second, ntk = signals((3, 4))
+    passed = ntk if given == "both" else None
+    found = one_pass.bent_windows(bend, cov, passed, (first, second), NUMBERS, only_cov=given == "covariances")
+    tangent = ntk if given == "both" else NUMBERS[5] * cov + NUMBERS[6]
+    cov, ntk = behind(bend, cov, first, second, tangent)
+    np.testing.assert_allclose(found[0], NUMBERS[0] * sums(cov) + NUMBERS[1], rtol=1e-5, atol=1e-6)
+    if given == "covariances":
+        assert found[1] is None
+    else:
+        exact = sums(NUMBERS[2] * ntk + NUMBERS[3] * cov) + NUMBERS[4]
+        np.testing.assert_allclose(found[1], exact, rtol=1e-5, atol=1e-6)
+
+
+def test_cells_where_some_places_fill_none():
+    cov, first, second, ntk = signals((3, 4))
+    found = one_pass.bent_cells(LEAKY, (2, 2), cov, ntk, (first, second))
+    for one, exact in zip(found, behind(LEAKY, cov, first, second, ntk), strict=True):
+        np.testing.assert_allclose(one, cell_means(exact, (2, 2, 2, 2)), rtol=1e-5, atol=1e-6)
+
+
+def test_slopes():
+    """One of every argument at once, along a random direction, where no signals coincide."""
+    given = tuple(x[..., 3:31].repeat(8, -1)[..., :32] for x in signals((2, 2)))
+    draw = np.random.default_rng(2)
+    ways = tuple(jnp.asarray(0.1 * draw.normal(size=x.shape), jnp.float32) for x in given)
+
+    def windows(cov, first, second, ntk):
+        return one_pass.bent_windows(RELU, cov, ntk, (first, second), NUMBERS)
+
+    def plain(cov, first, second, ntk):
+        cov, ntk = behind(RELU, cov, first, second, ntk)
+        return NUMBERS[0] * sums(cov) + NUMBERS[1], sums(NUMBERS[2] * ntk + NUMBERS[3] * cov) + NUMBERS[4]
+
+    for one, exact in zip(*(jax.jvp(f, given, ways)[1] for f in (windows, plain)), strict=True):
+        np.testing.assert_allclose(one, exact, rtol=1e-4, atol=1e-5)

@@ -87,7 +87,7 @@ def bent_cells(
 def _activated(bend: Bend, cov: Array, ntk: Array | None, scale: Array) -> tuple[Array, Array | None]:
     """Behind an activation. Digits of small angles, which `arc` keeps, are lost in covariances anyway."""
     positive = scale > 0
-    cosine = jnp.where(positive, cov / jnp.where(positive, scale, 1.0), 0.0)
+    cosine = jnp.where(positive, cov / jnp.where(positive, scale, 1.0), 1.0)
     gap = 1 - jnp.abs(cosine)
     gap = jnp.where(gap > 4 * float(jnp.finfo(cov.dtype).eps), gap, 0.0)  # what coincides stays so
     sine = jnp.sqrt(gap * (2 - gap)) * (1 / math.pi)
