@@ -68,22 +68,31 @@ trap: Path | None = None
 """Where there is such a file, the study removes it and dies."""
 
 
+def logistic(rate: float) -> Map:
+    return Map(init=lambda x: x, step=lambda x: rate * x * (1 - x))
+
+
+def near(origin: float, shift: float) -> float:
+    return origin + shift
+
+
+# Both runs of all cells differ in their numbers only, so that a process compiles them once.
+SHIFTS = np.linspace(0, 0.1, 8)
+PROBES = {"x": Probe(lambda x: x, every=100)}
+
+
 @study("demo/chaos", section="1", title="Chaos", statement="Sensitive to every bit.")
 def chaos(config: Config) -> xr.Dataset:
     """Two runs one after the other; a worker that steps on the trap dies between them."""
     parts = []
-    for name, start in (("x", config.start), ("y", config.start / 2)):
-        logistic = Map(init=lambda x: x, step=lambda x: config.rate * x * (1 - x))
-        probes = {name: Probe(lambda x: x, every=100)}
-        run = simulate(logistic, lambda shift, s=start: s + shift, config.steps, probes=probes, over=SHIFTS)
-        parts.append(run.dataset[name])
+    for name, origin in (("x", config.start), ("y", config.start / 2)):
+        over = {"rate": np.array([config.rate]), "origin": np.array([origin]), "shift": SHIFTS}
+        run = simulate(logistic, near, config.steps, probes=PROBES, over=over)
+        parts.append(run.dataset["x"].isel(rate=0, origin=0, drop=True).rename(name))
         if trap is not None and trap.exists():
             trap.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
     return xr.merge(parts)
-
-
-SHIFTS = {"shift": np.linspace(0, 0.1, 8)}
 
 
 @chaos.findings

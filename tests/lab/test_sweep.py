@@ -250,7 +250,7 @@ SERVER = textwrap.dedent("""
         if child == 0:
             home = line.strip()
             over = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}
-            sweep(chores.chaos, over, store=Store(home), steps=1_500_000).save(home + "/sweep.nc")
+            sweep(chores.chaos, over, store=Store(home), steps=1_000_000).save(home + "/sweep.nc")
             os._exit(0)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
