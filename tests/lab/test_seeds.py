@@ -42,6 +42,23 @@ def test_every_seed_is_run_from_the_studys_own(rows):
         rows(seeds=0)
 
 
+def test_processes_are_started_for_what_has_not_been_run(rows, monkeypatch):
+    started = []
+
+    def processes(jobs, *_):
+        started.append(jobs)
+        return lab.Here()
+
+    monkeypatch.setattr("secant.lab.execute.Processes", processes)
+    first = rows(seeds=3)
+    assert rows(seeds=3, jobs=2) == first
+    assert rows(seeds=4, jobs=2)[: len(first)] == first  # one more: it is run here
+    assert started == []
+    rows(seeds=7, jobs=8)
+    rows(seeds=7, jobs=2, force=True)
+    assert started == [3, 2]
+
+
 def test_a_finding_that_flips_is_named_and_one_with_a_sampling_error_does_not(rows):
     (flips,) = wavering(rows(seeds=12))
     assert flips.finding == "first draw is positive"

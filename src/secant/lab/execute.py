@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import time
@@ -108,11 +109,13 @@ def verify(
         ```
     """
     chosen = registry.select(ids, source)
-    root = (store or Store()).root
+    store = store or Store()
     rows: list[dict[str, Any]] = []
     runs = [(study, seed) for study in chosen for seed in seeds_of(study, scale, seeds)]
-    tasks = [(study.id, scale, root, force, seed) for study, seed in runs]
-    jobs = min(jobs, len(tasks))
+    tasks = [(study.id, scale, store.root, force, seed) for study, seed in runs]
+    if jobs > 1:  # what has been run before is read back, and needs no process of its own
+        fresh = (run for run in runs if force or not store.has(run[0], _config(*run, scale)))
+        jobs = len(list(itertools.islice(fresh, jobs)))
     # Each with its share of the cores: threads of several processes that share one would wait for each other in loops.
     share = max(1, (os.cpu_count() or 1) // max(jobs, 1))
     engine: Engine = Processes(jobs, prepare, share) if jobs > 1 else Here()
@@ -130,6 +133,10 @@ def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
         raise ValueError(f"seeds: must be at least 1, got {count!r}.")
     config = study.config(scale)
     return [config.seed + k * APART for k in range(count)] if hasattr(config, "seed") else [None]
+
+
+def _config(study: Study, seed: int | None, scale: str) -> Config:
+    return study.config(scale, **({} if seed is None else {"seed": seed}))
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
@@ -168,10 +175,10 @@ def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str,
     id, scale, root, force, seed = task
     study, store = registry.get(id), Store(root)
     head = {"study": study.id, "source": study.source.key, "seed": seed}
-    options: dict[str, Any] = {} if seed is None else {"seed": seed}
     began = time.perf_counter()
     try:
-        record = run(study, scale=scale, store=store, force=force, figure=False, **options)
+        config = _config(study, seed, scale)
+        record = run(study, config=config, scale=scale, store=store, force=force, figure=False)
     except StoreError:
         raise
     except Exception as error:

@@ -77,14 +77,18 @@ class Store:
         """Where the run of this configuration lies, or will."""
         return self.runs / study.id / key(study, config)
 
-    def find(self, study: Study, config: Config) -> Record | None:
-        """The finished run of this configuration, if there is a sound one; a corrupt one is said."""
+    def has(self, study: Study, config: Config) -> bool:
+        """Whether there is a finished run of this configuration, sound or not."""
         directory = self.directory(study, config)
         with self.explained("read the run"):
-            if not directory.exists():
-                return None
+            return directory.exists()
+
+    def find(self, study: Study, config: Config) -> Record | None:
+        """The finished run of this configuration, if there is a sound one; a corrupt one is said."""
+        if not self.has(study, config):
+            return None
         try:
-            return self.read(directory)
+            return self.read(self.directory(study, config))
         except CorruptRunError as error:
             warnings.warn(f"{study.id}: {error}; it will be computed again.", RuntimeWarning, stacklevel=2)
             return None
