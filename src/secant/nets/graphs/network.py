@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.nets import taps
 from secant.nets.activations import Function, activate, named
@@ -163,9 +166,12 @@ def _joined(usual: Function, linear: np.ndarray, others: list[tuple[np.ndarray, 
 
 def edge_weights(graph: Graph, params: Params) -> Float[Array, "parameters"]:
     r"""The weights that exist, as one vector: $w = (w^{(1)}, w^{(2)}, \dots)$ block by block, neuron by neuron."""
-    return jnp.concatenate(
-        [own["weight"].ravel()[block.places] for block, own in zip(graph.blocks, params, strict=True)]
-    )
+    return _gathered([own["weight"] for own in params], [block.places for block in graph.blocks])
+
+
+@jit
+def _gathered(matrices: list[Array], places: list[np.ndarray]) -> Array:
+    return jnp.concatenate([matrix.ravel()[place] for matrix, place in zip(matrices, places, strict=True)])
 
 
 def with_edge_weights(graph: Graph, weights: Float[Array, "parameters"]) -> Params:
@@ -175,10 +181,16 @@ def with_edge_weights(graph: Graph, weights: Float[Array, "parameters"]) -> Para
     """
     if weights.shape != (graph.parameters,):
         raise ValueError(f"with_edge_weights: `weights` must have shape ({graph.parameters},), got {weights.shape}.")
-    params, start = [], 0
-    for block in graph.blocks:
-        own = weights[start : start + block.parameters]
-        flat = jnp.zeros(int(np.prod(block.weight_shape)), own.dtype).at[block.places].set(own)
-        params.append({"weight": flat.reshape(block.weight_shape)})
-        start += block.parameters
-    return tuple(params)
+    shapes = tuple(tuple(map(int, block.weight_shape)) for block in graph.blocks)
+    matrices = _scattered(weights, [block.places for block in graph.blocks], shapes)
+    return tuple({"weight": matrix} for matrix in matrices)
+
+
+@functools.partial(jit, static_argnames="shapes")
+def _scattered(weights: Array, places: list[np.ndarray], shapes: tuple[Shape, ...]) -> list[Array]:
+    matrices, start = [], 0
+    for place, shape in zip(places, shapes, strict=True):
+        own = weights[start : start + len(place)]
+        matrices.append(jnp.zeros(math.prod(shape), own.dtype).at[place].set(own).reshape(shape))
+        start += len(place)
+    return matrices

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.nets.activations import Function
 from secant.nets.graphs.graph import Graph
@@ -82,10 +83,10 @@ def pre_activation_hessian(
 
 def _derivatives(sigma: Function, z: np.ndarray) -> tuple[np.ndarray, ...]:
     """An activation with its first and second derivative."""
-    ones = jnp.ones_like(z)
 
-    def first(at: Array) -> tuple[Array, Array]:
-        return jax.jvp(sigma, (at,), (ones,))
+    def twice(at: Array) -> Any:
+        ones = jnp.ones_like(at)
+        return jax.jvp(lambda at: jax.jvp(sigma, (at,), (ones,)), (at,), (ones,))
 
-    (value, slope), (_, curve) = jax.jvp(first, (jnp.asarray(z),), (ones,))
+    (value, slope), (_, curve) = jit(twice, quick=True)(z)
     return np.asarray(value), np.asarray(slope), np.asarray(curve)
