@@ -101,10 +101,11 @@ def draw(name, seed=0, dtype=float, samples=3):
     generator = np.random.default_rng(seed)
     params = net.init(jax.random.key(seed), (1, *shape), jnp.float64)
     # Nothing may stand at its starting value: gains of 1 and shifts of 0 hide mistakes.
+    params = jax.tree.map(np.asarray, params)
     params = jax.tree.map(lambda leaf: leaf + 0.3 * generator.normal(size=leaf.shape) * (leaf != 0), params)
     x, x2 = (generator.normal(size=(n, *shape)) for n in (samples, 2))
     v = generator.normal(size=net.output_shape(x.shape))
-    return Case(net, *jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), (x, x2, params, v)))
+    return Case(net, *jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf, dtype)), (x, x2, params, v)))
 
 
 # The derivatives of a tiny network are compiled faster than they are optimised.
@@ -150,7 +151,7 @@ def dense():
     """`name, case -> Dense`, in float64."""
 
     def derivatives(name, case):
-        wide = jax.tree.map(lambda leaf: jnp.asarray(leaf, float), (case.params, case.x, case.x2))
+        wide = jax.tree.map(lambda leaf: np.asarray(leaf, float), (case.params, case.x, case.x2))
         return jax.tree.map(np.asarray, _derivatives(name)(*wide))
 
     return derivatives

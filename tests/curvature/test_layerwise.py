@@ -47,8 +47,8 @@ def test_a_head_that_averages_makes_signals_alike(below, compile_quickly):
     net = HEADS[below]()
     generator = np.random.default_rng(3)
     x, x2 = generator.normal(size=(5, 4, 4, 2)), generator.normal(size=(2, 4, 4, 2))
-    params = jax.tree.map(lambda leaf: leaf + 0.2, net.init(jax.random.key(0), x.shape))
-    shared = [share.factors is not None for share in signals(net, params, jnp.asarray(x))]
+    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.2, net.init(jax.random.key(0), x.shape))
+    shared = [share.factors is not None for share in jax.eval_shape(lambda p, x: signals(net, p, x), params, x)]
     assert sum(shared) == {"a residual block": 2, "a convolution": 1, "a norm": 0}[below]
     run = compile_quickly(lambda p, x, x2: [kernel_and_reference(net, p, x, other) for other in (None, x2)])
     for found, wanted in run(params, x, x2):

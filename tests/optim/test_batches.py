@@ -17,7 +17,7 @@ import secant as sc
 
 def drawn(batches, samples, steps):
     indices = jax.jit(jax.vmap(lambda step: batches.indices(samples, step)))
-    return np.asarray(indices(jnp.arange(steps)))
+    return np.asarray(indices(np.arange(steps)))
 
 
 @settings(max_examples=10, deadline=None)  # each is compiled anew
@@ -59,7 +59,7 @@ def test_a_long_run_does_not_overflow():
     batches, per = sc.Batches(1_000, seed=1), 50
     late = 4_000_000_000 // per * per
     epoch = np.asarray(
-        jax.vmap(lambda k: batches.indices(50_000, jnp.uint32(late) + k))(jnp.arange(per, dtype="uint32"))
+        jax.jit(jax.vmap(lambda k: batches.indices(50_000, jnp.uint32(late) + k)))(np.arange(per, dtype="uint32"))
     )
     assert sorted(epoch.ravel()) == list(range(50_000))
 
@@ -95,13 +95,18 @@ def problem():
 
 def by_hand(problem, params, transformation, batches, steps):
     """The same run as a plain loop over batches."""
+
+    @jax.jit
+    def take(number, params, inner):
+        index = batches.indices(8, number)
+        x, y = problem.x[index], problem.y[index]
+        gradient = jax.grad(lambda p: problem.loss(problem.f(p, x), y))(params)
+        updates, inner = transformation.update(gradient, inner, params)
+        return optax.apply_updates(params, updates), inner
+
     inner = transformation.init(params)
     for step in range(steps):
-        index = batches.indices(8, step)
-        x, y = problem.x[index], problem.y[index]
-        gradient = jax.grad(lambda p, x=x, y=y: problem.loss(problem.f(p, x), y))(params)
-        updates, inner = transformation.update(gradient, inner, params)
-        params = optax.apply_updates(params, updates)
+        params, inner = take(step, params, inner)
     return ravel_pytree(params)[0]
 
 

@@ -334,11 +334,15 @@ def test_line_searches_of_optax_train_too():
     rule = optax.chain(optax.sgd(1.0), optax.scale_by_backtracking_linesearch(max_backtracking_steps=15))
     run = sc.train(problem, start, rule=rule, steps=3, probes={"loss": sc.measure.loss()}, reduce=False)
     params, state = start, rule.init(start)
-    value_and_grad = jax.value_and_grad(problem.objective)
-    for _ in range(3):
-        value, gradient = value_and_grad(params)
+
+    @jax.jit
+    def step(params, state):
+        value, gradient = jax.value_and_grad(problem.objective)(params)
         updates, state = rule.update(gradient, state, params, value=value, grad=gradient, value_fn=problem.objective)
-        params = optax.apply_updates(params, updates)
+        return optax.apply_updates(params, updates), state
+
+    for _ in range(3):
+        params, state = step(params, state)
     np.testing.assert_allclose(run.dataset.loss.values[-1], problem.objective(params), rtol=1e-10)
 
 

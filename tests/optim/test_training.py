@@ -64,12 +64,12 @@ def test_measurements_are_what_they_say(runs, fitted):
     params = run.state
     objective = problem.objective
     flat, unravel = ravel_pytree(params)
-    dense = np.linalg.eigvalsh(jax.hessian(lambda v: objective(unravel(v)))(flat))[::-1]
+    dense = np.linalg.eigvalsh(jax.jit(jax.hessian(lambda v: objective(unravel(v))))(flat))[::-1]
     np.testing.assert_allclose(run["sharp"][-1], dense[:2], rtol=1e-7)
     kernel = sc.ntk(problem.f, params, problem.x).dense()
     np.testing.assert_allclose(run["kernel"][-1], np.linalg.eigvalsh(kernel)[::-1][:3], rtol=1e-7)
     assert float(run["loss"][-1]) == pytest.approx(float(objective(params)), rel=1e-12)
-    gradient = ravel_pytree(jax.grad(objective)(params))[0]
+    gradient = ravel_pytree(jax.jit(jax.grad(objective))(params))[0]
     assert float(run["gradient"][-1]) == pytest.approx(float(jnp.linalg.norm(gradient)), rel=1e-10)
     np.testing.assert_allclose(run["within"] + run["within_others"], run["loss"], rtol=1e-10)
     moved = jnp.linalg.norm(run["weights"].values[-1] - run["weights"].values[0])
