@@ -22,6 +22,7 @@ from secant.nets import Network, graphs
 from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
 from secant.setups import width as wide
+from secant.setups.parts import edge_factors, part
 
 Scaling = Literal["new", "original"]
 """Whether a neuron that lost edges is normalised by those that it has now, or by those that it had."""
@@ -87,11 +88,11 @@ def sparse_drift(
     dropped = [graphs.drop_edges(full, key, training.rate, normalize=way) for way in scalings for key in keys]
     runs = {
         "params": wide.stacked(wide.drawn(net, x, (training.seed, width), training.runs) * len(scalings)),
-        "factor": wide.stacked([wide.edge_factors(graph, full) for graph in dropped]),
+        "factor": wide.stacked([edge_factors(graph, full) for graph in dropped]),
     }
 
     def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
-        return net.apply(jax.tree.map(jnp.multiply, params, factor), x)
+        return net.apply(part(params, factor), x)
 
     def kernel(params: Params, factor: Params) -> jax.Array:
         return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)
