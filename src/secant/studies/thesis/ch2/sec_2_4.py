@@ -32,7 +32,7 @@ class Config(Seeded):
     samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
     dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
-    steps: int = scaled(smoke=200, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
+    steps: int = scaled(smoke=300, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
 
 
 @study(
