@@ -13,6 +13,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant import losses
+from secant.core.device import to_device
 from secant.core.types import Params
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
@@ -61,7 +62,7 @@ def two_classes(caller: str, name: str, samples: int, dim: int, seed: int) -> tu
     if name == "gaussian":
         random = np.random.default_rng(seed)
         x, y = random.normal(size=(samples, dim)), random.choice([-1.0, 1.0], samples)
-        return jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), "Gaussian points"
+        return to_device(x.astype(np.float32)), to_device(y.astype(np.float32)), "Gaussian points"
     titles = {"cifar10": "CIFAR-10", "digits": "digits"}
     choice: dict[str, Any] = {"classes": (0, 2), "samples": samples, "scaling": "global", "seed": seed}
     try:
@@ -69,7 +70,7 @@ def two_classes(caller: str, name: str, samples: int, dim: int, seed: int) -> tu
     except datasets.MissingDataError as error:
         warnings.warn(f"{caller}: {error} Digits stand in for it.", stacklevel=2)
         task, title = datasets.load("digits", **choice), titles["digits"]
-    return jnp.asarray(task.train.x), jnp.asarray(task.train.y), f"{title}, classes 0 and 2"
+    return to_device(task.train.x), to_device(task.train.y), f"{title}, classes 0 and 2"
 
 
 def sparse_drift(

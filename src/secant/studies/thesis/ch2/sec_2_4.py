@@ -92,7 +92,7 @@ def _runs(width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
         return wide.hessian_norm(partial(outputs, bends=network["given"]), params, x, lanczos).value
 
     probes = {"square": Probe(square), "norm": Probe(norm, every=config.steps)}
-    data = wide.descend(outputs, x, y, starts, config.steps, probes, bends, shares)
+    data = wide.descend(outputs, x, y, starts, config.steps, probes, list(bends), shares)
     names = {"square_smallest": "smallest", "square_largest": "largest", f"step_{config.steps}": "end"}
     # A step is as long as the gradient, times the step size.
     length = (data.lr * np.sqrt(data.square)).shift(step=1, fill_value=0).cumsum("step")
