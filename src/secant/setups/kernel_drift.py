@@ -13,6 +13,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant import losses
+from secant.core.device import to_device
 from secant.core.types import Params
 from secant.curvature import kernel_drift
 from secant.curvature.tangent_kernel import pair_kernel
@@ -22,6 +23,7 @@ from secant.nets import Network, graphs
 from secant.nets.graphs.network import graph_of
 from secant.optim import gradient_descent
 from secant.setups import width as wide
+from secant.setups.parts import edge_factors, part
 
 Scaling = Literal["new", "original"]
 """Whether a neuron that lost edges is normalised by those that it has now, or by those that it had."""
@@ -60,7 +62,7 @@ def two_classes(caller: str, name: str, samples: int, dim: int, seed: int) -> tu
     if name == "gaussian":
         random = np.random.default_rng(seed)
         x, y = random.normal(size=(samples, dim)), random.choice([-1.0, 1.0], samples)
-        return jnp.asarray(x, jnp.float32), jnp.asarray(y, jnp.float32), "Gaussian points"
+        return to_device(x.astype(np.float32)), to_device(y.astype(np.float32)), "Gaussian points"
     titles = {"cifar10": "CIFAR-10", "digits": "digits"}
     choice: dict[str, Any] = {"classes": (0, 2), "samples": samples, "scaling": "global", "seed": seed}
     try:
@@ -68,7 +70,7 @@ def two_classes(caller: str, name: str, samples: int, dim: int, seed: int) -> tu
     except datasets.MissingDataError as error:
         warnings.warn(f"{caller}: {error} Digits stand in for it.", stacklevel=2)
         task, title = datasets.load("digits", **choice), titles["digits"]
-    return jnp.asarray(task.train.x), jnp.asarray(task.train.y), f"{title}, classes 0 and 2"
+    return to_device(task.train.x), to_device(task.train.y), f"{title}, classes 0 and 2"
 
 
 def sparse_drift(
@@ -87,11 +89,11 @@ def sparse_drift(
     dropped = [graphs.drop_edges(full, key, training.rate, normalize=way) for way in scalings for key in keys]
     runs = {
         "params": wide.stacked(wide.drawn(net, x, (training.seed, width), training.runs) * len(scalings)),
-        "factor": wide.stacked([wide.edge_factors(graph, full) for graph in dropped]),
+        "factor": wide.stacked([edge_factors(graph, full) for graph in dropped]),
     }
 
     def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
-        return net.apply(jax.tree.map(jnp.multiply, params, factor), x)
+        return net.apply(part(params, factor), x)
 
     def kernel(params: Params, factor: Params) -> jax.Array:
         return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)

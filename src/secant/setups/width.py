@@ -12,7 +12,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.core.device import available_bytes
+from secant.core.device import available_bytes, to_device
 from secant.core.types import Params
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Map, Probe, simulate
@@ -20,6 +20,7 @@ from secant.lab import Finding, Seeded, Tolerance, claims, option, scaled, undec
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
+from secant.nets.graphs.network import Dag
 from secant.optim import gradient_descent
 from secant.theory.power_law import PowerLaw, fit_power_law
 
@@ -91,6 +92,10 @@ def resolved(data: xr.Dataset) -> Finding:
     )
 
 
+Make = Callable[[int, int, jax.Array], Graph]
+"""Width, inputs, random key -> graph."""
+
+
 class Kind(NamedTuple):
     """An architecture: what it is called, how it is made, and whether it turns linear.
 
@@ -98,20 +103,24 @@ class Kind(NamedTuple):
         name: what it is called.
         make: width, inputs, random key -> network.
         claim: whether the Hessian falls with the width, falls still, or stays.
-        graph: the same -> a graph with some of its edges, drawn anew for every network.
+        graph: the same -> its graph, where it is not made of shared weights or of layers.
+        whole: the same -> the network of a graph that this one and others are parts of.
+        random: whether the graph is drawn anew for every network.
     """
 
     name: str
     make: Callable[[int, int, jax.Array], Network]
     claim: str
-    graph: Callable[[int, int, jax.Array], Graph] | None = None
+    graph: Make | None = None
+    whole: Callable[[int, int, jax.Array], Network] | None = None
+    random: bool = False
 
     def by_width(self, dim: int, key: jax.Array) -> Callable[[int], Network]:
         """Width -> network, for inputs of this dimension."""
         return lambda m: self.make(m, dim, key)
 
 
-def _graph(make: Callable[[int, int, jax.Array], Graph]) -> Callable[[int, int, jax.Array], Network]:
+def _graph(make: Make) -> Callable[[int, int, jax.Array], Network]:
     return lambda m, d, key: nets.dag(make(m, d, key), "tanh")
 
 
@@ -119,28 +128,39 @@ def _fully_connected(m: int, d: int, key: jax.Array) -> Graph:
     return graphs.fully_connected(d, [m, m])
 
 
+def _skips(m: int, d: int, key: jax.Array) -> Graph:
+    return graphs.skip(_fully_connected(m, d, key))
+
+
+def _repaired(m: int, d: int, key: jax.Array) -> Graph:
+    return graphs.connect(graphs.fully_connected(d, [m, 2, m]), source=1, target=3)
+
+
+_DENSE = _graph(lambda m, d, key: graphs.densenet(d, [m, m]))
+_SKIPPING = _graph(_skips)
+_REPAIRED = _graph(_repaired)
+
+
+def _part(name: str, graph: Make, claim: str, whole: Callable[..., Network], random: bool = False) -> Kind:
+    return Kind(name, _graph(graph), claim, graph, whole, random)
+
+
 KINDS = {
-    "fcn": Kind("fully connected", _graph(_fully_connected), "falls"),
-    "densenet": Kind("DenseNet", _graph(lambda m, d, key: graphs.densenet(d, [m, m], concat_input=False)), "falls"),
-    "resnet": Kind("skip connections", _graph(lambda m, d, key: graphs.skip(_fully_connected(m, d, key))), "falls"),
+    "fcn": _part("fully connected", _fully_connected, "falls", _DENSE),
+    "densenet": _part("DenseNet", lambda m, d, key: graphs.densenet(d, [m, m], concat_input=False), "falls", _DENSE),
+    "resnet": _part("skip connections", _skips, "falls", _SKIPPING),
     "cnn": Kind("1-D convolutions", _graph(lambda m, d, key: graphs.convolutional(d, [m, m])), "falls"),
-    "random": Kind(
-        "random graph",
-        _graph(lambda m, d, key: graphs.densenet(d, [m, m])),
-        "falls",
-        lambda m, d, key: graphs.random(key, d, [m, m], in_degree=m),
+    "random": _part(
+        "random graph", lambda m, d, key: graphs.random(key, d, [m, m], in_degree=m), "falls", _DENSE, random=True
     ),
-    "two": Kind(
+    "two": _part(
         "two bottleneck neurons",
-        _graph(lambda m, d, key: graphs.bottleneck_neurons(_fully_connected(m, d, key), layer=2, count=2)),
+        lambda m, d, key: graphs.bottleneck_neurons(_fully_connected(m, d, key), layer=2, count=2),
         "falls still",
+        _DENSE,
     ),
-    "repaired": Kind(
-        "bottleneck layer, repaired",
-        _graph(lambda m, d, key: graphs.connect(graphs.fully_connected(d, [m, 2, m]), source=1, target=3)),
-        "falls still",
-    ),
-    "layer": Kind("bottleneck layer", _graph(lambda m, d, key: graphs.fully_connected(d, [m, 2, m])), "stays"),
+    "repaired": _part("bottleneck layer, repaired", _repaired, "falls still", _REPAIRED),
+    "layer": _part("bottleneck layer", lambda m, d, key: graphs.fully_connected(d, [m, 2, m]), "stays", _REPAIRED),
     "output": Kind(
         "nonlinear output",
         lambda m, d, key: nets.mlp([m, m], activation="tanh", output_activation="swish"),
@@ -190,7 +210,7 @@ def direction(params: Params) -> jax.Array:
     """A fixed random vector as long as the parameters, for Lanczos to start from."""
     leaves = jax.tree.leaves(params)
     drawn = np.random.default_rng(0).normal(size=nets.count_parameters(params))
-    return jnp.asarray(drawn, leaves[0].dtype)
+    return to_device(drawn.astype(leaves[0].dtype))
 
 
 def hessian_norm(
@@ -203,26 +223,22 @@ def hessian_norm(
     return spectral_norm(output_hessian(f, params, x, sample).flat_product(), start, LANCZOS)
 
 
-def edge_factors(graph: Graph, full: Graph) -> Params:
-    """What the weights of a full graph's network are multiplied with to make it that of a graph with fewer edges.
-
-    So graphs are data of one compiled program.
-    """
-    return tuple(
-        {"weight": (now.edges * np.sqrt(before.fans / now.fans)).astype(np.float32)}
-        for now, before in zip(graph.blocks, full.blocks, strict=True)
-        if isinstance(now, graphs.Block) and isinstance(before, graphs.Block)
-    )
-
-
 def stacked(trees: Sequence[Params]) -> Params:
     """Several networks as one, with a first axis more; on the host, where nothing is compiled for it."""
     return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
+def shapes_of(net: Network, features: int) -> Params:
+    """Shapes of the parameters of a network; for that of a graph nothing is traced."""
+    if isinstance(net.layer, Dag):
+        kind = jnp.result_type(float)
+        return tuple({"weight": jax.ShapeDtypeStruct(block.weight_shape, kind)} for block in net.layer.graph.blocks)
+    return jax.eval_shape(lambda key: net.init(key, (1, features)), jax.random.key(0))
+
+
 def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[Params]:
     """Networks whose weights are all standard normal, drawn on the host: nothing is compiled for it."""
-    shapes = jax.eval_shape(lambda key: net.init(key, x.shape), jax.random.key(0))
+    shapes = shapes_of(net, x.shape[1])
 
     def one(number: int) -> Params:
         random = np.random.default_rng([*seed, number])
@@ -232,37 +248,57 @@ def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[P
 
 
 def descend(
-    f: Callable[[Params, jax.Array], jax.Array],
+    f: Callable[..., jax.Array],
     x: jax.Array,
     y: jax.Array,
     starts: Sequence[Params],
     steps: int,
     probes: Mapping[str, Probe],
-    share: float = 1.0,
+    given: Sequence[Any] | None = None,
+    share: float | np.ndarray = 1.0,
 ) -> xr.Dataset:
     r"""Gradient descent on $\frac12\sum_i (f_i - y_i)^2$ with step size $1/\lambda_{\max}(K_0)$, from several starts.
 
-    As many starts at once as are small together. With `share` the step size is that share of it. The records have the
-    dimension `network`, with the `loss`, the step sizes `lr` and `slowest`, $\eta\lambda_{\min}(K_0)$, beside them.
+    As many starts at once as are small together. With `share` the step size is that share of it, the same for all or
+    one of each. The records have the dimension `network`, with the `loss`, the step sizes `lr` and `slowest`,
+    $\eta\lambda_{\min}(K_0)$, beside them.
+
+    Args:
+        f: `(parameters, inputs)` -> outputs, or with a third argument where something is `given`.
+        x: inputs.
+        y: what the outputs should be.
+        starts: the networks.
+        steps: how many.
+        probes: what to look at: functions of the parameters, or of those and `network`, with an entry `given`.
+        given: what belongs to each network and is not trained.
+        share: of the step size.
     """
     at_once = max(1, min(len(starts), TOGETHER // nets.count_parameters(starts[0])))
-    spectrum = jax.jit(lambda params, x: jnp.linalg.eigvalsh(kernel_matrix(f, params, x)))
+    shares = np.broadcast_to(share, len(starts))
 
-    def loss(params: Params) -> jax.Array:
-        return half_sum(f(params, x), y)
+    def outputs(params: Params, x: jax.Array, network: dict[str, Any]) -> jax.Array:
+        return f(params, x, network["given"]) if "given" in network else f(params, x)
+
+    @jax.jit
+    def spectrum(network: dict[str, Any], x: jax.Array) -> jax.Array:
+        return jnp.linalg.eigvalsh(kernel_matrix(lambda p, x: outputs(p, x, network), network["params"], x))
+
+    def loss(params: Params, network: dict[str, Any]) -> jax.Array:
+        return half_sum(outputs(params, x, network), y)
 
     def system(network: dict[str, Any]) -> Map:
-        return gradient_descent(loss, network["lr"])
+        return gradient_descent(lambda params: loss(params, network), network["lr"])
 
     def start(network: dict[str, Any]) -> Params:
         return network["params"]
 
     looks, found = {"loss": Probe(loss), **probes}, []
     for first in range(0, len(starts), at_once):
-        some = starts[first : first + at_once]
-        eigenvalues = np.stack([spectrum(params, x) for params in some])
-        lr = share / eigenvalues[:, -1]
-        over = {"network": {"params": stacked(some), "lr": lr}}
+        some = range(first, min(first + at_once, len(starts)))
+        each = [{"params": starts[i]} | ({} if given is None else {"given": given[i]}) for i in some]
+        eigenvalues = np.stack([spectrum(network, x) for network in each])
+        lr = shares[some] / eigenvalues[:, -1]
+        over = {"network": stacked(each) | {"lr": lr}}
         beside = {"lr": ("network", lr), "slowest": ("network", lr * eigenvalues[:, 0])}
         found.append(simulate(system, start, steps, over=over, probes=looks).dataset.assign(beside))
     return xr.concat(found, "network", join="outer")
@@ -305,9 +341,7 @@ def stored_numbers(make: Callable[[int], Network], features: int) -> Callable[[i
     """
 
     def count(small: int) -> int:
-        net = make(small)
-        shapes = jax.eval_shape(lambda key: net.init(key, (1, features)), jax.random.key(0))
-        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes_of(make(small), features)))
 
     first, second, third = (count(4 * i) for i in (1, 2, 3))
 

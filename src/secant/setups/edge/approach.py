@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant import curvature, data, losses, measure, nets
+from secant.core.device import to_device
 from secant.lab import Options, fits_memory, option, scaled
 from secant.optim import Problem, train
 
@@ -75,7 +76,7 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
         spectral `density` over `eigenvalue`.
     """
     task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
-    x, y = (jnp.asarray(part, jnp.result_type(float)) for part in task.train)
+    x, y = (to_device(np.asarray(part, jnp.result_type(float))) for part in task.train)
     net = nets.mlp([config.width] * 2, outputs=y.shape[1], activation="tanh", parametrization="pytorch", bias=True)
     problem = Problem(net.apply, x, y, losses.half_mean)
     params = net.init(jax.random.key(config.seed), x.shape)

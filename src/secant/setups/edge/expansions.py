@@ -11,6 +11,7 @@ import xarray as xr
 from scipy.signal import find_peaks
 
 from secant import curvature, data, losses, measure, nets
+from secant.core.device import to_device
 from secant.expansion import expand
 from secant.lab import Options, fits_memory, option, scaled
 from secant.optim import Problem, train
@@ -61,7 +62,7 @@ def run_with_polynomials(config: TaylorConfig) -> xr.Dataset:
     task = data.load(
         config.data, classes=config.classes, samples=config.samples, test_samples=1, labels="signs", seed=config.seed
     )
-    x, y = (jnp.asarray(part, jnp.result_type(float)) for part in task.train)
+    x, y = (to_device(np.asarray(part, jnp.result_type(float))) for part in task.train)
     net = nets.mlp([config.width] * 2, activation="erf")
     coin = np.random.default_rng(config.seed).random((2, len(x)))
     y = jnp.where(coin[0] < config.redrawn, jnp.where(coin[1] < 0.5, -1.0, 1.0), y.reshape(-1))

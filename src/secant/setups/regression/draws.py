@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array, lax
 from jaxtyping import Float
 
+from secant.core.device import to_device
 from secant.lab import Estimate, Tolerance, fits_memory
 from secant.theory.quadratic_regression import Convention, Regression, flow_field, scales
 
@@ -65,9 +66,7 @@ def each_draw(
     compiled = _each(function)
     parts = []
     for _ in range(0, count, together):
-        start = Regression(
-            jnp.asarray(random.normal(size=(together, D))), jnp.asarray(random.normal(size=(together, D, P)))
-        )
+        start = Regression(*(to_device(random.normal(size=size)) for size in ((together, D), (together, D, P))))
         parts.append(jax.tree.map(np.asarray, compiled(draw_tensors(random, together, D, P, convention), start)))
     return jax.tree.map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
 

@@ -8,6 +8,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 
 from secant import data, losses, measure, nets
+from secant.core.device import to_device
 from secant.dynamics import Map, Probe, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
@@ -80,7 +81,7 @@ def run(config: Config) -> xr.Dataset:
 def _networks(config: Config) -> xr.Dataset:
     """One network trained by each of the optimisers: the curvature that it meets, and the loss."""
     task = data.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed)
-    x, y = (jnp.asarray(part, jnp.result_type(float)) for part in task.train)
+    x, y = (to_device(np.asarray(part, jnp.result_type(float))) for part in task.train)
     net = nets.mlp([config.width] * 2, outputs=y.shape[1], activation="tanh", parametrization="pytorch", bias=True)
     # All parameters in one vector: an optimiser treats each alike, and one array compiles faster than six.
     params, unravel = ravel_pytree(net.init(jax.random.key(config.seed), x.shape))
@@ -116,7 +117,7 @@ def _models(config: Config) -> xr.Dataset:
     sigma = qr.scales(config.residual, np.sqrt(config.residual * config.variance), D, P)
     models = qr.Model(
         sigma.z * random.normal(size=(config.draws, D)), sigma.J * random.normal(size=(config.draws, D, P)),
-        jnp.asarray(draw_tensors(random, config.draws, D, P, "averaged")),
+        to_device(draw_tensors(random, config.draws, D, P, "averaged")),
     )
 
     def system(beta: Array, draw: qr.Model) -> Map:

@@ -7,7 +7,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import losses, measure, nets
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.types import Params
 from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
@@ -49,7 +49,7 @@ def run(config: Config) -> xr.Dataset:
     net = nets.mlp([config.width] * 2, activation="tanh")
     start = net.init(key_net, x.shape)
     problem = Problem(net.apply, x, y, losses.half_sum)
-    direction = jnp.asarray(np.random.default_rng(config.seed).normal(size=nets.count_parameters(start)))
+    direction = to_device(np.random.default_rng(config.seed).normal(size=nets.count_parameters(start)))
 
     def square(params: Params) -> dict[str, jax.Array]:
         """The squared gradient; the kernel's smallest eigenvalue, its value along the residual, and its largest."""

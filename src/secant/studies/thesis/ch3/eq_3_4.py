@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
+from secant.core.device import to_device
 from secant.dynamics import Probe, simulate
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
 from secant.losses import half_sum
@@ -105,7 +106,7 @@ def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np
     pull = slope * v[:, None]
     kernel = pull @ pull.swapaxes(1, 2) * (x @ x.T / config.dim) + hidden @ hidden.swapaxes(1, 2)
     lr = 2 * config.ratio * v.shape[1] / np.linalg.eigvalsh(kernel)[:, -1]
-    networks = {"params": TwoLayer(jnp.asarray(u), jnp.asarray(v)), "lr": jnp.asarray(lr)}
+    networks = {"params": TwoLayer(to_device(u), to_device(v)), "lr": to_device(lr)}
 
     def loss(params: TwoLayer) -> jax.Array:
         return half_sum(taylor.outputs(activation, params, x), y)

@@ -9,6 +9,7 @@ import xarray as xr
 
 from secant import data as tasks
 from secant import losses, nets
+from secant.core.device import to_device
 from secant.expansion import expand
 from secant.lab import Figure, Findings, Seeded, bootstrap, claims, fits_memory, option, scaled, sheet, study, unfold
 from secant.optim import Problem
@@ -61,7 +62,7 @@ def run(config: Config) -> xr.Dataset:
         task = tasks.load(
             config.data, classes=config.classes, samples=max(samples, 2), test_samples=1, labels="signs", seed=seed
         )
-        x, y = (jnp.asarray(part, jnp.result_type(float))[:samples] for part in task.train)
+        x, y = (to_device(np.asarray(part, jnp.result_type(float))[:samples]) for part in task.train)
         net = nets.mlp([config.width], activation=activation)
         params = net.init(jax.random.key(seed), x.shape)
         problem = Problem(net.apply, x, y.reshape(-1), losses.half_sum)

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant import losses, measure, nets
+from secant.core.device import to_device
 from secant.core.types import Params
 from secant.curvature import loss_split, ntk
 from secant.curvature.tangent_kernel import pair_kernel
@@ -58,10 +59,10 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
     task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
-    x = jnp.asarray(task.train.x)
+    x = to_device(task.train.x)
     # Further outputs learn products of other pairs of coordinates.
     columns = [task.train.y] + [task.train.x[:, i] * task.train.x[:, i + 1] for i in range(1, config.outputs)]
-    targets = {1: jnp.asarray(task.train.y), config.outputs: jnp.asarray(np.stack(columns, axis=1))}
+    targets = {1: to_device(task.train.y), config.outputs: to_device(np.stack(columns, axis=1))}
     runs = [_catapult(x, y, k, key_net, config) for k, y in targets.items()]
     data = xr.concat(runs, "outputs", join="outer").assign_coords(outputs=list(targets))
     net = nets.mlp([config.width], activation="relu")
