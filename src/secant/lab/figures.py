@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ def drawn(study: Study, data: xr.Dataset, config: Any, look: str = "light") -> I
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(theme(look)), _formulas_kept():
+    with matplotlib.rc_context(theme(look)):
         figure = Figure(figsize=(9, 4), layout="constrained")
         study.draw(data, figure, config)
         _lighten(figure)
@@ -51,40 +50,6 @@ def save_figures(study: Study, data: xr.Dataset, config: Any, directory: Path) -
             _save(figure, directory / f"figure-narrow{ending}.svg", transparent=True, dpi=160)
             panels.single(figure)
             _save(figure, directory / f"thumbnail{ending}.svg", transparent=True, dpi=160)
-
-
-@contextlib.contextmanager
-def _formulas_kept() -> Iterator[None]:
-    """Has Matplotlib typeset a formula once, and not once for every layout and every file that shows it.
-
-    What it keeps itself is kept by each renderer, and every layout and file has a new one: reading the same powers of
-    ten at the ticks again took a third of the time of a figure. These names are its own; without them it is as it was.
-    """
-    from matplotlib import mathtext
-
-    parsers: Any = mathtext.MathTextParser
-    usual: Any = getattr(parsers, "_parse_cached", None)
-    if not hasattr(usual, "__wrapped__") or not hasattr(parsers("agg"), "_output_type"):
-        yield
-        return
-    kept = _keeping(usual.__wrapped__, parsers)
-    parsers._parse_cached = lambda parser, *asked: kept(parser._output_type, *asked)
-    try:
-        yield
-    finally:
-        parsers._parse_cached = usual
-
-
-@functools.cache
-def _keeping(typeset: Callable[..., Any], parsers: Any) -> Callable[..., Any]:
-    """`typeset`, a method of parsers, remembered by the kind of the parser and what it is asked."""
-    of_kind = {parser._output_type: parser for parser in map(parsers, ("agg", "path"))}
-
-    @functools.lru_cache(2048)
-    def kept(kind: str, *asked: Any) -> Any:
-        return typeset(of_kind[kind], *asked)
-
-    return kept
 
 
 def _lighten(figure: Any) -> None:
