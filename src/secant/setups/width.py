@@ -248,57 +248,37 @@ def drawn(net: Network, x: jax.Array, seed: Sequence[int], count: int) -> list[P
 
 
 def descend(
-    f: Callable[..., jax.Array],
+    f: Callable[[Params, jax.Array], jax.Array],
     x: jax.Array,
     y: jax.Array,
     starts: Sequence[Params],
     steps: int,
     probes: Mapping[str, Probe],
-    given: Sequence[Any] | None = None,
-    share: float | np.ndarray = 1.0,
+    share: float = 1.0,
 ) -> xr.Dataset:
     r"""Gradient descent on $\frac12\sum_i (f_i - y_i)^2$ with step size $1/\lambda_{\max}(K_0)$, from several starts.
 
-    As many starts at once as are small together. With `share` the step size is that share of it, the same for all or
-    one of each. The records have the dimension `network`, with the `loss`, the step sizes `lr` and `slowest`,
-    $\eta\lambda_{\min}(K_0)$, beside them.
-
-    Args:
-        f: `(parameters, inputs)` -> outputs, or with a third argument where something is `given`.
-        x: inputs.
-        y: what the outputs should be.
-        starts: the networks.
-        steps: how many.
-        probes: what to look at: functions of the parameters, or of those and `network`, with an entry `given`.
-        given: what belongs to each network and is not trained.
-        share: of the step size.
+    As many starts at once as are small together. With `share` the step size is that share of it. The records have the
+    dimension `network`, with the `loss`, the step sizes `lr` and `slowest`, $\eta\lambda_{\min}(K_0)$, beside them.
     """
     at_once = max(1, min(len(starts), TOGETHER // nets.count_parameters(starts[0])))
-    shares = np.broadcast_to(share, len(starts))
+    spectrum = jax.jit(lambda params, x: jnp.linalg.eigvalsh(kernel_matrix(f, params, x)))
 
-    def outputs(params: Params, x: jax.Array, network: dict[str, Any]) -> jax.Array:
-        return f(params, x, network["given"]) if "given" in network else f(params, x)
-
-    @jax.jit
-    def spectrum(network: dict[str, Any], x: jax.Array) -> jax.Array:
-        return jnp.linalg.eigvalsh(kernel_matrix(lambda p, x: outputs(p, x, network), network["params"], x))
-
-    def loss(params: Params, network: dict[str, Any]) -> jax.Array:
-        return half_sum(outputs(params, x, network), y)
+    def loss(params: Params) -> jax.Array:
+        return half_sum(f(params, x), y)
 
     def system(network: dict[str, Any]) -> Map:
-        return gradient_descent(lambda params: loss(params, network), network["lr"])
+        return gradient_descent(loss, network["lr"])
 
     def start(network: dict[str, Any]) -> Params:
         return network["params"]
 
     looks, found = {"loss": Probe(loss), **probes}, []
     for first in range(0, len(starts), at_once):
-        some = range(first, min(first + at_once, len(starts)))
-        each = [{"params": starts[i]} | ({} if given is None else {"given": given[i]}) for i in some]
-        eigenvalues = np.stack([spectrum(network, x) for network in each])
-        lr = shares[some] / eigenvalues[:, -1]
-        over = {"network": stacked(each) | {"lr": lr}}
+        some = starts[first : first + at_once]
+        eigenvalues = np.stack([spectrum(params, x) for params in some])
+        lr = share / eigenvalues[:, -1]
+        over = {"network": {"params": stacked(some), "lr": lr}}
         beside = {"lr": ("network", lr), "slowest": ("network", lr * eigenvalues[:, 0])}
         found.append(simulate(system, start, steps, over=over, probes=looks).dataset.assign(beside))
     return xr.concat(found, "network", join="outer")

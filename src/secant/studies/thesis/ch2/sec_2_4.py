@@ -1,8 +1,5 @@
 """Section 2.4: why gradient descent on a wide network converges, and that it does not need linearity for it."""
 
-from functools import partial
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -61,43 +58,29 @@ def run(config: Config) -> xr.Dataset:
     for kind in OUTPUTS:
         make, copies = wide.KINDS[kind].by_width(config.dim, keys[0]), 2 * wide.COPIES + config.draws
         wide.refuse_oversized("thesis/sec-2.4", make, config.dim, config.widths, copies=copies, itemsize=8)
-    return xr.concat([_runs(width, x, y, config) for width in config.widths], "width")
+    found = [_runs(kind, width, x, y, config) for kind in OUTPUTS for width in config.widths]
+    return unfold(xr.concat(found, "run"), "run", kind=OUTPUTS, width=config.widths)
 
 
-def _runs(width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
-    """All runs of one width. Whether the output of a network bends is among its data: both are one program."""
-    net = wide.KINDS["fcn"].make(width, config.dim, jax.random.key(config.seed))
-    starts = wide.drawn(net, x, (config.seed, width), config.draws) * len(OUTPUTS)
-    bends, shares = (np.repeat(values, config.draws) for values in ([False, True], list(SHARES.values())))
+def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
+    net = wide.KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
+    kernel, starts = pair_kernel(net.apply), wide.drawn(net, x, (config.seed, width), config.draws)
     lanczos = wide.direction(starts[0])
 
-    kernel = pair_kernel(net.apply)
-
-    def bent(linear: jax.Array, bends: jax.Array) -> jax.Array:
-        return jnp.where(bends, jax.nn.swish(linear), linear)
-
-    def outputs(params: Params, x: jax.Array, bends: jax.Array) -> jax.Array:
-        return bent(net.apply(params, x), bends)
-
-    def square(params: Params, network: dict[str, Any]) -> dict[str, jax.Array]:
+    def square(params: Params) -> dict[str, jax.Array]:
         """Of the gradient, with the smallest and the largest eigenvalue of the kernel."""
-        gradient = jax.grad(lambda p: losses.half_sum(outputs(p, x, network["given"]), y))(params)
-        # By the chain rule the kernel of bent outputs is that of linear ones between their slopes.
-        slope = jax.vmap(jax.grad(bent), (0, None))(net.apply(params, x), network["given"])
-        values = jnp.linalg.eigvalsh(slope[:, None] * kernel(params, x, None) * slope)
+        gradient = jax.grad(lambda p: losses.half_sum(net.apply(p, x), y))(params)
+        values = jnp.linalg.eigvalsh(kernel(params, x, None))
         total = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
         return {"value": jnp.asarray(total), "smallest": values[0], "largest": values[-1]}
 
-    def norm(params: Params, network: dict[str, Any]) -> jax.Array:
-        return wide.hessian_norm(partial(outputs, bends=network["given"]), params, x, lanczos).value
-
-    probes = {"square": Probe(square), "norm": Probe(norm, every=config.steps)}
-    data = wide.descend(outputs, x, y, starts, config.steps, probes, list(bends), shares)
+    ends = Probe(lambda params: wide.hessian_norm(net.apply, params, x, lanczos).value, every=config.steps)
+    probes = {"square": Probe(square), "norm": ends}
+    data = wide.descend(net.apply, x, y, starts, config.steps, probes, SHARES[kind])
     names = {"square_smallest": "smallest", "square_largest": "largest", f"step_{config.steps}": "end"}
     # A step is as long as the gradient, times the step size.
     length = (data.lr * np.sqrt(data.square)).shift(step=1, fill_value=0).cumsum("step")
-    data = data.drop_vars(("outcome", "stopped_at", "slowest")).rename(names).assign(length=length)
-    return unfold(data, "network", kind=OUTPUTS, network=range(config.draws)).assign_coords(width=width)
+    return data.drop_vars(("outcome", "stopped_at", "slowest")).rename(names).assign(length=length)
 
 
 def _change(data: xr.Dataset) -> xr.DataArray:
