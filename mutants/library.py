@@ -116,13 +116,26 @@ LIBRARY = [
     *_in(
         "kernels/arc.py",
         "kernels/test_network.py",
-        ("jnp.where(acute, gap, 1.0) - s * (z", "jnp.where(acute, gap, 1.0) + s * (z", "book/sec-9.4"),
+        ("jnp.where(acute, gap, 1.0) - (s - angle", "jnp.where(acute, gap, 1.0) + (s - angle", "book/sec-9.4"),
         (
             "return bent, jnp.where(acute, 1 - angle, angle)",
             "return bent, jnp.where(acute, 1 + angle, angle)",
             "book/sec-9.4",
         ),
-        ("sine * _evaluated(_polynomials(", "2 * sine * _evaluated(_polynomials(", ""),
+        ("return sine * _evaluated(", "return 2 * sine * _evaluated(", ""),
+    ),
+    *_in(
+        "kernels/angles.py",
+        "kernels/test_angles.py",
+        ("2 * place * last - before", "2 * place * last + before", ""),
+        ("keep([2 * angle_of(gap) - 1])", "keep([angle_of(gap)])", ""),
+    ),
+    *_in(
+        "kernels/one_pass.py",
+        "kernels/test_one_pass.py",
+        ("bend.even * (sine + cosine * on_both)", "bend.even * (sine - cosine * on_both)", ""),
+        ("link = _as_number(below != 0)", "link = _as_number(below >= 0)", ""),
+        ("(other > 0))]", "(other >= 0))]", ""),
     ),
     *_in(
         "kernels/rules.py",

@@ -84,8 +84,13 @@ def never(x: Array) -> Array:
     return jnp.isnan(jnp.ravel(x)[0])
 
 
-def sides_of(how: How, x1: Array, x2: Array, variances: Any, sized: bool = True) -> tuple[Any, Any, int]:
-    """Both sets of samples in blocks, with the sizes of their signals if need be, and how many there are in a block."""
+def sides_of(
+    how: How, x1: Array, x2: Array, variances: Any, sized: bool = True, divided: bool = True
+) -> tuple[Any, Any, int]:
+    """Both sets of samples in blocks, with the sizes of their signals if need be, and how many there are in a block.
+
+    Vectors are divided by their lengths, unless whoever asks does that.
+    """
     longest = max(len(x1), len(x2))
     block = -(-longest // -(-longest // how.block))  # blocks of nearly equal size
     sides = []
@@ -94,7 +99,7 @@ def sides_of(how: How, x1: Array, x2: Array, variances: Any, sized: bool = True)
         sizes = [jnp.moveaxis(_cut(jnp.moveaxis(s, -1, 0), block), 1, -1) for s in sizes]
         # Vectors are divided by their lengths here, and not again with every block of others.
         own = _cut(root(jnp.mean(x**2, -1)), block) if x.ndim == 2 else None
-        sides.append((_cut(unit(x) if x.ndim == 2 else x, block), own, sizes))
+        sides.append((_cut(unit(x) if divided and x.ndim == 2 else x, block), own, sizes))
     return sides[0], sides[-1], block
 
 

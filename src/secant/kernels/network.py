@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 from secant.core.arguments import whole
 from secant.core.device import cores, is_tracing
 from secant.kernels.blocks import How, compiled, compiled_shared
+from secant.kernels.passes import is_finite
 from secant.kernels.plan import planned
 from secant.kernels.threads import by_threads
 from secant.nets.network import Network
@@ -26,6 +27,9 @@ ARRAYS = 10
 
 CACHE = {"cpu": 2**18, "gpu": 2**26}
 """Bytes of one array of a block, by the kind of device: what stays in a core's cache, or what fills a GPU."""
+
+VECTORS = 2**20
+"""The same on a processor where samples have no positions: most of the time goes into products, of large blocks."""
 
 GROUP = 64
 """Pairs of images that a GPU takes at a time."""
@@ -105,20 +109,18 @@ def kernel(
     few = len(x1) * len(x1 if x2 is None else x2) * positions <= FEW
     how = How(net, listed, x2 is None, only != "nngp", block, whole("kernel", "nodes", nodes, 10))
     others, numbers = x1 if x2 is None else x2, _numbers(variances)
+    large = max(len(x1), len(others)) > block
+    threaded = jax.default_backend() == "cpu" and not listed and large and not is_tracing(x1, others, numbers)
     if devices is not None and len(devices) > 1:
         shared = compiled_shared(how._replace(symmetric=False), tuple(devices))
         nngp, ntk, error = shared(x1, others, numbers)
-    elif (
-        jax.default_backend() == "cpu"
-        and not listed
-        and max(len(x1), len(others)) > block
-        and not is_tracing(x1, others, numbers)
-    ):
+    elif threaded:
         nngp, ntk, error = by_threads(how._replace(held=True), x1, others, numbers, cores())
     else:
         nngp, ntk, error = compiled(how, few)(x1, others, numbers)
     result = Kernel(None if only == "ntk" else nngp, ntk, error)
-    _check_finite(net, result)
+    if devices is not None or not threaded or not np.isfinite(error):  # threads have looked at every block
+        _check_finite(net, result)
     return result
 
 
@@ -140,7 +142,7 @@ def checked_inputs(net: Network, x1: Any, x2: Any) -> tuple[Array, Array | None]
             )
         if x.ndim < 2 or 0 in x.shape:
             raise ValueError(f"kernel: `{name}` must have shape (samples, *features), none of them 0, got {x.shape}.")
-        if not isinstance(x, jax.core.Tracer) and not np.isfinite(np.asarray(x)).all():
+        if not isinstance(x, jax.core.Tracer) and not is_finite(x):
             row = int(np.flatnonzero(~np.isfinite(np.asarray(x)).reshape(len(x), -1).all(1))[0])
             raise ValueError(f"kernel: `{name}` must hold finite numbers, sample {row} has others.")
         if found and x.shape[1:] != found[0].shape[1:]:
@@ -159,7 +161,7 @@ def _fits(net: Network, shape: tuple[int, ...]) -> None:
 def _check_finite(net: Network, found: Kernel) -> None:
     for name in ("nngp", "ntk"):
         values = getattr(found, name)
-        if values is None or isinstance(values, jax.core.Tracer) or _is_finite(values):
+        if values is None or isinstance(values, jax.core.Tracer) or is_finite(values):
             continue
         raise ValueError(
             f"kernel: the {name} of {net.name} is not finite: signals grow beyond the largest number, or the mean of "
@@ -167,19 +169,13 @@ def _check_finite(net: Network, found: Kernel) -> None:
         )
 
 
-def _is_finite(values: Array) -> bool:
-    if jax.default_backend() != "cpu":
-        return bool(jnp.isfinite(values).all())
-    with np.errstate(all="ignore"):
-        # A sum costs a quarter of looking at every number, and says the same unless it grows beyond the largest one.
-        return bool(np.isfinite(np.asarray(values).sum())) or bool(np.isfinite(np.asarray(values)).all())
-
-
 def block_size(x: Array, listed: bool, memory: int | None) -> int:
     """Samples to a side of a block, or pairs in a list."""
     positions = math.prod(x.shape[1:-1])
     pair = positions ** (2 if listed else 1) * x.dtype.itemsize
     budget = CACHE.get(jax.default_backend(), 2**28) * (4 if listed else 1)
+    if x.ndim == 2 and jax.default_backend() == "cpu":
+        budget = VECTORS
     if memory is not None:
         if memory < ARRAYS * pair:
             raise ValueError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from secant.kernels.arc import gap_of_products, gap_of_rows, root
@@ -133,6 +134,10 @@ class Pass:
                 none = (first == 0)[:, None] | (second == 0)
                 none = none if inputs.same is None else none | inputs.same
                 known = inputs.products
+                if known is not None and not self.plan.bent:
+                    # Small gaps, of which products lose digits, matter to activations with a bend alone.
+                    cov = jnp.where(none, 1.0, jnp.clip(known, -1, 1)) * spread[0] * spread[1]
+                    return plain.with_(cov=cov, sizes=spread, ntk=jnp.zeros_like(cov) if zero else None)
                 gap = gap_of_rows(a, b, none) if known is None else gap_of_products(known, a, b, none)
             signal = plain.with_(gap=gap, sizes=spread)
         else:
@@ -165,6 +170,15 @@ def unit(rows: Array) -> Array:
     """Rows of length one, and rows of zeros as they are."""
     # The largest entry first: squares of very small or very large numbers would be lost.
     largest = jax.lax.stop_gradient(jnp.max(jnp.abs(rows), -1, keepdims=True))
-    rows = rows / jnp.where(largest > 0, largest, 1.0)
-    length = root(jnp.sum(rows**2, -1, keepdims=True))
-    return rows / jnp.where(length > 0, length, 1.0)
+    over = 1 / jnp.maximum(largest, jnp.finfo(rows.dtype).tiny)
+    length = root(jnp.sum((rows * over) ** 2, -1, keepdims=True))
+    return rows * over * (1 / jnp.where(length > 0, length, 1.0))
+
+
+def is_finite(values: Any) -> bool:
+    """Whether all are numbers."""
+    if jax.default_backend() != "cpu":
+        return bool(jnp.isfinite(values).all())
+    with np.errstate(all="ignore"):
+        # A sum costs a quarter of looking at every number, and says the same unless it grows beyond the largest one.
+        return bool(np.isfinite(np.asarray(values).sum())) or bool(np.isfinite(np.asarray(values)).all())

@@ -23,6 +23,9 @@ from secant.nets.records import (
 Path = tuple[int, ...]
 """Where a layer stands: the part of the network, the part of that part, and so on."""
 
+SMOOTH = ("erf", "tanh", "sin", "cos", "gelu", "swish", "softplus", "rbf", "exp")
+"""Activations for which it does not matter to how many digits two inputs nearly coincide."""
+
 BRANCHING = (Residual, Sum, Product, Concat)
 
 
@@ -42,10 +45,11 @@ class Need(NamedTuple):
 
 @dataclass
 class Plan:
-    """Needs before and after every layer, by its place."""
+    """Needs before and after every layer, by its place, and whether any activation has a bend or is unknown."""
 
     before: dict[Path, Need] = field(default_factory=dict)
     after: dict[Path, Need] = field(default_factory=dict)
+    bent: bool = False
 
 
 def planned(net: Network) -> Plan:
@@ -70,5 +74,6 @@ def _back(net: Network, path: Path, after: Need, plan: Plan) -> Need:
         before = Need(False, False, after.sizes)
     elif isinstance(layer, LayerNorm) or (isinstance(layer, Activation) and layer.activation != "identity"):
         before = after._replace(sizes=True)
+        plan.bent |= not (isinstance(layer, Activation) and layer.activation in SMOOTH)
     plan.before[path] = before
     return before

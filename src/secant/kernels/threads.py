@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import functools
+import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +18,7 @@ from secant.core.device import jit
 from secant.kernels.angles import Curve, along, curve
 from secant.kernels.arc import gap_of_products
 from secant.kernels.blocks import How, all_pairs, never, pair, sides_of
-from secant.kernels.passes import held
+from secant.kernels.passes import held, is_finite, unit
 
 
 @functools.lru_cache(maxsize=64)
@@ -24,14 +26,21 @@ def _compiled_parts(how: How, series: Curve | None) -> tuple[Any, Any, dict[Any,
     """Both sets of samples cut into blocks, the kernels between two of the blocks, and programs of that by shapes."""
 
     def cut(x1: Array, x2: Array, variances: Any) -> list[list[Any]]:
-        *sides, _ = sides_of(how, x1, x2, variances, sized=series is None)
+        *sides, _ = sides_of(how, x1, x2, variances, sized=series is None, divided=False)
         sides = sides[:1] if how.symmetric else sides
-        return [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
+        if x1.ndim == 2 and sides[0][2]:  # few large arguments are handed over sooner than many small ones
+            sides = [(x, own, [jnp.stack(sizes, 1)]) for x, own, sizes in sides]
+        found = [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
+        if x1.ndim > 2:
+            return found
+        # Of each block by itself, so that it is written once, and not once more to be cut off.
+        return [[(unit(x), *rest) for x, *rest in side] for side in found]
 
     def between(first: Any, second: Any, same: Array, variances: Any, products: Array | None) -> Any:
+        (xa, ra, sa), (xb, rb, sb) = first, second
         if series is None or products is None:
-            return pair(how, first, second, same, variances, products)
-        (xa, ra, _), (xb, rb, _) = first, second
+            sa, sb = (list(sizes[0]) if xa.ndim == 2 and sizes else sizes for sizes in (sa, sb))
+            return pair(how, (xa, ra, sa), (xb, rb, sb), same, variances, products)
         none = (ra == 0)[:, None] | (rb == 0)
         none = none | (jnp.eye(len(xa), dtype=bool) & same) if how.symmetric else none
         gap = gap_of_products(products, xa, xb, none)
@@ -53,7 +62,9 @@ def _libraries() -> ThreadpoolController:
 def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> tuple[Any, Any, Any]:
     """All pairs between blocks of samples on a processor, a thread a core.
 
-    A block is the same, to the bit, whoever computes it. Nothing is held but the result and a block a thread.
+    The last is the largest error of a quadrature, and infinite where a kernel is not finite.
+
+    A block is the same, to the bit, whoever computes it. Nothing is held but the result and two blocks a thread.
     """
     vectors = x1.ndim == 2
     series = curve(how.net, x1.shape[1], how.ntk, x1.dtype.itemsize) if vectors and variances is None else None
@@ -75,22 +86,40 @@ def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> 
     filled = (len(first) * block, len(second) * block)
     wholes: list[np.ndarray | None] = [np.empty(filled, x1.dtype), np.empty(filled, x1.dtype) if how.ntk else None]
 
-    def one(at: tuple[int, int]) -> float:
+    def started(at: tuple[int, int]) -> Any:
         i, j = at
         with jax.enable_x64(double):  # as in the calling thread
-            *parts, error = program(first[i], second[j], np.bool_(i == j), variances, product(i, j))
+            return program(first[i], second[j], np.bool_(i == j), variances, product(i, j))
+
+    def ended(at: tuple[int, int], found: Any) -> float:
+        *parts, error = found
         down, across = (slice(index * block, (index + 1) * block) for index in at)
         for whole, part in zip(wholes, parts, strict=True):
             if whole is not None:
                 found = np.asarray(part)
                 whole[down, across] = found
-                if how.symmetric and i != j:
+                if how.symmetric and at[0] != at[1]:
                     whole[across, down] = found.T
+                if not is_finite(found):
+                    return math.inf
         return float(error)
+
+    def some(_: int) -> float:
+        """Blocks as long as there are any; the product of the next is computed while a program is at the last."""
+        errors, running = [0.0], None
+        while True:
+            try:
+                at = left.popleft()
+            except IndexError:  # another thread has taken the last
+                return max([*errors, *([] if running is None else [ended(*running)])])
+            began = (at, started(at))
+            errors += [] if running is None else [ended(*running)]
+            running = began
 
     # Blocks with themselves are the quickest and come last, so that all threads end at about the same time.
     pairs = zip(*(at.tolist() for at in all_pairs(how, len(first), len(second))), strict=True)
+    left = collections.deque(sorted(pairs, key=lambda at: at[0] == at[1]))
     with _libraries().limit(limits=1, user_api="blas"):  # every core has a thread already
-        error = max(_threads(workers).map(one, sorted(pairs, key=lambda at: at[0] == at[1])))
+        error = max(_threads(workers).map(some, range(workers)))
     nngp, ntk = (None if whole is None else jax.device_put(whole[: len(x1), : len(x2)]) for whole in wholes)
     return nngp, ntk, jnp.asarray(error, x1.dtype)
