@@ -26,7 +26,8 @@ class Inputs:
         second: the other.
         same: which pairs are one and the same sample, shape `(n1, n2)`, if any are known to be.
         sizes: of vectors whose rows have been divided by their lengths, the roots of their mean squares.
-        products: of those rows with each other, shape `(n1, n2)`, if they are known.
+        products: of all rows with each other, shape `(n1, n2)`, if known: of rows divided by their lengths, or,
+            for networks without a bend, of rows as they are.
     """
 
     first: Array
@@ -136,7 +137,8 @@ class Pass:
                 known = inputs.products
                 if known is not None and not self.plan.bent:
                     # Small gaps, of which products lose digits, matter to activations with a bend alone.
-                    cov = jnp.where(none, 1.0, jnp.clip(known, -1, 1)) * spread[0] * spread[1]
+                    scale = spread[0] * spread[1]
+                    cov = jnp.where(none, scale, jnp.clip(known / features, -scale, scale))
                     return plain.with_(cov=cov, sizes=spread, ntk=jnp.zeros_like(cov) if zero else None)
                 gap = gap_of_rows(a, b, none) if known is None else gap_of_products(known, a, b, none)
             signal = plain.with_(gap=gap, sizes=spread)

@@ -19,6 +19,7 @@ from secant.kernels.angles import Curve, along, curve
 from secant.kernels.arc import gap_of_products
 from secant.kernels.blocks import How, all_pairs, never, pair, sides_of
 from secant.kernels.passes import held, is_finite, unit
+from secant.kernels.plan import planned
 
 
 @functools.lru_cache(maxsize=64)
@@ -31,7 +32,7 @@ def _compiled_parts(how: How, series: Curve | None) -> tuple[Any, Any, dict[Any,
         if x1.ndim == 2 and sides[0][2]:  # few large arguments are handed over sooner than many small ones
             sides = [(x, own, [jnp.stack(sizes, 1)]) for x, own, sizes in sides]
         found = [[jax.tree.map(lambda part, i=i: part[i], side) for i in range(len(side[0]))] for side in sides]
-        if x1.ndim > 2:
+        if x1.ndim > 2 or is_plain(how, series):
             return found
         # Of each block by itself, so that it is written once, and not once more to be cut off.
         return [[(unit(x), *rest) for x, *rest in side] for side in found]
@@ -47,6 +48,18 @@ def _compiled_parts(how: How, series: Curve | None) -> tuple[Any, Any, dict[Any,
         return *along(series, gap, (ra, rb), functools.partial(held, never(xa))), jnp.zeros((), xa.dtype)
 
     return jit(cut), jit(between, alone=True), {}
+
+
+def is_plain(how: How, series: Curve | None) -> bool:
+    """Whether products of vectors are taken as they are, and not of those divided by their lengths."""
+    return series is None and not planned(how.net).bent
+
+
+def rows_of(x: np.ndarray, block: int) -> list[np.ndarray]:
+    """Rows in blocks of equal size, the last filled up with the first row."""
+    short = -len(x) % block
+    whole = np.concatenate([x, np.broadcast_to(x[:1], (short, x.shape[1]))]) if short else x
+    return [whole[start : start + block] for start in range(0, len(whole), block)]
 
 
 @functools.lru_cache(maxsize=1)
@@ -71,7 +84,11 @@ def by_threads(how: How, x1: Array, x2: Array, variances: Any, workers: int) -> 
     cut, between, programs = _compiled_parts(how, series)
     sides = cut(x1, x2, variances)
     first, second = sides[0], sides[-1]
-    rows = [[np.asarray(part[0]) for part in side] for side in sides] if vectors else []
+    rows: list[list[np.ndarray]] = []
+    if vectors and is_plain(how, series):  # nothing has to be waited for
+        rows = [rows_of(np.asarray(x), len(first[0][0])) for x in ((x1,) if how.symmetric else (x1, x2))]
+    elif vectors:
+        rows = [[np.asarray(part[0]) for part in side] for side in sides]
 
     def product(i: int, j: int) -> np.ndarray | None:
         """Of the rows of two blocks: the library of NumPy is faster at it, and takes half the time for one block."""
