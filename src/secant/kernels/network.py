@@ -104,13 +104,13 @@ def kernel(
         raise ValueError(f"kernel: `only` must be 'nngp', 'ntk' or None, got {only!r}.")
     x1, x2 = checked_inputs(net, x1, x2)
     listed = x1.ndim > 2 and any(need.full for need in planned(net).before.values())
-    block = block_size(x1, listed, memory)
+    threaded = jax.default_backend() == "cpu" and not listed and not is_tracing(x1, x2, variances)
+    block = block_size(x1, listed, memory, threaded)
     positions = math.prod(x1.shape[1:-1]) ** (2 if listed else 1)
     few = len(x1) * len(x1 if x2 is None else x2) * positions <= FEW
     how = How(net, listed, x2 is None, only != "nngp", block, whole("kernel", "nodes", nodes, 10))
     others, numbers = x1 if x2 is None else x2, _numbers(variances)
-    large = max(len(x1), len(others)) > block
-    threaded = jax.default_backend() == "cpu" and not listed and large and not is_tracing(x1, others, numbers)
+    threaded = threaded and max(len(x1), len(others)) > block
     if devices is not None and len(devices) > 1:
         shared = compiled_shared(how._replace(symmetric=False), tuple(devices))
         nngp, ntk, error = shared(x1, others, numbers)
@@ -169,12 +169,12 @@ def _check_finite(net: Network, found: Kernel) -> None:
         )
 
 
-def block_size(x: Array, listed: bool, memory: int | None) -> int:
-    """Samples to a side of a block, or pairs in a list."""
+def block_size(x: Array, listed: bool, memory: int | None, threaded: bool = False) -> int:
+    """Samples to a side of a block, of which several threads may each have one, or pairs in a list."""
     positions = math.prod(x.shape[1:-1])
     pair = positions ** (2 if listed else 1) * x.dtype.itemsize
     budget = CACHE.get(jax.default_backend(), 2**28) * (4 if listed else 1)
-    if x.ndim == 2 and jax.default_backend() == "cpu":
+    if threaded and x.ndim == 2:
         budget = VECTORS
     if memory is not None:
         if memory < ARRAYS * pair:
