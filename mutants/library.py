@@ -122,7 +122,7 @@ LIBRARY = [
             "return bent, jnp.where(acute, 1 + angle, angle)",
             "book/sec-9.4",
         ),
-        ("return sine * _evaluated(", "return 2 * sine * _evaluated(", ""),
+        ("return sine * evaluated(", "return 2 * sine * evaluated(", ""),
     ),
     *_in(
         "kernels/angles.py",

@@ -47,13 +47,12 @@ def _degree(dtype: Any) -> int:
     return DEGREES[8 if dtype == jnp.float64 else 4]
 
 
-def _evaluated(coefficients: tuple[float, ...], z: Array) -> Array:
-    """A polynomial, whose halves are computed beside each other: one long chain would keep a processor waiting."""
-    terms: list[Any] = list(coefficients)
-    while len(terms) > 1:
-        pairs = [terms[i] + terms[i + 1] * z for i in range(0, len(terms) - 1, 2)]
-        terms, z = pairs + terms[len(pairs) * 2 :], z * z
-    return terms[0]
+def evaluated(coefficients: tuple[float, ...], z: Array) -> Array:
+    """A polynomial, by Horner's rule."""
+    value = jnp.full_like(z, coefficients[-1])
+    for coefficient in coefficients[-2::-1]:
+        value = value * z + coefficient
+    return value
 
 
 def arc(
@@ -63,10 +62,8 @@ def arc(
 
     Exact for coincident signals, $e = 0$, with a slope of the angle that is set to zero there.
     """
-    acute = gap <= 1
-    z = jnp.where(acute, gap, 2 - gap)
-    s = _sqrt(z * (2 - z)) * (1 / math.pi)
-    s, angle = keep([s, s * _evaluated(coefficients(gap.dtype), z)])
+    acute, z, s, angle = _acute(gap)
+    s, angle = keep([s, angle])
     bent = jnp.where(acute, gap, 1.0) - (s - angle + z * angle)
     return bent, jnp.where(acute, 1 - angle, angle) if slope else None
 
@@ -86,10 +83,16 @@ def _slope_of_root(given: tuple[Array], tangents: tuple[Array]) -> tuple[Array, 
 
 def angle_of(gap: Array) -> Array:
     r"""The angle over $\pi$, between 0 and 1, of two signals with a gap."""
+    acute, _, _, angle = _acute(gap)
+    return jnp.where(acute, angle, 1 - angle)
+
+
+def _acute(gap: Array) -> tuple[Array, Array, Array, Array]:
+    r"""Whether the angle is acute; of it, or of what it lacks to $\pi$, the gap, and sine and angle over $\pi$."""
     acute = gap <= 1
     z = jnp.where(acute, gap, 2 - gap)
-    angle = _sqrt(z * (2 - z)) * (1 / math.pi) * _evaluated(coefficients(gap.dtype), z)
-    return jnp.where(acute, angle, 1 - angle)
+    s = _sqrt(z * (2 - z)) * (1 / math.pi)
+    return acute, z, s, s * evaluated(coefficients(gap.dtype), z)
 
 
 def gap_of(covariance: Array, scale: Array) -> Array:
@@ -116,7 +119,7 @@ def arcsine(sine: Array, cosine: Array) -> Array:
     and one near a right angle as its cosine.
     """
     # To 3e-7 in single precision: what the roots in front of it are worth.
-    return sine * _evaluated(coefficients(sine.dtype, fewer=2), 1 - cosine)
+    return sine * evaluated(coefficients(sine.dtype, fewer=2), 1 - cosine)
 
 
 @jax.custom_jvp

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jaxtyping import Array
 
-from secant.kernels.arc import arc, coefficients, gap_of
+from secant.kernels.arc import arc, coefficients, evaluated, gap_of
 from secant.kernels.sums import cell_means, window_sums
 
 LANES = (128, 64, 32)
@@ -91,11 +91,7 @@ def _activated(bend: Bend, cov: Array, ntk: Array | None, scale: Array) -> tuple
     gap = 1 - jnp.abs(cosine)
     gap = jnp.where(gap > 4 * float(jnp.finfo(cov.dtype).eps), gap, 0.0)  # what coincides stays so
     sine = jnp.sqrt(gap * (2 - gap)) * (1 / math.pi)
-    series = coefficients(cov.dtype)
-    angle = jnp.full_like(gap, series[-1])
-    for coefficient in series[-2::-1]:
-        angle = angle * gap + coefficient
-    angle = sine * angle
+    angle = sine * evaluated(coefficients(cov.dtype), gap)
     on_both = jnp.where(cosine > 0, 1 - angle, angle)
     bent = 2 * bend.even * (sine + cosine * on_both)
     slope = 2 * bend.even * on_both
