@@ -54,6 +54,14 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         "curvlinops-for-pytorch==3.0.1",
         "hessian-eigenthings==1.0.0a5",
     ),
+    "convex": (
+        "cvxpy==1.9.3",
+        "clarabel==0.11.1",
+        "scikit-learn==1.9.1",
+        "PEPit==0.5.1",
+        "numpy==2.4.6",
+        "scipy==1.17.1",
+    ),
     "xrfm": ("torch==2.13.0", "xrfm==0.4.5", "numpy==2.4.6", "scikit-learn==1.9.1"),
 }
 

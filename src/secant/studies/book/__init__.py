@@ -27,5 +27,6 @@ SOURCE = Source(
         "17": "Self-supervised learning",
         "18": "Adversarial examples",
     },
-    folders={str(chapter): f"ch{chapter:02}" for chapter in range(1, 19)},
+    folders={str(chapter): f"ch{chapter:02}" for chapter in range(1, 19)}
+    | {"2.5": "ch02_5", "8.1": "ch08_1", "8.3": "ch08_3"},
 )

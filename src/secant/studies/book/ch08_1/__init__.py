@@ -1,0 +1,1 @@
+"""Section 8.1: implicit bias in regression."""

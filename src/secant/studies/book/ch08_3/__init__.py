@@ -1,0 +1,1 @@
+"""Section 8.3: implicit bias in classification."""
