@@ -57,6 +57,7 @@ from secant.optim import estimate_max_lr as estimate_max_lr
 from secant.optim import find_max_lr as find_max_lr
 from secant.optim import gradient_descent as gradient_descent
 from secant.optim import gradient_field as gradient_field
+from secant.optim import mirror_descent as mirror_descent
 from secant.optim import optimisers as optimisers
 from secant.optim import schedules as schedules
 from secant.optim import train as train

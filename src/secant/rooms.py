@@ -63,6 +63,7 @@ TOWER = (
             "find_max_lr",
             "gradient_descent",
             "gradient_field",
+            "mirror_descent",
             "optimisers",
             "schedules",
             "train",
