@@ -1,0 +1,88 @@
+"""Book, definition 8.1.8: parametrisations whose gradient fields commute."""
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.theory.reparametrization import commutes
+
+
+class Config(Seeded):
+    dimension: int = option(4, at_least=2, at_most=12, help="weights")
+    size: int = option(3, at_least=2, at_most=5, help="rows of the factor of a matrix")
+
+
+@study(
+    "book/def-8.1.8", section="8.1", title="Commuting parametrisations",
+    statement=r"""
+    $G: \mathbb R^D \to \mathbb R^d$ is commuting if $[\nabla G_i, \nabla G_j] = \nabla^2G_i\nabla G_j -
+    \nabla^2G_j\nabla G_i = 0$ for all $i, j \in [d]$ and all $\theta$. Then a potential exists with which mirror flow
+    is gradient flow on $\theta$. The parametrisations of examples 8.1.3 to 8.1.5 commute. $UU^\top$ does not: for $h_A
+    = \langle A, UU^\top\rangle$ with symmetric $A$, $[\nabla h_A, \nabla h_B] = 4(AB - BA)U$, which vanishes for
+    measurements that commute as matrices.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng, d, k = np.random.default_rng(config.seed), config.dimension, config.size
+    root = rng.normal(size=(d, d))
+    symmetric = rng.normal(size=(3, k, k))
+    symmetric = symmetric + symmetric.swapaxes(1, 2)
+    vectors = np.linalg.qr(rng.normal(size=(k, k)))[0]
+    together = np.stack([vectors @ np.diag(values) @ vectors.T for values in rng.normal(size=(3, k))])
+    kinds = {
+        "root of Sigma times theta": (lambda t: jnp.asarray(root) @ t, d, None),
+        "squares": (lambda t: t**2, d, None),
+        "difference of squares": (lambda t: t[:d] ** 2 - t[d:] ** 2, 2 * d, None),
+        "UU', every entry": (lambda t: t.reshape(k, k) @ t.reshape(k, k).T, k * k, None),
+        "UU', three measurements": (lambda t: t.reshape(k, k) @ t.reshape(k, k).T, k * k, symmetric),
+        "UU', three that commute": (lambda t: t.reshape(k, k) @ t.reshape(k, k).T, k * k, together),
+    }
+    # Brackets are polynomials of the parameters: one that vanishes at a random point vanishes everywhere.
+    points = {name: rng.normal(size=size) for name, (_, size, _) in kinds.items()}
+    found = {name: commutes(G, points[name], X) for name, (G, _, X) in kinds.items()}
+    U = points["UU', three measurements"].reshape(k, k)
+    return xr.Dataset(
+        {
+            "relative": ("kind", [one.relative for one in found.values()]),
+            "largest": ("kind", [one.largest for one in found.values()]),
+            "known": max(np.abs(4 * (A @ B - B @ A) @ U).max() for A in symmetric for B in symmetric),
+            # As many functions G_i as weights: what the brackets run over.
+            "functions": len(kinds["difference of squares"][0](np.ones(2 * d))),
+        },
+        coords={"kind": list(kinds)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    for kind in ("root of Sigma times theta", "squares", "difference of squares", "UU', three that commute"):
+        yield claims.zero(
+            f"{kind}: largest relative bracket", data.relative.sel(kind=kind), 1e-13 * config.size**2,
+            "rounding of float64",
+        )
+    yield claims.at_least(
+        "UU', every entry: largest relative bracket", 0.05, data.relative.sel(kind="UU', every entry"),
+        "brackets of the order of what they are made of",
+    )
+    yield claims.zero(
+        "UU', three measurements: bracket less 4 (AB - BA) U, over it",
+        np.abs(data.largest.sel(kind="UU', three measurements") / data.known - 1), 1e-12, "rounding of float64",
+    )
+    yield claims.erratum(
+        "functions whose brackets are asked for, for a difference of squares",
+        ("i, j \\in [D]", 2 * config.dimension), ("i, j \\in [d]", config.dimension), float(data.functions), 0.0,
+        "a count",
+        note="there are as many functions as weights, not as parameters", where="definition 8.1.8", by="derivation",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    axes = sheet.panels(figure, (9, 4))
+    names = list(data.kind.values)
+    shown = np.maximum(data.relative.values, 1e-18)
+    axes.hlines(range(len(names)), 1e-18, shown, color=sheet.faint())
+    axes.scatter(shown, range(len(names)), color=["C0" if size < 1e-10 else "C3" for size in shown], zorder=3)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    sheet.label(axes, "Brackets of gradient fields at a random point, relative (0 is drawn at 1e-18)", xscale="log")
