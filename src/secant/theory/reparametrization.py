@@ -271,19 +271,18 @@ class _Outputs:
             along = jax.vmap(lambda v: jax.jvp(jax.jacrev(measured), (t,), (v,))[1])(rows)
             return jnp.abs(along - along.swapaxes(0, 1)).max(), jnp.abs(along).max()
 
-        self.weights_of = weights
         self.count = jax.eval_shape(measured, flat).shape[0]
-        self._look = jit(lambda t: (measured(t), jax.jacrev(measured)(t)), quick=True)
+        self._look = jit(lambda t: (measured(t), jax.jacrev(measured)(t), weights(t)), quick=True)
         self._bent = jit(bent, quick=True)
 
     def look(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Outputs and their Jacobian, shapes `(n,)` and `(n, D)`."""
         self.evaluations += 1
-        outputs, J = self._look(theta.astype(self.dtype))
+        outputs, J, _ = self._look(theta.astype(self.dtype))
         return np.asarray(outputs, float), np.asarray(J, float)
 
     def weights(self, theta: np.ndarray) -> np.ndarray:
-        return np.asarray(self.weights_of(jnp.asarray(theta, self.dtype)), float)
+        return np.asarray(self._look(theta.astype(self.dtype))[2], float)
 
     def brackets(self, theta: np.ndarray) -> Brackets:
         largest, scale = (float(number) for number in self._bent(theta.astype(self.dtype)))
