@@ -104,11 +104,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one = data.sel(depth=depth)
         if depth > 1:
             yield claims.zero(
-                f"depth {depth}: change of the imbalance of a random start in a time of one, largest", one.kept, 1e-8, solver,
+                f"depth {depth}: change of the imbalance of a random start in a time of one, largest", one.kept, 1e-8,
+                solver,
             )
         yield claims.zero(
-            f"depth {depth}, balanced: their product less that of its own equation, after a time of one", one.moved, 1e-8,
-            solver,
+            f"depth {depth}, balanced: their product less that of its own equation, after a time of one", one.moved,
+            1e-8, solver,
         )
         yield claims.zero(
             f"depth {depth}: times at which singular values are half in over those of the closed form, less 1, largest",
