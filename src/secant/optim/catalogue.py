@@ -2,8 +2,8 @@ r"""Optimisers with a memory: momentum, Nesterov's, RMSprop, Adam, and any trans
 
 Each constructor makes an [`Optimiser`][secant.optim.optimisers.Optimiser], a rule for
 [`train`][secant.optim.train] with the update equations and defaults of PyTorch, where it has them. It also knows where
-it turns unstable: with $P_t$ the diagonal by which it divides its step, on a quadratic with Hessian $H$ and at fixed $P$ it
-converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `threshold`.
+it turns unstable: with $P_t$ the diagonal by which it divides its step, on a quadratic with Hessian $H$ and fixed $P$
+it converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `threshold`.
 """
 
 from __future__ import annotations
