@@ -11,7 +11,7 @@ STEP = 0.17
 
 class Config(Seeded):
     dimensions: int = scaled(smoke=7, laptop=10, at_least=2, at_most=11, help="of the largest cube")
-    draws: int = scaled(smoke=200, laptop=2_000, at_least=20, at_most=10**4, help="hiding places of each cube")
+    draws: int = scaled(smoke=200, laptop=2_000, at_least=20, at_most=10**4, help="random hiding places of each cube")
     valley: float = option(4.0, above=0, at_most=100, help="how deep the valley is")
 
 
