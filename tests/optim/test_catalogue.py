@@ -15,6 +15,8 @@ from secant.optim.catalogue import (
     OptimiserState,
     adadelta,
     adagrad,
+    adagrad_delayed,
+    adagrad_norm,
     adam,
     adamw,
     from_optax,
@@ -53,6 +55,11 @@ def by_hand(name, gradient, theta, steps, lr, beta=0.9, b2=0.999, alpha=0.99, ep
         elif name == "adagrad":
             v = v + g**2
             theta = theta - lr * g / (np.sqrt(v) + 1e-10)
+        elif name == "adagrad_norm":
+            v = v + g @ g
+            theta = theta - lr * g / np.sqrt(v)
+        elif name == "adagrad_delayed":
+            theta, v, past = theta - lr * g / np.sqrt(v + 1), v + g**2, v
         elif name == "adadelta":
             v = 0.9 * v + 0.1 * g**2
             step = np.sqrt(m + 1e-6) / np.sqrt(v + 1e-6) * g
@@ -62,7 +69,7 @@ def by_hand(name, gradient, theta, steps, lr, beta=0.9, b2=0.999, alpha=0.99, ep
             m, v = beta * m + (1 - beta) * g, b2 * v + (1 - b2) * g**2
             theta = theta - lr * (m / (1 - beta**t)) / (np.sqrt(v / (1 - b2**t)) + eps)
         path.append(theta)
-    return np.stack(path), v
+    return np.stack(path), past if name == "adagrad_delayed" else v
 
 
 MAKERS = {
@@ -71,6 +78,8 @@ MAKERS = {
     "nesterov": nesterov,
     "rmsprop": rmsprop,
     "adagrad": adagrad,
+    "adagrad_norm": adagrad_norm,
+    "adagrad_delayed": adagrad_delayed,
     "adadelta": adadelta,
     "adam": adam,
     "adamw": adamw,
@@ -82,7 +91,7 @@ def bumpy(theta):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_the_steps_are_those_of_pytorch(name):
+def test_the_steps_are_those_of_pytorch_or_of_the_recursion(name):
     start = {"a": jnp.array([1.0, -0.3]), "b": jnp.array([[0.2, 0.5, -1.0]])}
     flat, unravel = ravel_pytree(start)
     optimiser = MAKERS[name](0.02)
@@ -98,12 +107,29 @@ def test_the_steps_are_those_of_pytorch(name):
     divisor = {
         "rmsprop": np.sqrt(square) + 1e-8,
         "adagrad": np.sqrt(square) + 1e-10,
+        "adagrad_norm": np.sqrt(square),
+        "adagrad_delayed": np.sqrt(square + 1),
         "adam": (1 - 0.9**60) * (np.sqrt(square / (1 - 0.999**60)) + 1e-8),
     }
     expected = divisor.get(name.removesuffix("w"), np.ones_like(square))
     np.testing.assert_allclose(ravel_pytree(optimiser.preconditioner(state))[0], expected, rtol=1e-9)
     ahead = optimiser.preconditioner(state, jax.grad(bumpy)(state.params))
     jax.tree.map(np.testing.assert_array_equal, ahead, optimiser.preconditioner(system.step(state)))
+
+
+def test_adagrad_by_the_norm_does_not_know_the_scale_of_the_loss_and_rests_where_it_is_flat():
+    system = adagrad_norm(0.5)(lambda p: 7 * bumpy(p))
+    start = {"a": jnp.array([1.0, -0.3]), "b": jnp.array([[0.2, 0.5, -1.0]])}
+    one, other = (
+        jax.lax.fori_loop(0, 9, lambda _, s, m=m: m.step(s), m.init(start)) for m in (system, adagrad_norm(0.5)(bumpy))
+    )
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), one.params, other.params)
+    flat = sc.simulate(adagrad_norm()(lambda p: 0.0 * p), 1.0, 3, probes={"w": lambda p: p})
+    np.testing.assert_array_equal(flat["w"], 1.0)
+    assert adagrad_norm().rotates
+    assert adagrad_delayed(0.5).threshold == adagrad_norm(0.5).threshold == 4
+    with pytest.raises(ValueError, match="`sigma`"):
+        adagrad_delayed(sigma=0.0)
 
 
 def test_the_defaults_are_those_of_pytorch():

@@ -1,9 +1,9 @@
 r"""Optimisers with a memory: momentum, Nesterov's, RMSprop, Adam, and any transformation of optax.
 
 Each constructor makes an [`Optimiser`][secant.optim.optimisers.Optimiser], a rule for
-[`train`][secant.optim.train] with the update equations and defaults of PyTorch. It also knows where it turns
-unstable: with $P_t$ the diagonal by which it divides its step, on a quadratic with Hessian $H$ and at fixed $P$ it
-converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `threshold`.
+[`train`][secant.optim.train] with the update equations and defaults of PyTorch, where it has them. It also knows where
+it turns unstable: with $P_t$ the diagonal by which it divides its step, on a quadratic with Hessian $H$ and fixed $P$
+it converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `threshold`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from secant.core.arguments import at_least_zero, fraction, step_size
+from secant.core.arguments import at_least_zero, fraction, positive, step_size
 from secant.core.types import Params
 from secant.curvature.critical import stability_factor
 from secant.optim.optimiser import Optimiser, OptimiserState, Scale, from_optax
@@ -116,6 +116,67 @@ def adagrad(lr: float | Schedule = 1e-2, eps: float = 1e-10) -> Optimiser:
         optax.chain(squares, optax.scale_by_learning_rate(lr)),
         edge=_edge(lr, lambda size: stability_factor() / size),
         scale=lambda inner, params: jax.tree.map(lambda nu: jnp.sqrt(nu) + eps, inner[0]),
+    )
+
+
+def adagrad_norm(lr: float | Schedule = 1.0) -> Optimiser:
+    r"""Adagrad with one step size for all coordinates, $A \leftarrow A + |g|^2$, $\theta \leftarrow \theta - \eta
+    g/\sqrt A$; stable below $2/\eta$.
+
+    Ten times the loss gives the same run. What it promises: [`rates`][secant.theory.rates.adagrad_norm].
+
+    Args:
+        lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
+    """
+    import optax
+
+    lr = step_size("adagrad_norm", lr)
+
+    def update(gradient: Params, total: Any, params: Params | None = None) -> tuple[Params, Any]:
+        total = total + sum(jnp.sum(g**2) for g in jax.tree.leaves(gradient))
+        # Without any gradient so far there is no step, and no division by zero.
+        factor = jnp.where(total > 0, 1 / jnp.sqrt(jnp.where(total > 0, total, 1.0)), 0.0)
+        return jax.tree.map(lambda g: (factor * g).astype(g.dtype), gradient), total
+
+    squares = optax.GradientTransformation(lambda params: jnp.zeros((), _dtype(params)), update)
+    return Optimiser(
+        "adagrad_norm",
+        (("lr", lr),),
+        optax.chain(squares, optax.scale_by_learning_rate(lr)),
+        edge=_edge(lr, lambda size: stability_factor() / size),
+        scale=lambda inner, params: jax.tree.map(lambda p: jnp.full_like(p, jnp.sqrt(inner[0])), params),
+        rotates=True,
+    )
+
+
+def adagrad_delayed(lr: float | Schedule = 1.0, sigma: float = 1.0) -> Optimiser:
+    r"""Adagrad that divides by the past alone, $\theta \leftarrow \theta - \eta P^{-1}g$ with
+    $P = \sqrt{\nu + \sigma^2}$ and only then $\nu \leftarrow \nu + g^2$; stable below $2/\eta$.
+
+    A step is no longer correlated with its own noise: [`rates`][secant.theory.rates.adagrad_delayed].
+
+    Args:
+        lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
+        sigma: $\sigma$, which no entry of a gradient should exceed; above 0.
+    """
+    import optax
+
+    lr, sigma = step_size("adagrad_delayed", lr), positive("adagrad_delayed", "sigma", sigma)
+
+    def init(params: Params) -> tuple[Params, Params]:
+        return jax.tree.map(jnp.zeros_like, params), jax.tree.map(lambda p: jnp.full_like(p, sigma), params)
+
+    def update(gradient: Params, state: tuple[Params, Params], params: Params | None = None) -> tuple[Params, Any]:
+        total, _ = state
+        by = jax.tree.map(lambda nu: jnp.sqrt(nu + sigma**2), total)
+        return jax.tree.map(jnp.divide, gradient, by), (jax.tree.map(lambda nu, g: nu + g**2, total, gradient), by)
+
+    return Optimiser(
+        "adagrad_delayed",
+        (("lr", lr), ("sigma", sigma)),
+        optax.chain(optax.GradientTransformation(init, update), optax.scale_by_learning_rate(lr)),
+        edge=_edge(lr, lambda size: stability_factor() / size),
+        scale=lambda inner, params: inner[0][1],
     )
 
 
@@ -259,6 +320,10 @@ def _edge(lr: Any, threshold: Callable[[Any], float]) -> Callable[[], float] | N
     return None if callable(lr) else lambda: threshold(lr)
 
 
+def _dtype(params: Params) -> Any:
+    return jnp.result_type(*jax.tree.leaves(params))
+
+
 def _scale_of(optimiser: Optimiser) -> Scale:
     assert optimiser.scale is not None
     return optimiser.scale
@@ -273,6 +338,8 @@ __all__ = [
     "OptimiserState",
     "adadelta",
     "adagrad",
+    "adagrad_delayed",
+    "adagrad_norm",
     "adam",
     "adamw",
     "from_optax",

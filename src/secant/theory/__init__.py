@@ -5,6 +5,7 @@ from secant.theory import (
     catapult_limit,
     catapult_samples,
     catapult_scaling,
+    certificates,
     concentration,
     deep_linear,
     diagonal,
@@ -29,6 +30,7 @@ from secant.theory import (
     quadratic_regression,
     quartic,
     random_regression,
+    rates,
     relu_gradients,
     relu_kernel,
     relu_paths,
@@ -36,9 +38,11 @@ from secant.theory import (
     single_eigenvalue,
     skeleton,
     stability,
+    step_matrices,
     tangent_hierarchy,
     two_eigenvalue,
     two_step,
+    worst_functions,
 )
 
 __all__ = [
@@ -46,6 +50,7 @@ __all__ = [
     "catapult_limit",
     "catapult_samples",
     "catapult_scaling",
+    "certificates",
     "concentration",
     "deep_linear",
     "diagonal",
@@ -70,6 +75,7 @@ __all__ = [
     "quadratic_regression",
     "quartic",
     "random_regression",
+    "rates",
     "relu_gradients",
     "relu_kernel",
     "relu_paths",
@@ -77,7 +83,9 @@ __all__ = [
     "single_eigenvalue",
     "skeleton",
     "stability",
+    "step_matrices",
     "tangent_hierarchy",
     "two_eigenvalue",
     "two_step",
+    "worst_functions",
 ]

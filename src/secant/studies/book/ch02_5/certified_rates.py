@@ -1,0 +1,152 @@
+"""Section 2.5, beyond the book: the exact worst case of a method, with the function that attains it."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.theory import rates, stability, step_matrices
+from secant.theory.certificates import Certificate, worst_case
+
+SOLVER = 1e-6
+"""What the solver leaves of a number, relative: it stops at 1e-10 of a gap, and some optima are flat."""
+
+SEEN = {"measure": "seen_gradient", "start": "drop", "convex": False}
+
+
+class Config(Options):
+    steps: tuple[int, ...] = scaled(
+        smoke=(1, 2, 3, 5, 7, 10), laptop=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12), at_least=1, at_most=12, longest=12,
+        ascending=True, help="lengths of the runs",
+    )
+    sizes: tuple[float, ...] = option(
+        (0.5, 1.0, 1.5, 1.7, 1.85, 1.95), above=0, at_most=2, longest=12, ascending=True,
+        help="step sizes of gradient descent, in units of 1/L",
+    )
+    lr: float = option(0.5, above=0, at_most=1, help="step size of the user's momentum, in units of 1/L")
+    beta: float = option(0.5, at_least=0, at_most=0.9, help="how much of a step it keeps")
+    condition: float = option(30.0, at_least=10, at_most=300, help="largest over smallest curvature, heavy ball")
+
+
+METHODS = {
+    "gradient descent": lambda n: np.eye(n),
+    "long steps": step_matrices.silver,
+    "Nesterov": step_matrices.accelerated,
+    "optimised": step_matrices.optimised,
+}
+
+
+@study(
+    "book/certified-rates", section="2.5", title="The exact worst case of a method", new=True,
+    statement=r"""
+    The worst case of a method of fixed steps over all functions of a class of curvatures is a semidefinite program, and
+    its solution a function that attains it. After $N$ steps and from $|x_0 - x_*| = R$ on convex $L$-smooth functions
+    gradient descent has $LR^2/(4N + 2)$, with steps $h/L$ it has
+    $\frac{LR^2}2\max(\frac1{2Nh + 1}, (1 - h)^{2N})$, and the optimised method $LR^2/2\theta_N^2$. Without convexity
+    the least of $T$ gradients is at most $4\beta M/(3T - 1)$, where $4M\beta/T$ is printed and $2M\beta/T$ proved; the
+    mean is at most $2\beta M/T$. No bound is smaller.""",
+)
+def run(config: Config) -> xr.Dataset:
+    found: dict[str, list[Certificate]] = {name: [] for name in (*METHODS, "momentum", "least", "mean")}
+    for n in config.steps:
+        for name, method in METHODS.items():
+            found[name].append(worst_case(method(n)))
+        found["momentum"].append(worst_case(stability.heavy_ball(config.lr, config.beta), n))
+        found["least"].append(worst_case(np.eye(n), **SEEN))
+        found["mean"].append(worst_case(np.eye(n), **SEEN | {"measure": "mean_gradient"}))
+    middle = config.steps[len(config.steps) // 2]
+    steps = [worst_case(size * np.eye(middle)) for size in config.sizes]
+    low = 1 / config.condition
+    tuned = stability.heavy_ball(*rates.heavy_ball(low, 1.0)[:2])
+    ball = [worst_case(tuned, n, convex=low, measure="distance") for n in config.steps]
+    table = lambda what: np.array([[what(one) for one in many] for many in found.values()])  # noqa: E731
+    return xr.Dataset(
+        {
+            "value": (("method", "steps"), table(lambda one: one.value)),
+            "replay": (("method", "steps"), table(lambda one: one.replay().measure)),
+            "slack": (("method", "steps"), table(lambda one: one.slack)),
+            "multiplier": (("method", "steps"), table(lambda one: one.multipliers.min())),
+            "by_size": ("size", [one.value for one in steps]), "ball": ("steps", [one.value for one in ball]),
+            "middle": middle,
+        },
+        coords={"method": list(found), "steps": list(config.steps), "size": list(config.sizes)},
+    )
+
+
+def _by_size(n: int, size: np.ndarray) -> np.ndarray:
+    return np.maximum(1 / (2 * n * size + 1), (1 - size) ** (2 * n)) / 2
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    n = data.steps.values
+    known = {
+        "gradient descent": ("LR^2/(4N + 2)", rates.convex_descent(1.0, 1.0, n)),
+        "optimised": ("LR^2/2 theta^2", np.array([rates.optimised(1.0, 1.0, int(one)) for one in n])),
+        "least": ("4 beta M/(3T - 1)", rates.least_gradient(1.0, 1.0, n)),
+        "mean": ("2 beta M/T", rates.gradient_descent(1.0, 1.0, n)),
+    }
+    for name, (formula, exact) in known.items():
+        off = np.abs(data.value.sel({"method": name}) / exact - 1).max()
+        yield claims.zero(f"{name}: worst case over {formula}, less 1, all N", off, SOLVER, "the solver's accuracy")
+    exact = _by_size(int(data.middle), data["size"].values)
+    yield claims.zero(
+        f"gradient descent by its step size, N = {int(data.middle)}: the same over max(1/(4Nh + 2), (1 - h)^2N/2)",
+        np.abs(data.by_size / exact - 1).max(), SOLVER, "the solver's accuracy",
+    )
+    for name in data.method.values:
+        kept = np.isfinite(data.value.sel({"method": name}))
+        value, replay = (data[what].sel({"method": name})[kept] for what in ("value", "replay"))
+        yield claims.zero(
+            f"{name}: run on its worst function, over the worst case, less 1", lambda v=value, r=replay:
+            np.abs(r / v - 1).max(), 3 * SOLVER, "the solver's accuracy, carried through the run",
+            given=kept.any(), otherwise="there is no guarantee",
+        )
+    yield claims.at_least(
+        "proofs: smallest multiplier and eigenvalue that must not be negative", 0,
+        min(float(data.slack.min()), float(data.multiplier.min())), "the solver's accuracy", slack=1e-7,
+    )
+    value = {name: data.value.sel({"method": name}).values for name in METHODS}
+    yield claims.at_most(
+        "Nesterov: worst case over 2LR^2/(N + 1)^2, all N", 1, (value["Nesterov"] * (n + 1) ** 2 / 2).max(), "his bound"
+    )
+    yield claims.at_most(
+        "any method over the optimised one: the least, all N", 1 + SOLVER,
+        max((value["optimised"] / value[name]).max() for name in METHODS), "it cannot be surpassed",
+    )
+    longest = [i for i, one in enumerate(n) if one & (one + 1) == 0 and one > 1]
+    yield claims.at_most(
+        "long steps over gradient descent, N = 2^k - 1: the largest", 1,
+        lambda: (value["long steps"] / value["gradient descent"])[longest].max(), "long steps at the right time pay",
+        given=longest, otherwise="no length is 2^k - 1",
+    )
+    factor = rates.heavy_ball(1 / config.condition, 1.0).factor
+    yield claims.at_least(
+        f"heavy ball tuned for parabolas, condition {config.condition:g}: worst |x_N - x*|^2, N = {n[-1]}",
+        factor ** (2 * n[-1]), float(data.ball[-1]), "parabolas are among the functions",
+        note=f"a factor of {factor:.3f} a step on parabolas; on other functions of the class it may end farther off",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    n, log = data.steps.values, {"xscale": "log", "yscale": "log"}
+    for i, name in enumerate((*METHODS, "momentum")):
+        left.plot(n, data.value.sel({"method": name}), "o-", ms=4, lw=1, color=f"C{i}", label=name)
+    fine = np.geomspace(n[0], n[-1], 50)
+    sheet.guide(left, fine, rates.convex_descent(1.0, 1.0, fine), "$1/(4N + 2)$")
+    exact = [rates.optimised(1.0, 1.0, int(one)) for one in n]
+    sheet.guide(left, n, exact, r"$1/2\theta_N^2$", ls=":")
+    sheet.label(left, "Worst case, convex", "steps $N$", r"$(f(x_N) - f_*)/LR^2$", "lower left", **log)
+    size = np.linspace(0.05, max(2.0, config.sizes[-1]), 300)
+    count = int(data.middle)
+    middle.plot(data["size"], data.by_size, "o", ms=5, label="worst case")
+    sheet.guide(middle, size, _by_size(count, size), r"$\frac{1}{2}\max(\frac{1}{2Nh + 1}, (1 - h)^{2N})$")
+    sheet.label(middle, f"Gradient descent, {count} steps of $h/L$", "$h$", None, "upper center", yscale="log")
+    right.plot(n, data.value.sel({"method": "least"}), "o", ms=5, label="least gradient")
+    right.plot(n, data.value.sel({"method": "mean"}), "s", ms=4, label="mean gradient")
+    for style, value, name in (
+        ("--", 4 / fine, "$4/T$, printed"), ("-.", 2 / fine, "$2/T$"), (":", 4 / (3 * fine - 1), "$4/(3T - 1)$")
+    ):
+        sheet.guide(right, fine, value, name, ls=style)
+    sheet.label(right, "Worst case, not convex", "steps $T$", r"$|\nabla|^2/\beta M$", "lower left", **log)

@@ -1,0 +1,149 @@
+"""Problem 2.5.3: the variance of a batch, and up to which size a larger batch pays."""
+
+import itertools
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.theory import rates
+
+M, DIM = 2.0, 2
+FEW = 4
+"""Samples of which every batch is counted."""
+
+
+class Config(Seeded):
+    samples: int = option(50, at_least=20, at_most=500, help="cosines of the loss")
+    batches: tuple[int, ...] = option(
+        (1, 3, 10, 30, 100, 1_000), at_least=1, at_most=10**5, shortest=2, longest=8, ascending=True, help="sizes"
+    )
+    accuracy: float = option(0.2, at_least=0.1, at_most=0.8, help="mean squared gradient to reach, over the first one")
+    draws: int = scaled(smoke=20, laptop=200, at_least=4, at_most=1_000, help="runs with batches of each size")
+
+
+@study(
+    "book/prob-2.5.3", section="2.5", title="Batches pay up to a size",
+    statement=r"""
+    A batch of $B$ samples, drawn with replacement, has a gradient of variance $\gamma^2/B$. With $\eta \le 1/\beta$
+    then $\mathbb E\frac1T\sum_t|\nabla_t|^2 \le \frac{2M}{T\eta} + \frac{\beta\eta\gamma^2}B$, so that a mean squared
+    gradient of $\epsilon^2$ takes $T = O(M\beta/\epsilon^2 + M\beta\gamma^2/B\epsilon^4)$ steps: batches speed up
+    linearly as long as $B \lesssim \gamma^2/\epsilon^2$, and no further.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    a = random.standard_normal((config.samples, DIM)) / math.sqrt(DIM)
+    smooth = float(np.linalg.norm(a, 2) ** 2 / config.samples)
+    moment = float((a**2).sum(1).mean())
+    angle = random.uniform(0, 2 * np.pi)
+    start = math.sqrt(DIM) * np.array([math.cos(angle), math.sin(angle)])
+    slopes = -np.sin(a @ start)[:, None] * a
+    first = float((slopes.mean(0) ** 2).sum())
+    goal = config.accuracy * first
+    sizes = [*config.batches, 0]  # the last takes all samples, each once
+    found, planned, lrs, reached = [], [], [], []
+    for batch in sizes:
+        lr, steps = rates.batch_plan(M, smooth, moment, batch or math.inf, math.sqrt(goal))
+        needed, mean = _run(random, a, start, float(lr), math.ceil(steps), batch, goal, config.draws)
+        found.append(needed)
+        reached.append(mean)
+        planned.append(math.ceil(steps))
+        lrs.append(float(lr))
+    spread = [
+        ((_batch(random, config.samples, b, 200 * config.draws) @ slopes - slopes.mean(0)) ** 2).sum(1)
+        .reshape(config.draws, 200).mean(1) for b in config.batches
+    ]
+    return xr.Dataset(
+        {
+            "needed": (("size", "draw"), np.array(found)), "mean": (("size", "draw"), np.array(reached)),
+            "planned": ("size", planned), "lr": ("size", lrs), "smooth": smooth, "moment": moment, "goal": goal,
+            "spread": (("batch", "draw"), np.array(spread)),
+            "variance": float(((slopes - slopes.mean(0)) ** 2).sum(1).mean()), "slopes": (("wave", "dim"), slopes),
+        },
+        coords={"size": sizes, "batch": list(config.batches)},
+    )
+
+
+def _batch(random: np.random.Generator, samples: int, batch: int, draws: int) -> np.ndarray:
+    """Weights of the samples in a random batch; of all of them if it has no size."""
+    if not batch:
+        return np.full((draws, samples), 1 / samples)
+    return random.multinomial(batch, np.full(samples, 1 / samples), draws) / batch
+
+
+def _run(
+    random: np.random.Generator, a: np.ndarray, start: np.ndarray, lr: float, steps: int, batch: int, goal: float,
+    draws: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The step from which on the mean so far is at the goal, and the mean of all steps of the plan."""
+    w, total, needed = np.tile(start, (draws, 1)), np.zeros(draws), np.full(draws, np.nan)
+    for step in range(1, steps + 1):
+        sines = np.sin(w @ a.T)
+        total += ((sines @ a / len(a)) ** 2).sum(1)
+        needed[np.isnan(needed) & (total <= goal * step)] = step
+        w = w + lr * (_batch(random, len(a), batch, draws) * sines) @ a
+    return needed, total / steps
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    few = data.slopes.values[:FEW]
+    spread, middle = ((few - few.mean(0)) ** 2).sum(1).mean(), few.mean(0)
+    for size in (2, 3):
+        for name, chosen, factor in (
+            ("with replacement", itertools.product(few, repeat=size), 1.0),
+            ("without", itertools.combinations(few, size), (FEW - size) / (FEW - 1)),
+        ):
+            exact = np.mean([((np.mean(batch, 0) - middle) ** 2).sum() for batch in chosen])
+            yield claims.equal(
+                f"all batches of {size} out of {FEW}, {name}: variance over gamma^2/B", factor, exact / spread * size,
+                1e-13, "counted: rounding", note="" if factor == 1 else "(n - B)/(n - 1) is left of it",
+            )
+    for size in config.batches:
+        yield claims.equal(
+            f"batches of {size}: variance over gamma^2/B", 1,
+            estimate(data.spread.sel(batch=size) / data.variance * size), 0, "exact at every size",
+        )
+    goal, knee = float(data.goal), 2 * float(data.moment) / float(data.goal)
+    for size in data["size"].values:
+        yield claims.at_most(
+            f"{f'batches of {size}' if size else 'all samples'}: mean |grad|^2 after T steps, over epsilon^2", 1,
+            estimate(data["mean"].sel(size=size) / goal), "the bound at this T and eta",
+        )
+    one = config.batches[0]
+    for size in config.batches[1:]:
+        if size > knee / 4:
+            continue
+        gain = ratio_of_means(data.needed.sel(size=one), data.needed.sel(size=size))
+        yield claims.equal(
+            f"steps with batches of {one} over those with {size}", size / one, gain,
+            size / one * (size / knee + 1 / data.needed.sel(size=size).mean()),
+            "the step size over 1/beta is the next order, and steps are whole",
+        )
+    last, whole = config.batches[-1], data.needed.sel(size=0).mean()
+    yield claims.equal(
+        f"steps with batches of {last} over those with all samples", 1,
+        lambda: estimate(data.needed.sel(size=last) / whole), knee / last + 1 / whole,
+        "what noise is left, and steps are whole", given=last > 4 * knee,
+        otherwise=f"a batch must exceed {4 * knee:.0f} to be beyond all use",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.2), 2)
+    sizes = np.array(config.batches)
+    sheet.spread(left, data.spread / data.variance, "draw", "measured", color="C0")
+    sheet.guide(left, sizes, 1 / sizes, "$1/B$")
+    scales = {"xscale": "log", "yscale": "log"}
+    sheet.label(left, "Variance of a batch", "batch $B$", r"variance over $\gamma^2$", "best", **scales)
+    found = data.needed.sel(size=sizes)
+    right.errorbar(sizes, found.mean("draw"), found.std("draw"), fmt="o-", ms=4, label="needed")
+    right.plot(sizes, data.planned.sel(size=sizes), "s", ms=4, color="C1", label="enough, by the bound")
+    fine = np.geomspace(sizes[0], sizes[-1], 200)
+    plan = rates.batch_plan(M, float(data.smooth), float(data.moment), fine, math.sqrt(float(data.goal)))
+    sheet.guide(right, fine, plan.steps)
+    sheet.mark(right, x=2 * float(data.moment) / float(data.goal), label=r"$B = 2\gamma^2/\epsilon^2$", ls=":")
+    sheet.mark(right, y=float(data.needed.sel(size=0).mean()), label="all samples", ls="-.")
+    sheet.label(right, r"Steps to a mean squared gradient $\epsilon^2$", "batch $B$", "steps", "upper right", **scales)

@@ -1,0 +1,137 @@
+"""Theorem 2.5.1: gradient descent on smooth losses that need not be convex, and how sharp its bound is."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.theory import rates
+
+
+class Config(Seeded):
+    dim: int = option(10, at_least=1, at_most=200, help="parameters of the random losses")
+    waves: int = option(40, at_least=1, at_most=1_000, help="cosines of a random loss")
+    steps: int = scaled(smoke=100, laptop=2_000, at_least=2, at_most=10**4, help="gradient-descent steps")
+    draws: int = scaled(smoke=50, laptop=500, at_least=1, at_most=1_000, help="random starts")
+
+
+@study(
+    "book/thm-2.5.1", section="2.5", title="Gradient descent finds a small gradient",
+    statement=r"""
+    For a $\beta$-smooth loss, $|f(w_t)| \le M/2$ and step sizes $1/\beta$,
+    $\min_t|\nabla_t|^2 \le \frac1T\sum_t|\nabla_t|^2 \le \frac{2\beta(f_1 - f_{T+1})}T \le \frac{2M\beta}T$: a gradient
+    below $\epsilon$ within $2M\beta/\epsilon^2$ steps.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    a = random.standard_normal((config.waves, config.dim)) / np.sqrt(config.dim)
+    waves = float(np.linalg.norm(a, 2) ** 2 / config.waves)
+    losses = {
+        "sines": (lambda w: np.sin(w).sum(1), np.cos, 1.0),
+        "waves": (lambda w: np.cos(w @ a.T).mean(1), lambda w: -np.sin(w @ a.T) @ a / config.waves, waves),
+        "parabola": (lambda w: waves * (w**2).sum(1) / 2, lambda w: waves * w, waves),
+    }
+    values, squares = [], []
+    for value, gradient, smooth in losses.values():
+        w = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
+        path, seen = [value(w)], []
+        for _ in range(config.steps):
+            g = gradient(w)
+            w = w - g / smooth
+            path.append(value(w))
+            seen.append((g**2).sum(1))
+        values.append(path)
+        squares.append(seen)
+    counts = np.unique(np.geomspace(1, config.steps, 12).astype(int))
+    return xr.Dataset(
+        {
+            "value": (("loss", "point", "draw"), np.array(values)),
+            "square": (("loss", "step", "draw"), np.array(squares)),
+            "smooth": ("loss", [smooth for *_, smooth in losses.values()]),
+            # On the slowest loss of so many steps: the drop, and the least gradient.
+            "stairs": (("steps", "what"), np.array([_slowest(int(n)) for n in counts])),
+        },
+        coords={"loss": list(losses), "steps": counts, "what": ["drop", "least"]},
+    )
+
+
+def _slowest(steps: int) -> tuple[float, float]:
+    w, seen = 0.0, []
+    for _ in range(steps):
+        slope = float(rates.staircase(w, steps)[1])
+        seen.append(slope**2)
+        w -= slope
+    return -float(rates.staircase(w, steps)[0]), min(seen)
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    T = np.arange(1, config.steps + 1)[:, None]
+    shares = []
+    for name, smooth in zip(data.loss.values, data.smooth.values, strict=True):
+        value, square = data.value.sel(loss=name).values, data.square.sel(loss=name).values
+        tiny = 1e-13 * np.abs(value).max() * smooth  # the rounding of a difference of losses
+        fall, so_far = value[:-1] - value[1:], np.cumsum(square, 0)
+        drop = value[0] - value[1:]
+        yield claims.at_least(
+            f"{name}: least of 2 beta (f_t - f_t+1) less |grad|^2, over the largest |grad|^2", 0,
+            (2 * smooth * fall - square).min() / square.max(), "the descent lemma, up to rounding",
+            slack=2 * tiny / square.max(),
+        )
+        yield claims.at_most(
+            f"{name}: mean |grad|^2 over its bound, all runs and all T", 1,
+            (so_far / T / rates.gradient_descent(drop + tiny / smooth, smooth, T)).max(), "the theorem, up to rounding",
+            slack=1e-12 * config.steps,
+        )
+        yield claims.at_most(
+            f"{name}: least |grad|^2 over 4 beta M/(3T - 1), the same", 1,
+            (np.minimum.accumulate(square, 0) / rates.least_gradient(drop + tiny / smooth, smooth, T)).max(),
+            "both neighbours of a step count, up to rounding", slack=1e-12 * config.steps,
+        )
+        shares.append((so_far[-1] / (smooth * drop[-1] + tiny)).max())
+    yield claims.erratum(
+        "largest sum of |grad_t|^2 over beta M", (r"\frac{4M\beta}T", 4.0), (r"\frac{2M\beta}T", 2.0), max(shares),
+        1e-11, "a parabola attains it, up to rounding",
+        note="|f| <= M/2 bounds the drop by M, and the proof takes 2M; the printed bound is true and twice too large",
+        where="theorem 2.5.1",
+    )
+    drop, least = data.stairs.values.T
+    sharp = rates.least_gradient(drop, 1.0, data.steps.values)
+    yield claims.zero(
+        "staircase: least |grad|^2 over 4 beta M/(3T - 1), less 1, all T", np.abs(least / sharp - 1).max(),
+        1e-13 * config.steps, "no bound of the least gradient is smaller; rounding of the steps",
+    )
+    late = data.steps.values >= np.sqrt(config.steps)
+    yield claims.equal(
+        "staircase: exponent of the least |grad|^2 over M", -1.0,
+        lambda: np.polyfit(np.log(data.steps.values[late]), np.log((least / drop)[late]), 1)[0],
+        1 / np.sqrt(config.steps), "T - 1/3 steps count in place of T", given=late.sum() > 1,
+        otherwise="one number of steps has no slope",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.2), 2)
+    stairs = 6
+    w = np.linspace(-stairs - 0.6, 0.6, 600)
+    left.plot(w, rates.staircase(w, stairs)[0], label="loss")
+    at = -np.arange(stairs + 1.0)
+    left.plot(at, rates.staircase(at, stairs)[0], "o", ms=5, label="gradient descent")
+    left.plot(w, rates.staircase(w, stairs)[1], lw=1.2, label="slope")
+    left.axhline(0, color=sheet.faint(), lw=0.8)
+    sheet.label(left, f"The slowest loss of {stairs} steps", r"$\beta w$", None, "lower right")
+    steps, (drop, least) = data.steps.values, data.stairs.values.T
+    T = np.geomspace(1, config.steps, 100)
+    for i, name in enumerate(("sines", "waves")):
+        value, square = data.value.sel(loss=name).values, data.square.sel(loss=name).values
+        smooth = float(data.smooth.sel(loss=name))
+        found = np.minimum.accumulate(square, 0) / (smooth * (value[0] - value[1:]) + 1e-300)
+        right.plot(np.arange(1, config.steps + 1), np.median(found, 1), color=f"C{i + 2}", label=f"{name}, median")
+    right.plot(steps, least / drop, "o", ms=5, color="C1", label="staircases")
+    for style, factor, name in (("--", 4, r"$4/T$, printed"), ("-.", 2, r"$2/T$")):
+        sheet.guide(right, T, factor / T, name, ls=style)
+    sheet.guide(right, T, rates.least_gradient(1.0, 1.0, T), r"$4/(3T - 1)$", ls=":")
+    sheet.label(
+        right, "The least gradient", "steps $T$", r"$\min_t|\nabla_t|^2/\beta(f_1 - f_{T+1})$", "upper right",
+        xscale="log", yscale="log", ylim=(0.3 / config.steps, 90),
+    )
