@@ -162,7 +162,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     yield claims.share(
         "plateaus: runs that arrive at 1e-16 of the first loss", 1.0,
-        (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values, clear, "all of them", otherwise="every run passes next to the edge",
+        (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values, clear,
+        "all of them", otherwise="every run passes next to the edge",
     )
 
 
