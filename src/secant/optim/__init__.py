@@ -8,6 +8,7 @@ from secant.optim.descent import gradient_descent, gradient_field
 from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, find_max_lr
 from secant.optim.measurement import Measurement, Pair
 from secant.optim.mirror import mirror_descent
+from secant.optim.newton import newton
 from secant.optim.problem import Problem
 from secant.optim.training import train
 
@@ -27,6 +28,7 @@ __all__ = [
     "gradient_descent",
     "gradient_field",
     "mirror_descent",
+    "newton",
     "optimisers",
     "schedules",
     "train",

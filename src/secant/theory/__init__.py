@@ -1,6 +1,7 @@
 """Closed forms and exact reductions, one module a topic."""
 
 from secant.theory import (
+    backprop,
     catapult,
     catapult_limit,
     catapult_samples,
@@ -46,6 +47,7 @@ from secant.theory import (
 )
 
 __all__ = [
+    "backprop",
     "catapult",
     "catapult_limit",
     "catapult_samples",

@@ -1,0 +1,119 @@
+"""Newton's method as a Map: steps that know the curvature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Bool, Float
+
+from secant.core.arguments import at_least_zero, is_traced, positive, whole
+from secant.core.types import Params
+from secant.dynamics.map import Map
+
+DENSE = 256
+"""Parameters up to which the Hessian is written out."""
+
+
+def newton(
+    loss: Callable[[Params], Float[Array, ""]],
+    lr: Any = 1.0,
+    *,
+    ridge: Any = 0.0,
+    dense: int = DENSE,
+    products: int | None = None,
+) -> Map:
+    r"""Newton's method, $\theta_{t+1} = \theta_t - \eta\,(\nabla^2L(\theta_t) + \rho)^{-1}\nabla L(\theta_t)$.
+
+    On a quadratic with $\eta = 1$ it arrives in one step, whatever its condition; near a minimum with a Hessian that
+    can be inverted, the error is squared at each step. It goes to the next stationary point, which may be a saddle or a
+    maximum.
+
+    With few parameters the Hessian is written out and its eigenvectors solve for the step: eigenvalues below rounding
+    are left out, so that a loss that is flat along the gradient's null space has the shortest of its Newton steps.
+    With many, conjugate gradients do it with Hessian products, each about two gradients. A step is taken only where it
+    solves $\nabla^2L\,\delta = \nabla L$ to a fourth root of rounding; a Hessian that is singular where the gradient
+    points, or on which conjugate gradients do not arrive, is an error: a `ValueError`, in a compiled run JAX's
+    `RuntimeError` with its words. Where the gradient is zero the run stays, and where it is not finite the run has
+    diverged: its parameters are infinite then.
+
+    Args:
+        loss: parameters -> scalar, twice differentiable.
+        lr: the step size $\eta$.
+        ridge: $\rho$, added to the Hessian's diagonal; at least 0.
+        dense: how many parameters there may be for the Hessian to be written out.
+        products: the most Hessian products of a step of conjugate gradients; by default the parameters, and at most a
+            thousand.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        import secant as sc
+
+        scales = jnp.array([1.0, 1e3])
+        run = sc.simulate(sc.optim.newton(lambda w: (scales * w**2).sum() / 2), jnp.array([3.0, -4.0]), steps=1)
+        print(run.state)
+        ```
+        ```text
+        [0. 0.]
+        ```
+    """
+    lr, ridge = positive("newton", "lr", lr), at_least_zero("newton", "ridge", ridge)
+    dense = whole("newton", "dense", dense, 0)
+    if products is not None:
+        products = whole("newton", "products", products)
+
+    def step(params: Params) -> Params:
+        flat, restore = ravel_pytree(params)
+        gradient, product = jax.linearize(jax.grad(lambda w: loss(restore(w))), flat)
+        rounding = float(jnp.finfo(flat.dtype).eps)
+
+        def bend(v: Array) -> Array:
+            return product(v) + ridge * v
+
+        if flat.size <= dense:
+            move = _by_eigenvectors(bend, gradient, rounding)
+        else:
+            most = min(flat.size, 1000) if products is None else products
+            move, _ = jax.scipy.sparse.linalg.cg(bend, gradient, tol=rounding**0.75, maxiter=most)
+        move = jnp.where(jnp.isfinite(move), move, 0.0)
+        left = jnp.linalg.norm(bend(move) - gradient)
+        size = jnp.linalg.norm(gradient)
+        # Where the gradient is no number the run has diverged, which is an outcome and not an error.
+        solved = ~(left > rounding**0.25 * size) | ~jnp.isfinite(size)
+        moved = jnp.where(_certain(solved) & jnp.isfinite(size), flat - lr * move, jnp.inf)
+        return restore(moved.astype(flat.dtype))
+
+    return Map(init=lambda params: jax.tree.map(jnp.asarray, params), step=step)
+
+
+def _by_eigenvectors(product: Callable[[Array], Array], gradient: Array, rounding: float) -> Array:
+    """The shortest solution of the equations that are not lost in rounding."""
+    finite = jnp.isfinite(gradient).all()
+    matrix = jax.vmap(product)(jnp.eye(gradient.size, dtype=gradient.dtype))
+    values, vectors = jnp.linalg.eigh(jnp.where(finite, (matrix + matrix.T) / 2, 0.0))
+    kept = jnp.abs(values) > gradient.size * rounding * jnp.abs(values).max(initial=0.0)
+    return vectors @ jnp.where(kept, vectors.T @ gradient / jnp.where(kept, values, 1.0), 0.0)
+
+
+def _certain(solved: Bool[Array, ""]) -> Bool[Array, ""]:
+    """The truth, or an error: in a compiled run it is told by the host, and only when it has to be."""
+    if not is_traced(solved):
+        return jnp.asarray(_refuse(solved))
+    shape = jax.ShapeDtypeStruct((), bool)
+    tell = lambda: jax.pure_callback(_refuse, shape, solved, vmap_method="expand_dims")  # noqa: E731
+    return jax.lax.cond(solved, lambda: True, tell)
+
+
+def _refuse(solved: Any) -> np.ndarray:
+    if not np.all(solved):
+        raise ValueError(
+            "newton: the Hessian is singular where the gradient points, or conjugate gradients did not arrive, so that "
+            "there is no Newton step. Start elsewhere, give a `ridge` above 0, or, with many parameters, more "
+            "`products` or a larger `dense`."
+        )
+    return np.asarray(solved)

@@ -1,0 +1,154 @@
+"""Figure 2.3: training and test loss of a residual network whose step size is lowered twice."""
+
+import numpy as np
+import xarray as xr
+
+from secant import data
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+
+
+class Config(Seeded):
+    samples: int = scaled(smoke=700, laptop=1_500, at_least=50, at_most=1_500, help="8x8 images of ten digits")
+    width: int = option(5, at_least=2, at_most=256, help="neurons of each layer")
+    blocks: int = scaled(smoke=2, laptop=4, paper=15, at_least=1, at_most=50, help="residual blocks")
+    batch: int = option(16, at_least=1, at_most=1_000, help="images a step")
+    lr: float = option(0.2, at_least=0.01, at_most=0.3, help="first step size")
+    factor: float = option(10.0, at_least=2, at_most=100, help="by which it is divided, twice")
+    epochs: int = scaled(smoke=12, laptop=80, at_least=4, at_most=1_000, help="passes before the step size is lowered")
+    later: int = scaled(smoke=6, laptop=40, at_least=4, at_most=1_000, help="passes after it is lowered, each time")
+    draws: int = scaled(smoke=8, laptop=8, at_least=2, at_most=100, help="networks, each with its samples")
+
+    def check(self) -> None:
+        """Batches of what there is, and networks that a machine holds."""
+        if self.batch > self.samples:
+            raise ValueError(f"batch: at most the {self.samples} samples, got {self.batch}.")
+        fits_memory(64.0 * self.draws * (self.blocks * self.width**2 + self.samples * (self.width + 75)), "draws")
+
+
+Net = list[np.ndarray]
+"""One matrix a layer, each with the draws as its first axis."""
+
+
+def hidden(net: Net, x: np.ndarray) -> list[np.ndarray]:
+    r"""$h \leftarrow h + W\max(h, 0)$: the activation stands before the weights, and nothing after the sum."""
+    found = [x @ net[0]]
+    for weight in net[1:-1]:
+        found.append(found[-1] + np.maximum(found[-1], 0) @ weight)
+    return found
+
+
+def loss(net: Net, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The mean cross entropy of every draw."""
+    out = np.maximum(hidden(net, x)[-1], 0) @ net[-1]
+    top = out.max(-1, keepdims=True)
+    return (np.log(np.exp(out - top).sum(-1)) + top[..., 0] - (out * y).sum(-1)).mean(-1)
+
+
+def gradient(net: Net, x: np.ndarray, y: np.ndarray) -> Net:
+    """Backpropagation: what arrives at a block passes on unchanged, and through its weights."""
+    turned = lambda array: np.swapaxes(array, -1, -2)  # noqa: E731
+    states = hidden(net, x)
+    out = np.maximum(states[-1], 0) @ net[-1]
+    chance = np.exp(out - out.max(-1, keepdims=True))
+    residual = (chance / chance.sum(-1, keepdims=True) - y) / x.shape[-2]
+    found = [turned(np.maximum(states[-1], 0)) @ residual]
+    message = residual @ turned(net[-1]) * (states[-1] > 0)
+    for weight, state in zip(net[-2:0:-1], states[-2::-1], strict=True):
+        found.append(turned(np.maximum(state, 0)) @ message)
+        message = message + message @ turned(weight) * (state > 0)
+    return [turned(x) @ message, *found[::-1]]
+
+
+def epoch(net: Net, x: np.ndarray, y: np.ndarray, order: np.ndarray, batch: int, lr: float) -> Net:
+    """One pass through the data in batches."""
+    for start in range(0, order.shape[1] - batch + 1, batch):
+        seen = order[:, start : start + batch, None]
+        slope = gradient(net, np.take_along_axis(x, seen, 1), np.take_along_axis(y, seen, 1))
+        # Steps are clipped, so that a single one does not end a run.
+        size = np.sqrt(sum((part**2).sum((-1, -2), keepdims=True) for part in slope))
+        net = [w - lr * g / np.maximum(size / 5, 1) for w, g in zip(net, slope, strict=True)]
+    return net
+
+
+@study(
+    "book/fig-2.3", section="2.6", title="Step sizes that are lowered twice",
+    statement=r"""
+    Training with SGD and a step size that is divided by 10 twice: at each drop the training loss falls. Training and
+    test loss are related in no simple way: the test loss may rise while the training loss falls. The figure's network
+    is PreResNet-32 on CIFAR-10 with batches of 128 and a first step size of 1; here it is a small network of residual
+    blocks with the activation in front, on images of digits.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    tasks = [
+        data.load("digits", samples=config.samples, labels="one-hot", seed=int(seed), dtype=np.float64)
+        for seed in rng.integers(2**31, size=config.draws)
+    ]
+    x, y, new, wanted = (np.stack(part) for part in zip(*((*task.train, *task.test) for task in tasks), strict=True))
+    sizes = [x.shape[-1], *[config.width] * (config.blocks + 1), y.shape[-1]]
+    # Blocks add up: their weights are smaller the more of them there are.
+    gains = [1.0, *[(2 / config.blocks) ** 0.5] * config.blocks, 1.0]
+    net = [
+        gain * rng.normal(size=(config.draws, a, b)) / a**0.5
+        for gain, a, b in zip(gains, sizes, sizes[1:], strict=False)
+    ]
+    nets, found = {"lowered": net, "kept": net}, {"lowered": [], "kept": []}
+    for pass_ in range(config.epochs + 2 * config.later + 1):
+        drops = 0 if pass_ < config.epochs else 1 + (pass_ >= config.epochs + config.later)
+        order = np.argsort(rng.random((config.draws, config.samples)), 1)
+        for name, factor in (("lowered", config.factor), ("kept", 1.0)):
+            found[name].append((loss(nets[name], x, y), loss(nets[name], new, wanted)))
+            if name == "kept" and drops == 0:
+                continue  # the same so far
+            nets[name] = epoch(nets[name], x, y, order, config.batch, config.lr / factor**drops)
+        if drops == 0:
+            nets["kept"] = nets["lowered"]
+    values = np.array([found["lowered"], found["kept"]])
+    return xr.Dataset(
+        {"loss": (("schedule", "epoch", "set", "draw"), values)},
+        coords={"schedule": ["lowered", "kept"], "set": ["train", "test"]}, attrs=tasks[0].attributes(),
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    train = data.loss.sel(set="train")
+    own, kept = np.log(train.sel(schedule="lowered")), np.log(train.sel(schedule="kept"))
+    ends = (config.epochs, config.epochs + config.later)
+    for name, end in zip(("first", "second"), ends, strict=True):
+        # Records stand before the pass of their number: the last of them at the old step size is that at `end`.
+        before, after = own[end - 2 : end + 1].mean("epoch"), own[end + 1 : end + config.later + 1].mean("epoch")
+        yield claims.at_most(
+            f"{name} drop: log of the training loss, the passes after it less the last three before", 0.0,
+            estimate(after - before), "it falls",
+        )
+        yield claims.at_most(
+            f"{name} drop: the same less that of runs whose step size is kept", 0.0,
+            estimate(after - kept[end + 1 : end + config.later + 1].mean("epoch")), "it falls because of the drop",
+        )
+    steps = data.loss.sel(schedule="lowered").diff("epoch")
+    apart = (steps.sel(set="train") <= 0) & (steps.sel(set="test") > 0)
+    yield claims.at_least(
+        "passes of all runs in which the training loss falls and the test loss rises", 1, int(apart.sum()), "there are"
+    )
+    rest = data.loss.sel(schedule="lowered")[config.epochs :]
+    rough = np.abs(np.log(train.sel(schedule="lowered")).diff("epoch"))
+    yield claims.at_most(
+        "mean change of the log of the training loss from pass to pass, after the second drop less before the first",
+        0.0, estimate(rough[ends[1] :].mean("epoch") - rough[2 : ends[0]].mean("epoch")), "small steps are steady",
+        note=f"test loss over training loss at the end: {float((rest[-1, 1] / rest[-1, 0]).mean()):.2g}",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.4), 2)
+    for i, name in enumerate(data.set.values):
+        left.semilogy(data.loss.sel(schedule="lowered", set=name)[:, 0], color=f"C{i}", label=name)
+        for schedule, style in (("lowered", "-"), ("kept", ":")):
+            middle = np.exp(np.log(data.loss.sel(schedule=schedule, set=name)).mean("draw"))
+            right.semilogy(middle, style, color=f"C{i}", label=f"{name}, {schedule}")
+    for axes in (left, right):
+        sheet.mark(axes, x=(config.epochs, config.epochs + config.later), lw=0.8)
+    sheet.label(left, "One network", "pass", "cross entropy", "best")
+    sheet.label(right, f"Mean of {config.draws} networks", "pass", None, "best")

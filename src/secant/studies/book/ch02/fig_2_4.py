@@ -1,0 +1,186 @@
+"""Figure 2.4: the edge of stability of a network on images of digits."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from scipy.sparse import linalg
+
+from secant import data
+from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+
+
+class Config(Seeded):
+    samples: int = scaled(smoke=80, laptop=300, paper=1_000, at_least=10, at_most=1_700, help="8x8 images of digits")
+    width: int = scaled(smoke=12, laptop=32, paper=64, at_least=2, at_most=500, help="hidden neurons")
+    gain: float = option(0.2, at_least=0.1, at_most=1, help="of the weights at the start, over the usual one")
+    lrs: tuple[float, ...] = option(
+        (0.8, 1.2), at_least=0.05, at_most=2, ascending=True, shortest=2, longest=5, help="step sizes"
+    )
+    steps: int = scaled(smoke=300, laptop=4_000, paper=20_000, at_least=50, at_most=50_000, help="steps")
+    every: int = scaled(smoke=15, laptop=40, paper=200, at_least=1, at_most=1_000, help="steps between two looks")
+    draws: int = scaled(smoke=5, laptop=5, paper=10, at_least=2, at_most=100, help="networks, each with its samples")
+
+    def check(self) -> None:
+        """Enough looks for a late mean, and so many runs as a machine holds."""
+        if self.every > self.steps // 20:
+            raise ValueError(f"every: at most steps / 20, {self.steps // 20}, got {self.every}.")
+        kept = self.steps // self.every * self.width * 75 * self.draws * len(self.lrs)
+        fits_memory(8.0 * (kept + 6 * self.samples * self.width), "steps over every")
+
+
+class Net(NamedTuple):
+    """A network of one hidden layer of tanh, and many of them where its arrays have leading axes."""
+
+    W: np.ndarray
+    b: np.ndarray
+    V: np.ndarray
+    c: np.ndarray
+
+    def along(self, other: "Net", size: np.ndarray) -> "Net":
+        """A step in a direction, of a size for each network."""
+        return Net(*(one + size[:, None, None] * two for one, two in zip(self, other, strict=True)))
+
+
+def turned(array: np.ndarray) -> np.ndarray:
+    return np.swapaxes(array, -1, -2)
+
+
+def slope(net: Net, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, Net]:
+    r"""The loss $\frac1{2n}\sum|f - y|^2$ and its gradient."""
+    h = np.tanh(x @ net.W + net.b)
+    residual = (h @ net.V + net.c - y) / x.shape[-2]
+    back = residual @ turned(net.V) * (1 - h**2)
+    gradient = Net(turned(x) @ back, back.sum(-2, keepdims=True), turned(h) @ residual, residual.sum(-2, keepdims=True))
+    return x.shape[-2] / 2 * (residual**2).sum((-1, -2)), gradient
+
+
+def product(net: Net, along: Net, x: np.ndarray, y: np.ndarray) -> Net:
+    """The Hessian of the loss times a direction: the derivative of all that is above."""
+    h = np.tanh(x @ net.W + net.b)
+    bent = 1 - h**2
+    residual = (h @ net.V + net.c - y) / len(x)
+    back = residual @ net.V.T
+    dh = bent * (x @ along.W + along.b)
+    dr = (dh @ net.V + h @ along.V + along.c) / len(x)
+    db = (dr @ net.V.T + residual @ along.V.T) * bent - 2 * h * dh * back
+    return Net(x.T @ db, db.sum(0, keepdims=True), dh.T @ residual + h.T @ dr, dr.sum(0, keepdims=True))
+
+
+def sharpness(net: Net, x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> tuple[float, np.ndarray]:
+    """The largest eigenvalue of the Hessian, by Lanczos from the last one's eigenvector."""
+    ends = np.cumsum([part.size for part in net])[:-1]
+
+    def multiply(v: np.ndarray) -> np.ndarray:
+        parts = Net(*(part.reshape(like.shape) for part, like in zip(np.split(v.ravel(), ends), net, strict=True)))
+        return np.concatenate([part.ravel() for part in product(net, parts, x, y)])
+
+    operator = linalg.LinearOperator((len(guess), len(guess)), matvec=multiply, dtype=float)
+    values, vectors = linalg.eigsh(operator, 1, which="LA", v0=guess, ncv=min(12, len(guess)), tol=1e-3)
+    return float(values[0]), vectors[:, 0]
+
+
+@study(
+    "book/fig-2.4", section="2.6", title="The edge of stability",
+    statement=r"""
+    Gradient descent on all data, with a small step size $\eta$: the largest eigenvalue of the Hessian, the sharpness,
+    rises to $2/\eta$ and stays a little above it. From then on the loss goes up and down from step to step, and falls
+    in the long run. The figure's network is a residual one on 5,000 images; here it is a small one on digits.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    tasks = [
+        data.load("digits", samples=config.samples, test_samples=1, labels="one-hot", seed=int(seed), dtype=np.float64)
+        for seed in rng.integers(2**31, size=config.draws)
+    ]
+    many = len(config.lrs)
+    x, y = (np.repeat(np.stack([task.train[i] for task in tasks]), many, 0) for i in (0, 1))
+    inputs = x.shape[-1]
+    root = config.gain / np.sqrt([inputs, inputs, config.width, config.width])
+    shapes = ((inputs, config.width), (1, config.width), (config.width, 10), (1, 10))
+    drawn = [rng.uniform(-r, r, size=(config.draws, *shape)) for r, shape in zip(root, shapes, strict=True)]
+    net = Net(*(np.repeat(part, many, 0) for part in drawn))
+    rates = np.tile(config.lrs, config.draws)
+    alive = np.ones(len(rates), bool)
+    loss, sharp, guess = [], [], rng.normal(size=(len(rates), sum(int(np.prod(shape)) for shape in shapes)))
+    for step in range(config.steps + 1):
+        if step % config.every == 0:
+            sharp.append(np.full(len(rates), np.nan))
+            for i in np.flatnonzero(alive):
+                sharp[-1][i], guess[i] = sharpness(Net(*(part[i] for part in net)), x[i], y[i], guess[i])
+        now, gradient = slope(net, x, y)
+        loss.append(now)
+        alive &= now < 100 * loss[0]  # what blows up stays where it is
+        net = net.along(gradient, -rates * alive)
+    shape = (config.draws, many, -1)
+    return xr.Dataset(
+        {
+            "loss": (("draw", "lr", "step"), np.stack(loss, 1).reshape(shape)),
+            "sharpness": (("draw", "lr", "look"), np.array(sharp).T.reshape(shape)),
+        },
+        coords={"lr": list(config.lrs), "look": config.every * np.arange(len(sharp))}, attrs=tasks[0].attributes(),
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    share = data.sharpness * data.lr / 2
+    below = (share[:, :, 0] < 1) & share[:, :, -1].notnull()
+    reached = (share > 1).any("look")
+    # From the first look above the edge on, a fifth of the run left out: there it may still overshoot.
+    first = share.look.where(share > 1).min("look")
+    settled = share.where(share.look > first + config.steps / 5)
+    late = settled.mean("look").where(below & reached)
+    known, otherwise = late.notnull(), "no run starts below the edge and reaches it in time"
+    yield claims.share(
+        "runs from below whose sharpness reaches 2/eta", 1.0, reached, below, "the claim",
+        otherwise="every run starts above the edge, or blows up",
+    )
+    for i, rate in enumerate(config.lrs):
+        some, late_here = known[:, i].sum() > 1, lambda i=i: estimate(late[:, i])
+        yield claims.at_least(
+            f"step size {rate:g}: late sharpness over 2/eta", 1.0, late_here, "a little above", given=some,
+            otherwise=otherwise,
+        )
+        yield claims.at_most(
+            f"step size {rate:g}: the same, not far above", 1.3, late_here, "a little: less than a third", given=some,
+            otherwise=otherwise,
+        )
+    change = np.sign(late - share[:, :, 0])
+    yield claims.erratum(
+        "sign of the change of the smoothness, from the start to the edge", (r"\text{drops to about } 2/\eta", -1),
+        (r"\text{rises to about } 2/\eta", 1), change.mean() if known.any() else np.nan, 1e-12, "a sign, in every run",
+        where="section 2.6", note="the caption of figure 2.4 has it right",
+    )
+    both = known.all("lr")
+    rises = data.loss.diff("step") > 0
+    at = xr.DataArray(np.arange(1, config.steps + 1), dims="step")
+    before = rises.where(at < first - config.every).where(known)
+    yield claims.zero(
+        "share of steps that raise the loss before the sharpness reaches 2/eta", lambda: before.mean(), 0.01,
+        "the descent lemma, if the curvature along a step is below the sharpness at its start", given=known,
+        otherwise=otherwise,
+    )
+    after = rises.where(at > first + config.steps / 5).where(known).mean("step")
+    yield claims.at_least(
+        "share of steps that raise it afterwards", 0.02, lambda: estimate(after.mean("lr")), "up and down",
+        given=both.sum() > 1, otherwise=otherwise,
+    )
+    third = config.steps // 3
+    fall = data.loss[:, :, -third:].mean("step") / data.loss[:, :, third : 2 * third].mean("step")
+    yield claims.at_most(
+        "mean loss of the last third of the run over that of the second", 1.0,
+        lambda: estimate(fall.where(known).mean("lr")), "falls in the long run", given=both.sum() > 1,
+        otherwise=otherwise,
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.4), 2)
+    for i, rate in enumerate(config.lrs):
+        left.semilogy(data.loss[0, i], color=f"C{i}", lw=1, label=rf"$\eta = {rate:g}$")
+        right.plot(data.look, data.sharpness[0, i], color=f"C{i}", lw=1.2, label=rf"$\eta = {rate:g}$")
+        sheet.mark(right, y=2 / rate, label=r"$2/\eta$" if i == 0 else None)
+    sheet.label(left, "Loss", "step", None, "best")
+    sheet.label(right, "Sharpness", "step", None, "best", ylim=(0, None))

@@ -1,0 +1,223 @@
+"""Section 2.4: gradient descent on a quadratic, its condition number, and preconditioners."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.core.device import jit
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.optim import newton, optimisers
+
+STEEP = 4.0
+"""Slope at which AdaGrad takes its first step."""
+
+
+class Config(Seeded):
+    features: int = option(6, at_least=2, at_most=60, help="weights")
+    conditions: tuple[float, ...] = option(
+        (3.0, 10.0, 100.0, 1_000.0), at_least=1.5, at_most=1e4, ascending=True, shortest=2, longest=8,
+        help="condition numbers",
+    )
+    error: float = option(1e-6, at_least=1e-12, at_most=0.1, help="share of the first distance that is to be left")
+    off: float = option(0.01, at_least=1e-3, at_most=0.5, help="how far a step size is from the edge, as a share of it")
+    newton_steps: int = scaled(smoke=7, laptop=10, at_least=4, at_most=50, help="Newton steps on e^w - w")
+
+
+def quadratic(rng: np.random.Generator, size: int, condition: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A matrix with eigenvalues from 1 down to one over the condition, with them and its basis."""
+    basis, _ = np.linalg.qr(rng.normal(size=(size, size)))
+    values = np.geomspace(1, 1 / condition, size)
+    A = (basis * values) @ basis.T
+    return (A + A.T) / 2, values, basis
+
+
+def descend(A: np.ndarray, start: np.ndarray, rate: float, steps: int) -> np.ndarray:
+    """The path of gradient descent, in the matrix's own coordinates."""
+    path = [start]
+    for _ in range(steps):
+        path.append(path[-1] - rate * (A @ path[-1]))
+    return np.stack(path)
+
+
+def exact_steps(error: float, condition: float) -> float:
+    return math.log(error) / math.log1p(-1 / (2 * condition))
+
+
+@functools.partial(jit, quick=True, static_argnames="steps")
+def second_order(
+    matrices: np.ndarray, start: np.ndarray, bend: np.ndarray, tilt: np.ndarray, scale: float, steps: int
+) -> dict:
+    r"""Newton's method on quadratics and on $\sum_i b_i(e^{(Tw)_i} - (Tw)_i)$, $T$ a tilt or not; a step of AdaGrad."""
+    one = jax.vmap(lambda A: newton(lambda w: w @ A @ w / 2).step(start))(matrices)
+
+    def path(T: jax.Array) -> jax.Array:
+        step = newton(lambda w: bend @ (jnp.exp(T @ w) - T @ w)).step
+        return jax.lax.scan(lambda w, _: (step(w), T @ w), jnp.linalg.solve(T, at), None, length=steps)[1]
+
+    at = jnp.full(bend.shape, 0.5)
+    rule = optimisers.adagrad(0.1, eps=0.0)(lambda w: scale * w @ matrices[0] @ w / 2)
+    plain, tilted = jax.vmap(path)(jnp.stack([jnp.eye(len(bend)), tilt]))
+    return {
+        "one": one, "plain": plain, "tilted": tilted,
+        "adagrad": rule.step(rule.init(start)).params - start,
+    }
+
+
+@study(
+    "book/sec-2.4", section="2.4", title="The condition number",
+    statement=r"""
+    On $f = \frac12w\cdot Aw$ with eigenvalues $\lambda_1 \ge \dots \ge \lambda_d > 0$ gradient descent multiplies the
+    coordinate of $\lambda_i$ by $1 - \eta\lambda_i$: it explodes where $\eta > 2/\lambda_i$. At $\eta = 1/(2\lambda_1)$
+    the first coordinate is halved at each step and the last loses a share $1/(2\kappa)$, where
+    $\kappa = \lambda_1/\lambda_d$, so that an error $\epsilon$ takes $O(\kappa\log(1/\epsilon))$ steps. A step size
+    $1/\lambda_i$ for each coordinate, and Newton's method $w \leftarrow w - (\nabla^2f)^{-1}\nabla f$, which needs no
+    coordinates, take one.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    start = rng.normal(size=config.features)
+    made = [quadratic(rng, config.features, condition) for condition in config.conditions]
+    steps, left, closed = [], [], []
+    for condition, (A, values, basis) in zip(config.conditions, made, strict=True):
+        count = math.ceil(exact_steps(config.error, condition)) + 2
+        # The start has all coordinates 1, so that each shows its own factor.
+        own = descend(A, basis.sum(1), 0.5, count) @ basis
+        closed.append(np.abs(own - (1 - 0.5 * values) ** np.arange(count + 1)[:, None]).max())
+        steps.append(int(np.argmax(np.abs(own[:, -1]) <= config.error)))
+        left.append((own[1, 0] / own[0, 0], own[1, -1] / own[0, -1]))
+    A, values, basis = made[0]
+    sides = []
+    for i in (0, -1):
+        for share in (1 - config.off, 1 + config.off):
+            path = descend(np.diag(values), np.ones(config.features), 2 * share / values[i], 40)[:, i]
+            sides.append(abs(path[-1] / path[0]) ** (1 / 40))
+    tilt = rng.normal(size=(config.features, config.features)) + 3 * np.eye(config.features)
+    bend = np.geomspace(1, 100, config.features)
+    slope = A @ start
+    scale = STEEP / np.abs(slope).max()
+    found = second_order(np.stack([m[0] for m in made]), start, bend, tilt, scale, config.newton_steps)
+    found = {name: np.asarray(value) for name, value in found.items()}
+    flat = np.array([[1.0, 0.0], [0.0, 0.1]])
+    return xr.Dataset(
+        {
+            "steps": ("condition", steps), "left": (("condition", "end"), left), "closed": ("condition", closed),
+            "sides": (("edge", "side"), np.reshape(sides, (2, 2))), "newton": (("condition", "weight"), found["one"]),
+            "plain": (("newton_step", "weight"), found["plain"]),
+            "tilted": (("newton_step", "weight"), found["tilted"]),
+            "adagrad": ("weight", found["adagrad"]), "slope": ("weight", scale * slope), "start": ("weight", start),
+            "first": ("weight", (start - found["one"][0]) @ basis / (slope @ basis)),
+            "values": ("weight", values),
+            "own": ("weight", start - 1 / values @ (basis * (slope @ basis)).T),
+            "halved": float((start - 0.5 * A @ start) @ basis[:, 0] / (start @ basis[:, 0])),
+            "path": (("tick", "axis"), descend(flat, np.array([1.0, 1.0]), 1.8, 40)),
+        },
+        coords={"condition": list(config.conditions), "end": ["first", "last"]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    kappa, size = data.condition.values, float(np.abs(data.start).max())
+    yield claims.zero(
+        "coordinates of gradient descent less (1 - eta lambda_i)^t, all steps and conditions", data.closed.max(), 1e-12,
+        "rounding: errors shrink as the coordinates do",
+    )
+    for i, end in enumerate(("largest", "smallest")):
+        for j, sign in enumerate((-1, 1)):
+            where = ("below", "above")[j]
+            yield claims.equal(
+                f"growth a step of the coordinate of the {end} eigenvalue, {config.off:g} {where} its edge 2/lambda",
+                1 + 2 * sign * config.off, data.sides[i, j], 1e-12, "rounding",
+                note="it explodes" if sign > 0 else "it shrinks",
+            )
+    yield claims.equal(
+        "step size 1/(2 lambda_1): factor of the first coordinate, mean over conditions", 0.5,
+        data.left.sel(end="first").mean(), 1e-13, "rounding",
+    )
+    for i, condition in enumerate(kappa):
+        yield claims.equal(
+            f"condition {condition:g}: factor of the last coordinate", 1 - 1 / (2 * condition),
+            data.left.sel(end="last")[i], 1e-13, "rounding",
+        )
+        yield claims.equal(
+            f"condition {condition:g}: steps to {config.error:g}", exact_steps(config.error, condition), data.steps[i],
+            1, "a whole number",
+        )
+    for name, one in (("Newton's method", data.newton), ("step sizes 1/lambda_i", data.own)):
+        yield claims.zero(
+            f"{name}: largest weight after one step, over the first", np.abs(one).max() / size,
+            1e-14 * kappa.max() * config.features, "rounding, by the condition number",
+        )
+    yield from beyond_quadratics(data)
+    yield from misprints(data, config)
+
+
+def beyond_quadratics(data: xr.Dataset) -> Findings:
+    """Newton's method where the Hessian changes: errors are squared, and coordinates do not matter."""
+    path = data.plain.values
+    wanted = path[:-1] - 1 + np.exp(-path[:-1])  # of e^w - w, one weight at a time
+    yield claims.zero(
+        "Newton on sums of e^w - w: each step less w - 1 + e^{-w}", np.abs(path[1:] - wanted).max(), 1e-13, "rounding"
+    )
+    early = np.abs(path[:, 0])
+    yield claims.equal(
+        "its error over half the square of the one before, third step", 1.0, early[3] / (early[2] ** 2 / 2),
+        early[2] / 2, "the next order: a third of the error",
+    )
+    yield claims.zero(
+        "the same function of tilted weights: largest difference of the paths", np.abs(data.tilted - data.plain).max(),
+        1e-10, "rounding, by the condition of the tilt and of the function",
+    )
+
+
+def misprints(data: xr.Dataset, config: Config) -> Findings:
+    """The update, the preconditioner, and AdaGrad's."""
+    yield claims.erratum(
+        "first coordinate of w after an update at 1/(2 lambda_1), over that before",
+        (r"x \leftarrow w - \eta\nabla f(w)", 1.0), (r"w \leftarrow w - \eta\nabla f(w)", 0.5), data.halved, 1e-12,
+        "rounding", where="section 2.4", note="x for w: the printed line leaves w as it is",
+    )
+    least = float(data["values"][-1])
+    yield claims.erratum(
+        "preconditioner of Newton's method along the last eigenvector", (r"Q(w) \approx \nabla^2f(w)", least),
+        (r"Q(w) \approx (\nabla^2f(w))^{-1}", 1 / least), data["first"][-1], 0, "rounding, by the condition number",
+        relative=1e-11 * config.features * data.condition.values[0], where="section 2.4.1",
+        note="in w <- w - eta Q grad f the matrix Q takes the place of the inverse",
+    )
+    steep = int(np.argmax(np.abs(data.slope).values))
+    yield claims.erratum(
+        f"first step of AdaGrad at a slope of {STEEP:g}, over the step size",
+        (r"\mathrm{diag}(gg^\top)^{-1}g", 1 / STEEP), (r"\mathrm{diag}(gg^\top)^{-1/2}g", 1.0),
+        abs(float(data.adagrad[steep])) / 0.1, 1e-12, "rounding",
+        where="section 2.4.1", note="sections 2.5.4 and 2.5.5 take the root",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    x, y = np.meshgrid(np.linspace(-1.2, 1.2, 81), np.linspace(-1.2, 1.2, 81))
+    left.contour(x, y, x**2 / 2 + 0.05 * y**2, levels=np.linspace(0.002, 0.7, 12), colors=sheet.faint(), linewidths=0.8)
+    left.plot(data.path[:, 0], data.path[:, 1], ".-", ms=4, lw=1, label=r"gradient descent, $\eta = 1.8/\lambda_1$")
+    left.plot([1, 0], [1, 0], "o-", color="C1", ms=5, label="Newton")
+    sheet.label(left, "A quadratic of condition 10", "$w_1$", "$w_2$", "lower left", xlim=(-1.2, 1.2), ylim=(-1.2, 1.2))
+    kappa = data.condition.values
+    middle.loglog(kappa, data.steps, "o", label="gradient descent")
+    fine = np.geomspace(kappa[0], kappa[-1], 60)
+    exact = [exact_steps(config.error, k) for k in fine]
+    sheet.guide(middle, fine, exact, r"$\log\epsilon/\log(1 - 1/2\kappa)$")
+    middle.loglog(kappa, np.ones(len(kappa)), "o", color="C1", label="Newton")
+    sheet.label(middle, f"Steps to {config.error:g}", r"condition $\kappa$", None, "best")
+    error = np.abs(data.plain[:, 0].values)
+    error = error[error > 1e-15]
+    right.semilogy(error, "o-", color="C1", label="Newton")
+    squares = [error[0]]
+    for _ in error[1:]:
+        squares.append(squares[-1] ** 2 / 2)
+    sheet.guide(right, np.arange(len(error)), squares, r"$e \mapsto e^2/2$")
+    sheet.label(right, "$e^w - w$: errors are squared", "step", "distance from the minimum", "best")
+    right.set_xticks(np.arange(len(error)))

@@ -1,0 +1,188 @@
+"""Section 2.6: the power method for the smoothness at a point, and step sizes that are lowered on a plateau."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant.core.device import jit
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.nets import mlp
+
+NET = mlp([5], activation="tanh", bias=True)
+
+
+class Config(Seeded):
+    samples: int = option(10, at_least=2, at_most=1_000, help="data of the network")
+    products: int = scaled(smoke=3_000, laptop=20_000, at_least=100, at_most=10**5, help="of the power method")
+    features: int = option(8, at_least=2, at_most=100, help="weights of the quadratic")
+    condition: float = option(20.0, at_least=2, at_most=200, help="of the quadratic")
+    eta_lambdas: tuple[float, ...] = option(
+        (3.0, 12.0, 40.0), at_least=2.2, at_most=100, distinct=True, longest=6,
+        help="first step sizes times the smoothness",
+    )
+    factors: tuple[float, ...] = option(
+        (2.0, 5.0), at_least=1.5, at_most=10, distinct=True, longest=4, help="by which a step size is divided"
+    )
+    patience: int = option(3, at_least=1, at_most=5, help="steps in a row without descent before it is")
+
+
+@functools.partial(jit, quick=True, static_argnames="products")
+def power(start: jax.Array, x: np.ndarray, y: np.ndarray, vector: np.ndarray, products: int) -> dict:
+    """The dense Hessian of a network's loss; the power method on it, and with a multiple of 1 added."""
+    flat, restore = ravel_pytree(NET.init(start, x.shape))
+    slope = jax.grad(lambda w: jnp.mean((NET.apply(restore(w), x) - y) ** 2))
+    product = lambda v: jax.jvp(slope, (flat,), (v,))[1]  # noqa: E731
+
+    def walk(shift: jax.Array) -> jax.Array:
+        def step(u: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+            image = product(u) + shift * u
+            return image / jnp.linalg.norm(image), u @ image
+
+        return jax.lax.scan(step, vector[: len(flat)] / jnp.linalg.norm(vector[: len(flat)]), None, length=products)[1]
+
+    dense = jax.vmap(product)(jnp.eye(len(flat)))
+    size = jnp.linalg.norm(dense)
+    shifts = size * jnp.array([0.0, -2.0, 1.0])
+    return {"dense": dense, "shifts": shifts, "found": jax.vmap(walk)(shifts)}
+
+
+def exact(dense: np.ndarray, shift: float, vector: np.ndarray, products: int) -> tuple[np.ndarray, float]:
+    r"""$u_t\cdot Hu_t = \sum_i c_i^2\lambda_i^{2t+1}/\sum_i c_i^2\lambda_i^{2t}$ of all eigenvalues; its limit."""
+    values, basis = np.linalg.eigh((dense + dense.T) / 2)
+    values = values + shift
+    weights = (basis.T @ vector[: len(values)]) ** 2
+    largest = values[np.argmax(np.abs(values))]
+    powers = weights * np.abs(values / largest) ** (2 * np.arange(products)[:, None])
+    return powers @ values / powers.sum(1), float(largest)
+
+
+def on_plateaus(scales: np.ndarray, start: np.ndarray, rate: float, factor: float, patience: int) -> np.ndarray:
+    """Gradient descent on a quadratic, its step size divided when the loss has not fallen for some steps in a row."""
+    w, waited, path = start, 0, []
+    loss = float(scales @ w**2) / 2
+    # Each phase ends by itself or descends; the last one takes so many steps to a distance of 1e-8.
+    for _ in range(int(200 + 40 * factor * scales[0] / scales[-1])):
+        path.append((loss, rate))
+        if loss < 1e-16 * path[0][0]:
+            break
+        w = w - rate * scales * w
+        new = float(scales @ w**2) / 2
+        waited = 0 if new < loss else waited + 1
+        loss = new
+        if waited == patience:
+            rate, waited = rate / factor, 0
+    return np.array(path)
+
+
+def drops(eta_lambda: float, factor: float) -> int:
+    """So often it has to be divided to lie below 2."""
+    return math.ceil(math.log(eta_lambda / 2) / math.log(factor))
+
+
+@study(
+    "book/sec-2.6", section="2.6", title="Smoothness at a point, and plateaus",
+    statement=r"""
+    The smoothness at a point is found by the power method, $u \leftarrow Hu/\|Hu\|$ from a random $u$, with Hessian
+    products alone: $u\cdot Hu$ tends to the eigenvalue of $H = \nabla^2f$ of largest magnitude. In practice a step size
+    is set by trial: where gradient descent fails to lower the loss for a few iterations it is divided by 2 or 5. On a
+    quadratic this ends at a step size between $2/(cL)$ and $2/L$, $c$ the factor.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    x, y = rng.normal(size=(config.samples, 3)), rng.normal(size=config.samples)
+    vector = rng.normal(size=64)
+    found = power(jax.random.key(config.seed), x, y, vector, config.products)
+    dense, shifts = np.asarray(found["dense"]), np.asarray(found["shifts"])
+    closed = [exact(dense, shift, vector, config.products) for shift in shifts]
+    scales, start = np.geomspace(1, 1 / config.condition, config.features), rng.normal(size=config.features)
+    runs = [
+        on_plateaus(scales, start, rate, factor, config.patience)
+        for rate in config.eta_lambdas for factor in config.factors
+    ]
+    longest = max(map(len, runs))
+    padded = np.stack([np.pad(one, ((0, longest - len(one)), (0, 0)), mode="edge") for one in runs])
+    grid = padded.reshape(len(config.eta_lambdas), len(config.factors), longest, 2)
+    return xr.Dataset(
+        {
+            "found": (("added", "product"), np.asarray(found["found"])),
+            "closed": (("added", "product"), [path for path, _ in closed]),
+            "largest": ("added", [end for _, end in closed]), "loss": (("rate", "factor", "step"), grid[..., 0]),
+            "size": (("rate", "factor", "step"), grid[..., 1]), "top": float(np.linalg.eigvalsh(dense)[-1]),
+        },
+        coords={"added": shifts, "rate": list(config.eta_lambdas), "factor": list(config.factors)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    scale = np.abs(data.largest)
+    kinds = ("Hessian of a network", "lowered by twice its norm", "raised by its norm")
+    for i, name in enumerate(kinds):
+        yield claims.zero(
+            f"{name}: u.Hu less its closed form, over the largest, all products",
+            np.abs(data.found[i] - data.closed[i]).max() / scale[i], 1e-12, "rounding: products forget those before",
+        )
+    expected = np.abs(data.closed - data.largest)[:, -1] / scale
+    yield claims.zero(
+        f"{kinds[0]}: after {config.products:,} products, distance from the dense eigenvalue of largest magnitude",
+        np.abs(data.found[0, -1] - data.largest[0]) / scale[0], 1e-12, "rounding",
+        given=expected[0] < 1e-13, otherwise="two eigenvalues are too close for so many products",
+    )
+    yield claims.at_most(
+        f"{kinds[1]}: what it tends to, over its magnitude", -0.999, data.found[1, -1] / scale[1],
+        "the largest magnitude is that of a negative eigenvalue",
+    )
+    yield claims.zero(
+        f"{kinds[2]}: the same less the shift, from the most positive eigenvalue",
+        np.abs(data.found[2, -1] - data.added[2] - data.top) / scale[2], 1e-12, "rounding",
+        given=expected[2] < 1e-13, otherwise="two eigenvalues are too close for so many products",
+    )
+    wanted = np.array([[drops(r, f) for f in config.factors] for r in config.eta_lambdas])
+    ends = data["size"][:, :, -1]
+    counted = np.round(np.log(np.array(config.eta_lambdas)[:, None] / ends) / np.log(np.array(config.factors)))
+    # Next to the edge a run falls for long before it rises, and may be over by then.
+    clear = np.array(
+        [[all(abs(r / f**k / 2 - 1) > 0.05 for k in range(wanted[i, j] + 1)) for j, f in enumerate(config.factors)]
+         for i, r in enumerate(config.eta_lambdas)]
+    )
+    yield claims.share(
+        "plateaus: runs whose step size is divided as often as it takes to lie below 2/L, and no oftener", 1.0,
+        np.asarray(counted) == wanted, clear, "the claim", otherwise="every run passes next to the edge",
+    )
+    yield claims.at_most("plateaus: largest last step size over 2/L", 1.0, ends.max() / 2, "where descent is certain")
+    yield claims.at_least(
+        "plateaus: smallest last step size over 2/L, times the factor", 1.0,
+        lambda: (ends / 2 * data.factor).values[clear].min(), "one division less would not do", slack=1e-12,
+        given=clear.any(), otherwise="every run passes next to the edge",
+    )
+    yield claims.share(
+        "plateaus: runs that arrive at 1e-16 of the first loss", 1.0,
+        (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values, clear,
+        "all of them", otherwise="every run passes next to the edge",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    gap = np.maximum(np.abs(data.found - data.largest).values / np.abs(data.largest).values[:, None], 1e-17)
+    exactly = np.maximum(np.abs(data.closed - data.largest).values / np.abs(data.largest).values[:, None], 1e-17)
+    shown = max(10, min(config.products, 2 * int(np.argmax(gap[0] < 1e-15)) or config.products))
+    left.semilogy(gap[0, :shown], ".", ms=4, label="$|u\\cdot Hu - \\lambda|/|\\lambda|$")
+    sheet.guide(left, np.arange(shown), exactly[0, :shown], "from all eigenvalues")
+    sheet.label(left, "Power method", "product", None, "best", ylim=(1e-17, 10))
+    for i, factor in enumerate(config.factors):
+        own = data.isel(rate=-1, factor=i)
+        middle.semilogy(own.loss / own.loss[0], color=f"C{i}", label=f"divided by {factor:g}")
+        right.semilogy(own["size"] / 2, color=f"C{i}", drawstyle="steps-post", label=f"divided by {factor:g}")
+    start = config.eta_lambdas[-1]
+    sheet.label(middle, f"Quadratic, from a step of {start:g}$/L$", "step", "loss over the first", "best")
+    sheet.mark(right, y=1.0, label="$2/L$")
+    sheet.label(right, "Step sizes", "step", r"$\eta L/2$", "best")
+    settled = (data["size"] > data["size"][..., -1]).isel(rate=-1).sum("step").max()
+    right.set_xlim(0, 1.5 * int(settled) + 5)
