@@ -7,6 +7,7 @@ from secant.optim.coordinates import Coordinate, CoordinateCheck, coordinate_che
 from secant.optim.descent import gradient_descent, gradient_field
 from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, find_max_lr
 from secant.optim.measurement import Measurement, Pair
+from secant.optim.perturbed import perturbed
 from secant.optim.problem import Problem
 from secant.optim.training import train
 
@@ -26,6 +27,7 @@ __all__ = [
     "gradient_descent",
     "gradient_field",
     "optimisers",
+    "perturbed",
     "schedules",
     "train",
 ]
