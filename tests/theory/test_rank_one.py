@@ -46,6 +46,17 @@ def test_derivatives_are_those_of_the_objective():
     np.testing.assert_allclose(bend, rank_one.hessian(M, x), atol=1e-12)
 
 
+def test_the_second_best_point_and_its_way_down():
+    M = matrix(3)
+    saddle, known = rank_one.second_best(M), rank_one.critical_points(M)
+    H = rank_one.hessian(M, saddle.point)
+    np.testing.assert_allclose(H @ saddle.way, -saddle.curvature * saddle.way, atol=1e-13)
+    assert rank_one.objective(M, saddle.point) - known.values[0] == pytest.approx(saddle.height)
+    assert (saddle.smooth, saddle.turn) == rank_one.smoothness(M, 2**0.5 * np.linalg.norm(known.points[0]))
+    with pytest.raises(ValueError, match="`M`"):
+        rank_one.second_best(np.eye(3))
+
+
 def test_a_matrix_with_negative_eigenvalues_has_fewer_points():
     found = rank_one.critical_points(np.diag([2.0, -1.0]))
     assert found.points.shape == (2, 2)

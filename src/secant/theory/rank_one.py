@@ -109,6 +109,41 @@ def smoothness(M: Any, radius: Real) -> tuple[float, float]:
     return float(max(3 * R**2 - eigenvalues[0], eigenvalues[-1])), 6 * R
 
 
+class Saddle(NamedTuple):
+    r"""The best critical point that is no minimum, $\sqrt{\lambda_2}\,v_2$, with what an escape from it depends on.
+
+    Attributes:
+        point: where.
+        way: $v_1$, the unit vector along which it goes down.
+        curvature: $\gamma = \lambda_1 - \lambda_2$, minus the curvature along it.
+        height: $f - f^* = (\lambda_1^2 - \lambda_2^2)/4$.
+        smooth: a Lipschitz constant of the gradient in the ball $|x|^2 \le 2\lambda_1$, around all critical points.
+        turn: one of the Hessian there.
+    """
+
+    point: Float[np.ndarray, " d"]
+    way: Float[np.ndarray, " d"]
+    curvature: float
+    height: float
+    smooth: float
+    turn: float
+
+
+def second_best(M: Any) -> Saddle:
+    r"""The saddle $\sqrt{\lambda_2}\,v_2$.
+
+    Args:
+        M: symmetric with $\lambda_1 > \lambda_2 > 0$, shape `(d, d)`.
+    """
+    known = critical_points(M)
+    top = float(known.points[0] @ known.points[0])
+    second = float(known.points[1] @ known.points[1])
+    if not 0 < second < top:
+        raise ValueError(f"second_best: `M` must have two different positive eigenvalues, got {top:g} and {second:g}.")
+    height = (top**2 - second**2) / 4
+    return Saddle(known.points[1], known.directions[0], top - second, height, *smoothness(M, (2 * top) ** 0.5))
+
+
 class Improvement(NamedTuple):
     r"""Slopes and curvatures of $\frac14\|zz^\top - xx^\top\|^2$, $|z| = 1$, along the unit vectors of $x$ and $z$.
 
