@@ -27,8 +27,8 @@ class Config(Seeded):
     Gradient descent from zero on $\frac12|Xw - y|^2$, with fewer samples than weights, is
     $w_{t+1} = \sum_{j\le t}(1 - \eta X^\top X)^j\,\eta X^\top y$. With $X = \sum_i\sigma_iu_iv_i^\top$ that is
     $w_t = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\sigma_i}\,v_i\,u_i\cdot y$ in the weights and
-    $\sum_i(1 - (1 - \eta\sigma_i^2)^t)\,u_i\,u_i\cdot y$ on the data. For $\eta < 1/\lambda_{\max}(X^\top X)$ it ends in
-    $(X^\top X)^\dagger X^\top y = X^\top(XX^\top)^{-1}y$, of all solutions of $Xw = y$ the shortest.""",
+    $\sum_i(1 - (1 - \eta\sigma_i^2)^t)\,u_i\,u_i\cdot y$ on the data. For $\eta < 1/\lambda_{\max}(X^\top X)$ it ends
+    in $(X^\top X)^\dagger X^\top y = X^\top(XX^\top)^{-1}y$, of all solutions of $Xw = y$ the shortest.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -40,7 +40,8 @@ def run(config: Config) -> xr.Dataset:
         path.append(w)
         w = w - rate * X.T @ (X @ w - y)
     # The powers one after the other, and what the first of them add up to: the left side of footnote 2.
-    series, power, step = np.zeros((config.features,) * 2), np.eye(config.features), np.eye(config.features) - rate * X.T @ X
+    identity = np.eye(config.features)
+    series, power, step = 0 * identity, identity, identity - rate * X.T @ X
     traces = []
     for _ in range(config.steps):
         series, power = series + power, power @ step
@@ -63,12 +64,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     size, steps = np.linalg.norm(least), np.arange(last + 1)
     rounding = 1e-15 * config.features * condition
     yield claims.zero(
-        "weights less the closed path, all steps, over the last", np.abs(path - weights_after(X, y, rate, steps)).max() / size,
+        "weights less the closed path, all steps, over the last",
+        np.abs(path - weights_after(X, y, rate, steps)).max() / size,
         rounding + 1e-15 * last, "rounding of the steps",
     )
     yield claims.zero(
         "sum of powers (3.3) less the weights, last step, over the last",
-        np.abs(data.series.values @ (rate * X.T @ y) - path[-1]).max() / size, rounding + 1e-15 * config.features * last,
+        np.abs(data.series.values @ (rate * X.T @ y) - path[-1]).max() / size,
+        rounding + 1e-15 * config.features * last,
         "rounding of the powers",
     )
     u, sigma, _ = np.linalg.svd(X)
@@ -112,10 +115,11 @@ def errata(data: xr.Dataset, config: Config) -> Findings:
     yield claims.erratum(
         f"trace of the sum of the first {last:,} powers of A = 1 - eta X'X",
         (r"\sum_{i\ge0}A^i = (I - A)^\dagger", inverse.sum()),
-        (r"\sum_{i<t}A^i = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\eta\sigma_i^2}v_iv_i^\top + t\,P_{\ker X}", seen + last * free),
+        (r"\sum_{i<t}A^i = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\eta\sigma_i^2}v_iv_i^\top + t\,P_{\ker X}",
+            seen + last * free),
         data.trace[-1], 1e-12 * (seen + last * free), "rounding", where="section 3.1, footnote 2",
-        note="A has the eigenvalue 1 on what X does not see, and there the series grows by 1 a term. The limit is right "
-        "because it is applied to X'y alone, which has no part there",
+        note="A has the eigenvalue 1 on what X does not see, and there the series grows by 1 a term. The limit is "
+        "right because it is applied to X'y alone, which has no part there",
     )
     rank = np.linalg.matrix_rank(np.linalg.svd(X)[2][len(X) :])
     yield claims.erratum(

@@ -31,8 +31,8 @@ def parts(data: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     statement=r"""
     Of $M = \sum_{i\le k}\sigma_iu_iv_i^\top$ with rank $k$ the pseudo-inverse is
     $M^\dagger = \sum_{i\le k}\sigma_i^{-1}v_iu_i^\top$. Problem 3.1.1: $MM^\dagger M = M$ and
-    $M^\dagger MM^\dagger = M^\dagger$. With $MM^\dagger$ and $M^\dagger M$ symmetric, Penrose's four, it is the only one:
-    they project onto what $M$ reaches and onto what it sees. Problem 3.1.2: for $X$ of full row rank
+    $M^\dagger MM^\dagger = M^\dagger$. With $MM^\dagger$ and $M^\dagger M$ symmetric, Penrose's four, it is the only
+    one: they project onto what $M$ reaches and onto what it sees. Problem 3.1.2: for $X$ of full row rank
     $(X^\top X)^\dagger X^\top = X^\top(XX^\top)^{-1}$.""",
 )
 def run(config: Config) -> xr.Dataset:
@@ -95,4 +95,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes[3].semilogy(modes, data.sigma, "o-", label=r"$M$")
     axes[3].semilogy(modes, np.linalg.svd(A, compute_uv=False)[: config.rank][::-1], "s-", label=r"$M^\dagger$")
     sheet.guide(axes[3], modes, 1 / data.sigma, r"$1/\sigma_i$")
-    sheet.label(axes[3], "Singular values", "number", None, "best", xticks=modes if config.rank < 12 else [1, config.rank])
+    sheet.label(axes[3], "Singular values", "number", None, "best",
+        xticks=modes if config.rank < 12 else [1, config.rank])

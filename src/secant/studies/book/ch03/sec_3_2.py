@@ -81,9 +81,9 @@ def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:
     With features $\phi$ and $K(x, y) = \phi(x)\cdot\phi(y)$, gradient descent from zero on
     $\frac12\sum_i(\phi(x_i)\cdot w - y_i)^2$ has outputs $u_t = (1 - (1 - \eta G)^t)\,y$ on the data, $G$ their kernel,
     and ends in $h(x) = \sum_i \alpha_iK(x, x_i)$ with $\alpha = G^{-1}y$: of all that fit the data the one of least
-    norm, $\|h\|^2 = y\cdot G^{-1}y$, and the limit of ridge regression. The kernel $(1 + x\cdot y)^2$ has $1 + 2d + d(d-1)/2$ features. On the sphere
-    $(1 + x\cdot y)^p$, $e^{-|x-y|^2}$ and $e^{-|x-y|}$ are power series of $x\cdot y$ with coefficients $c_k \ge 0$, each
-    of which gives the features $\sqrt{c_k}\,x^{\otimes k}$.""",
+    norm, $\|h\|^2 = y\cdot G^{-1}y$, and the limit of ridge regression. The kernel $(1 + x\cdot y)^2$ has
+    $1 + 2d + d(d-1)/2$ features. On the sphere $(1 + x\cdot y)^p$, $e^{-|x-y|^2}$ and $e^{-|x-y|}$ are power series of
+    $x\cdot y$ with coefficients $c_k \ge 0$, each of which gives the features $\sqrt{c_k}\,x^{\otimes k}$.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -170,7 +170,8 @@ def on_the_sphere(data: xr.Dataset, config: Config) -> Findings:
     """Problem 3.2.2."""
     s = data["product"].values
     exact = {
-        "polynomial": (1 + s) ** config.degree, "Gaussian": np.exp(-(data.distance**2)), "Laplace": np.exp(-data.distance),
+        "polynomial": (1 + s) ** config.degree, "Gaussian": np.exp(-(data.distance**2)),
+        "Laplace": np.exp(-data.distance),
     }
     for name in data.kernel.values:
         series = data.series.sel(kernel=name).values
@@ -185,7 +186,8 @@ def on_the_sphere(data: xr.Dataset, config: Config) -> Findings:
         )
         yield claims.zero(
             f"{name}: features of tensor powers up to the sixth, the same",
-            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(), 1e-13 * whole, "rounding",
+            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(), 1e-13 * whole,
+            "rounding",
         )
     yield claims.equal(
         "Laplace: sum of the coefficients left out times the root of their place", math.sqrt(2 / math.pi),

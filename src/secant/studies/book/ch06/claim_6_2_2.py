@@ -7,8 +7,10 @@ from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet,
 
 
 class Config(Options):
-    curvatures: tuple[float, ...] = option((10.0, 3.0, 1.0), at_least=1e-3, at_most=1e3, shortest=2, longest=50, help="of the parabola")
-    ripple: float = option(3.0, at_least=0, at_most=3.5, help="a of w^2 + a sin(w)^2, which is not convex from a = 1 on")
+    curvatures: tuple[float, ...] = option((10.0, 3.0, 1.0), at_least=1e-3, at_most=1e3, shortest=2, longest=50,
+        help="of the parabola")
+    ripple: float = option(3.0, at_least=0, at_most=3.5,
+        help="a of w^2 + a sin(w)^2, which is not convex from a = 1 on")
     steps: int = option(200, at_least=5, at_most=5_000, help="gradient-descent steps on both")
     long: int = scaled(smoke=20_000, laptop=100_000, at_least=2_000, at_most=10**6, help="steps on w^4/4")
 
@@ -61,7 +63,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     kept = values[1:] > 1e-290
     slope = ((curvature * data.pl_path.values) ** 2).sum(1)
     yield claims.at_least(
-        "parabola: least |grad f|^2 over f - f*, along the run", 2 * low, (slope[:-1][kept] / values[:-1][kept]).min(initial=np.inf),
+        "parabola: least |grad f|^2 over f - f*, along the run", 2 * low,
+        (slope[:-1][kept] / values[:-1][kept]).min(initial=np.inf),
         "mu is twice the smallest curvature", slack=tiny * low,
     )
     ratio = (values[1:] / np.maximum(values[:-1], 1e-300))[kept].max(initial=0.0)
@@ -70,7 +73,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         note=f"on a parabola it cannot exceed (1 - mu/2L)^2 = {(1 - low / high) ** 2:.6g}",
     )
     yield claims.at_most(
-        "parabola: the same over (1 - mu/2L)^2", 1.0, ratio / max((1 - low / high) ** 2, 1e-300), "its slowest direction",
+        "parabola: the same over (1 - mu/2L)^2", 1.0, ratio / max((1 - low / high) ** 2, 1e-300),
+        "its slowest direction",
         slack=1e-9, given=low < high and ratio > 0, otherwise="all curvatures are the same: one step is enough",
     )
     away = (data.secant_path.values**2).sum(1)
@@ -109,7 +113,8 @@ def quartic(data: xr.Dataset, config: Config) -> Findings:
     late = steps[-1]
     yield claims.erratum(
         "w^4/4, weakly quasi-convex: f t^2 in the end, at step 1/3",
-        (r"\text{geometric: }f_tt^2 \to 0", 0.0), (r"f_tt^2 \to \frac1{16\eta^2} = \frac9{16}", 9 / 16), f[-1] * late**2,
+        (r"\text{geometric: }f_tt^2 \to 0", 0.0), (r"f_tt^2 \to \frac1{16\eta^2} = \frac9{16}", 9 / 16),
+        f[-1] * late**2,
         9 / 16 * (1.5 * np.log(late) + 5) / late, "the next order, 3 log t/2t", where="claim 6.2.2",
         note="weak quasi-convexity bounds the distance to the minimum, not its decrease: 1/T is all that follows, and "
         "here the rate is 1/t^2. Its potential is the squared distance, not f as footnote 4 says",

@@ -1,5 +1,7 @@
 """Claim 6.4.1: all critical points of the eigenvector objective, and the way down from every one but the best."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,15 +12,16 @@ from secant.theory import rank_one
 
 
 class Config(Seeded):
-    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=100, shortest=2, longest=12,
-                                            distinct=True, help="of the matrix")
+    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=100, shortest=2,
+        longest=12,
+        distinct=True, help="of the matrix")
     starts: int = option(200, at_least=5, at_most=5_000, help="random starts of descent and of Newton's method")
     steps: int = option(3_000, at_least=100, at_most=100_000, help="gradient-descent steps at most")
 
     def check(self) -> None:
         """Eigenvalues that are told apart."""
         values = sorted(self.eigenvalues)
-        if min(b - a for a, b in zip(values, values[1:], strict=False)) < 0.01 * values[-1]:
+        if min(b - a for a, b in itertools.pairwise(values)) < 0.01 * values[-1]:
             raise ValueError(f"eigenvalues: each a hundredth of the largest from the next, got {self.eigenvalues}.")
 
 
@@ -27,9 +30,9 @@ class Config(Seeded):
     statement=r"""
     For a matrix with eigenvalues $\lambda_1 > \lambda_2 > \dots > 0$ and $f(x) = \frac14\|M - xx^\top\|_F^2$:
     $\nabla f = (|x|^2 - M)x$ and $\nabla^2f = |x|^2 + 2xx^\top - M$. The only critical points are 0 and
-    $\pm\sqrt{\lambda_i}\,v_i$, where the Hessian has the eigenvalues $2\lambda_i$ along $v_i$ and $\lambda_i - \lambda_j$
-    along $v_j$. All but $\pm\sqrt{\lambda_1}\,v_1$ have a negative one, $\lambda_i - \lambda_1$ along $v_1$: the
-    second-order stationary points are the global minima.""",
+    $\pm\sqrt{\lambda_i}\,v_i$, where the Hessian has the eigenvalues $2\lambda_i$ along $v_i$ and
+    $\lambda_i - \lambda_j$ along $v_j$. All but $\pm\sqrt{\lambda_1}\,v_1$ have a negative one,
+    $\lambda_i - \lambda_1$ along $v_1$: the second-order stationary points are the global minima.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -49,16 +52,20 @@ def run(config: Config) -> xr.Dataset:
     for _ in range(200):
         H = rank_one.hessian(M, newton)
         step = np.linalg.solve(H, rank_one.gradient(M, newton)[..., None])[..., 0]
-        newton = newton - step * np.minimum(1, 0.5 * np.sqrt(top) / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300))
+        newton = newton - step * np.minimum(1,
+            0.5 * np.sqrt(top) / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300))
     solved = np.linalg.norm(rank_one.gradient(M, newton), axis=1) < 1e-10 * top**1.5
     signed = np.concatenate([known.points, -known.points])
     away = np.linalg.norm(newton[:, None] - signed, axis=2)
     return xr.Dataset(
         {
-            "M": (("i", "j"), M), "points": (("point", "i"), known.points), "spectra": (("point", "mode"), known.spectra),
+            "M": (("i", "j"), M), "points": (("point", "i"), known.points),
+            "spectra": (("point", "mode"), known.spectra),
             "directions": (("mode", "i"), known.directions), "hessian": (("point", "i", "j"), np.asarray(bend)),
-            "value": ("point", known.values), "end": (("start", "i"), x), "path": (("step", "shown", "i"), np.stack(shown)),
-            "solved": ("start", solved), "away": ("start", away.min(1)), "which": ("start", away.argmin(1) % len(known.points)),
+            "value": ("point", known.values), "end": (("start", "i"), x),
+            "path": (("step", "shown", "i"), np.stack(shown)),
+            "solved": ("start", solved), "away": ("start", away.min(1)),
+            "which": ("start", away.argmin(1) % len(known.points)),
         }
     )
 
@@ -69,7 +76,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     M, points, top = data.M.values, data.points.values, values[0]
     rounding = 1e-13 * len(values) * top
     yield claims.zero(
-        "gradient at 0 and at sqrt(lambda_i) v_i, largest", np.abs(rank_one.gradient(M, points)).max(), rounding * np.sqrt(top), "rounding"
+        "gradient at 0 and at sqrt(lambda_i) v_i, largest", np.abs(rank_one.gradient(M, points)).max(),
+        rounding * np.sqrt(top), "rounding"
     )
     apart = values - values[:, None]
     expected = np.where(np.eye(len(values), dtype=bool), 2 * values[:, None], -apart)
@@ -82,20 +90,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     v = data.directions.values[0]
     along = np.einsum("i,pij,j->p", v, data.hessian.values, v)
     yield claims.zero(
-        "curvature along v_1 less lambda_i - lambda_1, largest", np.abs(along[1:] - (np.append(values[1:], 0) - top)).max(), rounding,
+        "curvature along v_1 less lambda_i - lambda_1, largest",
+        np.abs(along[1:] - (np.append(values[1:], 0) - top)).max(), rounding,
         "rounding",
     )
     yield claims.count(
-        "critical points without a negative eigenvalue, up to sign", 1, int((found.min(1) > 0).sum()), "the global minimum alone"
+        "critical points without a negative eigenvalue, up to sign", 1, int((found.min(1) > 0).sum()),
+        "the global minimum alone"
     )
     yield claims.equal(
         "f at the minimum over the sum of lambda_j^2, j > 1, over 4", 1.0,
-        rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4), 1e-12 * (1 + top**2 / values[1] ** 2), "rounding",
+        rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4), 1e-12 * (1 + top**2 / values[1] ** 2),
+        "rounding",
     )
+    kept = data.solved.values
     yield claims.zero(
-        "Newton's method on the gradient: largest distance of its ends from the list", lambda: data.away.values[data.solved.values].max() / np.sqrt(top),
-        1e-5, "its gradients are below 1e-10 and the least curvature a hundredth", given=data.solved.values, otherwise="no start was solved",
-        note=f"{int(data.solved.sum())} of {config.starts} starts, at {len(set(data.which.values[data.solved.values]))} points up to sign",
+        "Newton's method on the gradient: largest distance of its ends from the list",
+        lambda: data.away.values[kept].max() / np.sqrt(top),
+        1e-5, "its gradients are below 1e-10 and the least curvature a hundredth", given=data.solved.values,
+        otherwise="no start was solved",
+        note=f"{kept.sum()} of {config.starts} starts, at {len(set(data.which.values[kept]))} points up to sign",
     )
     excess = rank_one.objective(M, data.end.values) - data.value.values[0]
     gap = (values[0] - values[1]) / (4 * top)
@@ -116,7 +130,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(k, spectrum.min(), "o", ms=6, color="C0" if (spectrum > 0).all() else "C3")
     sheet.mark(left, y=0)
     names = [f"$\\sqrt{{\\lambda_{k + 1}}}v_{k + 1}$" for k in range(len(values))] + ["0"]
-    sheet.label(left, "Spectra of the Hessian at all critical points", None, "eigenvalues", xticks=range(len(names)), xticklabels=names)
+    sheet.label(left, "Spectra of the Hessian at all critical points", None, "eigenvalues", xticks=range(len(names)),
+        xticklabels=names)
     path = data.path.values
     excess = rank_one.objective(data.M.values, path) - data.value.values[0]
     for k in range(path.shape[1]):

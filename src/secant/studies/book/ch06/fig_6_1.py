@@ -16,7 +16,8 @@ CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4, and the kind by claim 6
 
 
 class Config(Options):
-    radius: float = option(1e-3, at_least=1e-5, at_most=0.3, help="of the circle around the point on which values are compared")
+    radius: float = option(1e-3, at_least=1e-5, at_most=0.3,
+        help="of the circle around the point on which values are compared")
     points: int = option(64, at_least=8, at_most=10_000, help="on that circle")
     far: float = option(10.0, at_least=5, at_most=1e4, help="how far out in the flat region of w^2/(1 + w^2)")
     tilt: float = option(0.1, at_least=0.01, at_most=0.35, help="of the double well w^4/4 - w^2/2 + tilt w")
@@ -41,9 +42,10 @@ def well(w: np.ndarray, tilt: float) -> np.ndarray:
     "book/fig-6.1", section="6.1", title="Obstacles of nonconvex optimisation",
     statement=r"""
     Claim 6.1.4: a point with $\nabla f = 0$ is a local minimum if $\nabla^2f \succ 0$, a local maximum if
-    $\nabla^2f \prec 0$, and a saddle if the Hessian has a positive and a negative eigenvalue. Otherwise it is degenerate,
-    and can be any of them: $w^4$, $-w^4$ and $w^3$ at 0. Figure 6.1 shows the three obstacles: a local minimum that is
-    not the global one, a saddle, and a flat region, where the gradient is small and $f$ is far from its minimum.""",
+    $\nabla^2f \prec 0$, and a saddle if the Hessian has a positive and a negative eigenvalue. Otherwise it is
+    degenerate, and can be any of them: $w^4$, $-w^4$ and $w^3$ at 0. Figure 6.1 shows the three obstacles: a local
+    minimum that is not the global one, a saddle, and a flat region, where the gradient is small and $f$ is far from
+    its minimum.""",
 )
 def run(config: Config) -> xr.Dataset:
     angle = 2 * np.pi * (np.arange(config.points) + 0.5) / config.points
@@ -91,7 +93,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     agree = sum(true_kind(data.around.sel(case=case).values) == kinds[case] for case in clear)
     yield claims.count("clear cases that a small circle around them confirms", len(clear), agree, "claim 6.1.4")
     doubtful = {true_kind(data.around.sel(case=c).values) for c in ("u^4 + v^4", "-u^4 - v^4", "u^3")}
-    yield claims.count("kinds among the degenerate points of footnote 2", 3, len(doubtful), "minimum, maximum and saddle")
+    yield claims.count("kinds among the degenerate points of footnote 2", 3, len(doubtful),
+        "minimum, maximum and saddle")
     w, slope = config.far, float(data.slope)
     excess = w**2 / (1 + w**2)
     yield claims.at_least(
@@ -107,7 +110,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     wells = data.wells.values
     values, bends = well(wells, config.tilt), 3 * wells**2 - 1
-    yield claims.count("double well: local minima", 2, int((bends > 0).sum()), "the second derivative at the three roots")
+    yield claims.count("double well: local minima", 2, int((bends > 0).sum()),
+        "the second derivative at the three roots")
     yield claims.at_least(
         "double well: the spurious minimum lies above the global one by, over 2 tilt", 0.8,
         (values[2] - values[0]) / (2 * config.tilt), "2 tilt at first order: the wells are at -1 and 1",

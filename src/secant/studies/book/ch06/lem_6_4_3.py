@@ -11,10 +11,11 @@ EXTENT = 2.0
 
 
 class Config(Seeded):
-    grid: int = scaled(smoke=501, laptop=2_001, at_least=101, at_most=10_001, help="points of the grid along each axis")
+    grid: int = scaled(smoke=501, laptop=2_001, at_least=101, at_most=4_001, help="points of the grid along each axis")
     curvature: float = option(0.25, at_least=0.05, at_most=0.6, help="gamma, 1/4 in the lemma")
     dim: int = option(8, at_least=2, at_most=500, help="dimension of the points that are compared with the plane")
-    taus: tuple[float, ...] = option((0.01, 0.1, 0.2, 0.25, 0.5, 0.9), at_least=1e-3, below=1, longest=20, help="values of tau")
+    taus: tuple[float, ...] = option((0.01, 0.1, 0.2, 0.25, 0.5, 0.9), at_least=1e-3, below=1, longest=20,
+        help="values of tau")
 
 
 def smallest_ratio(a: np.ndarray, b: np.ndarray, gamma: float) -> tuple[np.ndarray, rank_one.Improvement]:
@@ -28,11 +29,12 @@ def smallest_ratio(a: np.ndarray, b: np.ndarray, gamma: float) -> tuple[np.ndarr
 @study(
     "book/lem-6.4.3", section="6.4", title="Directions of improvement",
     statement=r"""
-    Let $M = zz^\top$, $|z| = 1$, and $f = \frac14\|zz^\top - xx^\top\|_F^2$. Call $\delta$ an $(\epsilon, \gamma)$-direction
-    of improvement where $|\nabla f\cdot\delta| > \epsilon|\delta|$ or $\delta^\top\nabla^2f\,\delta < -\gamma|\delta|^2$.
-    Lemma 6.4.4: if neither $x$ nor $z$ is a direction of improvement, then $f(x) = 0$. Lemma 6.4.3: there is a $c > 0$
-    such that for every $\tau < 1$, if neither is a $(c\tau, \frac14)$-direction, then $f(x) \le \tau$. The largest such
-    constant is $c = 1/\sqrt2$, by the point $a^2 = \frac18$, $b^2 = \frac38$ with $a = x\cdot z$ and $b$ the length of the rest.""",
+    Let $M = zz^\top$, $|z| = 1$, and $f = \frac14\|zz^\top - xx^\top\|_F^2$. Call $\delta$ an
+    $(\epsilon, \gamma)$-direction of improvement where $|\nabla f\cdot\delta| > \epsilon|\delta|$ or
+    $\delta^\top\nabla^2f\,\delta < -\gamma|\delta|^2$. Lemma 6.4.4: if neither $x$ nor $z$ is a direction of
+    improvement, then $f(x) = 0$. Lemma 6.4.3: there is a $c > 0$ such that for every $\tau < 1$, if neither is a
+    $(c\tau, \frac14)$-direction, then $f(x) \le \tau$. The largest such constant is $c = 1/\sqrt2$, by the point
+    $a^2 = \frac18$, $b^2 = \frac38$ with $a = x\cdot z$ and $b$ the length of the rest.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -69,8 +71,10 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "ratio": (("along", "across"), ratio), "value": (("along", "across"), at.value), "least": trail[-1],
-            "trail": ("round", trail), "worst": ("coordinate", np.array(centre)), "direct": (("number", "point"), direct),
-            "plane": (("number", "point"), np.stack(plane)), "reached": ("tau", worst), "far": (("ray", "angle"), out.slope_x),
+            "trail": ("round", trail), "worst": ("coordinate", np.array(centre)),
+            "direct": (("number", "point"), direct),
+            "plane": (("number", "point"), np.stack(plane)), "reached": ("tau", worst),
+            "far": (("ray", "angle"), out.slope_x),
             "stuck": (("along", "across"), free & (np.maximum(at.slope_x, at.slope_z) <= 1e-9)),
         },
         coords={"along": axis, "across": axis, "tau": list(config.taus)},
@@ -81,12 +85,15 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     gamma, c = config.curvature, rank_one.robust_constant(config.curvature)
     yield claims.zero(
-        "slopes and curvatures of vectors less those by x.z and |x|, largest", np.abs(data.direct - data.plane).max(), 1e-12,
+        "slopes and curvatures of vectors less those by x.z and |x|, largest", np.abs(data.direct - data.plane).max(),
+        1e-12,
         "the problem has two dimensions: rounding",
     )
-    yield claims.at_least("least ratio of slope and min(f, 1) on the grid", c, data.trail[0], "no point breaks the lemma")
+    yield claims.at_least("least ratio of slope and min(f, 1) on the grid", c, data.trail[0],
+        "no point breaks the lemma")
     yield claims.equal(
-        "the same on finer and finer grids", c, data.least, 1e-6, "the width of the last grid, times its slope of about 1",
+        "the same on finer and finer grids", c, data.least, 1e-6,
+        "the width of the last grid, times its slope of about 1",
     )
     if gamma == 0.25:
         yield claims.equal("largest constant of lemma 6.4.3", 2**-0.5, data.least, 1e-6, "the same: 1/sqrt 2")
@@ -104,12 +111,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         max((float(rank_one.improvement(*spot).value) for spot in home), default=0.0), 1e-8, "x = z and x = -z alone",
     )
     for tau, reached in zip(config.taus, data.reached.values, strict=True):
-        yield claims.at_most(f"largest f without a direction of improvement, tau = {tau:g}", tau, reached, "lemma 6.4.3")
+        yield claims.at_most(f"largest f without a direction of improvement, tau = {tau:g}", tau, reached,
+            "lemma 6.4.3")
     tau, reached = max(zip(config.taus, data.reached.values, strict=True))
     yield claims.erratum(
         f"largest f without a direction of improvement, tau = {tau:g}, whatever the length of delta",
-        (r"f(x) \le f(x^*) + \delta", 0.0), (r"f(x) \le f(x^*) + \tau", tau), reached, 0.0, "a bound", relation="at most",
-        where="section 6.4.2", note="delta is the direction, of any length, also a vanishing one; the bound is the tau of "
+        (r"f(x) \le f(x^*) + \delta", 0.0), (r"f(x) \le f(x^*) + \tau", tau), reached, 0.0, "a bound",
+        relation="at most",
+        where="section 6.4.2",
+        note="delta is the direction, of any length, also a vanishing one; the bound is the tau of "
         "definition 6.3.3",
     )
 
@@ -124,7 +134,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(*data.worst, "*", ms=13, color="C3", label=f"worst point, {float(data.least):.4f}")
     left.plot(1, 0, "o", ms=8, color="C1", label="minimum, $x = z$")
     sheet.label(left, f"Where no curvature is below $-{gamma:g}$", r"$x\cdot z$", "length of the rest", "upper right",
-                xlim=(0, 1.5), ylim=(0, 1.5))
+        xlim=(0, 1.5), ylim=(0, 1.5))
     left.grid(False)
     gammas = np.linspace(0.02, 0.98, 49)
     right.plot(gammas, [rank_one.robust_constant(g) for g in gammas], label="largest constant $c$")

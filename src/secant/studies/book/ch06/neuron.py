@@ -11,8 +11,13 @@ class Config(Seeded):
     features: int = option(5, at_least=2, at_most=50, help="dimension of the inputs")
     points: int = option(200, at_least=10, at_most=5_000, help="random weights at which the gradient is looked at")
     floor: float = option(0.2, at_least=0.02, at_most=0.9, help="c of c z + (1 - c) tanh z, the least slope")
-    noise: float = option(0.3, above=0, at_most=10, help="standard deviation of the noise")
+    noise: float = option(0.3, at_least=1e-3, at_most=10, help="standard deviation of the noise")
     far: float = option(1e4, at_least=1e3, at_most=1e8, help="distance at which the secant constant is reached")
+
+    def check(self) -> None:
+        """Tables of samples and points that fit."""
+        if self.samples * self.points > 2 * 10**7:
+            raise ValueError(f"points: times samples at most 20,000,000, got {self.points * self.samples:,}.")
 
 
 def sigmoid(z: np.ndarray) -> np.ndarray:
@@ -42,8 +47,8 @@ def drive(x: np.ndarray, w: np.ndarray, star: np.ndarray, act) -> np.ndarray:
     Let $y = \sigma(w_*\cdot x) + \epsilon$ with $\sigma$ monotone and $\mathbb E[\epsilon|x] = 0$, and
     $L = \frac12\mathbb E(y - \sigma(w\cdot x))^2$. Then
     $L = \frac12\mathbb E\epsilon^2 + \frac12\mathbb E(\sigma(w_*\cdot x) - \sigma(w\cdot x))^2$ and
-    $\nabla L\cdot(w - w_*) = \mathbb E[\sigma'(\xi)\,\sigma'(w\cdot x)\,(w\cdot x - w_*\cdot x)^2] > 0$: the gradient is
-    positively correlated with the way to $w_*$. Where $\sigma' \ge c$ and $\mathbb E\,xx^\top \succeq \lambda$, the
+    $\nabla L\cdot(w - w_*) = \mathbb E[\sigma'(\xi)\,\sigma'(w\cdot x)\,(w\cdot x - w_*\cdot x)^2] > 0$: the gradient
+    is positively correlated with the way to $w_*$. Where $\sigma' \ge c$ and $\mathbb E\,xx^\top \succeq \lambda$, the
     restricted secant inequality holds with $\tau = c^2\lambda$, and no larger one.""",
 )
 def run(config: Config) -> xr.Dataset:
@@ -71,7 +76,8 @@ def run(config: Config) -> xr.Dataset:
             "seen": float(np.abs(x @ vectors[:, 0]).mean()),
             "far": float(drive(x, out[None], star, lambda z: leaky(z, config.floor))[0] @ (out - star)) / config.far**2,
             "line": ("place", ((bent(line @ x.T)[0] - bent(inputs)[0]) ** 2).mean(1) / 2),
-            "line_leaky": ("place", ((leaky(line @ x.T, config.floor)[0] - leaky(inputs, config.floor)[0]) ** 2).mean(1) / 2),
+            "line_leaky": ("place",
+                ((leaky(line @ x.T, config.floor)[0] - leaky(inputs, config.floor)[0]) ** 2).mean(1) / 2),
         }
     )
 
@@ -86,7 +92,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             (np.abs(inner - square) / square).max(), 1e-9, "an identity: rounding of small differences",
         )
     yield claims.share(
-        "sigmoid: share of random weights whose gradient points away from w*", 1.0, xr.DataArray(data.sigmoid_inner > 0),
+        "sigmoid: share of random weights whose gradient points away from w*", 1.0,
+        xr.DataArray(data.sigmoid_inner > 0),
         xr.DataArray(data.sigmoid_inner > -np.inf), "positive correlation, at every w", otherwise="no weights",
     )
     ratio = data.leaky_inner / data.distance**2
@@ -121,4 +128,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         label = "sigmoid" if i == 0 else f"slope of at least {config.floor:g}"
         right.loglog(data.distance, data[f"{name}_inner"] / data.distance**2, "o", ms=3, color=f"C{i}", label=label)
     sheet.mark(right, y=config.floor**2 * float(data.smallest), label=r"$c^2\lambda$")
-    sheet.label(right, "The gradient points the right way", r"$|w - w_*|$", r"$\nabla L\cdot(w - w_*)/|w - w_*|^2$", "best")
+    sheet.label(right, "The gradient points the right way", r"$|w - w_*|$", r"$\nabla L\cdot(w - w_*)/|w - w_*|^2$",
+        "best")

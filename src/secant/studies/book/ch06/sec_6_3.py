@@ -40,9 +40,9 @@ def loss(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
     "book/sec-6.3", section="6.3", title="Symmetry makes saddle points",
     statement=r"""
     A network $h_\theta(x) = \sum_i\sigma(w_i\cdot x)$ is the same after any permutation of its neurons, and so is its
-    loss: with one minimum $\theta^*$ there are $k!$. Were the loss convex, their average $\bar\theta$ would be a minimum,
-    too; but its neurons are all equal, $\frac1k\sum_iw_i$, so that it is a network of one neuron. Gradient descent from
-    there keeps them equal, and ends in a critical point that is none: a saddle.""",
+    loss: with one minimum $\theta^*$ there are $k!$. Were the loss convex, their average $\bar\theta$ would be a
+    minimum, too; but its neurons are all equal, $\frac1k\sum_iw_i$, so that it is a network of one neuron. Gradient
+    descent from there keeps them equal, and ends in a critical point that is none: a saddle.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -78,7 +78,8 @@ def run(config: Config) -> xr.Dataset:
             "star": (("neuron", "feature"), star), "at_minima": ("order", [loss(p, x, y) for p in permuted]),
             "average": (("neuron", "feature"), permuted.mean(0)), "at_average": loss(permuted.mean(0), x, y),
             "course": ("look", losses), "spread": spread, "kind": point.kind, "smallest": point.smallest,
-            "error": point.smallest_error, "largest": point.largest, "gradient": point.gradient, "at_saddle": loss(np.tile(one, (k, 1)), x, y),
+            "error": point.smallest_error, "largest": point.largest, "gradient": point.gradient,
+            "at_saddle": loss(np.tile(one, (k, 1)), x, y),
             "pair": np.linalg.eigvalsh(pair)[0], "way": (("neuron", "feature"), way), "moved": (way.sum(0) ** 2).sum(),
             "along": ("place", [loss(np.tile(one, (k, 1)) + s * way, x, y) for s in out]),
             "between": ("share", [loss((1 - s) * permuted[0] + s * permuted[-1], x, y) for s in np.linspace(0, 1, 81)]),
@@ -88,13 +89,16 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    k = config.neurons
-    yield claims.zero("loss at all permuted minima, largest", data.at_minima.max(), 1e-28, "rounding: the data has no noise")
+    yield claims.zero("loss at all permuted minima, largest", data.at_minima.max(), 1e-28,
+        "rounding: the data has no noise")
     yield claims.zero(
-        "average of all permuted minima less the mean neuron", np.abs(data.average - data.star.mean("neuron")).max(), 1e-14, "rounding"
+        "average of all permuted minima less the mean neuron", np.abs(data.average - data.star.mean("neuron")).max(),
+        1e-14, "rounding"
     )
-    yield claims.at_least("loss at the average of the minima", 1e-6, data.at_average, "a convex loss would have 0 there")
-    yield claims.zero("neurons from the average: largest distance between two, all steps", data.spread, 1e-12, "they stay equal")
+    yield claims.at_least("loss at the average of the minima", 1e-6, data.at_average,
+        "a convex loss would have 0 there")
+    yield claims.zero("neurons from the average: largest distance between two, all steps", data.spread, 1e-12,
+        "they stay equal")
     yield claims.zero("gradient where they end", data.gradient, 1e-12, "Newton's method finds it to rounding")
     yield claims.at_least("loss where they end", 1e-6, data.at_saddle, "one neuron cannot fit several")
     yield claims.count("where they end is a saddle", 1, int(data.kind.item() == "saddle"), "the Hessian has both signs")
@@ -120,4 +124,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(middle, "Gradient descent from the average", "step", "loss", "best", xscale="log")
     right.plot(np.linspace(-1, 1, 81), data.along - data.at_saddle)
     right.plot(0, 0, "o", label="equal neurons")
-    sheet.label(right, "The way out: neurons move apart", "along the smallest eigenvector", "loss less that of equal neurons", "best")
+    sheet.label(right, "The way out: neurons move apart", "along the smallest eigenvector",
+        "loss less that of equal neurons", "best")

@@ -11,7 +11,7 @@ class Config(Seeded):
     features: int = option(5, at_least=2, at_most=20, help="dimension of the inputs")
     noise: float = option(0.1, at_least=0, at_most=0.5, help="standard deviation of the noise")
     looks: tuple[int, ...] = option((10, 50, 200, 400), at_least=1, at_most=5_000, ascending=True, longest=12,
-                                   help="steps at which the error is looked at")
+        help="steps at which the error is looked at")
     rate: float = option(1.0, at_least=0.1, at_most=2, help="step size")
 
 
@@ -68,7 +68,8 @@ def run(config: Config) -> xr.Dataset:
             "slope": (("radius", "objective"), np.array(slopes)),
             "difference": ("probe", slope), "along": ("probe", [gradients(x, clean, w)[1] @ way for w in probe]),
             "bend": (("probe", "mode"), np.stack(bends)), "bend_difference": ("probe", bend),
-            "bend_along": ("probe", [way @ ((x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x)) @ way for w in probe]),
+            "bend_along": ("probe",
+                [way @ ((x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x)) @ way for w in probe]),
             "rest": float(np.linalg.norm(gradients(x, clean, star)[1])),
             "floor": config.noise * np.sqrt(np.trace(inside @ (x.T @ x / len(x)) @ inside) / len(x)),
         },
