@@ -16,11 +16,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY
+MUTANTS = THEORY + LIBRARY + LANDSCAPES
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
