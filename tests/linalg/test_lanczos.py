@@ -183,3 +183,14 @@ def test_rows_that_depend_on_each_other_do_no_harm(symmetric):
         found = solver(tol=1e-9)(matrix, rows)
         np.testing.assert_allclose(found.values, np.linspace(-1, 2, SIZE)[::-1][:3], atol=1e-8)
         np.testing.assert_allclose(found.vectors @ found.vectors.T, np.eye(3), atol=1e-12)
+
+
+@pytest.mark.parametrize("which", ENDS)
+@pytest.mark.parametrize(("low", "high"), [(1.0, 10.0), (-3.0, -1.0), (1.0, 1.5)])
+def test_a_spectrum_far_from_zero_costs_no_orthogonality(low, high, which):
+    values = np.linspace(low, high, 301)
+    found = solver(1, which, 128, tol=1e-8)(jnp.diag(jnp.asarray(values)), start(size=301))
+    expected = ordered(values, which)[0]
+    np.testing.assert_allclose(found.values[0], expected, atol=1e-6)
+    assert abs(float(found.values[0]) - expected) <= float(found.residuals[0])
+    assert bool(found.converged)

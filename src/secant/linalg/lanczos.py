@@ -14,6 +14,9 @@ from secant.linalg.ritz import Ritz, Which, estimates, lengths, ranked_eigh
 
 Product = Callable[[Float[Array, " p"]], Float[Array, " p"]]
 
+STEEP = 0.72
+"""A row of which the projection leaves less than this is projected once more: the sine of somewhat above 45 degrees."""
+
 
 class _Krylov(NamedTuple):
     basis: Array  # (capacity, p), orthonormal rows, zero from `size` on
@@ -170,7 +173,9 @@ def _orthonormal_rows(rows: Array, basis: Array, spare: Array, scale: Array, rou
                 vector = vector - (earlier @ vector) * earlier
             return vector / jnp.maximum(jnp.linalg.norm(vector), epsilon)
 
-        passes = jnp.where(lost | (length < 0.1 * scale[index]), 2, 0)
+        # One projection multiplies what the basis lacks in orthogonality by the tangent of the angle between the row
+        # and what is left of it. Above 45 degrees, where most rows are if the spectrum lies far from zero, that grows.
+        passes = jnp.where(lost | (length < 0.1 * scale[index]), 2, jnp.where(length < STEEP * scale[index], 1, 0))
         fresh = lax.fori_loop(0, passes, lambda _, vector: again(vector), fresh)
         coupling = coupling.at[index, index].set(jnp.where(lost, 0.0, length))
         done.append(fresh)

@@ -10,6 +10,7 @@ from secant.measure.batch import batch_critical_lr, batch_loss
 from secant.measure.course import distance, gradient_norm, loss
 from secant.measure.features import alignment
 from secant.measure.kernel import kernel_drift, kernel_top, loss_within
+from secant.measure.landscape import landscape
 from secant.measure.one_mode import leading_mode
 from secant.measure.spectrum import preconditioned_sharpness, sharpness
 from secant.optim.measurement import Measurement
@@ -24,6 +25,7 @@ __all__ = [
     "gradient_norm",
     "kernel_drift",
     "kernel_top",
+    "landscape",
     "leading_mode",
     "loss",
     "loss_within",

@@ -9,6 +9,7 @@ from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, f
 from secant.optim.measurement import Measurement, Pair
 from secant.optim.mirror import mirror_descent
 from secant.optim.newton import newton
+from secant.optim.perturbed import perturbed
 from secant.optim.problem import Problem
 from secant.optim.training import train
 
@@ -30,6 +31,7 @@ __all__ = [
     "mirror_descent",
     "newton",
     "optimisers",
+    "perturbed",
     "schedules",
     "train",
 ]

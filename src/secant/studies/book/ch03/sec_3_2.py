@@ -21,6 +21,7 @@ KERNELS = {
 class Config(Seeded):
     samples: int = option(12, at_least=2, at_most=200, help="data")
     features: int = option(5, at_least=2, at_most=50, help="dimension of the inputs")
+    degree: int = option(4, at_least=1, at_most=8, help="of the polynomial kernel on the sphere")
     steps: int = option(300, at_least=10, at_most=10**5, help="gradient-descent steps")
     terms: int = scaled(smoke=400, laptop=2_000, at_least=20, at_most=5_000, help="of the series of kernels")
 
@@ -38,6 +39,11 @@ def square_features(x: np.ndarray) -> np.ndarray:
     r"""$(1, \sqrt2 x_i, \sqrt2 x_ix_j, x_i^2)$, example 3.2.1."""
     i, j = np.triu_indices(x.shape[1], 1)
     return np.concatenate([np.ones((len(x), 1)), 2**0.5 * x, 2**0.5 * x[:, i] * x[:, j], x**2], 1)
+
+
+def polynomial_series(degree: int, terms: int) -> np.ndarray:
+    r"""Coefficients $\binom pk$ of $(1 + s)^p$."""
+    return np.array([float(math.comb(degree, k)) for k in range(terms)])
 
 
 def gaussian_series(terms: int) -> np.ndarray:
@@ -75,9 +81,9 @@ def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:
     With features $\phi$ and $K(x, y) = \phi(x)\cdot\phi(y)$, gradient descent from zero on
     $\frac12\sum_i(\phi(x_i)\cdot w - y_i)^2$ has outputs $u_t = (1 - (1 - \eta G)^t)\,y$ on the data, $G$ their kernel,
     and ends in $h(x) = \sum_i \alpha_iK(x, x_i)$ with $\alpha = G^{-1}y$: of all that fit the data the one of least
-    norm, $\|h\|^2 = y\cdot G^{-1}y$. The kernel $(1 + x\cdot y)^2$ has $1 + 2d + d(d-1)/2$ features. On the sphere
-    $e^{-|x-y|^2}$ and $e^{-|x-y|}$ are power series of $x\cdot y$ with positive coefficients, each of which gives the
-    features $\sqrt{c_k}\,x^{\otimes k}$.""",
+    norm, $\|h\|^2 = y\cdot G^{-1}y$, and the limit of ridge regression. The kernel $(1 + x\cdot y)^2$ has
+    $1 + 2d + d(d-1)/2$ features. On the sphere $(1 + x\cdot y)^p$, $e^{-|x-y|^2}$ and $e^{-|x-y|}$ are power series of
+    $x\cdot y$ with coefficients $c_k \ge 0$, each of which gives the features $\sqrt{c_k}\,x^{\otimes k}$.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -92,19 +98,19 @@ def run(config: Config) -> xr.Dataset:
         w = w - rate * phi.T @ (phi @ w - y)
     flow = training((1 + x @ x.T) ** 2, y, step=float(rate))
     one, other = unit(rng, 40, 3), unit(rng, 40, 3)
-    few = {"Gaussian": gaussian_series(7), "Laplace": laplace_series(7)}
+    all_terms = lambda n: [polynomial_series(config.degree, n), gaussian_series(n), laplace_series(n)]  # noqa: E731
     return xr.Dataset(
         {
             "x": (("sample", "feature"), x), "new": (("test", "feature"), new), "y": ("sample", y), "rate": rate,
             "path": (("step", "sample"), np.stack(path)), "elsewhere": (("step", "test"), np.stack(elsewhere)),
             "flow": ("test", np.asarray(flow.test(config.steps, jnp.asarray((1 + new @ x.T) ** 2)))),
             "product": ("pair", (one * other).sum(1)), "distance": ("pair", np.linalg.norm(one - other, axis=1)),
-            "series": (("kernel", "order"), np.stack([gaussian_series(config.terms), laplace_series(config.terms)])),
+            "series": (("kernel", "order"), np.stack(all_terms(config.terms))),
             "tensors": (
-                ("kernel", "pair"), np.stack([(powers(one, c) * powers(other, c)).sum(1) for c in few.values()]),
+                ("kernel", "pair"), np.stack([(powers(one, c) * powers(other, c)).sum(1) for c in all_terms(7)]),
             ),
         },
-        coords={"kernel": list(few)},
+        coords={"kernel": list(KERNELS)},
     )
 
 
@@ -134,6 +140,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ((least + spare) @ (least + spare)) / (least @ least + 1), rounding, "the same",
         note="a unit vector of weights is added that no sample sees",
     )
+    ridge = 1e-3 * values[0]
+    off = np.linalg.solve(gram + ridge * np.eye(len(y)), y) - alpha
+    yield claims.equal(
+        "ridge regression: distance from the interpolant over the ridge times |G^{-1} alpha|", 1.0,
+        np.linalg.norm(off) / np.linalg.norm(ridge * np.linalg.solve(gram, alpha)), ridge / values[0] + rounding * 1e3,
+        "the next order, at a ridge of a thousandth of the smallest eigenvalue",
+    )
     rate, steps = float(data.rate), np.arange(config.steps + 1)
     left = (1 - rate * values) ** steps[:, None]
     exact = ((1 - left) * (vectors.T @ y)) @ vectors.T
@@ -155,20 +168,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 def on_the_sphere(data: xr.Dataset, config: Config) -> Findings:
     """Problem 3.2.2."""
-    s, exact = data["product"].values, {"Gaussian": np.exp(-(data.distance**2)), "Laplace": np.exp(-data.distance)}
+    s = data["product"].values
+    exact = {
+        "polynomial": (1 + s) ** config.degree, "Gaussian": np.exp(-(data.distance**2)),
+        "Laplace": np.exp(-data.distance),
+    }
     for name in data.kernel.values:
         series = data.series.sel(kernel=name).values
-        # All coefficients are positive and sum to the kernel at 1, which is 1: so much can be missing at most.
-        bound = lambda kept, c=series: np.abs(s) ** kept * (1 - c[:kept].sum())  # noqa: E731
+        # No coefficient is negative, and they sum to the kernel at 1: so much can be missing at most.
+        whole = 2.0**config.degree if name == "polynomial" else 1.0
+        bound = lambda kept, c=series, k=whole: np.abs(s) ** kept * (k - c[:kept].sum())  # noqa: E731
         yield claims.count(f"{name}: negative coefficients", 0, int((series < 0).sum()), "problem 3.2.2")
         yield claims.zero(
             f"{name}: series of {config.terms} terms, largest distance from the kernel beyond what is left out",
             np.maximum(np.abs(polynomial.polyval(s, series) - exact[name]) - np.abs(bound(config.terms)), 0).max(),
-            1e-13, "rounding",
+            1e-13 * whole, "rounding",
         )
         yield claims.zero(
             f"{name}: features of tensor powers up to the sixth, the same",
-            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(), 1e-13, "rounding",
+            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(), 1e-13 * whole,
+            "rounding",
         )
     yield claims.equal(
         "Laplace: sum of the coefficients left out times the root of their place", math.sqrt(2 / math.pi),

@@ -1,0 +1,141 @@
+"""Claim 6.4.1: all critical points of the eigenvector objective, and the way down from every one but the best."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.theory import rank_one
+
+
+class Config(Seeded):
+    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=100, shortest=2,
+        longest=12,
+        distinct=True, help="of the matrix")
+    starts: int = option(200, at_least=5, at_most=5_000, help="random starts of descent and of Newton's method")
+    steps: int = option(3_000, at_least=100, at_most=100_000, help="gradient-descent steps at most")
+
+    def check(self) -> None:
+        """Eigenvalues that are told apart."""
+        values = sorted(self.eigenvalues)
+        if min(b - a for a, b in itertools.pairwise(values)) < 0.01 * values[-1]:
+            raise ValueError(f"eigenvalues: each a hundredth of the largest from the next, got {self.eigenvalues}.")
+
+
+@study(
+    "book/claim-6.4.1", section="6.4", title="The landscape of the top eigenvector",
+    statement=r"""
+    For a matrix with eigenvalues $\lambda_1 > \lambda_2 > \dots > 0$ and $f(x) = \frac14\|M - xx^\top\|_F^2$:
+    $\nabla f = (|x|^2 - M)x$ and $\nabla^2f = |x|^2 + 2xx^\top - M$. The only critical points are 0 and
+    $\pm\sqrt{\lambda_i}\,v_i$, where the Hessian has the eigenvalues $2\lambda_i$ along $v_i$ and
+    $\lambda_i - \lambda_j$ along $v_j$. All but $\pm\sqrt{\lambda_1}\,v_1$ have a negative one,
+    $\lambda_i - \lambda_1$ along $v_1$: the second-order stationary points are the global minima.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    values = np.sort(config.eigenvalues)[::-1]
+    d, top = len(values), values[0]
+    q = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    M = (q * values) @ q.T
+    known = rank_one.critical_points(M)
+    bend = jax.jit(jax.vmap(jax.hessian(lambda x: rank_one.objective(jnp.asarray(M), x))))(known.points)
+    start = rng.normal(size=(config.starts, d)) * np.sqrt(top)
+    x, shown = start, [start[:3]]
+    for _ in range(config.steps):
+        # One over a bound of the curvature here.
+        x = x - rank_one.gradient(M, x) / (3 * (x**2).sum(1, keepdims=True) + top)
+        shown.append(x[:3])
+    newton = rng.normal(size=(config.starts, d)) * np.sqrt(top)
+    for _ in range(200):
+        H = rank_one.hessian(M, newton)
+        step = np.linalg.solve(H, rank_one.gradient(M, newton)[..., None])[..., 0]
+        newton = newton - step * np.minimum(1,
+            0.5 * np.sqrt(top) / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300))
+    solved = np.linalg.norm(rank_one.gradient(M, newton), axis=1) < 1e-10 * top**1.5
+    signed = np.concatenate([known.points, -known.points])
+    away = np.linalg.norm(newton[:, None] - signed, axis=2)
+    return xr.Dataset(
+        {
+            "M": (("i", "j"), M), "points": (("point", "i"), known.points),
+            "spectra": (("point", "mode"), known.spectra),
+            "directions": (("mode", "i"), known.directions), "hessian": (("point", "i", "j"), np.asarray(bend)),
+            "value": ("point", known.values), "end": (("start", "i"), x),
+            "path": (("step", "shown", "i"), np.stack(shown)),
+            "solved": ("start", solved), "away": ("start", away.min(1)),
+            "which": ("start", away.argmin(1) % len(known.points)),
+        }
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    values = np.sort(config.eigenvalues)[::-1]
+    M, points, top = data.M.values, data.points.values, values[0]
+    rounding = 1e-13 * len(values) * top
+    yield claims.zero(
+        "gradient at 0 and at sqrt(lambda_i) v_i, largest", np.abs(rank_one.gradient(M, points)).max(),
+        rounding * np.sqrt(top), "rounding"
+    )
+    apart = values - values[:, None]
+    expected = np.where(np.eye(len(values), dtype=bool), 2 * values[:, None], -apart)
+    found = np.linalg.eigvalsh(data.hessian.values)
+    yield claims.zero(
+        "eigenvalues of the Hessian by automatic differentiation less 2 lambda_i, lambda_i - lambda_j, largest",
+        np.abs(found[:-1] - np.sort(expected, 1)).max(), rounding, "rounding",
+    )
+    yield claims.zero("the same at 0, less -lambda_j", np.abs(found[-1] - np.sort(-values)).max(), rounding, "rounding")
+    v = data.directions.values[0]
+    along = np.einsum("i,pij,j->p", v, data.hessian.values, v)
+    yield claims.zero(
+        "curvature along v_1 less lambda_i - lambda_1, largest",
+        np.abs(along[1:] - (np.append(values[1:], 0) - top)).max(), rounding,
+        "rounding",
+    )
+    yield claims.count(
+        "critical points without a negative eigenvalue, up to sign", 1, int((found.min(1) > 0).sum()),
+        "the global minimum alone"
+    )
+    yield claims.equal(
+        "f at the minimum over the sum of lambda_j^2, j > 1, over 4", 1.0,
+        rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4), 1e-12 * (1 + top**2 / values[1] ** 2),
+        "rounding",
+    )
+    kept = data.solved.values
+    yield claims.zero(
+        "Newton's method on the gradient: largest distance of its ends from the list",
+        lambda: data.away.values[kept].max() / np.sqrt(top),
+        1e-5, "its gradients are below 1e-10 and the least curvature a hundredth", given=data.solved.values,
+        otherwise="no start was solved",
+        note=f"{kept.sum()} of {config.starts} starts, at {len(set(data.which.values[kept]))} points up to sign",
+    )
+    excess = rank_one.objective(M, data.end.values) - data.value.values[0]
+    gap = (values[0] - values[1]) / (4 * top)
+    yield claims.zero(
+        "gradient descent from random starts: largest f - f* in the end, over lambda_1^2", excess.max() / top**2,
+        1e-6, "all second-order stationary points are global minima", given=gap * config.steps > 60,
+        otherwise="so few steps do not tell two near eigenvalues apart",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11.5, 4.4), 2, width_ratios=(1.3, 1))
+    values = np.sort(config.eigenvalues)[::-1]
+    for k in range(len(values) + 1):
+        spectrum = data.spectra.values[k]
+        left.plot(np.full(len(spectrum), k), spectrum, "o", ms=6, color="C0" if (spectrum > 0).all() else "C1")
+        left.plot(k, spectrum.min(), "o", ms=6, color="C0" if (spectrum > 0).all() else "C3")
+    sheet.mark(left, y=0)
+    names = [f"$\\sqrt{{\\lambda_{k + 1}}}v_{k + 1}$" for k in range(len(values))] + ["0"]
+    sheet.label(left, "Spectra of the Hessian at all critical points", None, "eigenvalues", xticks=range(len(names)),
+        xticklabels=names)
+    path = data.path.values
+    excess = rank_one.objective(data.M.values, path) - data.value.values[0]
+    for k in range(path.shape[1]):
+        right.loglog(np.arange(1, len(path) + 1), np.maximum(excess[:, k], 1e-16), label=f"start {k + 1}")
+    for value in data.value.values[1:]:
+        right.axhline(value - data.value.values[0], color=sheet.faint(), lw=1)
+    sheet.label(right, "Gradient descent passes the saddles", "step", "$f - f^*$", "lower left", ylim=(1e-16, None))

@@ -1,0 +1,95 @@
+"""Lemma 7.3.2: gradient descent that has not come down has not come far."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.theory import rank_one
+from secant.theory.escape import improve_or_localize
+
+
+class Config(Seeded):
+    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=10, shortest=2,
+        longest=12,
+        help="of the matrix of the eigenvector objective")
+    runs: int = option(20, at_least=2, at_most=200, help="random starts of each function")
+    steps: int = option(120, at_least=5, at_most=1_000, help="gradient-descent steps")
+    ratios: tuple[float, ...] = option((0.05, 0.5, 1.0), at_least=0.01, at_most=1, distinct=True, longest=6,
+        help="step sizes over 1/l")
+
+
+@study(
+    "book/lem-7.3.2", section="7.3", title="Improve or localise",
+    statement=r"""
+    Let $f$ have an $\ell$-Lipschitz gradient, and $\eta \le 1/\ell$. Gradient descent then has
+    $|x_\tau - x_0| \le \sqrt{2\eta t\,(f(x_0) - f(x_t))}$ for all $\tau \le t$. On a parabola of curvature $\ell$ the
+    first step has the ratio $1/\sqrt{2 - \eta\ell}$ of the two: the bound is reached at $\eta = 1/\ell$, broken
+    beyond, and where the gradient hardly changes it is $1/\sqrt2$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    M = np.diag(config.eigenvalues)
+    d, reach = len(M), np.sqrt(2 * max(config.eigenvalues))
+    smooth = rank_one.smoothness(M, reach)[0]
+    inside = rng.normal(size=(config.runs, d))
+    inside *= reach * rng.uniform(size=(config.runs, 1)) ** (1 / d) / np.linalg.norm(inside, axis=1, keepdims=True)
+    saddle, wave = np.linspace(1.0, -1.0, d), rng.normal(size=(config.runs, d))
+    functions = {
+        "eigenvector": (lambda x: rank_one.objective(M, x), lambda x: rank_one.gradient(M, x), smooth, inside),
+        "saddle": (lambda x: (saddle * x**2).sum(-1) / 2, lambda x: saddle * x, 1.0, rng.normal(size=(config.runs, d))),
+        "cosine": (lambda x: np.cos(x).sum(-1), lambda x: -np.sin(x), 1.0, 3 * wave),
+    }
+    ratio = np.zeros((len(functions), len(config.ratios), config.runs, config.steps))
+    first = np.zeros((len(config.ratios),))
+    for i, (value, slope, curve, start) in enumerate(functions.values()):
+        for j, share in enumerate(config.ratios):
+            x, far, lr = start, np.zeros(len(start)), share / curve
+            for t in range(1, config.steps + 1):
+                x = x - lr * slope(x)
+                far = np.maximum(far, np.linalg.norm(x - start, axis=1))
+                bound = improve_or_localize(lr, t, np.maximum(value(start) - value(x), 0))
+                ratio[i, j, :, t - 1] = far / np.maximum(bound, 1e-300)
+    for j, share in enumerate(config.ratios):  # a parabola of curvature 1, its first step
+        first[j] = share / improve_or_localize(share, 1, (1 - (1 - share) ** 2) / 2)
+    beyond = 1.5 / improve_or_localize(1.5, 1, (1 - (1 - 1.5) ** 2) / 2)
+    return xr.Dataset(
+        {"largest": (("function", "lr", "step"), ratio.max(2)), "first": ("lr", first), "beyond": beyond},
+        coords={"function": list(functions), "lr": list(config.ratios)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    for name in data.function.values:
+        yield claims.at_most(
+            f"{name}: largest distance over its bound, all runs, steps and step sizes", 1.0,
+            data.largest.sel(function=name).max(),
+            "lemma 7.3.2", slack=1e-6, note="the slack is the rounding of small decreases",
+        )
+    for share in config.ratios:
+        yield claims.equal(
+            f"parabola, first step at {share:g} of 1/l: distance over its bound", 1 / np.sqrt(2 - share),
+            data.first.sel(lr=share), 1e-9 / share, "an identity",
+        )
+    yield claims.at_least("parabola, first step at 1.5 of 1/l: the same", 1.0, data.beyond,
+        "beyond 1/l the bound is broken")
+    yield claims.equal("parabola, first step at 1.5 of 1/l, value", np.sqrt(2), data.beyond, 1e-12, "1/sqrt(2 - 1.5)")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.2), 2)
+    top = max(config.ratios)
+    for i, name in enumerate(data.function.values):
+        for share in config.ratios:
+            line = {"label": str(name)} if share == top else {"alpha": 0.45}
+            left.plot(np.arange(1, config.steps + 1), data.largest.sel(function=name, lr=share), color=f"C{i}", **line)
+    sheet.mark(left, y=1, label="bound")
+    sheet.label(left, "Largest of all runs", "step", "distance over its bound", "lower right", xscale="log",
+        ylim=(0, 1.05))
+    lr = np.linspace(0.01, 1.8, 200)
+    right.plot(lr, 1 / np.sqrt(2 - lr), label=r"parabola, first step: $1/\sqrt{2 - \eta\ell}$")
+    right.plot(config.ratios, data.first, "o", ms=7)
+    right.plot(1.5, data.beyond, "s", ms=7, label="beyond")
+    sheet.mark(right, x=1, y=1, label=r"bound, and $\eta = 1/\ell$")
+    sheet.label(right, "The bound is reached", r"$\eta\ell$", "distance over its bound", "best")
