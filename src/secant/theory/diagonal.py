@@ -132,7 +132,8 @@ class Descent(NamedTuple):
     r"""A run of gradient descent on a diagonal network of two layers, and what its law needs.
 
     Attributes:
-        u, v: parameters, shape `(..., d)`.
+        u: parameters, shape `(..., d)`.
+        v: those of the other sign.
         log_gain: $\sum_t\log|1 - a_t^2|$, by which $\log\alpha^2$ has grown, shape `(..., d)`.
         shift: $\sum_t[\log|(1-a_t)/(1+a_t)| + 2a_t]$, shape `(..., d)`.
     """
