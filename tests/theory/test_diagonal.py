@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
-from secant import simulate
+from secant import Probe, simulate
 from secant.theory import diagonal
 from secant.theory.interpolants import min_norm
 
@@ -60,19 +60,27 @@ def test_the_size_of_the_start_leads_from_one_norm_to_the_other():
     assert least - 1e-9 <= small <= 1.05 * least
 
 
-@settings(max_examples=10, deadline=None)
-@given(st.integers(0, 200), st.floats(0.05, 0.9), st.sampled_from([0.1, 0.5, 1.0]))
-def test_gradient_descent_ends_where_its_gains_say(seed, share, alpha):
-    X, y = data(seed)
-    # A share of what is stable at the end of the flow.
-    w = diagonal.limit(X, y, alpha)
-    largest = np.linalg.eigvalsh((X * 4 * np.sqrt(w**2 + 4 * alpha**4)) @ X.T)[-1]
-    run = diagonal.begin(alpha, w.shape)
-    for _ in range(4000):
-        run = diagonal.step(run, X, y, share / largest)
-    if np.abs(X @ run.w - y).max() < 1e-11:
-        np.testing.assert_allclose(run.w, diagonal.law(run, X, y, alpha), atol=1e-8)
-        np.testing.assert_allclose(np.log(np.abs(run.u * run.v)), 2 * np.log(alpha) + run.log_gain, atol=1e-9)
+def test_gradient_descent_ends_where_its_gains_say():
+    """Fifty problems at once, of all step sizes up to the critical one; some change signs on the way."""
+    rng = np.random.default_rng(0)
+    X, alpha = rng.normal(size=(50, 3, 6)), 10 ** rng.uniform(-1, 0.3, (50, 1))
+    y = np.einsum("kni,ki->kn", X, rng.normal(size=(50, 6)))
+    flows = np.stack([diagonal.limit(*one) for one in zip(X, y, alpha, strict=True)])
+    bend = (X * 4 * np.sqrt(flows**2 + 4 * alpha**4)[:, None]) @ X.transpose(0, 2, 1)
+    lr = rng.uniform(0.05, 0.95, (50, 1)) * 2 / np.linalg.eigvalsh(bend)[:, -1:]
+
+    def descent(k):
+        return diagonal.descent(jnp.asarray(X)[k], jnp.asarray(y)[k], jnp.asarray(lr)[k], jnp.asarray(alpha)[k])
+
+    run = simulate(descent, None, 4000, over={"k": np.arange(50)}, probes={"w": Probe(lambda s: s.w, every=4000)}).state
+    missed = np.abs(np.einsum("kni,ki->kn", X, run.w) - y).max(1)
+    settled = np.flatnonzero(missed < 1e-8)
+    assert len(settled) > 25
+    for k in settled:
+        one = diagonal.Descent(*(np.asarray(part[k]) for part in run))
+        np.testing.assert_allclose(one.w, diagonal.law(one, X[k], y[k], alpha[k]), atol=1e-6)
+        np.testing.assert_allclose(np.log(np.abs(one.u * one.v)), 2 * np.log(alpha[k]) + one.log_gain, atol=1e-9)
+    assert np.abs(run.w - flows)[settled].max() > 1e-2  # which is not where the flow ends
 
 
 def test_the_map_is_the_step():

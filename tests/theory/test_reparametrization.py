@@ -1,6 +1,8 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from secant.theory import diagonal
@@ -38,6 +40,23 @@ def test_the_limit_of_a_difference_of_squares_is_the_least_hypentropy(alpha):
     # What the flow keeps, and what the times mean.
     np.testing.assert_allclose(found.theta["u"] * found.theta["v"], alpha**2, rtol=1e-10)
     np.testing.assert_allclose(diagonal.weights(X.T @ found.times, alpha), found.weights, atol=1e-10)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.6, 3.0))
+def test_the_limit_is_where_the_flow_ends(seed, alpha):
+    """The flow in its dual, of as many unknowns as samples, far beyond its last change."""
+    X, y = data(seed)
+    found = flow_limit(difference, start(alpha), X, y)
+    end = solve_ivp(
+        lambda _, nu: y - X @ diagonal.weights(X.T @ nu, alpha),
+        (0, 1e7),
+        np.zeros(2),
+        method="LSODA",
+        rtol=1e-10,
+        atol=1e-12,
+    ).y[:, -1]
+    np.testing.assert_allclose(found.weights, diagonal.weights(X.T @ end, alpha), atol=1e-6 * np.abs(y).max())
 
 
 def test_cubes_end_where_their_flow_ends():

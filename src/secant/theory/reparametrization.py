@@ -16,6 +16,7 @@ $Xw = y$ (measured from the start). [`metric`][secant.theory.reparametrization.m
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -23,7 +24,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from secant.core.device import jit
 from secant.core.types import Params
@@ -249,43 +249,63 @@ def _refuse_the_unreachable(left: float, size: float, tolerance: float) -> None:
 
 
 def _flat(theta: Params) -> np.ndarray:
-    return np.asarray(ravel_pytree(theta)[0], float)
+    leaves = [np.asarray(leaf, float).ravel() for leaf in jax.tree.leaves(theta)]
+    return np.concatenate(leaves) if leaves else np.zeros(0)
+
+
+@functools.lru_cache(maxsize=16)
+def _programs(G: Parametrization, tree: Any, shapes: tuple[tuple[int, ...], ...], all_weights: bool) -> tuple[Any, Any]:
+    """Outputs with Jacobian and weights, and brackets, as programs of parameters and data: compiled once a G."""
+    sizes = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
+
+    def weights(t: Any) -> Any:
+        leaves = [part.reshape(shape) for part, shape in zip(jnp.split(t, sizes), shapes, strict=True)]
+        return jnp.ravel(G(jax.tree.unflatten(tree, leaves)))
+
+    def measured(t: Any, X: Any) -> Any:
+        return weights(t) if all_weights else X @ weights(t)
+
+    def look(t: Any, X: Any) -> tuple[Any, Any, Any]:
+        return measured(t, X), jax.jacrev(measured)(t, X), weights(t)
+
+    def bent(t: Any, X: Any) -> tuple[Any, Any]:
+        rows = jax.jacrev(measured)
+        # Entry (l, k) is the second derivative of output k times the gradient of output l.
+        along = jax.vmap(lambda v: jax.jvp(lambda t: rows(t, X), (t,), (v,))[1])(rows(t, X))
+        return jnp.abs(along - along.swapaxes(0, 1)).max(), jnp.abs(along).max()
+
+    return jit(look, quick=True), jit(bent, quick=True)
 
 
 class _Outputs:
-    """Measured outputs of a parametrisation and their derivatives, compiled once."""
+    """Measured outputs of a parametrisation and their derivatives, on the host."""
 
-    def __init__(self, G: Parametrization, theta: Params, X: np.ndarray | None) -> None:
-        flat, self.shaped = ravel_pytree(jax.tree.map(jnp.asarray, theta))
-        self.dtype, self.evaluations = flat.dtype, 0
+    def __init__(self, G: Parametrization, theta: Params, X: np.ndarray | None, d: int) -> None:
+        leaves, tree = jax.tree.flatten(jax.tree.map(np.asarray, theta))
+        self.dtype = jnp.result_type(float, *leaves)
+        shapes = tuple(leaf.shape for leaf in leaves)
+        self._tree, self._shapes, self.evaluations = tree, shapes, 0
+        self._programs = _programs(G, tree, shapes, X is None)
+        self._X = np.zeros((0, d), self.dtype) if X is None else X.astype(self.dtype)
+        self.count = d if X is None else len(X)
 
-        def weights(t: Any) -> Any:
-            return jnp.ravel(G(self.shaped(t)))
-
-        def measured(t: Any) -> Any:
-            return weights(t) if X is None else jnp.asarray(X, t.dtype) @ weights(t)
-
-        def bent(t: Any) -> tuple[Any, Any]:
-            rows = jax.jacrev(measured)(t)
-            # Entry (l, k) is the second derivative of output k times the gradient of output l.
-            along = jax.vmap(lambda v: jax.jvp(jax.jacrev(measured), (t,), (v,))[1])(rows)
-            return jnp.abs(along - along.swapaxes(0, 1)).max(), jnp.abs(along).max()
-
-        self.count = jax.eval_shape(measured, flat).shape[0]
-        self._look = jit(lambda t: (measured(t), jax.jacrev(measured)(t), weights(t)), quick=True)
-        self._bent = jit(bent, quick=True)
+    def shaped(self, theta: np.ndarray) -> Params:
+        """Parameters as they were given."""
+        sizes = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1]
+        parts = zip(np.split(theta.astype(self.dtype), sizes), self._shapes, strict=True)
+        return jax.tree.unflatten(self._tree, [jnp.asarray(part.reshape(shape)) for part, shape in parts])
 
     def look(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Outputs and their Jacobian, shapes `(n,)` and `(n, D)`."""
         self.evaluations += 1
-        outputs, J, _ = self._look(theta.astype(self.dtype))
+        outputs, J, _ = self._programs[0](theta.astype(self.dtype), self._X)
         return np.asarray(outputs, float), np.asarray(J, float)
 
     def weights(self, theta: np.ndarray) -> np.ndarray:
-        return np.asarray(self._look(theta.astype(self.dtype))[2], float)
+        return np.asarray(self._programs[0](theta.astype(self.dtype), self._X)[2], float)
 
     def brackets(self, theta: np.ndarray) -> Brackets:
-        largest, scale = (float(number) for number in self._bent(theta.astype(self.dtype)))
+        largest, scale = (float(number) for number in self._programs[1](theta.astype(self.dtype), self._X))
         relative = largest / scale if scale > 0 else 0.0
         allowed = max(LARGEST_BRACKET, 1e3 * float(jnp.finfo(self.dtype).eps))
         return Brackets(largest, relative, relative <= allowed)
@@ -299,10 +319,10 @@ def _outputs(G: Parametrization, theta: Params, X: Any) -> _Outputs:
     shape = jax.eval_shape(G, jax.tree.map(jnp.asarray, theta)).shape
     d = int(np.prod(shape))
     if X is None:
-        return _Outputs(G, theta, None)
+        return _Outputs(G, theta, None, d)
     X = np.asarray(X, float)
     if X.ndim < 1 or not len(X) or X[0].size != d:
         raise ValueError(f"`X` must have a row of {d} numbers a sample, one for each weight of G, got shape {X.shape}.")
     if not np.isfinite(X).all():
         raise ValueError("`X` must hold finite numbers.")
-    return _Outputs(G, theta, X.reshape(len(X), d))
+    return _Outputs(G, theta, X.reshape(len(X), d), d)
