@@ -59,4 +59,5 @@ from secant.optim import gradient_descent as gradient_descent
 from secant.optim import gradient_field as gradient_field
 from secant.optim import optimisers as optimisers
 from secant.optim import schedules as schedules
+from secant.optim import steepest_descent as steepest_descent
 from secant.optim import train as train

@@ -65,6 +65,7 @@ TOWER = (
             "gradient_field",
             "optimisers",
             "schedules",
+            "steepest_descent",
             "train",
         ),
     ),

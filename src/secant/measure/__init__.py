@@ -10,6 +10,7 @@ from secant.measure.batch import batch_critical_lr, batch_loss
 from secant.measure.course import distance, gradient_norm, loss
 from secant.measure.features import alignment
 from secant.measure.kernel import kernel_drift, kernel_top, loss_within
+from secant.measure.margin import kkt, margin
 from secant.measure.one_mode import leading_mode
 from secant.measure.spectrum import preconditioned_sharpness, sharpness
 from secant.optim.measurement import Measurement
@@ -24,9 +25,11 @@ __all__ = [
     "gradient_norm",
     "kernel_drift",
     "kernel_top",
+    "kkt",
     "leading_mode",
     "loss",
     "loss_within",
+    "margin",
     "preconditioned_sharpness",
     "sharpness",
 ]

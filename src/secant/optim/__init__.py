@@ -8,6 +8,7 @@ from secant.optim.descent import gradient_descent, gradient_field
 from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, find_max_lr
 from secant.optim.measurement import Measurement, Pair
 from secant.optim.problem import Problem
+from secant.optim.steepest import steepest_descent
 from secant.optim.training import train
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "gradient_field",
     "optimisers",
     "schedules",
+    "steepest_descent",
     "train",
 ]
