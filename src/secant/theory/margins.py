@@ -32,6 +32,10 @@ TOLERANCE = 1e-6
 """An answer that is further than this from its own bound, relatively, is not given."""
 
 
+TIED = 1e-10
+"""Edges that are as near as this, relatively, are the same: the first of them is taken, whatever their rounding."""
+
+
 class NotSeparableError(ValueError):
     """Data that nothing separates.
 
@@ -64,6 +68,27 @@ class Margin:
     multipliers: Float[np.ndarray, "samples"]
     residual: float
     norm: float
+
+    def late_share(self, log_time: Real) -> Any:
+        r"""What a run on the exponential loss has of the largest Euclidean margin at a late time, without the run.
+
+        Gradient flow is $\hat w\log t + \tilde w$ with $z_i\cdot\tilde w = -\log a_i$ on the support, so that it has the share
+
+        $$\frac{\log t - \max_i\log a_i}{\log t - \gamma^2\sum_ia_i\log a_i}$$
+
+        of the margin, up to $1/\log^2t$. For $T$ steps of descent on $\sum_ie^{-z_i\cdot w}$ with step $\eta$ take
+        $\log t = \log\eta T$.
+
+        Args:
+            log_time: $\log t$, one or many.
+        """
+        if self.norm != 2:
+            raise ValueError(
+                f"late_share: gradient flow has the Euclidean margin; this one is of the norm {self.norm:g}."
+            )
+        a = self.multipliers[self.support]
+        log_time = np.asarray(log_time, float)
+        return (log_time - np.log(a.max())) / (log_time - self.margin**2 * float(a @ np.log(a)))
 
     @property
     def support(self) -> Int[np.ndarray, "support"]:
@@ -274,7 +299,7 @@ def boost(Z: Any, rounds: int, step: Real | None = None, *, share: Real = 1.0) -
         p = np.exp(m.min() - m)
         p /= p.sum()
         edges = p @ Z
-        j = int(np.argmax(np.abs(edges)))
+        j = int(np.argmax(np.abs(edges) >= (1 - TIED) * np.abs(edges).max()))
         if edges[j] == 0:
             raise NotSeparableError("boost: no column has an edge: the weights of the samples show why.", p)
         move = math.copysign(length, edges[j]) if length is not None else share * _line(Z[:, j], p, edges[j], plain)
