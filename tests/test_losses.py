@@ -129,7 +129,6 @@ def test_the_usual_names_are_found(names, ours):
         ("sparse_categorical_crossentropy", "choose 'cross_entropy'"),
         ("NLLLoss", "choose 'cross_entropy'"),
         ("log_loss", "'cross_entropy' for classes or 'binary_cross_entropy' for targets 0 and 1"),
-        ("logistic", r"labels -1 and 1 become those as \(y \+ 1\) / 2"),
         ("mean_mes", "unknown loss 'mean_mes'. Did you mean 'mean_mse'"),
         (
             "zzz",
@@ -149,3 +148,38 @@ def test_a_loss_is_found_by_name_or_made_of_a_function():
     assert own.curvature(jnp.ones(3)) is None
     with pytest.raises(TypeError, match="must be a name"):
         losses.get(3)
+
+
+@given(seed=st.integers(0, 99))
+@settings(max_examples=5, deadline=None)
+def test_losses_of_margins_are_their_sums(seed):
+    rng = np.random.default_rng(seed)
+    outputs, labels = rng.normal(size=6), rng.choice([-1.0, 1.0], size=6)
+    for name, each in (("exponential", np.exp), ("logistic", lambda minus: np.log1p(np.exp(minus)))):
+        total = each(-labels * outputs).sum()
+        for shape in ((6,), (6, 1)):
+            given_ = outputs.reshape(shape), labels.reshape(shape)
+            assert losses.get(name)(*given_) == pytest.approx(total, rel=1e-13)
+            assert losses.get(f"{name}_mean")(*given_) == pytest.approx(total / 6, rel=1e-13)
+    probability = float(losses.binary_cross_entropy(outputs, (labels + 1) / 2))
+    assert losses.logistic_mean(outputs, labels) == pytest.approx(probability, rel=1e-13)
+
+
+def test_losses_of_margins_have_gradients_where_a_margin_is_large():
+    outputs = np.array([700.0, -800.0, 3.0])
+    assert losses.logistic(outputs, np.ones(3)) == pytest.approx(800 + np.log1p(np.exp(-3)))
+    np.testing.assert_allclose(jax.grad(losses.logistic)(outputs, np.ones(3))[:2], [0, -1], atol=1e-300)
+    far = jax.grad(losses.exponential)(np.array([700.0, 705.0]), np.ones(2))
+    np.testing.assert_allclose(far, [-np.exp(-700.0), -np.exp(-705.0)], rtol=1e-10)
+
+
+def test_losses_of_margins_want_one_output_and_signs():
+    for loss in (losses.exponential, losses.logistic_mean):
+        with pytest.raises(ValueError, match=r"must be -1 or 1, got numbers from 0 to 1.*2 \* targets"):
+            loss(np.ones(2), np.array([0.0, 1.0]))
+        with pytest.raises(ValueError, match=r"one output a sample.*'cross_entropy'"):
+            loss(np.ones((2, 3)), np.ones((2, 3)))
+        with pytest.raises(ValueError, match=r"must have shape \(2,\)"):
+            loss(np.ones(2), np.ones((2, 1)))
+    with pytest.raises(ValueError, match="class numbers"):
+        losses.margins(np.ones((2, 3)), np.ones(2))

@@ -60,4 +60,5 @@ from secant.optim import gradient_field as gradient_field
 from secant.optim import mirror_descent as mirror_descent
 from secant.optim import optimisers as optimisers
 from secant.optim import schedules as schedules
+from secant.optim import steepest_descent as steepest_descent
 from secant.optim import train as train

@@ -15,6 +15,10 @@ With $n$ samples and $k$ outputs a sample:
 | `entry_mean` | $\tfrac1{nk} \sum_i \lVert f_i - y_i\rVert^2$ | $2/(nk)$ |
 | `cross_entropy` | $-\tfrac1n \sum_i \sum_c y_{ic} \log \operatorname{softmax}(f_i)_c$ | not constant |
 | `binary_cross_entropy` | $\tfrac1{nk} \sum_{ic} \bigl(\log(1 + e^{f_{ic}}) - y_{ic} f_{ic}\bigr)$ | not constant |
+| `exponential`, `exponential_mean` | $\sum_i e^{-m_i}$, and that over $n$ | not constant |
+| `logistic`, `logistic_mean` | $\sum_i \log(1 + e^{-m_i})$, and that over $n$ | not constant |
+
+The last two are of margins, $m_i = y_if_i$ with labels $y_i = \pm1$ and one output a sample.
 
 Names of other libraries are understood where they have one meaning: `'mse'` is `entry_mean`, the mean over samples
 *and* outputs, as `MSELoss` of PyTorch, `'mse'` of Keras and `mean_squared_error` of scikit-learn take it (with one
@@ -199,6 +203,72 @@ def _no_probabilities(shape: tuple[int, ...], targets: np.ndarray) -> str | None
     )
 
 
+def margins(outputs: Float[Array, "n *k"], targets: Any) -> Float[Array, "n"]:
+    r"""How surely each sample is classified; positive where it is right.
+
+    With one output a sample and labels $\pm1$ it is $y_if_i$; with several it is the output of the right class less the
+    largest of the others, targets being class numbers or one-hot rows.
+
+    Args:
+        outputs: of the network.
+        targets: labels -1 and 1, class numbers, or one-hot rows.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        from secant import losses
+
+        print(losses.margins(jnp.array([2.0, 1.0]), jnp.array([1.0, -1.0])))
+        print(losses.margins(jnp.array([[2.0, 1.0, 0.0]]), jnp.array([1])))
+        ```
+        ```text
+        [ 2. -1.]
+        [-1.]
+        ```
+    """
+    outputs, targets = jnp.asarray(outputs), jnp.asarray(targets)
+    _, k = _sizes("margins", outputs.shape)
+    if k == 1:
+        if outputs.shape != targets.shape:
+            raise ValueError(
+                f"margins: `targets` must have shape {outputs.shape}, one label -1 or 1 a sample, got shape "
+                f"{targets.shape}."
+            )
+        return (outputs * targets).reshape(-1)
+    if targets.shape == outputs.shape[:1] and jnp.issubdtype(targets.dtype, jnp.integer):
+        targets = jax.nn.one_hot(targets, k, dtype=outputs.dtype)
+    if targets.shape != outputs.shape:
+        raise ValueError(
+            f"margins: `targets` must be class numbers, shape {outputs.shape[:1]}, or one-hot rows, shape "
+            f"{outputs.shape}; got shape {targets.shape}."
+        )
+    chosen = targets > 0.5
+    right = jnp.sum(jnp.where(chosen, outputs, 0.0), axis=1)
+    return right - jnp.max(jnp.where(chosen, -jnp.inf, outputs), axis=1)
+
+
+def _of_margins(name: str, of: Callable[[Array], Array], mean: bool) -> Loss:
+    def function(outputs: Array, targets: Array) -> Array:
+        n, k = _sizes(name, outputs.shape)
+        if k != 1:
+            raise ValueError(
+                f"{name}: `outputs` must have one output a sample, got shape {outputs.shape}. For classes take "
+                "'cross_entropy'."
+            )
+        return of(-margins(outputs, targets)) / (n if mean else 1)
+
+    return Loss(name, function, objection=_no_signs)
+
+
+def _no_signs(shape: tuple[int, ...], targets: np.ndarray) -> str | None:
+    if np.isin(targets, (-1, 1)).all():
+        return None
+    return (
+        f"`targets` must be -1 or 1, got numbers from {targets.min():g} to {targets.max():g}. For 0 and 1 pass "
+        "2 * targets - 1."
+    )
+
+
 half_sum = _squared("half_sum", lambda n, k: 0.5)
 r"""$L = \tfrac12 \sum_i \lVert f_i - y_i\rVert^2$, with $c = 1$."""
 
@@ -218,7 +288,21 @@ binary_cross_entropy = Loss("binary_cross_entropy", _binary_cross_entropy, objec
 r"""$L = -\tfrac1{nk} \sum_{ic} \bigl(y_{ic} \log s(f_{ic}) + (1 - y_{ic}) \log(1 - s(f_{ic}))\bigr)$, $s$ the logistic
 function; targets are from 0 to 1, in the shape of the outputs."""
 
-LOSSES = {loss.name: loss for loss in (half_sum, mean_mse, half_mean, entry_mean, cross_entropy, binary_cross_entropy)}
+exponential = _of_margins("exponential", lambda minus: jnp.exp(jax.nn.logsumexp(minus)), False)
+r"""$L = \sum_i e^{-y_if_i}$ with labels $\pm1$, computed by its logarithm."""
+
+exponential_mean = _of_margins("exponential_mean", lambda minus: jnp.exp(jax.nn.logsumexp(minus)), True)
+r"""$L = \tfrac1n \sum_i e^{-y_if_i}$ with labels $\pm1$."""
+
+logistic = _of_margins("logistic", lambda minus: jnp.sum(jnp.logaddexp(minus, 0.0)), False)
+r"""$L = \sum_i \log(1 + e^{-y_if_i})$ with labels $\pm1$."""
+
+logistic_mean = _of_margins("logistic_mean", lambda minus: jnp.sum(jnp.logaddexp(minus, 0.0)), True)
+r"""$L = \tfrac1n \sum_i \log(1 + e^{-y_if_i})$ with labels $\pm1$; `binary_cross_entropy` with labels 0 and 1."""
+
+_ALL = (half_sum, mean_mse, half_mean, entry_mean, cross_entropy, binary_cross_entropy)
+_ALL += (exponential, exponential_mean, logistic, logistic_mean)
+LOSSES = {loss.name: loss for loss in _ALL}
 """Every loss, by name."""
 
 _SHORT = {"mse": "entry_mean", "ce": "cross_entropy", "bce": "binary_cross_entropy"}
@@ -247,7 +331,6 @@ _UNCLEAR = dict.fromkeys(("l2", "squared_error", "squared", "quadratic", "least_
     "binary_crossentropy": _PROBABILITIES.format("'binary_cross_entropy'"),
     "nll": _PROBABILITIES.format("'cross_entropy'"),
     "log_loss": _PROBABILITIES.format("'cross_entropy' for classes or 'binary_cross_entropy' for targets 0 and 1"),
-    "logistic": "With targets 0 and 1 it is 'binary_cross_entropy'; labels -1 and 1 become those as (y + 1) / 2.",
 }
 
 __all__ = [
@@ -256,8 +339,13 @@ __all__ = [
     "binary_cross_entropy",
     "cross_entropy",
     "entry_mean",
+    "exponential",
+    "exponential_mean",
     "get",
     "half_mean",
     "half_sum",
+    "logistic",
+    "logistic_mean",
+    "margins",
     "mean_mse",
 ]

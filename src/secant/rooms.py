@@ -66,6 +66,7 @@ TOWER = (
             "mirror_descent",
             "optimisers",
             "schedules",
+            "steepest_descent",
             "train",
         ),
     ),

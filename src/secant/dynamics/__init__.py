@@ -3,6 +3,7 @@
 from secant.core.progress import Bar, Progress, Silent, reporting
 from secant.dynamics.checkpoint import CheckpointMismatchError, CheckpointWriteError, resumable
 from secant.dynamics.flows import flow
+from secant.dynamics.late_time import LateFlow, late_flow
 from secant.dynamics.map import Map, State
 from secant.dynamics.probes import Probe
 from secant.dynamics.runner import simulate
@@ -13,6 +14,7 @@ __all__ = [
     "Bar",
     "CheckpointMismatchError",
     "CheckpointWriteError",
+    "LateFlow",
     "Map",
     "Outcome",
     "Probe",
@@ -22,6 +24,7 @@ __all__ = [
     "Stop",
     "Trajectory",
     "flow",
+    "late_flow",
     "reporting",
     "resumable",
     "simulate",

@@ -11,6 +11,7 @@ from secant.measure.course import distance, gradient_norm, loss
 from secant.measure.features import alignment
 from secant.measure.kernel import kernel_drift, kernel_top, loss_within
 from secant.measure.landscape import landscape
+from secant.measure.margin import kkt, margin
 from secant.measure.one_mode import leading_mode
 from secant.measure.spectrum import preconditioned_sharpness, sharpness
 from secant.optim.measurement import Measurement
@@ -26,9 +27,11 @@ __all__ = [
     "kernel_drift",
     "kernel_top",
     "landscape",
+    "kkt",
     "leading_mode",
     "loss",
     "loss_within",
+    "margin",
     "preconditioned_sharpness",
     "sharpness",
 ]

@@ -18,6 +18,7 @@ from secant.nets.combinators import add, concat, multiply, residual, serial
 from secant.nets.graphs.graph import Graph
 from secant.nets.graphs.network import dag, edge_weights, with_edge_weights
 from secant.nets.graphs.recursion import pre_activation_hessian
+from secant.nets.homogeneity import Homogeneity, homogeneity
 from secant.nets.images import average_pool, conv, global_average_pool, patches
 from secant.nets.layers import activation, dense, flatten, identity, layer_norm, scalar
 from secant.nets.network import Network, count_parameters
@@ -30,6 +31,7 @@ __all__ = [
     "ACTIVATIONS",
     "Draw",
     "Graph",
+    "Homogeneity",
     "Network",
     "Nonlinearity",
     "Parametrization",
@@ -51,6 +53,7 @@ __all__ = [
     "flatten",
     "global_average_pool",
     "graphs",
+    "homogeneity",
     "identity",
     "layer_norm",
     "mlp",

@@ -11,6 +11,7 @@ from secant.optim.mirror import mirror_descent
 from secant.optim.newton import newton
 from secant.optim.perturbed import perturbed
 from secant.optim.problem import Problem
+from secant.optim.steepest import steepest_descent
 from secant.optim.training import train
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "optimisers",
     "perturbed",
     "schedules",
+    "steepest_descent",
     "train",
 ]

@@ -1,0 +1,147 @@
+"""Separable data, and steepest descent on its exponential loss in the logarithm of the loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from secant.theory.margins import dual, norm_of
+
+MANY = 16
+"""Norms that are descended together."""
+
+
+class Data(NamedTuple):
+    r"""Samples with labels; `z` is $y_ix_i$."""
+
+    x: np.ndarray
+    y: np.ndarray
+
+    @property
+    def z(self) -> np.ndarray:
+        return self.x * self.y[:, None]
+
+
+def draw(random: np.random.Generator, samples: int, dim: int, gap: float) -> Data:
+    r"""Normal samples, labelled by a random plane through the origin and moved away from it by `gap`."""
+    x, u = random.normal(size=(samples, dim)), random.normal(size=dim)
+    u /= np.linalg.norm(u)
+    y = np.where(x @ u > 0, 1.0, -1.0)
+    if samples > 1 and abs(y.sum()) == samples:  # labels of both kinds
+        x[0], y[0] = -x[0], -y[0]
+    return Data(x + gap * y[:, None] * u, y)
+
+
+def weights(margins: np.ndarray) -> np.ndarray:
+    r"""$e^{-m_i}/\sum_je^{-m_j}$, along the last axis."""
+    p = np.exp(margins.min(-1, keepdims=True) - margins)
+    return p / p.sum(-1, keepdims=True)
+
+
+def log_loss(margins: np.ndarray) -> np.ndarray:
+    r"""$\log\sum_ie^{-m_i}$, along the last axis."""
+    least = margins.min(-1)
+    return np.log(np.exp(least[..., None] - margins).sum(-1)) - least
+
+
+def direction(g: np.ndarray, norm: float) -> np.ndarray:
+    r"""The steepest direction $\arg\min_v g\cdot v + \frac12\|v\|^2$ in $\ell_p$."""
+    if norm == 1:
+        j = int(np.argmax(np.abs(g)))
+        return -g[j] * np.eye(1, len(g), j)[0]
+    if norm == math.inf:
+        return -np.abs(g).sum() * np.sign(g)
+    q = dual(norm)
+    return -(norm_of(g, q) ** (2 - q)) * np.sign(g) * np.abs(g) ** (q - 1)
+
+
+class Descent(NamedTuple):
+    r"""Steepest descent in several norms at once, a row a norm and a column a step, the start first.
+
+    With $\eta_t$ the step: `log_loss`, `slope` $\|\nabla L\|_*/L$, `share` $\eta_tL$ (for the steps that were made),
+    `least` $\min_im_i$, `size` $\|w_t\|$, and the weights `w` at the end.
+    """
+
+    log_loss: np.ndarray
+    slope: np.ndarray
+    share: np.ndarray
+    least: np.ndarray
+    size: np.ndarray
+    w: np.ndarray
+
+
+def descend(
+    Z: np.ndarray,
+    norms: Sequence[float],
+    start: np.ndarray,
+    steps: int,
+    share: Sequence[float],
+    cap: Sequence[float],
+) -> Descent:
+    r"""Descends $L = \sum_ie^{-z_i\cdot w}$ with steps $\eta_t = \min(\text{share}/L, \text{cap})$, one of each a norm.
+
+    Nothing underflows: the direction is taken of $\nabla L/L$, and steps are of $\log L$.
+    """
+    W = np.repeat(start[None], len(norms), axis=0)
+    limit = np.log(np.asarray(cap))
+    ratio = np.log(np.asarray(share))
+    shape = (len(norms), steps + 1)
+    logs, slopes, shares, least, size = (np.zeros(shape) for _ in range(5))
+    duals = [dual(norm) for norm in norms]
+    for t in range(steps + 1):
+        m = W @ Z.T
+        logs[:, t], least[:, t] = log_loss(m), m.min(1)
+        g = -weights(m) @ Z
+        for k, norm in enumerate(norms):
+            slopes[k, t], size[k, t] = _size(g[k], duals[k]), _size(W[k], norm)
+        # min(share/L, cap) L, without L.
+        shares[:, t] = np.exp(np.minimum(ratio, limit + logs[:, t]))
+        if t < steps:
+            for k, norm in enumerate(norms):
+                W[k] += shares[k, t] * direction(g[k], norm)
+    return Descent(logs, slopes, shares[:, :-1], least, size, W)
+
+
+def _size(v: np.ndarray, p: float) -> float:
+    """The norm of a short vector, quickly."""
+    if p == math.inf:
+        return float(np.abs(v).max())
+    return float(np.abs(v).sum() if p == 1 else math.sqrt(v @ v) if p == 2 else norm_of(v, p))
+
+
+class Late(NamedTuple):
+    r"""Separable rows of which the margin is known: the first `support` carry it, all others lie further off."""
+
+    z: np.ndarray
+    support: int
+
+
+def rates(z: np.ndarray, a: np.ndarray) -> np.ndarray:
+    r"""Eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support, ascending: the powers of $1/t$ of its residual.
+
+    One of them is 1, of $\hat w$ itself: a shift of time.
+    """
+    root = np.sqrt(a)
+    return np.linalg.eigvalsh(root[:, None] * (z @ z.T) * root)
+
+
+def far_apart(random: np.random.Generator, support: int, others: int, dim: int, far: float) -> Late:
+    r"""Rows of which `support` have $z_i\cdot\hat w = 1$ with positive multipliers, and `others` at least `far`.
+
+    Few points around a common direction are drawn until all of them carry the margin, and none of them slowly; the others are random, moved along
+    $\hat w$.
+    """
+    while True:
+        u = random.normal(size=dim)
+        own = 2 * u / np.linalg.norm(u) + random.normal(size=(support, dim))
+        a = np.linalg.solve(own @ own.T, np.ones(support))
+        if a.min() > 0 and rates(own, a)[0] > 0.4:
+            break
+    w = a @ own
+    rest = random.normal(size=(others, dim))
+    reach = far + random.exponential(0.5, size=others)
+    rest += ((reach - rest @ w) / (w @ w))[:, None] * w
+    return Late(np.concatenate([own, rest]), support)

@@ -1,0 +1,176 @@
+"""Theorem 8.4.5: homogeneous models end in a stationary point of the margin."""
+
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from scipy.optimize import nnls
+
+from secant.dynamics import late_flow
+from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.setups import separable
+from secant.theory.margins import Margin, max_margin
+
+
+DRAWS = 60
+"""Of random data."""
+
+
+class Config(Seeded):
+    samples: int = option(6, at_least=4, at_most=30, help="data")
+    dim: int = option(4, at_least=2, at_most=10, help="features")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+    hidden: int = option(4, at_least=2, at_most=8, help="hidden neurons of the ReLU network, half of either sign")
+    until: float = option(1e6, at_least=1e5, at_most=1e7, help="last logarithm of time")
+
+
+def diagonal(params: dict[str, np.ndarray], x: np.ndarray) -> jnp.ndarray:
+    """A product of weights a feature."""
+    return x @ (params["u"] * params["v"])
+
+
+def relu(params: dict[str, np.ndarray], x: np.ndarray) -> jnp.ndarray:
+    """One hidden layer without biases."""
+    return jnp.maximum(x @ params["w"], 0) @ params["a"]
+
+
+def clear(random: np.random.Generator, config: Config) -> tuple[np.ndarray, Margin]:
+    """Of some random data those whose l1 margin says most clearly which features and samples it uses.
+
+    The weights of a feature at a share r of the largest pull vanish as (log t)^(r - 1), and a sample with a small
+    multiplier joins late: nobody would see the end.
+    """
+    found = []
+    for _ in range(DRAWS):
+        z = separable.draw(random, config.samples, config.dim, config.gap).z
+        best = max_margin(z, 1)
+        pull = np.abs(best.multipliers @ z)
+        unused = pull[np.abs(best.w) < 1e-9 * np.abs(best.w).max()] / pull.max()
+        carried = best.multipliers[best.support] / best.multipliers.mean() * len(best.support) / len(z)
+        found.append((max(unused.max(initial=0.0), 1 - carried.min()), len(found), z, best))
+    return min(found)[2:]
+
+
+def no_kinks(random: np.random.Generator, config: Config, signs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Samples z = y x at acute angles, and neurons of which each sees one kind and always will.
+
+    A neuron moves in the cone of the samples that it sees, which are those of its sign: it never comes to a kink, where
+    the theorem, of smooth functions, says nothing.
+    """
+    u = random.normal(size=config.dim)
+    u /= np.linalg.norm(u)
+    z = random.normal(size=(config.samples, config.dim))
+    z = z / np.linalg.norm(z, axis=1)[:, None] + 1.5 * u
+    mix = random.dirichlet(np.ones(config.samples), size=config.hidden)
+    return z, (signs[:, None] * (mix @ z)).T
+
+
+def gradients(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Of the outputs of the diagonal network, a row a sample."""
+    return np.concatenate([x * v, x * u], axis=1)
+
+
+@study(
+    "book/thm-8.4.5", section="8.4", title="Homogeneous models end in a stationary point of the margin",
+    statement=r"""
+    Let $f_i$ be homogeneous of degree $\alpha$ and $L = \sum_ie^{-y_if_i(w)}$. If gradient flow brings the loss to zero and the
+    directions of $w_t$ and of the losses have limits, where the gradients of the support are independent, the limit of
+    $w_t/\|w_t\|$ is a first-order stationary point of $\min\|w\|^2$ with $y_if_i(w) \ge \gamma$:
+    $w = \sum_n\lambda_ny_n\nabla f_n(w)$ with $\lambda_n \ge 0$, zero off the support. For $f = \langle u\odot v, x\rangle$ the
+    margin is half of the largest in $\ell_1$ of $u\odot v$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    z, best = clear(random, config)
+    # Labels are free, x = y z; the sample that carries most of the margin has -1.
+    y = random.choice([-1.0, 1.0], size=config.samples)
+    y[np.argmax(best.multipliers)] = -1.0
+    x = z * y[:, None]
+    start = {name: random.normal(size=config.dim) for name in ("u", "v")}
+    signs = np.where(np.arange(config.hidden) % 2, -1.0, 1.0)
+    acute, w = no_kinks(random, config, signs)
+    times = np.geomspace(10, config.until, 40)
+    first = late_flow(diagonal, start, x, y, config.until, samples=times, rtol=1e-6)
+    second = late_flow(relu, {"a": signs, "w": w}, acute * y[:, None], y, config.until, samples=times, rtol=1e-6)
+    u, v = first.params["u"], first.params["v"]
+    gradient = gradients(u, v, x)
+    pull = np.exp(first.dataset.margins.values[-1].min() - first.dataset.margins.values[-1])
+    unit = np.concatenate([u, v]) / np.linalg.norm(np.concatenate([u, v]))
+    cosines = []
+    on = gradient[best.support]  # the nearest sum of their gradients with multipliers that are not negative
+    for rows in (on, on * y[best.support, None]):
+        near = rows.T @ nnls(rows.T, unit)[0]
+        cosines.append(near @ unit / max(np.linalg.norm(near), 1e-300))
+    return xr.Dataset(
+        {
+            "margin": (("model", "log_time"), np.stack([run.dataset.margin.values for run in (first, second)])),
+            "smooth": (("model", "log_time"), np.stack([-run.dataset.log_loss / run.dataset.norm**2 for run in (first, second)])),
+            "kkt": (("model", "log_time"), np.stack([run.dataset.kkt.values for run in (first, second)])),
+            "degree": ("model", [first.degree, second.degree]),
+            "largest": best.margin, "beta": ("feature", u * v / np.abs(u * v).sum()),
+            "best": ("feature", best.w / np.abs(best.w).sum()),
+            "reached": (z @ (u * v)).min() / np.abs(u * v).sum(),
+            "cosine": ("signs", cosines), "pull": ("sample", pull / pull.sum()),
+            "force": ((pull / pull.sum() * y) @ gradient @ unit), "plain": np.linalg.norm((pull / pull.sum() * y) @ gradient),
+            "bare": np.linalg.norm((y * (pull > 1e-6 * pull.max())) @ gradient),
+        },
+        coords={"model": ["diagonal", "ReLU"], "log_time": times},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    one, other = data.sel(model="diagonal"), data.sel(model="ReLU")
+    yield claims.equal("diagonal network: degree by Euler's identity", 2.0, one.degree, 1e-10, "rounding")
+    yield claims.equal("ReLU network: degree by Euler's identity", 2.0, other.degree, 1e-10, "rounding")
+    yield claims.at_least("diagonal network: cosine of the weights with the force on them", 0.9999, 1 - one.kkt[-1],
+                          "it goes to one as 1/log t")
+    yield claims.at_least("ReLU network: cosine of the weights with the force on them", 0.999, 1 - other.kkt[-1],
+                          "it goes to one as 1/log t")
+    half = float(data.largest) / 2
+    yield claims.equal("diagonal network: margin over half of the largest in l1", 1.0, one.margin[-1] / half, 0.005,
+                       "what is left at the last time, as powers of 1/log t")
+    yield claims.at_most("diagonal network: the same", 1.0, one.margin[-1] / half, "none is larger", slack=1e-9)
+    yield claims.equal("margin of u v in l1 over the largest", 1.0, data.reached / data.largest, 0.005, "the same")
+    for name in data.model.values:
+        later = data.smooth.sel(model=name).values
+        yield claims.at_least(
+            f"{name} network: least growth of log(1/L)/|w|^2 between two times, relative", 0.0,
+            np.diff(later).min() / later[-1], "it grows once the loss is small", slack=1e-5,
+        )
+    without, with_labels = data.cosine.values
+    yield claims.erratum(
+        "largest cosine of the weights with a sum of gradients with positive multipliers",
+        (r"w = \sum_n\lambda_n\nabla f_n(w)", without), (r"w = \sum_n\lambda_ny_n\nabla f_n(w)", 1.0), with_labels, 1e-3,
+        "what is left at the last time", where="definition 8.4.1", note="the label of each sample is missing",
+    )
+    yield claims.erratum(
+        "length of the normalised velocity",
+        (r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)), (r"1", 1.0), float(data.force / data.plain), 1e-3,
+        "the cosine of both directions", where="(8.39)",
+        note="a unit vector is set equal to a sum that grows with the weights: it is proportional to it",
+    )
+    yield claims.erratum(
+        "length of the limit direction",
+        (r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|", float(data.bare)), (r"1", 1.0), float(data.force / data.plain), 1e-3,
+        "the same", where="(8.40)", note="proportional again, and the weights a_i of the losses are missing",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    half = float(data.largest) / 2
+    left.plot(data.log_time, 1 - data.margin.sel(model="diagonal") / half, "o-", ms=3, color="C0", label="diagonal")
+    end = float(1 - data.margin.sel(model="diagonal")[-1] / half)
+    sheet.guide(left, data.log_time, end * config.until / data.log_time, r"$1/\log t$")
+    sheet.label(left, r"What is missing of half the $\ell_1$ margin", r"$\log t$", r"$1 - 2\,$margin$/\gamma_1$", "lower left",
+                xscale="log", yscale="log")
+    for i, name in enumerate(data.model.values):
+        middle.plot(data.log_time, data.kkt.sel(model=name), "o-", ms=3, color=f"C{i}", label=name)
+    sheet.label(middle, "To a stationary point", r"$\log t$", r"$1 - \cos(w, -\nabla L)$", "lower left", xscale="log",
+                yscale="log")
+    places = np.arange(1, config.dim + 1)
+    right.bar(places, data.beta, 0.6, color="C0", label=r"$u\odot v$, flow")
+    right.plot(places, data.best, "_", ms=22, mew=2, color=sheet.ink(), label=r"largest $\ell_1$ margin")
+    right.axhline(0, color=sheet.ink(), lw=0.8)
+    sheet.label(right, "The weights of the features", "feature", "share of the sum", "best", xticks=places)

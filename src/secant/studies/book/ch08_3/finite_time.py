@@ -1,0 +1,111 @@
+"""Section 8.3.2: bounds on loss, norm and margin after every finite number of steps."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.setups import separable
+from secant.theory.margins import dual, max_margin, norm_of
+
+NORMS = (1.0, 2.0, math.inf)
+CAPS = (math.inf, 1.0)
+"""Largest steps: none, and one that makes the last term of the bound go to zero."""
+
+
+class Config(Seeded):
+    samples: int = option(20, at_least=4, at_most=200, help="data")
+    dim: int = option(5, at_least=2, at_most=50, help="features")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+    steps: int = scaled(smoke=1_500, laptop=50_000, at_least=500, at_most=10**6, help="steps of descent")
+    draws: int = option(200, at_least=10, at_most=10**4, help="random weights and directions for the curvature")
+
+
+@study(
+    "book/finite-time", section="8.3", title="Bounds after finitely many steps",
+    statement=r"""
+    Steepest descent with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ on the exponential loss, $\gamma_t = \|\nabla L(w_t)\|_*$:
+    $L_{t+1} \le L_t - \eta_t\gamma_t^2 + \frac12\eta_t^2B^2L_t\gamma_t^2$ (8.28), and summed up (8.29);
+    $\min_iy_iw_{t+1}\cdot x_i \ge \sum_u\eta_u\gamma_u^2/L_u - \sum_u\frac12\eta_u^2B^2\gamma_u^2 - \log L_0$ (8.31);
+    $\|w_{t+1}\| \le \|w_0\| + \sum_u\eta_u\gamma_u$ (8.32); and so the margin is at least
+    $\gamma\,\frac{\sum\eta\gamma_u}{\sum\eta\gamma_u + \|w_0\|} - \frac{\frac12\sum\eta^2B^2\gamma_u^2 + \log L_0}{\|w_{t+1}\|}$ (8.34).""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    Z = separable.draw(random, config.samples, config.dim, config.gap).z
+    pairs = [(p, cap) for cap in CAPS for p in NORMS]
+    size = np.array([max(norm_of(z, dual(p)) for z in Z) for p in NORMS])
+    start = random.normal(size=config.dim)
+    path = separable.descend(
+        Z, [p for p, _ in pairs], start, config.steps, np.tile(1 / size**2, 2),
+        [cap / B**2 for (_, cap), B in zip(pairs, np.tile(size, 2), strict=True)],
+    )
+    w, v = random.normal(size=(2, config.draws, config.dim))
+    p = separable.weights(w @ Z.T)
+    bend = (p * (v @ Z.T) ** 2).sum(1)
+    shape = (len(CAPS), len(NORMS), -1)
+    lengths = np.stack([[norm_of(one, norm) for one in v] for norm in NORMS])
+    return xr.Dataset(
+        {name: (("cap", "norm", "step"), getattr(path, name).reshape(shape)) for name in ("log_loss", "slope", "least")}
+        | {
+            "length": (("cap", "norm", "step"), path.size.reshape(shape)),
+            "share": (("cap", "norm", "move"), path.share.reshape(shape)), "size": ("norm", size),
+            "margin": ("norm", [max_margin(Z, norm).margin for norm in NORMS]),
+            "bend": (("norm", "draw"), bend / (size[:, None] * lengths) ** 2),
+        },
+        coords={"norm": ["l1", "l2", "linf"], "cap": list(CAPS), "step": np.arange(config.steps + 1)},
+    )
+
+
+def bounds(one: xr.Dataset) -> dict[str, np.ndarray]:
+    """Slacks of every bound at every step, the loss by its logarithm; all should be at least zero."""
+    B, gamma, share, slope = float(one["size"]), float(one.margin), one.share.values, one.slope.values[:-1]
+    log, least, length = one.log_loss.values, one.least.values, one.length.values
+    gain, lost = share * slope**2, share**2 * B**2 * slope**2 / 2  # eta gamma_t^2/L and eta^2 B^2 gamma_t^2/2
+    path = np.cumsum(share * slope)
+    bound = gamma * path / (path + length[0]) - (np.cumsum(lost) + log[0]) / length[1:]
+    return {
+        "(8.28), L_{t+1} over L_t": 1 - gain + lost - np.exp(np.diff(log)),
+        "(8.29), log L_{t+1}": log[0] - np.cumsum(gain) + np.cumsum(lost) - log[1:],
+        "(8.31), the least margin": least[1:] - (np.cumsum(gain) - np.cumsum(lost) - log[0]),
+        "(8.32), the norm": length[0] + path - length[1:],
+        "(8.34), the margin over the norm": least[1:] / length[1:] - bound,
+        "bound": bound,
+    }
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    for name in data.norm.values:
+        for cap in CAPS:
+            one = data.sel(norm=name, cap=cap)
+            slacks = bounds(one)
+            last = slacks.pop("bound")[-1] / float(one.margin)
+            kind = f"{name}, {'no cap' if cap == math.inf else 'steps up to 1/B^2'}"
+            for what, slack in slacks.items():
+                scale = max(1.0, np.abs(one.log_loss.values).max())
+                yield claims.at_least(f"{kind}: least slack of {what}", 0.0, slack.min(), "an inequality, to rounding",
+                                      slack=1e-12 * scale)
+            if cap == math.inf:
+                yield claims.at_most(
+                    f"{kind}: what (8.34) promises of the largest margin at the end", 0.55, last,
+                    "half of it: with steps 1/(B^2 L) its last term is half of its first", note="so the cap is needed to "
+                    "prove the theorem; the margin itself gets there without",
+                )
+        yield claims.at_most(f"{name}: v.(Hessian v)/(L B^2 |v|^2), random w and v", 1.0, data.bend.sel(norm=name).max(),
+                             "an inequality")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    for i, name in enumerate(data.norm.values):
+        for cap, axes in zip(CAPS, (left, right), strict=True):
+            one = data.sel(norm=name, cap=cap)
+            axes.plot(data.step[1:], (one.least / one.length / one.margin)[1:], color=f"C{i}", label=name)
+            sheet.guide(axes, data.step[1:], bounds(one)["bound"] / float(one.margin), "(8.34)" if i == 0 else None,
+                        color=f"C{i}")
+    for axes, title in ((left, r"Steps $1/(B^2L)$: promised is half"), (right, r"Steps of at most $1/B^2$ as well")):
+        sheet.mark(axes, y=1.0)
+        sheet.label(axes, title, "step", r"margin over $\gamma$", "lower right", xscale="log", ylim=(-0.5, 1.1))

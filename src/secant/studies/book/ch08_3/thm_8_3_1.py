@@ -1,0 +1,144 @@
+"""Theorem 8.3.1: gradient descent on the exponential loss turns to the largest margin."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.setups import separable
+from secant.theory.margins import max_margin
+
+STARTS = 3
+"""Starting points of each run."""
+
+LOSSES = ("exponential", "logistic")
+
+
+class Config(Seeded):
+    samples: int = option(20, at_least=4, at_most=200, help="data")
+    dim: int = option(5, at_least=2, at_most=50, help="features")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+    steps: int = scaled(smoke=4_000, laptop=40_000, at_least=2_000, at_most=10**6, help="steps of descent")
+
+
+def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
+    """Margins after descent on the loss as it is printed in chapter 1, the logistic function of the margin."""
+    w = np.zeros(Z.shape[1])
+    for _ in range(steps):
+        s = 1 / (1 + np.exp(-np.clip(Z @ w, -500, 500)))
+        w = w - (s * (1 - s)) @ Z
+    return Z @ w
+
+
+@study(
+    "book/thm-8.3.1", section="8.3", title="Gradient descent finds the largest margin",
+    statement=r"""
+    On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes that
+    bring the loss to zero, has the limit direction $\lim w_t/\|w_t\| = \hat w/\|\hat w\|$, where
+    $\hat w = \arg\min\|w\|^2$ with $y_iw\cdot x_i \ge 1$: that of the support vector machine. So does the logistic
+    loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as $1/\log t$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    data = separable.draw(random, config.samples, config.dim, config.gap)
+    Z = data.z
+    found = max_margin(Z)
+    best, top = found.w * found.margin, float((Z**2).sum(1).max())
+    kept = np.unique(np.geomspace(1, config.steps, 60).astype(int))
+    # Runs: steps 1/(B^2 L) and fixed, each from several starts and on both losses; all at once.
+    start = np.concatenate([np.zeros((1, config.dim)), random.normal(size=(STARTS - 1, config.dim))])
+    W = np.tile(start, (4, 1)).reshape(2, 2, STARTS, config.dim)
+    first = separable.log_loss(start @ Z.T)
+    # Fixed steps 1/(B^2 L(w_0)), and for the logistic loss 1/(B^2 n): both losses then fall in every step.
+    fixed = np.stack([first, np.full(STARTS, np.log(config.samples))])
+    apart, logs, ratio = [], [], []
+    for t in range(config.steps + 1):
+        m = W @ Z.T
+        log = np.stack([separable.log_loss(m[:, 0]), np.log(np.logaddexp(0, -m[:, 1]).sum(-1))], 1)
+        if t in kept:
+            logs.append(log)
+            ratio.append(m.min(-1) / np.linalg.norm(W, axis=-1) / found.margin)
+            apart.append(np.linalg.norm(W / np.linalg.norm(W, axis=-1, keepdims=True) - best, axis=-1))
+        # -log of minus the derivative of each loss, less the logarithm of the loss where the step is over it.
+        slope = np.stack([m[:, 0], np.logaddexp(0, m[:, 1])], 1)
+        over = np.stack([log[0], fixed])
+        W = W + np.exp(-slope - over[..., None]) @ Z / top
+    last = separable.weights(W[0, 0] @ Z.T)
+    return xr.Dataset(
+        {
+            "x": (("sample", "feature"), data.x), "y": ("sample", data.y),
+            "apart": (("at", "steps", "loss", "start"), np.stack(apart)),
+            "first": ("start", first), "ratio": (("at", "steps", "loss", "start"), np.stack(ratio)),
+            "log_loss": (("at", "steps", "loss", "start"), np.stack(logs)),
+            "weights": (("start", "sample"), last), "multipliers": ("sample", found.multipliers * found.margin**2),
+            "best": ("feature", best), "w": (("steps", "loss", "start", "feature"), W), "margin": found.margin,
+            "residual": found.residual, "wrong": ("sample", printed_loss(Z, min(config.steps, 2_000))),
+        },
+        coords={"at": kept, "loss": list(LOSSES), "steps": ["over the loss", "fixed"]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    Z = data.x.values * data.y.values[:, None]
+    yield claims.zero("largest margin: distance from its own bound, relative", data.residual, 1e-9, "rounding")
+    error, norm = data.apart, 1 / float(data.margin)
+    spare = np.log(config.samples) + 2 * config.dim
+    for loss in LOSSES:
+        ended = error.sel(loss=loss, steps="over the loss").isel(at=-1)
+        # |w_t| is at least its margin, of which a step adds gamma/B^2 times gamma; what is not along it stays bounded.
+        scale = float((Z**2).sum(1).max()) * norm**2 / config.steps
+        yield claims.at_most(
+            f"{loss} loss, steps over the loss: distance of the direction at the end, all starts",
+            min(2.0, spare * scale), ended.max(), "bounded over a norm that grows by at least the squared margin a step",
+        )
+        early = error.sel(loss=loss, steps="over the loss").sel(at=config.steps // 10, method="nearest")
+        yield claims.at_most(
+            f"{loss} loss, steps over the loss: the same over that at a tenth of the steps", 1.0, (ended / early).max(),
+            "it falls",
+        )
+        # w.v = sum of multipliers times margins, v the best direction.
+        yield claims.at_most(
+            f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts", 0.0,
+            (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max(), "an inequality, to rounding", slack=1e-12,
+        )
+    top = float((Z**2).sum(1).max())
+    loss = data.log_loss.sel(loss="exponential", steps="fixed").isel(at=-1)
+    # 1/L grows by at least eta gamma^2/2 in a step.
+    yield claims.at_most(
+        "exponential loss, fixed steps: loss after t steps times t eta gamma^2/2", 1.0,
+        (np.exp(loss - data["first"]) * config.steps * float(data.margin) ** 2 / (2 * top)).max(), "by the descent of a step",
+    )
+    yield claims.zero(
+        "samples by their loss against the multipliers of the largest margin, all starts",
+        np.abs(data.weights - data.multipliers).max(), min(1.0, 4 * spare * scale),
+        "what is left of the direction, to first order",
+    )
+    right = float(((data.w.sel(steps="fixed", loss="logistic").values @ Z.T) > 0).mean())
+    yield claims.erratum(
+        "share of samples that descent on the logistic loss classifies",
+        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())), (r"\ell = \log(1 + e^{-yh(x)})", 1.0), right, 0.0,
+        "separable data, all of it", where="chapter 1, logistic loss",
+        note="printed is the logistic function of the margin, which is large where a sample is right: descent turns away",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    for i, kind in enumerate(data.steps.values):
+        for j, loss in enumerate(LOSSES):
+            lines = data.apart.sel(steps=kind, loss=loss)
+            for k in range(STARTS):
+                left.plot(data["at"], lines.isel(start=k), color=f"C{2 * i + j}", lw=1.4, alpha=0.8,
+                          label=f"{loss}, steps {kind}" if k == 0 else None)
+    last = float(data.apart.sel(steps="over the loss", loss="exponential").isel(at=-1, start=0))
+    sheet.guide(left, data["at"][30:], last * config.steps / data["at"][30:], "$1/t$")
+    sheet.label(left, "To the largest margin, from three starts", "step", r"$|w_t/|w_t| - \hat w/|\hat w||$", "lower left",
+                xscale="log", yscale="log")
+    order = np.argsort(-data.multipliers.values)
+    for k in range(STARTS):
+        right.plot(np.arange(1, config.samples + 1), data.weights.isel(start=k)[order], "o", ms=4 + 2 * k, mfc="none",
+                   color=f"C{k}", label=f"by their loss, start {k + 1}")
+    right.vlines(np.arange(1, config.samples + 1), 0, data.multipliers[order], color=sheet.ink(), lw=1.2,
+                 label=r"multipliers $\gamma^2a_i$")
+    sheet.label(right, "Who carries the gradient in the end", "sample", "weight", "upper right")

@@ -1,0 +1,95 @@
+"""Lecture of 11/14: samples that are easier than the support change nothing in the end."""
+
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import late_flow
+from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.setups import separable
+from secant.theory.margins import max_margin
+
+UNTIL = 200.0
+"""The last logarithm of time."""
+
+
+class Config(Seeded):
+    dim: int = option(3, at_least=2, at_most=20, help="features")
+    support: int = option(2, at_least=1, at_most=20, help="samples that carry the margin, at most one a feature")
+    easy: int = option(20, at_least=1, at_most=500, help="samples that are added")
+    far: float = option(2.0, at_least=1.3, at_most=20, help="their margin, over the least")
+
+    def check(self) -> None:
+        """Multipliers are unique."""
+        if self.support > self.dim:
+            raise ValueError(f"support: {self.support} samples carry a margin in {self.dim} features; take at most {self.dim}.")
+
+
+@study(
+    "lectures/11-14-easy-points", section="11-14", title="Easy points change nothing",
+    statement=r"""
+    Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are, and so the direction in which
+    gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w < 1$ changes them. The classifier
+    does not depend on the length of $w$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    Z, k = separable.far_apart(random, config.support, config.easy, config.dim, config.far)
+    before, after = max_margin(Z[:k]), max_margin(Z)
+    hard = Z.mean(0) * 0.5 / float(Z.mean(0) @ before.w)  # with margin one half
+    worse = max_margin(np.vstack([Z, hard]))
+    times = np.geomspace(1, UNTIL, 30)
+    flows = [late_flow(lambda w, x: x @ w, np.zeros(config.dim), rows, np.ones(len(rows)), UNTIL, samples=times)
+             for rows in (Z[:k], Z)]
+    return xr.Dataset(
+        {
+            "best": (("data", "feature"), np.stack([before.w, after.w, worse.w])),
+            "margin": ("data", [before.margin, after.margin, worse.margin]),
+            "w": (("flow", "log_time", "feature"), np.stack([flow.dataset.theta.values for flow in flows])),
+            "log_loss": (("flow", "log_time"), np.stack([flow.dataset.log_loss.values for flow in flows])),
+            "z": (("sample", "feature"), np.vstack([Z, hard])), "on": k,
+        },
+        coords={"data": ["support", "with easy", "with hard"], "flow": ["support", "with easy"], "log_time": times},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    base, easy, hard = (data.best.sel(data=name).values for name in data["data"].values)
+    size = np.linalg.norm(base)
+    yield claims.zero("weights of largest margin: change by easy samples, relative", np.linalg.norm(easy - base) / size, 1e-9,
+                      "rounding of a linear system")
+    yield claims.at_least("the same by a sample of half the margin", 0.5, np.linalg.norm(hard - base) / size,
+                          "its margin has to double, which costs at least as much")
+    gammas = data.margin.values
+    for name in data.flow.values:
+        one = data.sel(flow=name)
+        unit = one.w[-1].values / np.linalg.norm(one.w[-1])
+        yield claims.zero(f"flow, {name}: distance of the direction at log t = {UNTIL:g} times log t",
+                          np.linalg.norm(unit - base / size) * UNTIL / (10 * config.dim), 1.0, "it is bounded")
+        yield claims.equal(f"flow, {name}: t L gamma^2", 1.0, np.exp(one.log_loss[-1] + UNTIL) * gammas[0] ** 2, 1e-5,
+                           "the solver's tolerance")
+    # On the span of the support both flows keep the same w~.
+    rows = data.z.values[: config.support]
+    ends = data.w.isel(log_time=-1).values @ rows.T
+    yield claims.zero("flows: margins of the support with and without easy samples, at the end", np.abs(ends[0] - ends[1]).max(),
+                      1e-5, "both are log t - log a; the solver's tolerance")
+    w = data.w.isel(flow=1, log_time=-1).values
+    yield claims.count("samples whose class changes with the length of w", 0,
+                       int((np.sign(data.z.values @ w) != np.sign(data.z.values @ (1e-3 * w))).sum()))
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    base = data.best.sel(data="support").values
+    along, side = data.z.values @ base, np.sqrt(np.maximum((data.z.values**2).sum(1) - (data.z.values @ base) ** 2 / (base @ base), 0))
+    k = config.support
+    left.plot(side[:k], along[:k], "o", ms=8, color="C0", label="support")
+    left.plot(side[k:-1], along[k:-1], "o", ms=4, color="C1", label="easy")
+    left.plot(side[-1:], along[-1:], "X", ms=9, color="C3", label="hard")
+    sheet.mark(left, y=1.0, label="margin")
+    sheet.label(left, "What is added", r"distance from the line of $\hat w$", r"$z\cdot\hat w$", "best")
+    for i, name in enumerate(data.flow.values):
+        right.plot(data.log_time, np.exp(data.log_loss.sel(flow=name) + data.log_time), color=f"C{i}", label=name)
+    sheet.mark(right, y=float(data.margin[0]) ** -2, label=r"$1/\gamma^2$")
+    sheet.label(right, "Time times loss", r"$\log t$", "$t\\,L$", "best", xscale="log")

@@ -1,0 +1,130 @@
+"""Beyond the lecture of 11/14: where a run is at any late time, from the multipliers of the largest margin."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant import data as datasets
+from secant.dynamics import late_flow
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.setups import separable
+from secant.theory.margins import max_margin
+
+LATE = 3e4
+"""The last logarithm of time."""
+
+CASES = ("random", "digits")
+
+
+class Config(Seeded):
+    samples: int = option(20, at_least=4, at_most=100, help="random data")
+    dim: int = option(5, at_least=2, at_most=20, help="their features")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all of them from a plane that separates them")
+    digits: int = scaled(smoke=40, laptop=200, at_least=10, at_most=300, help="images of the digits 0 and 1")
+    steps: int = scaled(smoke=3_000, laptop=10**5, at_least=1_000, at_most=10**6, help="steps of gradient descent")
+
+
+def product(params: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+    """A diagonal network."""
+    return x @ (params["u"] * params["v"])
+
+
+@study(
+    "lectures/11-14-late-time", section="11-14", title="Late times without a run", new=True,
+    statement=r"""
+    Gradient flow on $\sum_ie^{-z_i\cdot w}$ is $w = \hat w\log t + \tilde w + O(t^{-\lambda})$ with $z_i\cdot\tilde w = -\log a_i$ on the support,
+    $\lambda$ the least of $\min_{i\notin S}z_i\cdot\hat w - 1$ and the eigenvalues of $\sum_ia_iz_iz_i^\top$ on its span. So
+    $tL \to \sum_ia_i = 1/\gamma^2$, and at time $t$ the share $(\log t - \max\log a)/(\log t - \gamma^2\sum_ia_i\log a_i)$ of the
+    margin is reached, up to $1/\log^2t$: all from the multipliers, without a run. Homogeneous models of degree $\alpha$ have
+    $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    task = datasets.load("digits", classes=(0, 1), samples=config.digits)
+    digits = np.asarray(task.train.x, float).reshape(config.digits, -1)
+    labels = np.where(np.asarray(task.train.y).reshape(-1) > np.mean(task.train.y), 1.0, -1.0)
+    digits = digits[:, digits.std(0) > 0]
+    rows = {"random": separable.draw(random, config.samples, config.dim, config.gap).z,
+            "digits": digits / np.linalg.norm(digits, axis=1).mean() * labels[:, None]}
+    times = np.geomspace(10, LATE, 40)
+    variables = {"share": [], "exact": [], "loss": [], "support": [], "evaluations": [], "across": [], "margin": []}
+    for name in CASES:
+        Z = rows[name]
+        best = max_margin(Z)
+        flow = late_flow(lambda w, x: x @ w, np.zeros(Z.shape[1]), Z, np.ones(len(Z)), LATE, samples=times, rtol=1e-7)
+        left = flow.dataset.theta.values[-1] - LATE * best.w
+        a = best.multipliers[best.support]
+        variables["share"].append(flow.dataset.margin.values / best.margin)
+        variables["exact"].append(best.late_share(times))
+        variables["loss"].append(flow.dataset.log_loss.values + times + 2 * math.log(best.margin))
+        variables["support"].append(np.abs(Z[best.support] @ left + np.log(a)).max())
+        variables["evaluations"].append(flow.evaluations)
+        variables["across"].append(np.linalg.norm(left - best.w * (best.w @ left) * best.margin**2) * best.margin)
+        variables["margin"].append(best.margin)
+    # A plain run, on data that settle soon.
+    Z, _ = separable.far_apart(random, 2, 10, config.dim, 3.0)
+    best, lr, w = max_margin(Z), 1.0 / float((Z**2).sum(1).max()), np.zeros(config.dim)
+    descent = []
+    for _ in range(config.steps):
+        w = w + lr * np.exp(-Z @ w) @ Z
+        descent.append((Z @ w).min() / np.linalg.norm(w) / best.margin)
+    reached = np.log(lr * np.arange(1, config.steps + 1))
+    start = {"u": 1 + random.random(config.dim), "v": np.where(random.random(config.dim) < 0.5, -1.0, 1.0)}
+    net = late_flow(product, start, rows["random"], np.ones(config.samples), LATE, samples=times, rtol=1e-6)
+    dims = {name: (("case", "log_time") if np.ndim(value[0]) else ("case",)) for name, value in variables.items()}
+    return xr.Dataset(
+        {name: (dims[name], np.stack(value)) for name, value in variables.items()}
+        | {
+            "descent": ("step", descent), "promised": ("step", best.late_share(np.maximum(reached, 0.1))),
+            "net_loss": ("log_time", net.dataset.log_loss.values), "net_margin": ("log_time", net.dataset.margin.values),
+            "net_evaluations": net.evaluations, "net_kkt": ("log_time", net.dataset.kkt.values),
+        },
+        coords={"case": list(CASES), "log_time": times, "step": reached},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    for name in CASES:
+        one = data.sel(case=name)
+        yield claims.zero(f"{name}: z.(w - w^ log t) + log a on the support, at log t = {LATE:g}", one.support, 1e-3,
+                          "the solver's tolerance times log t")
+        yield claims.equal(f"{name}: t L gamma^2 at the end", 1.0, np.exp(one.loss[-1]), 1e-3, "the same")
+        for s in (1_000, LATE):
+            at = one.sel(log_time=s, method="nearest")
+            when = float(at.log_time)
+            # Across w^ the weights add |P w~|^2/2 to the norm, over log t twice.
+            yield claims.equal(f"{name}: share of the margin that is missing at log t near {s:g}, over what is promised", 1.0,
+                               (1 - at.share) / (1 - at.exact), 2 * float(at.across) ** 2 / (when * (1 - float(at.exact)) * when)
+                               + 0.02, "the next order in 1/log t")
+        yield claims.at_most(f"{name}: evaluations of the field to log t = {LATE:g}", 5_000, one.evaluations, "a stiff solver")
+    missing = (1 - data.descent[-1]) / (1 - data.promised[-1])
+    yield claims.equal(f"gradient descent, {config.steps:,} steps: what is missing over what is promised", 1.0, missing, 0.25,
+                       "the next order, 1/log t of it", note="ten easy samples, two that carry the margin")
+    constant = np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin
+    yield claims.equal("diagonal network: t L log t over 1/(4 gamma) at the end", 1.0, constant[-1], 0.05,
+                       "corrections in powers of 1/log t")
+    yield claims.at_most(f"diagonal network: evaluations of the field to log t = {LATE:g}", 5_000, data.net_evaluations,
+                         "a stiff solver")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    for i, name in enumerate(CASES):
+        one = data.sel(case=name)
+        left.plot(data.log_time, 1 - one.share, "o", ms=4, color=f"C{i}", label=f"{name}, flow")
+        sheet.guide(left, data.log_time, 1 - one.exact, "without a run" if i == 0 else None)
+        middle.plot(data.log_time, np.exp(one.loss), color=f"C{i}", label=name)
+    sheet.label(left, "What is missing of the margin", r"$\log t$", r"$1 - $margin$/\gamma$", "lower left", xscale="log",
+                yscale="log")
+    middle.plot(data.log_time, np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin, color="C2",
+                label="diagonal network")
+    sheet.mark(middle, y=1.0)
+    sheet.label(middle, "Time times loss, over its limit", r"$\log t$", r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
+                "best", xscale="log")
+    shown = data.step > 1.0
+    right.plot(data.step[shown], (1 - data.descent)[shown], color="C0", label="gradient descent")
+    sheet.guide(right, data.step[shown], (1 - data.promised)[shown], "without a run")
+    sheet.label(right, f"{config.steps:,} steps of descent", r"$\log\eta T$", r"$1 - $margin$/\gamma$", "best", yscale="log")

@@ -1,0 +1,115 @@
+"""Lecture of 11/14: gradient flow on separable data goes to the largest margin, as one over the logarithm of time."""
+
+import numpy as np
+import xarray as xr
+
+from secant.dynamics import late_flow
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.setups import separable
+from secant.theory.margins import max_margin
+
+EARLY, LATE = 10.0, 60.0
+"""Logarithms of time between which the error times the logarithm is flat."""
+
+
+class Config(Seeded):
+    others: int = option(12, at_least=1, at_most=200, help="samples that do not carry the margin")
+    far: float = option(3.0, at_least=1.5, at_most=20, help="their margin, over the least")
+    until: float = scaled(smoke=300.0, laptop=3_000.0, at_least=100, at_most=1e5, help="last logarithm of time")
+    separators: int = option(50, at_least=1, at_most=1_000, help="random weights that separate")
+
+
+@study(
+    "lectures/11-14-max-margin", section="11-14", title="Gradient flow on separable data",
+    statement=r"""
+    Gradient flow on $\sum_i\ell(y_iw\cdot x_i)$ with $\ell(u) = e^{-u}$ or $\log(1 + e^{-u})$, linear separable data and any start:
+    $\|w\| \to \infty$, $L \to 0$ and $w/\|w\| = \hat w/\|\hat w\| + O(1/\log t)$, with $\hat w$ of largest margin. Exactly,
+    $w = \hat w\log t + \tilde w + o(1)$: the error times $\log t$ goes to $\|P_\perp\tilde w\|/\|\hat w\|$, $P_\perp$ orthogonal to
+    $\hat w$, and $tL \to 1/\gamma^2$. Along any separator $w_*$ the flow always gains, $w_*\cdot\dot w > 0$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    Z, _ = separable.far_apart(random, 2, config.others, 2, config.far)
+    best = max_margin(Z)
+    start = random.normal(size=2)
+    times = np.unique(np.concatenate([np.geomspace(1, config.until, 60), [EARLY, LATE]]))
+    y = random.choice([-1.0, 1.0], size=len(Z))
+    runs = [late_flow(lambda w, x: x @ w, start, Z * y[:, None], y, config.until, loss=loss, samples=times)
+            for loss in ("exponential", "logistic")]
+    w = np.stack([one.dataset.theta.values for one in runs])
+    angle = random.uniform(-np.pi, np.pi, size=200 * config.separators)
+    seen = np.stack([np.cos(angle), np.sin(angle)], 1)
+    seen = seen[(seen @ Z.T).min(1) > 0][: config.separators]
+    speed = separable.weights(w @ Z.T) @ Z
+    return xr.Dataset(
+        {
+            "z": (("sample", "feature"), Z), "y": ("sample", y), "w": (("loss", "log_time", "feature"), w),
+            "log_loss": (("loss", "log_time"), np.stack([one.dataset.log_loss.values for one in runs])),
+            "best": ("feature", best.w), "margin": best.margin,
+            "gain": (("separator", "loss", "log_time"), np.einsum("sf,ltf->slt", seen, speed) if len(seen) else
+                     np.einsum("f,ltf->lt", best.w, speed)[None]),
+        },
+        coords={"loss": ["exponential", "logistic"], "log_time": times},
+    )
+
+
+def error(data: xr.Dataset) -> xr.DataArray:
+    """Distance of the direction from that of the largest margin."""
+    unit = data.w / np.sqrt((data.w**2).sum("feature"))
+    return np.sqrt(((unit - data.best * data.margin) ** 2).sum("feature"))
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    gamma, off, last = float(data.margin), error(data), {"log_time": -1}
+    for loss in data.loss.values:
+        one = data.sel(loss=loss)
+        left = one.w - one.best * one.log_time  # tends to w~
+        across = left.isel(last) - one.best * float((left.isel(last) * one.best).sum()) * gamma**2
+        limit = float(np.sqrt((across**2).sum())) * gamma
+        along = float((left.isel(last) * one.best).sum()) * gamma**2
+        found = off.sel(loss=loss) * one.log_time
+        s = float(data.log_time[-1])
+        # The norm is |w^|(log t + along), to first order.
+        yield claims.equal(f"{loss}: error times log t at the end over |P w~|/|w^|", 1.0, found.isel(last) / limit,
+                           2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3, "the next order in 1/log t")
+        flat = found.sel(log_time=[EARLY, LATE]) * (1 + along / data.log_time.sel(log_time=[EARLY, LATE]))
+        yield claims.equal(f"{loss}: error times |w|/|w^| at log t = {LATE:g} over that at {EARLY:g}", 1.0, flat[1] / flat[0],
+                           0.02 + 3 * (limit / EARLY) ** 2 + 5 * np.exp(-min(0.4, config.far - 1) * EARLY),
+                           "the next order, and the residual that is left")
+        yield claims.equal(f"{loss}: t L at the end times gamma^2", 1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5,
+                           "the solver's tolerance over the longest step")
+        yield claims.equal(f"{loss}: |w| gamma over log t at the end", 1.0,
+                           float(np.linalg.norm(one.w[-1])) * gamma / s, 2 * abs(along) / s + 1e-3, "w~ over log t")
+        moved = np.sqrt(((left - left.isel(last)) ** 2).sum("feature"))
+        yield claims.at_most(f"{loss}: motion of w - w^ log t from log t = {LATE:g} on", 1e-4, moved.sel(log_time=slice(LATE, None)).max(),
+                             "it has a limit; the solver's tolerance")
+        yield claims.at_least(f"{loss}: least gain along separators", 0.0, one.gain.min(), "a sum of positive terms")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    Z, y, w = data.z.values, data.y.values, data.best.values
+    x = Z * y[:, None]
+    for i, sign in enumerate((1, -1)):
+        left.plot(*x[y == sign].T, "o" if sign > 0 else "s", color=f"C{i}", ms=6, label=f"label {sign:+d}")
+    span = 1.1 * np.abs(x).max() * np.array([-1, 1])
+    side = np.array([-w[1], w[0]]) / np.linalg.norm(w)
+    sheet.guide(left, side[0] * span, side[1] * span, "largest margin")
+    for shift in (-1, 1):
+        foot = shift * w / (w @ w)
+        left.plot(foot[0] + side[0] * span, foot[1] + side[1] * span, ":", color=sheet.ink(), lw=1)
+    first = data.w.sel(loss="exponential").values[0]
+    turned = np.array([-first[1], first[0]]) / np.linalg.norm(first)
+    left.plot(turned[0] * span, turned[1] * span, color="C2", lw=1.4, label="$t = e$")
+    sheet.label(left, "Two samples carry the margin", "$x_1$", "$x_2$", "best", aspect="equal", xlim=span, ylim=span)
+    for i, loss in enumerate(data.loss.values):
+        middle.plot(data.log_time, error(data).sel(loss=loss), color=f"C{i}", label=loss)
+        right.plot(data.log_time, np.exp(data.log_loss.sel(loss=loss) + data.log_time), color=f"C{i}", label=loss)
+    end = float(error(data).sel(loss="exponential")[-1]) * config.until
+    sheet.guide(middle, data.log_time, end / data.log_time, r"$\|P_\perp\tilde w\|/\|\hat w\|\log t$")
+    sheet.label(middle, "Distance from its direction", r"$\log t$", r"$|w/|w| - \hat w/|\hat w||$", "lower left", xscale="log",
+                yscale="log")
+    sheet.mark(right, y=float(data.margin) ** -2, label=r"$1/\gamma^2$")
+    sheet.label(right, "Time times loss", r"$\log t$", "$t\\,L$", "best", xscale="log")
