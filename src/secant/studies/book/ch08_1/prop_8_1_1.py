@@ -22,7 +22,7 @@ class Config(Seeded):
 
 
 def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, rng: np.random.Generator) -> dict:
-    r"""One run on $L = \sum_i r_i^2$ with $\nabla L = 2X^\top r$, or on $2\sum_i\log\cosh r_i$; and the sums of a proof."""
+    r"""One run on $\sum_i r_i^2$, whose gradient is $2X^\top r$, or on $2\sum_i\log\cosh r_i$, with a proof's sums."""
     top = np.linalg.norm(X, 2) ** 2
     path, gradients, iterates = [w], np.zeros_like(w), np.zeros_like(w)
     for t in range(steps):
@@ -65,8 +65,10 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
-            "other": ("feature", other), "path": (("run", "step", "feature"), np.stack([r["path"][every] for r in runs])),
-            "end": (("run", "feature"), np.stack([r["path"][-1] for r in runs])), "second": ("feature", second["path"][-1]),
+            "other": ("feature", other),
+            "path": (("run", "step", "feature"), np.stack([r["path"][every] for r in runs])),
+            "end": (("run", "feature"), np.stack([r["path"][-1] for r in runs])),
+            "second": ("feature", second["path"][-1]),
             "moved": np.linalg.norm(short["path"][-1] - start), "of_gradients": np.linalg.norm(short["gradients"]),
             "of_iterates": np.linalg.norm(short["iterates"]), "slope": moved[0] - moved[1],
             "half_slope": here @ X @ along,
@@ -108,8 +110,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         where="proof of proposition 8.1.1", note="the sum is over gradients, which lie in the span of the data",
     )
     yield claims.erratum(
-        "slope of the loss at the start, along the way of the run", (r"\sum_i(w\cdot x_i - y_i)\,x_i", float(data.half_slope)),
-        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)), float(data.slope), 1e-11 * (1 + abs(float(data.half_slope)))
+        "slope of the loss at the start, along the way of the run",
+        (r"\sum_i(w\cdot x_i - y_i)\,x_i", float(data.half_slope)),
+        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)), float(data.slope),
+        1e-11 * (1 + abs(float(data.half_slope)))
         * config.features, "rounding: of a quadratic the central difference is the derivative",
         where="proof of proposition 8.1.1", note="the square's factor is lost; nothing in the proof depends on it",
     )
@@ -121,7 +125,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     X, y, start = data.X.values, data.y.values, data.start.values
     nearest = start + np.linalg.pinv(X) @ (y - X @ start)
     for k, kind in enumerate(RUNS):
-        left.plot(data.step, np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17), color=f"C{k}", label=kind)
+        left.plot(
+            data.step, np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17), color=f"C{k}", label=kind,
+        )
     sheet.label(left, "Distance from the nearest solution", "step", None, "best", xscale="log", yscale="log")
     # One direction of the span, and one that no sample sees.
     inside, outside = nearest - start, np.linalg.svd(X)[2][-1]
@@ -129,7 +135,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for k in range(len(RUNS)):
         way = data.path[k].values - start
         right.plot(way @ inside, way @ outside, "o-", lw=0.8, ms=4, color=f"C{k}")
-    right.plot(*([v @ (nearest - start)] for v in (inside, outside)), "*", ms=15, color=sheet.ink(), label="nearest solution")
+    right.plot(
+        *([v @ (nearest - start)] for v in (inside, outside)), "*", ms=15, color=sheet.ink(), label="nearest solution",
+    )
     sheet.mark(right, x=[(nearest - start) @ inside])
     size = np.linalg.norm(nearest - start)
     right.text(size * 0.97, size * 0.3, "other solutions", rotation=90, ha="right", color=sheet.ink())

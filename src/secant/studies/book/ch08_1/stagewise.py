@@ -15,7 +15,7 @@ class Config(Seeded):
     samples: int = option(5, at_least=2, at_most=10, help="data of a problem")
     features: int = option(7, at_least=2, at_most=20, help="weights of it, more than samples")
     draws: int = scaled(smoke=150, laptop=1_000, at_least=20, at_most=10_000, help="random problems")
-    step: float = option(0.01, at_least=1e-4, at_most=0.02, help="larger step of coordinate descent, over the whole way")
+    step: float = option(0.01, at_least=1e-4, at_most=0.02, help="step of coordinate descent, over the whole way")
 
     def check(self) -> None:
         """There are solutions to choose from."""
@@ -64,9 +64,9 @@ def apart(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarra
     statement=r"""
     Coordinate descent is steepest descent in the 1-norm. With infinitesimal steps, averaged over ties, it is forward
     stagewise regression. Where every coordinate of the lasso's path
-    $\hat w(\lambda) = \operatorname{argmin}_wL(w) + \lambda\|w\|_1$ is monotone, it is this path, and so is that of least
-    angles; it ends in the solution of least 1-norm. Where it is not, the two part, and stagewise regression can end in
-    a larger 1-norm.""",
+    $\hat w(\lambda) = \operatorname{argmin}_wL(w) + \lambda\|w\|_1$ is monotone, it is this path, and so is that of
+    least angles; it ends in the solution of least 1-norm. Where it is not, the two part, and stagewise regression can
+    end in a larger 1-norm.""",
 )
 def run(config: Config) -> xr.Dataset:
     rows = []
@@ -108,7 +108,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         np.abs(data.least.values[:20] / data.program - 1).max(), 1e-8, "the program's own tolerance",
     )
     yield claims.share(
-        "monotone: share in which stagewise is the lasso", 1.0, same, monotone, "the whole path, to 1e-9", otherwise=none
+        "monotone: share in which stagewise is the lasso", 1.0, same, monotone, "the whole path, to 1e-9",
+        otherwise=none
     )
     yield claims.share(
         "monotone: share in which least angles are the lasso", 1.0, data.angles_from_lasso.values < 1e-9, monotone,

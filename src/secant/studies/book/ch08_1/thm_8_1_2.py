@@ -14,7 +14,7 @@ class Config(Seeded):
     samples: int = option(4, at_least=1, at_most=8, help="data, fewer than features")
     features: int = option(9, at_least=3, at_most=40, help="weights")
     alpha: float = option(1.0, at_least=0.05, at_most=100, help="scale of the hypentropy")
-    steps: int = scaled(smoke=400, laptop=5_000, at_least=100, at_most=10**5, help="mirror-descent steps, and three times as many with one sample at a time")
+    steps: int = scaled(smoke=400, laptop=5_000, at_least=100, at_most=10**5, help="three times as many of one sample")
 
     def check(self) -> None:
         """There are solutions to choose from."""
@@ -26,7 +26,8 @@ def made(config: Config) -> dict[str, Potential]:
     rng = np.random.default_rng([config.seed, 1])
     root = rng.normal(size=(config.features, config.features)) / np.sqrt(config.features)
     return {
-        "entropy": potentials.entropy(), "quadratic": potentials.quadratic(root @ root.T + 0.5 * np.eye(config.features)),
+        "entropy": potentials.entropy(),
+        "quadratic": potentials.quadratic(root @ root.T + 0.5 * np.eye(config.features)),
         "l3/2": potentials.lp(1.5), "hypentropy": potentials.hypentropy(config.alpha),
     }
 
@@ -57,10 +58,10 @@ def descend(
     statement=r"""
     Mirror descent with a strongly convex potential, $\nabla R(w_{t+1}) = \nabla R(w_t) - \eta_t\nabla L(w_t)$, on
     $L(w) = \sum_i(w\cdot x_i - y_i)^2$: if it converges to a solution of $Xw = y$, then with any step sizes to
-    $\operatorname{argmin}_{Xw = y}D_R(w, w_0)$, where $D_R(w, w_0) = R(w) - R(w_0) - \langle\nabla R(w_0), w - w_0\rangle$.
-    From a start with $\nabla R(w_0) = 0$ that is $\operatorname{argmin}_{Xw = y}R(w)$. The same with the gradient of one
-    sample at a time. Here $R$ is the entropy $\sum_iw_i\log w_i - w_i$, $\frac12w\cdot Dw$, $\frac12\|w\|_{3/2}^2$ and the
-    hypentropy.""",
+    $\operatorname{argmin}_{Xw = y}D_R(w, w_0)$, where
+    $D_R(w, w_0) = R(w) - R(w_0) - \langle\nabla R(w_0), w - w_0\rangle$. From a start with $\nabla R(w_0) = 0$ that is
+    $\operatorname{argmin}_{Xw = y}R(w)$. The same with the gradient of one sample at a time. Here $R$ is the entropy
+    $\sum_iw_i\log w_i - w_i$, $\frac12w\cdot Dw$, $\frac12\|w\|_{3/2}^2$ and the hypentropy.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
@@ -81,9 +82,11 @@ def run(config: Config) -> xr.Dataset:
     each = ("potential", "feature")
     return xr.Dataset(
         {
-            "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start), "end": (each, np.stack(ends)),
+            "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
+            "end": (each, np.stack(ends)),
             "single": (each, np.stack(singles)), "plain": (each, np.stack(plain)),
-            "multipliers": (("potential", "sample"), np.stack(sums)), "path": (("potential", "step", "feature"), np.stack(paths)),
+            "multipliers": (("potential", "sample"), np.stack(sums)),
+            "path": (("potential", "step", "feature"), np.stack(paths)),
         },
         coords={"potential": list(NAMES), "step": every},
     )
@@ -100,11 +103,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         least = interpolants.bregman_projection(X, y, R).weights
         size = np.abs(nearest).max()
         for kind, w, exact in (
-            ("", at.end, nearest), (", one sample at a time", at.single, nearest), (", from where its gradient is 0", at.plain, least),
+            ("", at.end, nearest), (", one sample at a time", at.single, nearest),
+            (", from where its gradient is 0", at.plain, least),
         ):
             w, left = w.values, np.linalg.norm(X @ w.values - y) / np.linalg.norm(y)
             yield claims.zero(
-                f"{name}{kind}: distance of the end from the solution of least divergence", np.abs(w - exact).max() / size,
+                f"{name}{kind}: distance of the end from the solution of least divergence",
+                np.abs(w - exact).max() / size,
                 1e-10, "rounding of the steps", given=left < 1e-11, otherwise="the run has not converged",
             )
         moves = 0.1 * size * rng.uniform(0, 1, (200, 1)) * rng.normal(size=(200, len(spare))) @ spare
@@ -113,7 +118,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claims.at_least(
             f"{name}: least divergence of other solutions over that of the end", 1.0,
             lambda R=R, others=others, at=at: R.divergence(others, start).min() / R.divergence(at.end.values, start),
-            "the end has the least", slack=1e-9, note=f"{len(others)} solutions near by", given=len(others), otherwise="no other solution is in the domain",
+            "the end has the least", slack=1e-9, note=f"{len(others)} solutions near by", given=len(others),
+            otherwise="no other solution is in the domain",
         )
         yield claims.zero(
             f"{name}: what the dual moved by less the samples times their multipliers",
@@ -124,15 +130,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     back = D.inverse(X).T
     exact = start + back @ np.linalg.solve(X @ back, y - X @ start)
     yield claims.zero(
-        "quadratic: distance of the end from its closed form", np.abs(data.end.sel(potential="quadratic") - exact).max(), 1e-10,
-        "rounding of the steps", given=np.linalg.norm(X @ data.end[1].values - y) < 1e-11 * np.linalg.norm(y), otherwise="the run has not converged",
+        "quadratic: distance of the end from its closed form",
+        np.abs(data.end.sel(potential="quadratic") - exact).max(), 1e-10,
+        "rounding of the steps", given=np.linalg.norm(X @ data.end[1].values - y) < 1e-11 * np.linalg.norm(y),
+        otherwise="the run has not converged",
     )
     R, end, at = made(config)["entropy"], data.end[0].values, data.multipliers[0].values @ X
     yield claims.erratum(
-        "entropy: from the start to the minimum of the proof's function of w", (r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0),
-        (r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle", float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start))),
+        "entropy: from the start to the minimum of the proof's function of w",
+        (r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0),
+        (
+            r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle",
+            float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start)),
+        ),
         float(np.linalg.norm(end - start)), 1e-10, "rounding of the steps", where="proof of theorem 8.1.2",
-        note="as printed the sum does not depend on w, and the minimum is the start; the multipliers are summed up along the run",
+        note="as printed the sum does not depend on w, and the minimum is the start; the multipliers are the run's",
     )
 
 
@@ -148,6 +160,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(place, data.end[k], "o", ms=6, color=f"C{k}", label=name)
         right.plot(place, nearest, "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None)
     right.plot(np.arange(config.features), start, "x", color=sheet.ink(), ms=6, label="start")
-    sheet.label(left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log")
+    sheet.label(
+        left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log",
+    )
     sheet.label(right, "One problem, one start, four ends", "weight", None, {"loc": "best", "ncols": 2, "fontsize": 8},
                 xticks=np.arange(0, config.features, max(1, config.features // 9)))
