@@ -5,6 +5,7 @@ from bench import (  # noqa: F401
     curvature,
     features,
     infinite_width,
+    interpolants,
     kernels,
     quadratic_models,
     regression,

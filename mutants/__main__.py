@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.bias import BIAS
+from mutants.interpolants import INTERPOLANTS
 from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + LANDSCAPES
+MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

@@ -238,3 +238,47 @@ def test_what_has_no_meaning_is_refused_by_name():
         interpolants.min_norm(X, y[:2], 2)
     with pytest.raises(ValueError, match="`y`"):
         interpolants.stagewise_path(X, y[:2])
+
+
+# By cvxpy 1.9.3 with Clarabel 0.11.1 at tolerances of 1e-12: `bench/peers/cvxpy_interpolants.py`.
+WHOLE = np.array([[3, -1, 2, 0, 1, -2, 1, 1], [1, 2, -1, 3, -2, 1, 0, 1], [-2, 1, 1, 1, 2, 0, 3, -1]], float)
+TARGETS = WHOLE @ np.array([1, 2, 0.5, 1.5, 0.25, 1, 0.75, 3])
+START = np.array([1, 2, 1, 0.5, 1, 0.5, 2, 1])
+GOLDEN = [
+    (
+        potentials.entropy(),
+        START,
+        [1.80505772, 3.10927274, 0.4168311, 0.94800563, 0.24913598, 0.87437617, 0.68694694, 1.6731068],
+    ),
+    (
+        potentials.quadratic(np.diag(np.arange(1.0, 9.0)) + 0.5),
+        START,
+        [2.16782969, 2.67418388, -0.24025597, 0.86325441, -0.02420135, 0.9232178, 1.33968087, 1.18216284],
+    ),
+    (
+        potentials.lp(1.5),
+        None,
+        [1.30904331, 0.78526494, 0.045406, 2.91975037, -0.22198969, -0.0055884, 0.50994514, 0.46819073],
+    ),
+    (
+        potentials.lp(4 / 3),
+        None,
+        [1.29322988, 0.41360386, 0.01690378, 3.3507806, -0.05045176, -0.00227168, 0.30052253, 0.24549254],
+    ),
+    (
+        potentials.hypentropy(1.0),
+        None,
+        [1.26604196, 1.15264209, 0.16886304, 2.38098559, -0.59125461, 0.00262519, 0.84384938, 0.76944573],
+    ),
+    (
+        potentials.hypentropy(0.1),
+        None,
+        [1.23699225, 0.15308743, 0.04316485, 3.61117183, -0.026717, -0.02253066, 0.20185776, 0.13557889],
+    ),
+]
+
+
+@pytest.mark.parametrize(("potential", "start", "weights"), GOLDEN, ids=lambda case: getattr(case, "name", ""))
+def test_convex_optimisation_finds_the_same(potential, start, weights):
+    found = interpolants.bregman_projection(WHOLE, TARGETS, potential, start)
+    np.testing.assert_allclose(found.weights, weights, atol=1e-6)

@@ -1,0 +1,37 @@
+"""Errors in potentials, in solutions of least divergence and in mirror descent."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+from mutants.theory import _in
+
+INTERPOLANTS = [
+    *_in(
+        "potentials",
+        ("exp(z) * v,", "exp(-z) * v,", "book/thm-8.1.2"),
+        ("value=lambda w: ((w @ host) * w).sum(-1) / 2", "value=lambda w: ((w @ host) * w).sum(-1)", "book/thm-8.1.2"),
+        ("arcsinh(w / (2 * square)) / 4", "arcsinh(w / square) / 4", "book/thm-8.1.2"),
+        ("sinh(4 * z)", "sinh(2 * z)", "book/thm-8.1.2"),
+        ("** (p - 1)\n\n\ndef _slope", "** p\n\n\ndef _slope", "book/thm-8.1.2 book/fig-8.1"),
+        ("(2 - q) * s * (s * v)", "(q - 2) * s * (s * v)", ""),
+        ("- z * (z / (2 + xp.hypot(2.0, z)))", "+ z * (z / (2 + xp.hypot(2.0, z)))", "book/thm-8.1.2"),
+        ("- self.value(start) - (self.gradient", "- self.value(start) + (self.gradient", "book/thm-8.1.2"),
+        ("(values[..., :, None] + sign * values", "(values[..., :, None] - sign * values", ""),
+    ),
+    *_in(
+        "interpolants",
+        ("left.T / values[:, None]", "left.T * values[:, None]", ""),
+        ("inner / values,", "inner * values,", "book/thm-8.1.2 book/fig-8.1"),
+        ("(height - s * change)", "(height + s * change)", "book/stagewise"),
+        ("= sign * optimize.nnls(", "= optimize.nnls(", "book/stagewise"),
+        ("~tied | (correlation * s < 0)", "~tied", "book/stagewise"),
+        ("half_squared(p / (p - 1)), w)", "half_squared(p), w)", ""),
+        ("np.hstack([rows, -rows])", "np.hstack([rows, rows])", "book/stagewise"),
+    ),
+    Mutant(
+        "optim/mirror.py",
+        "potential.gradient(w) - lr * g",
+        "potential.gradient(w) + lr * g",
+        ("optim/test_mirror.py",),
+    ),
+]

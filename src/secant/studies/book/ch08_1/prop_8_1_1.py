@@ -1,0 +1,145 @@
+"""Proposition 8.1.1: gradient descent ends in the solution nearest to where it began."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+
+RUNS = ("constant steps", "falling steps", "random steps", "one sample at a time", "log cosh loss")
+
+
+class Config(Seeded):
+    samples: int = option(5, at_least=1, at_most=20, help="data, fewer than features")
+    features: int = option(12, at_least=2, at_most=100, help="weights")
+    steps: int = scaled(smoke=1_500, laptop=10_000, at_least=300, at_most=10**5, help="gradient-descent steps")
+
+    def check(self) -> None:
+        """There are solutions to choose from, and one is reached, also with one sample at a time."""
+        if self.samples >= self.features:
+            raise ValueError(f"samples: fewer than the {self.features} features, got {self.samples}.")
+        if self.steps < 300 * self.samples:
+            raise ValueError(f"steps: at least 300 a sample, {300 * self.samples}, got {self.steps}.")
+
+
+def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, rng: np.random.Generator) -> dict:
+    r"""One run on $\sum_i r_i^2$, whose gradient is $2X^\top r$, or on $2\sum_i\log\cosh r_i$, with a proof's sums."""
+    top = np.linalg.norm(X, 2) ** 2
+    path, gradients, iterates = [w], np.zeros_like(w), np.zeros_like(w)
+    for t in range(steps):
+        rate, r = 0.5 / top, X @ w - y
+        if kind == "falling steps":
+            rate = 0.9 / top / (1 + t / steps) ** 0.5
+        elif kind == "random steps":
+            rate = rng.uniform(0, 1) / top
+        elif kind == "one sample at a time":
+            chosen = np.arange(len(y)) == rng.integers(len(y))
+            r, rate = r * chosen, 0.5 / (X[chosen] ** 2).sum()
+        gradient = 2 * X.T @ (np.tanh(r) if kind == "log cosh loss" else r)
+        gradients, iterates = gradients + rate * gradient, iterates + rate * w
+        w = w - rate * gradient
+        path.append(w)
+    return {"path": np.stack(path), "gradients": gradients, "iterates": iterates}
+
+
+@study(
+    "book/prop-8.1.1", section="8.1", title="Gradient descent ends in the nearest solution",
+    statement=r"""
+    With fewer samples than weights $L(w) = \sum_i(w\cdot x_i - y_i)^2$ has many minima, all $w$ with $Xw = y$. Gradient
+    descent from $w_0$, with any schedule of step sizes that brings $L$ to zero, ends in
+    $\operatorname{argmin}_{Xw = y}\|w - w_0\|_2 = w_0 + X^\dagger(y - Xw_0)$, since it never leaves
+    $w_0 + \operatorname{span}(x_1, \dots, x_n)$. So does gradient descent on one sample at a time, and on any loss of
+    $w\cdot x_i$ with one finite root.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
+    X = left * np.linspace(1, 2, config.samples) @ right  # singular values between 1 and 2: all runs converge in time
+    y, start, other = rng.normal(size=config.samples), *rng.normal(size=(2, config.features))
+    runs = [descend(kind, X, y, start, config.steps, rng) for kind in RUNS]
+    second = descend(RUNS[0], X, y, other, config.steps, rng)
+    every = np.unique(np.geomspace(1, config.steps, 60).astype(int))
+    here, early = X @ start - y, config.steps // 100
+    short = descend(RUNS[0], X, y, start, early, rng)
+    along = runs[0]["gradients"] / np.linalg.norm(runs[0]["gradients"])
+    moved = [((X @ (start + s * along) - y) ** 2).sum() for s in (0.5, -0.5)]
+    return xr.Dataset(
+        {
+            "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
+            "other": ("feature", other),
+            "path": (("run", "step", "feature"), np.stack([r["path"][every] for r in runs])),
+            "end": (("run", "feature"), np.stack([r["path"][-1] for r in runs])),
+            "second": ("feature", second["path"][-1]),
+            "moved": np.linalg.norm(short["path"][-1] - start), "of_gradients": np.linalg.norm(short["gradients"]),
+            "of_iterates": np.linalg.norm(short["iterates"]), "slope": moved[0] - moved[1],
+            "half_slope": here @ X @ along,
+        },
+        coords={"run": list(RUNS), "step": every},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    X, y, start = data.X.values, data.y.values, data.start.values
+    nearest = start + np.linalg.pinv(X) @ (y - X @ start)
+    size, least = np.linalg.norm(nearest - start), np.linalg.norm(X, -2)
+    spare = np.linalg.svd(X)[2][config.samples :]
+    rounding = 1e-15 * config.steps * max(size, 1.0)
+    for kind, w in zip(RUNS, data.end.values, strict=True):
+        left = np.linalg.norm(X @ w - y)
+        yield claims.zero(
+            f"{kind}: distance of the end from the nearest solution", np.linalg.norm(w - nearest),
+            left / least + rounding, "what is left of the residual over the least singular value, and rounding",
+        )
+        yield claims.at_most(
+            f"{kind}: residual at the end", 1e-9 * np.linalg.norm(y - X @ start), left, "it is a solution",
+            note="an error falls by 1 - 1/4n a step on average, n the number of samples, or faster",
+        )
+    yield claims.zero(
+        "part of the way that is outside of the span of the data, all runs",
+        np.linalg.norm((data.path.values - start) @ spare.T, axis=-1).max(), rounding, "rounding of the steps",
+    )
+    yield claims.equal(
+        "two starts: distance between their ends over that of the starts off the span", 1.0,
+        np.linalg.norm(data.second - data.end[0]) / np.linalg.norm(spare @ (start - data.other.values)),
+        2 * (np.linalg.norm(X @ data.end[0].values - y) + np.linalg.norm(X @ data.second.values - y)) / least
+        / np.linalg.norm(spare @ (start - data.other.values)) + rounding, "what is left of the residuals, and rounding",
+    )
+    yield claims.erratum(
+        f"length of the way of {config.steps // 100} steps", (r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)),
+        (r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)), float(data.moved), rounding, "rounding",
+        where="proof of proposition 8.1.1", note="the sum is over gradients, which lie in the span of the data",
+    )
+    yield claims.erratum(
+        "slope of the loss at the start, along the way of the run",
+        (r"\sum_i(w\cdot x_i - y_i)\,x_i", float(data.half_slope)),
+        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)), float(data.slope),
+        1e-11 * (1 + abs(float(data.half_slope)))
+        * config.features, "rounding: of a quadratic the central difference is the derivative",
+        where="proof of proposition 8.1.1", note="the square's factor is lost; nothing in the proof depends on it",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.2), 2)
+    X, y, start = data.X.values, data.y.values, data.start.values
+    nearest = start + np.linalg.pinv(X) @ (y - X @ start)
+    for k, kind in enumerate(RUNS):
+        left.plot(
+            data.step, np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17), color=f"C{k}", label=kind,
+        )
+    sheet.label(left, "Distance from the nearest solution", "step", None, "best", xscale="log", yscale="log")
+    # One direction of the span, and one that no sample sees.
+    inside, outside = nearest - start, np.linalg.svd(X)[2][-1]
+    inside = inside / np.linalg.norm(inside)
+    for k in range(len(RUNS)):
+        way = data.path[k].values - start
+        right.plot(way @ inside, way @ outside, "o-", lw=0.8, ms=4, color=f"C{k}")
+    right.plot(
+        *([v @ (nearest - start)] for v in (inside, outside)), "*", ms=15, color=sheet.ink(), label="nearest solution",
+    )
+    sheet.mark(right, x=[(nearest - start) @ inside])
+    size = np.linalg.norm(nearest - start)
+    right.text(size * 0.97, size * 0.3, "other solutions", rotation=90, ha="right", color=sheet.ink())
+    sheet.label(right, "No step leaves the span of the data", "along the way to it", "off the span", "upper left",
+                ylim=(-0.5 * size, size))

@@ -1,0 +1,167 @@
+"""Theorem 8.1.2: mirror descent ends in the solution of least divergence from where it began."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.theory import interpolants, potentials
+from secant.theory.potentials import Potential
+
+NAMES = ("entropy", "quadratic", "l3/2", "hypentropy")
+
+
+class Config(Seeded):
+    samples: int = option(4, at_least=1, at_most=8, help="data, fewer than features")
+    features: int = option(9, at_least=3, at_most=40, help="weights")
+    alpha: float = option(1.0, at_least=0.05, at_most=100, help="scale of the hypentropy")
+    steps: int = scaled(smoke=400, laptop=5_000, at_least=100, at_most=10**5, help="three times as many of one sample")
+
+    def check(self) -> None:
+        """There are solutions to choose from."""
+        if self.samples > self.features // 2:
+            raise ValueError(f"samples: at most half of the {self.features} features, got {self.samples}.")
+
+
+def made(config: Config) -> dict[str, Potential]:
+    rng = np.random.default_rng([config.seed, 1])
+    root = rng.normal(size=(config.features, config.features)) / np.sqrt(config.features)
+    return {
+        "entropy": potentials.entropy(),
+        "quadratic": potentials.quadratic(root @ root.T + 0.5 * np.eye(config.features)),
+        "l3/2": potentials.lp(1.5), "hypentropy": potentials.hypentropy(config.alpha),
+    }
+
+
+def descend(
+    R: Potential, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, pick: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Weights after all steps and along them, and $\lambda_i = -\sum_t 2\eta_tr_i$; with `pick`, one sample a step.
+
+    The step is a quarter of the largest at which a parabola of the curvature $2X\,\nabla^2R^*X^\top$ of now would fall.
+    """
+    path, multipliers = [w], np.zeros(len(y))
+    for t in range(steps):
+        dual = R.gradient(w)
+        r, rows = X @ w - y, slice(None) if pick is None else slice(pick[t], pick[t] + 1)
+        curvature = 2 * R.slope(dual, X[rows]) @ X[rows].T
+        rate = 0.5 / np.linalg.norm(curvature, 2)
+        change = np.zeros_like(r)
+        change[rows] = 2 * rate * r[rows]
+        multipliers = multipliers - change
+        w = R.inverse(dual - change @ X)
+        path.append(w)
+    return w, np.stack(path), multipliers
+
+
+@study(
+    "book/thm-8.1.2", section="8.1", title="Mirror descent ends in the solution of least divergence",
+    statement=r"""
+    Mirror descent with a strongly convex potential, $\nabla R(w_{t+1}) = \nabla R(w_t) - \eta_t\nabla L(w_t)$, on
+    $L(w) = \sum_i(w\cdot x_i - y_i)^2$: if it converges to a solution of $Xw = y$, then with any step sizes to
+    $\operatorname{argmin}_{Xw = y}D_R(w, w_0)$, where
+    $D_R(w, w_0) = R(w) - R(w_0) - \langle\nabla R(w_0), w - w_0\rangle$. From a start with $\nabla R(w_0) = 0$ that is
+    $\operatorname{argmin}_{Xw = y}R(w)$. The same with the gradient of one sample at a time. Here $R$ is the entropy
+    $\sum_iw_i\log w_i - w_i$, $\frac12w\cdot Dw$, $\frac12\|w\|_{3/2}^2$ and the hypentropy.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
+    X = left * np.linspace(1, 1.5, config.samples) @ right
+    y = X @ np.exp(rng.normal(size=config.features) / 2)  # of positive weights, which the entropy needs
+    start = np.exp(rng.normal(size=config.features) / 2)
+    pick = rng.integers(config.samples, size=3 * config.steps)
+    ends, singles, plain, sums, paths = [], [], [], [], []
+    every = np.unique(np.geomspace(1, config.steps, 50).astype(int))
+    for R in made(config).values():
+        end, path, multipliers = descend(R, X, y, start, config.steps)
+        ends.append(end)
+        sums.append(multipliers)
+        paths.append(path[every])
+        singles.append(descend(R, X, y, start, len(pick), pick)[0])
+        plain.append(descend(R, X, y, R.inverse(np.zeros(config.features)), config.steps)[0])
+    each = ("potential", "feature")
+    return xr.Dataset(
+        {
+            "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
+            "end": (each, np.stack(ends)),
+            "single": (each, np.stack(singles)), "plain": (each, np.stack(plain)),
+            "multipliers": (("potential", "sample"), np.stack(sums)),
+            "path": (("potential", "step", "feature"), np.stack(paths)),
+        },
+        coords={"potential": list(NAMES), "step": every},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    X, y, start = data.X.values, data.y.values, data.start.values
+    rng = np.random.default_rng([config.seed, 2])
+    spare = np.linalg.svd(X)[2][config.samples :]
+    for name, R in made(config).items():
+        at = data.sel(potential=name)
+        nearest = interpolants.bregman_projection(X, y, R, start).weights
+        least = interpolants.bregman_projection(X, y, R).weights
+        size = np.abs(nearest).max()
+        for kind, w, exact in (
+            ("", at.end, nearest), (", one sample at a time", at.single, nearest),
+            (", from where its gradient is 0", at.plain, least),
+        ):
+            w, left = w.values, np.linalg.norm(X @ w.values - y) / np.linalg.norm(y)
+            yield claims.zero(
+                f"{name}{kind}: distance of the end from the solution of least divergence",
+                np.abs(w - exact).max() / size,
+                1e-10, "rounding of the steps", given=left < 1e-11, otherwise="the run has not converged",
+            )
+        moves = 0.1 * size * rng.uniform(0, 1, (200, 1)) * rng.normal(size=(200, len(spare))) @ spare
+        others = at.end.values + moves
+        others = others[[R.inside(w) for w in others]]
+        yield claims.at_least(
+            f"{name}: least divergence of other solutions over that of the end", 1.0,
+            lambda R=R, others=others, at=at: R.divergence(others, start).min() / R.divergence(at.end.values, start),
+            "the end has the least", slack=1e-9, note=f"{len(others)} solutions near by", given=len(others),
+            otherwise="no other solution is in the domain",
+        )
+        yield claims.zero(
+            f"{name}: what the dual moved by less the samples times their multipliers",
+            np.abs(R.gradient(at.end.values) - R.gradient(start) - at.multipliers.values @ X).max(),
+            1e-14 * config.steps * (1 + np.abs(R.gradient(start)).max()), "rounding of the steps",
+        )
+    D = made(config)["quadratic"]
+    back = D.inverse(X).T
+    exact = start + back @ np.linalg.solve(X @ back, y - X @ start)
+    yield claims.zero(
+        "quadratic: distance of the end from its closed form",
+        np.abs(data.end.sel(potential="quadratic") - exact).max(), 1e-10,
+        "rounding of the steps", given=np.linalg.norm(X @ data.end[1].values - y) < 1e-11 * np.linalg.norm(y),
+        otherwise="the run has not converged",
+    )
+    R, end, at = made(config)["entropy"], data.end[0].values, data.multipliers[0].values @ X
+    yield claims.erratum(
+        "entropy: from the start to the minimum of the proof's function of w",
+        (r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0),
+        (
+            r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle",
+            float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start)),
+        ),
+        float(np.linalg.norm(end - start)), 1e-10, "rounding of the steps", where="proof of theorem 8.1.2",
+        note="as printed the sum does not depend on w, and the minimum is the start; the multipliers are the run's",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.2), 2)
+    X, y, start = data.X.values, data.y.values, data.start.values
+    for k, (name, R) in enumerate(made(config).items()):
+        nearest = interpolants.bregman_projection(X, y, R, start).weights
+        error = np.abs(data.path[k].values - nearest).max(1)
+        left.plot(data.step, np.maximum(error, 1e-17), color=f"C{k}", label=name)
+        place = np.arange(config.features) + 0.18 * (k - 1.5)
+        right.plot(place, data.end[k], "o", ms=6, color=f"C{k}", label=name)
+        right.plot(place, nearest, "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None)
+    right.plot(np.arange(config.features), start, "x", color=sheet.ink(), ms=6, label="start")
+    sheet.label(
+        left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log",
+    )
+    sheet.label(right, "One problem, one start, four ends", "weight", None, {"loc": "best", "ncols": 2, "fontsize": 8},
+                xticks=np.arange(0, config.features, max(1, config.features // 9)))
