@@ -13,6 +13,7 @@ from bench import (  # noqa: F401
     sweeps,
     training,
     width,
+    worst_cases,
 )
 from bench.row import ROWS
 
