@@ -14,6 +14,7 @@ from bench import (  # noqa: F401
     sweeps,
     training,
     width,
+    worst_cases,
 )
 from bench.row import ROWS
 
