@@ -1,19 +1,21 @@
 """Every command that the pages show is run, and ends with the status that they say.
 
 What takes minutes on a laptop, or hours on a large machine, is run at smoke scale: with its own options, but none of
-its sizes larger than the smoke scale's. What takes all studies takes two.
+its sizes larger than the smoke scale's, or than a quarter of them where the study allows it. What takes all studies
+takes two.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import shlex
 import typing
 import webbrowser
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fuzzing import smallest
 
 from secant import lab
 from secant.cli import entry
@@ -65,13 +67,16 @@ def commands() -> list[str]:
     return sorted(found - {"secant tour"})
 
 
-def quickly(arguments: list[str], *, choices: bool) -> list[str]:
-    """The same command at smoke scale, with no size above the smoke scale's; or also with the choices of its scale."""
+def quickly(arguments: list[str], *, scale: str, choices: bool) -> list[str]:
+    """The same command at smoke scale, with no size above the smoke scale's; or also with the choices of its scale.
+
+    At the scale `smallest` sizes are a quarter of that, and what is not asked for has one entry.
+    """
     study = lab.get(arguments[0])
-    scale = arguments[arguments.index("--scale") + 1] if "--scale" in arguments else "laptop"
-    asked, usual, types = study.config(scale), study.config("smoke"), typing.get_type_hints(study.config_type)
-    kept, sizes = [], {field.name: getattr(usual, field.name) for field in dataclasses.fields(usual)}
-    words = iter(arguments)
+    given = arguments[arguments.index("--scale") + 1] if "--scale" in arguments else "laptop"
+    asked, usual, types = study.config(given), study.config("smoke"), typing.get_type_hints(study.config_type)
+    sizes = vars(usual if scale == "smoke" else smallest(study.id))
+    kept, words = [], iter(arguments)
     for word in words:
         if word == "--scale":
             next(words)
@@ -82,22 +87,37 @@ def quickly(arguments: list[str], *, choices: bool) -> list[str]:
             kept.append(str(min(int(next(words)), sizes[name])))
     for name, size in sizes.items():
         option, choice = f"--{name.replace('_', '-')}", getattr(asked, name)
-        if choices and typing.get_origin(types[name]) is typing.Literal and choice != size and option not in kept:
+        if option in kept:
+            continue
+        if choices and typing.get_origin(types[name]) is typing.Literal and choice != size:
             kept += [option, str(choice)]
+        elif size != getattr(usual, name):
+            kept += [option, *map(str, size if isinstance(size, tuple) else [size])]
     return [*kept, "--scale", "smoke"]
 
 
-def shortened(name: str, arguments: list[str], *, choices: bool = False) -> list[str]:
+def shortened(name: str, arguments: list[str], *, scale: str = "smoke", choices: bool = False) -> list[str]:
     """Arguments of a command that take seconds."""
     if name == "run":
         fast = arguments[0] in AS_SHOWN
-        return [*(arguments if fast else quickly(arguments, choices=choices)), "--no-figure"]
+        return [*(arguments if fast else quickly(arguments, scale=scale, choices=choices)), "--no-figure"]
     if name == "verify" and not any("/" in word for word in arguments):
         if "--source" in arguments:
             place = arguments.index("--source")
             return [*arguments[:place], *(id for id in QUICK_STUDIES if id.startswith(arguments[place + 1]))]
         return [*arguments, *QUICK_STUDIES]
     return arguments
+
+
+def attempts(name: str, arguments: list[str]) -> Iterator[list[str]]:
+    """The command as small as it can be, then larger, for a study may refuse what it is asked for at a size.
+
+    Without options it is the study's smoke run, which other tests compute too.
+    """
+    own = {word for word in arguments if word.startswith("--")} - {"--scale"}
+    for scale in ("smallest", "smoke") if own else ("smoke",):
+        for choices in (False, True):
+            yield shortened(name, arguments, scale=scale, choices=choices)
 
 
 def called(name: str, arguments: list[str]) -> int:
@@ -129,10 +149,11 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
     if command in MINUTES:
         assert parse_run(lab.get(arguments[0]), arguments[1:])
         return
-    status, said = called(name, shortened(name, arguments)), capfd.readouterr()
-    if status == 2 != expected:  # what it asks for is not among the choices of the smoke scale
-        status, said = called(name, shortened(name, arguments, choices=True)), capfd.readouterr()
-    if status == 2 != expected:  # nor with the sizes of the smoke scale
+    for words in attempts(name, arguments):
+        status, said = called(name, words), capfd.readouterr()
+        if status != 2 or expected == 2:
+            break
+    if status == 2 != expected:  # what it asks for goes with no sizes of the smoke scale
         assert parse_run(lab.get(arguments[0]), arguments[1:])
         return
     if MissingDataError.__name__ in said.err or "SECANT_DATA" in said.err:

@@ -1,16 +1,12 @@
 """Every study once, at smoke scale."""
 
 import functools
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from secant import lab
 from secant.lab.keys import keys_of
-
-sys.path.append(str(Path(__file__).parent))
 
 
 def note_cost(root, id, seconds):

@@ -24,29 +24,44 @@ LARGE = {"cifar10", "mnist", "fashion-mnist"}
 
 
 def chosen(study, draw: random.Random, *, small: bool) -> dict[str, Any]:
-    """Options of a study, some of them changed: extreme ones, or such that its run is no larger than at smoke scale."""
+    """Options of a study, some of them changed: extreme ones, or such that its run is small."""
     types = typing.get_type_hints(study.config_type)
-    usual = smallest(study.id) if small else study.config("smoke")
+    smoke = study.config("smoke")
+    least = smallest(study.id) if small else smoke
     fields = dataclasses.fields(study.config_type)
     share = draw.choice([0.15, 0.4, 0.8])
     picked = [field for field in fields if draw.random() < share] or [draw.choice(fields)]
-    drawn = {f.name: _value(types[f.name], getattr(usual, f.name), f.metadata["limits"], draw, small) for f in picked}
-    return (dataclasses.asdict(usual) if small else {}) | drawn
+    drawn = {}
+    for name, limits in ((field.name, field.metadata["limits"]) for field in picked):
+        whole = type(getattr(smoke, name)) is tuple
+        drawn[name] = _value(types[name], getattr(smoke if whole else least, name), limits, draw, small)
+        if whole and small:
+            drawn[name] = drawn[name][: max(2, len(getattr(least, name)))]
+    return (dataclasses.asdict(least) if small else {}) | drawn
 
 
 @functools.cache
 def smallest(id: str) -> Any:
-    """The smoke scale with every size a quarter of what it is, or a half, as far as the study takes it."""
+    """The smoke scale as small as the study takes it: tuples of one entry, sizes a quarter of what they are, or a half.
+
+    What the entries of a tuple have each to itself, a network of another width for instance, is compiled for each.
+    """
     study = lab.get(id)
     config = study.config("smoke")
-    for field in dataclasses.fields(config):
-        size = getattr(config, field.name)
-        if type(size) is not int or field.name == "seed":
-            continue
-        for less in (size // 4, size // 2):
-            with contextlib.suppress(ValueError):
-                config = study.config("smoke", **dataclasses.asdict(config) | {field.name: less})
-                break
+
+    def less(*smaller: dict[str, Any]) -> Any:
+        """The configuration with the first of the changes that is accepted."""
+        for values in smaller:
+            with contextlib.suppress(ValueError, TypeError):
+                return study.config("smoke", **dataclasses.asdict(config) | values)
+        return config
+
+    tuples = {name: value for name, value in vars(config).items() if type(value) is tuple}
+    for names in (list(tuples), *([name] for name in tuples)):  # together, for some have to be of one length
+        config = less(*({name: tuples[name][:length] for name in names} for length in (1, 2)))
+    for name, size in vars(config).items():
+        if type(size) is int and name not in {"seed", "together", "every"}:  # the smaller those are, the more is done
+            config = less({name: size // 4}, {name: size // 2})
     return config
 
 
@@ -123,7 +138,7 @@ def accepted(study, values: dict[str, Any]) -> Any | None:
         return None
 
 
-@functools.lru_cache(maxsize=8)
+@functools.cache
 def _computed(id: str, config: Any) -> Any:
     return lab.get(id)(config)
 
@@ -149,9 +164,10 @@ def outcome(study, config: Any) -> list[Any]:
 def small_configurations(study, seed: int, count: int) -> list[Any]:
     """Some accepted configurations that cost no more than the smoke scale.
 
-    Studies that share the type of their options, and with it a run, are tried with the same ones.
+    Studies that share their options, and with them a run, are tried with the same ones.
     """
-    options = study.config_type
+    fields, kinds = dataclasses.fields(study.config_type), study.config_type.__mro__
+    options = [kind for kind in kinds if dataclasses.is_dataclass(kind) and dataclasses.fields(kind) == fields][-1]
     name = study.id if options.__module__ == study.compute.__module__ else f"{options.__module__}.{options.__name__}"
     draw = random.Random(zlib.crc32(name.encode()) + seed)
     found: list[Any] = []

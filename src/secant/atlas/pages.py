@@ -54,9 +54,9 @@ def build(
     Example:
         ```python
         from pathlib import Path
-        from secant import atlas
+        from secant import atlas, lab
 
-        index = atlas.build(Path("atlas"))
+        index = atlas.build(Path("atlas"), studies=[lab.get("quadreg/fig-2")])
         ```
     """
     if scale is not None and scale not in SCALES:

@@ -16,7 +16,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-import scipy.optimize
+import scipy  # its parts are loaded when they are used, which a process that needs none of them is spared
 from jax import Array
 
 from secant.dynamics import Map

@@ -89,9 +89,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     said = {"note": note, "given": been, "otherwise": note}
     at = f"settled after the curvature has passed 2, residuals of {EDGE[0]:g} to {EDGE[1]:g}"
     end, rose = final.where(been), (loss.diff("step") > 0).any("step").sel(residual=been.residual)
-    yield claims.at_most(f"{at}: largest final curvature", 2.0, end.max(), **said)
+    yield claims.at_most(f"{at}: largest final curvature", 2.0, end.max, **said)
     yield claims.equal(
-        f"{at}: median final curvature", 2.0, end.median(), 0.1,
+        f"{at}: median final curvature", 2.0, end.median, 0.1,
         "within five per cent of the edge is called the edge here", **said,
     )
     yield claims.at_least(
