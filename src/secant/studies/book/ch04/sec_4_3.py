@@ -1,5 +1,8 @@
 """Section 4.3: messages that are matrices, and the shapes of a product."""
 
+import itertools
+from collections.abc import Callable
+
 import numpy as np
 import xarray as xr
 
@@ -13,16 +16,16 @@ class Config(Seeded):
     d1: int = option(3, at_least=1, at_most=12, help="rows of W")
     d2: int = option(4, at_least=1, at_most=12, help="columns of W, rows of Z")
     d3: int = option(5, at_least=1, at_most=12, help="columns of Z")
-    square: int = option(4, at_least=2, at_most=12, help="size at which the printed shapes and formula both have a meaning")
+    square: int = option(4, at_least=2, at_most=12, help="size at which print has a meaning")
     layers: int = scaled(smoke=4, laptop=10, at_least=1, at_most=20, help="of the network that messages go through")
 
     def check(self) -> None:
         """Shapes that can be told apart."""
         if len({self.d1, self.d2, self.d3}) < 3:
-            raise ValueError(f"d1: must differ from d2 and d3, and these from each other, got {self.d1, self.d2, self.d3}.")
+            raise ValueError(f"d1: d1, d2 and d3 must be three different numbers, got {self.d1, self.d2, self.d3}.")
 
 
-def derivative(function, at: np.ndarray) -> np.ndarray:
+def derivative(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
     """The book's convention: a row for every entry of what is varied, a column for every entry of the result."""
     rows = []
     for place in np.ndindex(at.shape):
@@ -56,33 +59,37 @@ def backward(matrices: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
 @study(
     "book/sec-4.3", section="4.3", title="Messages that are matrices",
     statement=r"""
-    Where a node $u$ holds a vector or a matrix, its message to $z$ is $\frac{\partial u}{\partial z}[S]$, the transposed
-    Jacobian applied to $S$, which has the shape of $u$; the result has that of $z$. A node needs its map and this
-    product. For $U = WZ$, $W \in \mathbb R^{d_1\times d_2}$ and $Z \in \mathbb R^{d_2\times d_3}$, the matrix of
+    Where a node $u$ holds a vector or a matrix, its message to $z$ is $\frac{\partial u}{\partial z}[S]$, the
+    transposed Jacobian applied to $S$, which has the shape of $u$; the result has that of $z$. A node needs its map and
+    this product. For $U = WZ$, $W \in \mathbb R^{d_1\times d_2}$ and $Z \in \mathbb R^{d_2\times d_3}$, the matrix of
     $\partial U/\partial Z$ has $d_2d_3 \times d_1d_3$ entries, and the product is
     $\frac{\partial U}{\partial Z}[S] = W^\top S$ without it; $\frac{\partial U}{\partial W}[S] = SZ^\top$.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
-    W, Z, S = (rng.normal(size=shape) for shape in ((config.d1, config.d2), (config.d2, config.d3), (config.d1, config.d3)))
+    d1, d2, d3 = config.d1, config.d2, config.d3
+    W, Z, S = (rng.normal(size=shape) for shape in ((d1, d2), (d2, d3), (d1, d3)))
     by_z, by_w = derivative(lambda z: W @ z, Z), derivative(lambda w: w @ Z, W)
     n = config.square
     w, z, s, along = rng.normal(size=(4, n, n))
     x = rng.normal(size=(config.d2, config.d3))
     sizes = [config.d2, *[config.d1] * config.layers]
-    matrices = [rng.normal(size=(b, a)) / a**0.5 for a, b in zip(sizes, sizes[1:], strict=False)]
-    found, gaps = backward(matrices, x), []
+    matrices = [rng.normal(size=(b, a)) / a**0.5 for a, b in itertools.pairwise(sizes)]
+    found, exact = backward(matrices, x), []
     for i, matrix in enumerate(matrices):
-        exact = derivative(lambda m, i=i: np.atleast_1d(network([*matrices[:i], m, *matrices[i + 1 :]], x)), matrix)
-        gaps.append(np.abs(found[i].ravel() - exact[:, 0]).max() / np.abs(exact).max())
+        rest = lambda m, i=i: np.atleast_1d(network([*matrices[:i], m, *matrices[i + 1 :]], x))  # noqa: E731
+        exact.append(derivative(rest, matrix)[:, 0])
     return xr.Dataset(
         {
             "W": (("row", "middle"), W), "Z": (("middle", "column"), Z), "S": (("row", "column"), S),
-            "by_z": (("z_entry", "u_entry"), by_z), "by_w": (("w_entry", "u_entry"), by_w), "gaps": ("layer", gaps),
+            "by_z": (("z_entry", "u_entry"), by_z), "by_w": (("w_entry", "u_entry"), by_w),
+            "message": ("weight", np.concatenate([part.ravel() for part in found])),
+            "exact": ("weight", np.concatenate(exact)),
+            "layer": ("weight", np.repeat(np.arange(config.layers), [part.size for part in found])),
             # With the printed shapes the product is ZW: how S.ZW changes along a direction, and what two messages say.
             "measured": float((s * ((z + STEP * 1j * along) @ w)).sum().imag / STEP),
             "printed": float(((w.T @ s) * along).sum()), "corrected": float(((s @ w.T) * along).sum()),
-            "flat": (s * (z @ w)).std() + 1.0,
+            "scale": float(np.linalg.norm(s) * np.linalg.norm(along)),
         }
     )
 
@@ -108,19 +115,20 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     yield claims.zero(
         f"network of {config.layers} layers: gradients by matrix messages, largest difference over the largest entry",
-        data.gaps.max(), 1e-12, "rounding",
+        np.abs(data.message - data.exact).max() / np.abs(data.exact).max(), 1e-12, "rounding",
     )
     yield claims.erratum(
-        "numbers that the derivative of U in Z takes", (r"\mathbb R^{d_2\times d_3} \to \mathbb R^{d_1\times d_3}", config.d2 * config.d3),
+        "numbers that the derivative of U in Z takes",
+        (r"\mathbb R^{d_2\times d_3} \to \mathbb R^{d_1\times d_3}", config.d2 * config.d3),
         (r"\mathbb R^{d_1\times d_3} \to \mathbb R^{d_2\times d_3}", config.d1 * config.d3), by_z.shape[1], 1e-12,
         "a count", where="section 4.3", note="in the book's convention a derivative takes a message to what lies below",
     )
-    scale = float(data.flat)
+    scale = float(data.scale)
     yield claims.erratum(
-        "W of d2 x d3 and Z of d1 x d2, square: change of S.U with Z along a direction, over the size of S.U",
+        "W of d2 x d3 and Z of d1 x d2, square: change of S.U with Z along a direction, over their sizes",
         (r"W^\top S", data.printed / scale), (r"SW^\top", data.corrected / scale), data.measured / scale, 1e-12,
         "rounding", where="section 4.3",
-        note="with the printed shapes U = ZW, whose message is S W'; W'S is right for W of d1 x d2, Z of d2 x d3, U = WZ",
+        note="with the printed shapes U = ZW, whose message is SW'; W'S is that of U = WZ, W of d1 x d2, Z of d2 x d3",
     )
 
 
@@ -131,10 +139,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     shown = left.imshow(data.by_z, cmap="RdBu_r", vmin=-top, vmax=top, aspect="auto")
     figure.colorbar(shown, ax=left)
     left.grid(False)
-    sheet.label(left, r"$\partial U/\partial Z = W^\top\otimes 1$", "entries of $U$", "entries of $Z$")
-    size = np.arange(1, 33)
-    right.loglog(size, size**4.0, label="the dense derivative")
-    right.loglog(size, size**3.0, label=r"$W^\top S$")
-    right.plot(len(data.W) * config.d3 * 0 + config.d3, data.by_z.size, "o", color="C0", label="this study's")
-    right.plot(config.d3, data.W.size * config.d3, "o", color="C1")
-    sheet.label(right, "Products of a message", "rows and columns of all matrices", None, "best")
+    sheet.label(left, r"$\partial U/\partial Z = W^\top\otimes 1$ of a product", "entries of $U$", "entries of $Z$")
+    for i in range(config.layers):
+        own = data.isel(weight=data.layer.values == i)
+        right.plot(own.exact, own.message, ".", color=f"C{i % 8}", label=f"layer {i + 1}")
+    ends = np.array([data.exact.min(), data.exact.max()])
+    sheet.guide(right, ends, ends)
+    sheet.label(right, "Gradients of a network", "derivative", "matrix messages", {"ncols": 1 + config.layers // 8})
