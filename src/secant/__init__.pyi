@@ -19,6 +19,7 @@ from secant import theory as theory
 from secant._version import __version__ as __version__
 from secant.curvature import batch_critical_lr as batch_critical_lr
 from secant.curvature import critical_lr as critical_lr
+from secant.curvature import critical_point as critical_point
 from secant.curvature import gauss_newton as gauss_newton
 from secant.curvature import hessian as hessian
 from secant.curvature import jacobian as jacobian
@@ -58,7 +59,9 @@ from secant.optim import find_max_lr as find_max_lr
 from secant.optim import gradient_descent as gradient_descent
 from secant.optim import gradient_field as gradient_field
 from secant.optim import mirror_descent as mirror_descent
+from secant.optim import newton as newton
 from secant.optim import optimisers as optimisers
+from secant.optim import perturbed as perturbed
 from secant.optim import schedules as schedules
 from secant.optim import steepest_descent as steepest_descent
 from secant.optim import train as train

@@ -40,6 +40,7 @@ TOWER = (
         (
             "batch_critical_lr",
             "critical_lr",
+            "critical_point",
             "gauss_newton",
             "hessian",
             "jacobian",
@@ -64,7 +65,9 @@ TOWER = (
             "gradient_descent",
             "gradient_field",
             "mirror_descent",
+            "newton",
             "optimisers",
+            "perturbed",
             "schedules",
             "steepest_descent",
             "train",

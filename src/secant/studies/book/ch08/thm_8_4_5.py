@@ -10,7 +10,6 @@ from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
 from secant.setups import separable
 from secant.theory.margins import Margin, max_margin
 
-
 DRAWS = 60
 """Of random data."""
 
