@@ -46,6 +46,14 @@ STUDIES = (
     "thesis/fig-4.3",
     "thesis/fig-4.4",
     "thesis/controller",
+    "book/fig-2.4",
+    "book/fig-6.1",
+    "book/fig-7.1",
+    "book/fig-8.1",
+    "book/large-steps",
+    "book/sec-8.2",
+    "lectures/11-09-rich-and-kernel",
+    "lectures/11-14-late-time",
 )
 FOLDER = Path(__file__).parent / "figures"
 LARGEST = 300_000  # bytes of an SVG

@@ -35,6 +35,7 @@ def test_the_potential_is_consistent(depth, alpha, seed):
     s = R.gradient(w)
     np.testing.assert_allclose(R.inverse(s), w, rtol=1e-8, atol=1e-10)
     h = 1e-5
+    np.testing.assert_allclose(R.slope(s, np.ones(4)), 2 * h / (R.gradient(w + h) - R.gradient(w - h)), rtol=1e-4)
     slopes = [(R.value(w + h * e) - R.value(w - h * e)) / (2 * h) for e in np.eye(4)]
     np.testing.assert_allclose(slopes, s, rtol=1e-4, atol=1e-6)
 
