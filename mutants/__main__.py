@@ -21,9 +21,10 @@ from mutants.interpolants import INTERPOLANTS
 from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
 from mutants.mutant import ROOT, Mutant, copy_sources
+from mutants.rates import RATES
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES
+MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES + RATES
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

@@ -123,6 +123,8 @@ def test_rates_of_three_conditions_on_a_parabola():
     after = w - curvatures * w / 10
     assert value(after) <= rates.polyak_lojasiewicz(2.0, 10.0) * value(w)
     assert rates.polyak_lojasiewicz(2.0, 10.0) == pytest.approx(0.9)
+    flat = np.array([0.0, 0.0, 1.0])  # the worst direction
+    assert value(flat - curvatures * flat / 10) / value(flat) == pytest.approx(0.81)
     after = w - curvatures * w / 100
     assert after @ after <= rates.restricted_secant(1.0, 10.0) * (w @ w)
     assert rates.restricted_secant(1.0, 10.0) == pytest.approx(0.99)
