@@ -47,16 +47,18 @@ def test_gradient_descent_is_a_diagonal_with_schedules_too():
     np.testing.assert_allclose(step_matrices.of(optax.sgd(0.1, 0.9), 2), [[0.1, 0], [0.09, 0.1]], atol=1e-12)
 
 
-def test_the_two_sequences_are_those_of_the_accelerated_methods():
+@pytest.mark.parametrize("best", [False, True])
+def test_the_two_sequences_are_those_of_the_accelerated_methods(best):
     gradient = lambda x: np.array([3.0, 1.0, 0.2]) * x + np.sin(x)  # noqa: E731
     x = y = start = np.array([1.0, -2.0, 3.0])
     theta = 1.0
-    for _ in range(5):
+    for step in range(5):
         after = x - gradient(x) / 4
-        following = (1 + math.sqrt(1 + 4 * theta**2)) / 2
-        x = after + (theta - 1) / following * (after - y)
+        following = (1 + math.sqrt(1 + (8 if best and step == 4 else 4) * theta**2)) / 2
+        x = after + (theta - 1) / following * (after - y) + best * theta / following * (after - x)
         y, theta = after, following
-    np.testing.assert_allclose(played(step_matrices.accelerated(5, 4.0), gradient, start)[-1], y, atol=1e-12)
+    matrix = step_matrices.optimised(5, 4.0) if best else step_matrices.accelerated(5, 4.0)
+    np.testing.assert_allclose(played(matrix, gradient, start)[-1], x if best else y, atol=1e-12)
 
 
 def test_silver_steps():
