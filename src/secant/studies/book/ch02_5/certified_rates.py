@@ -1,5 +1,7 @@
 """Section 2.5, beyond the book: the exact worst case of a method, with the function that attains it."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -10,7 +12,7 @@ from secant.theory.certificates import Certificate, worst_case
 SOLVER = 1e-6
 """What the solver leaves of a number, relative: it stops at 1e-10 of a gap, and some optima are flat."""
 
-SEEN = {"measure": "seen_gradient", "start": "drop", "convex": False}
+SEEN: dict[str, Any] = {"measure": "seen_gradient", "start": "drop", "convex": False}
 
 
 class Config(Options):
@@ -105,18 +107,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "proofs: smallest multiplier and eigenvalue that must not be negative", 0,
         min(float(data.slack.min()), float(data.multiplier.min())), "the solver's accuracy", slack=1e-7,
     )
-    value = {name: data.value.sel({"method": name}).values for name in METHODS}
+    worst = {name: data.value.sel({"method": name}).values for name in METHODS}
     yield claims.at_most(
-        "Nesterov: worst case over 2LR^2/(N + 1)^2, all N", 1, (value["Nesterov"] * (n + 1) ** 2 / 2).max(), "his bound"
+        "Nesterov: worst case over 2LR^2/(N + 1)^2, all N", 1, (worst["Nesterov"] * (n + 1) ** 2 / 2).max(), "his bound"
     )
     yield claims.at_most(
         "any method over the optimised one: the least, all N", 1 + SOLVER,
-        max((value["optimised"] / value[name]).max() for name in METHODS), "it cannot be surpassed",
+        max((worst["optimised"] / worst[name]).max() for name in METHODS), "it cannot be surpassed",
     )
     longest = [i for i, one in enumerate(n) if one & (one + 1) == 0 and one > 1]
     yield claims.at_most(
         "long steps over gradient descent, N = 2^k - 1: the largest", 1,
-        lambda: (value["long steps"] / value["gradient descent"])[longest].max(), "long steps at the right time pay",
+        lambda: (worst["long steps"] / worst["gradient descent"])[longest].max(), "long steps at the right time pay",
         given=longest, otherwise="no length is 2^k - 1",
     )
     factor = rates.heavy_ball(1 / config.condition, 1.0).factor

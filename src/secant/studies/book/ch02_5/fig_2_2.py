@@ -25,7 +25,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    sizes = np.arange(1, config.dimensions + 1)
+    sizes = list(range(1, config.dimensions + 1))
     x = random.uniform(size=(config.draws, config.dimensions))
     places = (x >= 0.5)[::-1].copy()  # of other points
     seen = [_loss(x, place, config.valley) for place in (places, ~places)]

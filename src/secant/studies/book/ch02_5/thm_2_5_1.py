@@ -1,5 +1,7 @@
 """Theorem 2.5.1: gradient descent on smooth losses that need not be convex, and how sharp its bound is."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -25,7 +27,7 @@ def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     a = random.standard_normal((config.waves, config.dim)) / np.sqrt(config.dim)
     waves = float(np.linalg.norm(a, 2) ** 2 / config.waves)
-    losses = {
+    losses: dict[str, tuple[Any, Any, float]] = {
         "sines": (lambda w: np.sin(w).sum(1), np.cos, 1.0),
         "waves": (lambda w: np.cos(w @ a.T).mean(1), lambda w: -np.sin(w @ a.T) @ a / config.waves, waves),
         "parabola": (lambda w: waves * (w**2).sum(1) / 2, lambda w: waves * w, waves),

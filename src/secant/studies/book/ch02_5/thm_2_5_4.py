@@ -75,17 +75,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     logs, T, drop = 1 + np.log(A / A[:, :1]), np.arange(1, config.steps + 1), values[:, :1] - values[:, 1:]
     harmonic, weighted = np.cumsum(squares / A, 1), np.cumsum(squares / np.sqrt(A), 1)
-    rounding = {"slack": 1e-12 * config.steps}
+    slack = 1e-12 * config.steps
     yield claims.at_most(
         "sum of |grad_t|^2/A_t over 1 + log(A_T/A_1), all runs and T", 1, (harmonic / logs).max(),
-        "the harmonic lemma, up to rounding", **rounding,
+        "the harmonic lemma, up to rounding", slack=slack,
     )
     yield claims.at_most(
-        "sum of grad.P grad over S", 1, (weighted / (drop + logs / 2)).max(), "the descent, summed", **rounding
+        "sum of grad.P grad over S", 1, (weighted / (drop + logs / 2)).max(), "the descent, summed", slack=slack
     )
     bound = rates.adagrad_norm(drop, 1.0, A, A[:, :1], T)
-    yield claims.at_most("mean |grad|^2 over its bound", 1, (A / T / bound).max(), "the theorem", **rounding)
-    yield claims.at_most("sum of |grad_t|^2 over S^2", 1, (A / (drop + logs / 2) ** 2).max(), "the same", **rounding)
+    yield claims.at_most("mean |grad|^2 over its bound", 1, (A / T / bound).max(), "the theorem", slack=slack)
+    yield claims.at_most("sum of |grad_t|^2 over S^2", 1, (A / (drop + logs / 2) ** 2).max(), "the same", slack=slack)
     yield from on_a_slope(data, config)
     (up, chance), (down, rest) = NOISE
     mean = up * chance + down * rest
