@@ -40,14 +40,14 @@ def run(config: Config) -> xr.Dataset:
             rows.append(w)
             w = w - rate * curvature * w
         paths[name] = np.stack(rows)
-    smooth, w, wave = 2 + 2 * config.ripple, 3.0, []
+    smooth, at, wave = 2 + 2 * config.ripple, np.array(3.0), []
     for _ in range(config.steps + 1):
-        wave.append(w)
-        w = w - float(wavy(np.float64(w), config.ripple)[1]) / smooth
-    rate, w, quartic = 1 / 3, 1.0, np.empty(config.long + 1)
+        wave.append(float(at))
+        at = at - wavy(at, config.ripple)[1] / smooth
+    rate, place, quartic = 1 / 3, 1.0, np.empty(config.long + 1)
     for step in range(config.long + 1):
-        quartic[step] = w
-        w = w - rate * w**3
+        quartic[step] = place
+        place = place - rate * place**3
     return xr.Dataset(
         {f"{name}_path": (("step", "feature"), path) for name, path in paths.items()}
         | {"wave": ("step", np.array(wave)), "quartic": ("late", quartic)}

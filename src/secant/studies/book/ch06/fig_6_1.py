@@ -1,5 +1,7 @@
 """Figure 6.1: a local minimum, a saddle point and a flat region, and what the Hessian tells of them."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -23,14 +25,14 @@ class Config(Options):
     tilt: float = option(0.1, at_least=0.01, at_most=0.35, help="of the double well w^4/4 - w^2/2 + tilt w")
 
 
-def polynomial(w, coefficients):
+def polynomial(w: Any, coefficients: Any) -> Any:
     """One row a function; `coefficients` are data, so that all of them share what is compiled."""
     u, v = w[0], w[1]
     terms = (u, u**2, u**3, u**4, v**2, v**4)
     return sum(coefficients[:, k] * term for k, term in enumerate(terms))
 
 
-def total(values, _):
+def total(values: Any, _: Any) -> Any:
     return values.sum()
 
 

@@ -45,7 +45,7 @@ def run(config: Config) -> xr.Dataset:
     centre, trail = (axis[place[0]], axis[place[1]]), [best]
     for _ in range(12):  # finer and finer grids around the worst point
         near = [np.abs(c + np.linspace(-width, width, 201)) for c in centre]
-        fine, _ = smallest_ratio(*np.meshgrid(*near, indexing="ij"), gamma)
+        fine, _ = smallest_ratio(near[0][:, None], near[1][None, :], gamma)
         place = np.unravel_index(fine.argmin(), fine.shape)
         centre, width = (near[0][place[0]], near[1][place[1]]), width / 4
         trail.append(fine.min())

@@ -1,5 +1,8 @@
 """Section 6.2.1: one neuron, whose loss is not convex and still points to its minimum."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -35,7 +38,7 @@ def bent(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return value, value * (1 - value)
 
 
-def drive(x: np.ndarray, w: np.ndarray, star: np.ndarray, act) -> np.ndarray:
+def drive(x: np.ndarray, w: np.ndarray, star: np.ndarray, act: Callable[..., Any]) -> np.ndarray:
     """The gradient at rows of weights, without noise: shape (points, d)."""
     value, slope = act(w @ x.T)
     return ((value - act(star @ x.T)[0]) * slope) @ x / len(x)

@@ -1,7 +1,9 @@
 """Section 6.3: neurons can be exchanged, so the loss is not convex, and it has saddle points."""
 
 import itertools
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
@@ -25,10 +27,8 @@ class Config(Seeded):
             )
 
 
-def network(weights, x):
+def network(weights: Any, x: Any) -> Any:
     """Sum of tanh of every neuron: weights of shape (neurons, features)."""
-    import jax.numpy as jnp
-
     return jnp.tanh(x @ weights.T).sum(1)
 
 

@@ -14,8 +14,8 @@ class Config(Seeded):
         help="of the matrix of the eigenvector objective")
     runs: int = option(20, at_least=2, at_most=200, help="random starts of each function")
     steps: int = option(120, at_least=5, at_most=1_000, help="gradient-descent steps")
-    ratios: tuple[float, ...] = option((0.05, 0.5, 1.0), at_least=0.01, at_most=1, distinct=True, longest=6,
-        help="step sizes over 1/l")
+    eta_lambdas: tuple[float, ...] = option((0.05, 0.5, 1.0), at_least=0.01, at_most=1, distinct=True, longest=6,
+        help="step sizes times the largest curvature")
 
 
 @study(
@@ -39,22 +39,22 @@ def run(config: Config) -> xr.Dataset:
         "saddle": (lambda x: (saddle * x**2).sum(-1) / 2, lambda x: saddle * x, 1.0, rng.normal(size=(config.runs, d))),
         "cosine": (lambda x: np.cos(x).sum(-1), lambda x: -np.sin(x), 1.0, 3 * wave),
     }
-    ratio = np.zeros((len(functions), len(config.ratios), config.runs, config.steps))
-    first = np.zeros((len(config.ratios),))
+    ratio = np.zeros((len(functions), len(config.eta_lambdas), config.runs, config.steps))
+    first = np.zeros((len(config.eta_lambdas),))
     for i, (value, slope, curve, start) in enumerate(functions.values()):
-        for j, share in enumerate(config.ratios):
+        for j, share in enumerate(config.eta_lambdas):
             x, far, lr = start, np.zeros(len(start)), share / curve
             for t in range(1, config.steps + 1):
                 x = x - lr * slope(x)
                 far = np.maximum(far, np.linalg.norm(x - start, axis=1))
                 bound = improve_or_localize(lr, t, np.maximum(value(start) - value(x), 0))
                 ratio[i, j, :, t - 1] = far / np.maximum(bound, 1e-300)
-    for j, share in enumerate(config.ratios):  # a parabola of curvature 1, its first step
+    for j, share in enumerate(config.eta_lambdas):  # a parabola of curvature 1, its first step
         first[j] = share / improve_or_localize(share, 1, (1 - (1 - share) ** 2) / 2)
     beyond = 1.5 / improve_or_localize(1.5, 1, (1 - (1 - 1.5) ** 2) / 2)
     return xr.Dataset(
         {"largest": (("function", "lr", "step"), ratio.max(2)), "first": ("lr", first), "beyond": beyond},
-        coords={"function": list(functions), "lr": list(config.ratios)},
+        coords={"function": list(functions), "lr": list(config.eta_lambdas)},
     )
 
 
@@ -66,7 +66,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             data.largest.sel(function=name).max(),
             "lemma 7.3.2", slack=1e-6, note="the slack is the rounding of small decreases",
         )
-    for share in config.ratios:
+    for share in config.eta_lambdas:
         yield claims.equal(
             f"parabola, first step at {share:g} of 1/l: distance over its bound", 1 / np.sqrt(2 - share),
             data.first.sel(lr=share), 1e-9 / share, "an identity",
@@ -79,9 +79,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.2), 2)
-    top = max(config.ratios)
+    top = max(config.eta_lambdas)
     for i, name in enumerate(data.function.values):
-        for share in config.ratios:
+        for share in config.eta_lambdas:
             line = {"label": str(name)} if share == top else {"alpha": 0.45}
             left.plot(np.arange(1, config.steps + 1), data.largest.sel(function=name, lr=share), color=f"C{i}", **line)
     sheet.mark(left, y=1, label="bound")
@@ -89,7 +89,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         ylim=(0, 1.05))
     lr = np.linspace(0.01, 1.8, 200)
     right.plot(lr, 1 / np.sqrt(2 - lr), label=r"parabola, first step: $1/\sqrt{2 - \eta\ell}$")
-    right.plot(config.ratios, data.first, "o", ms=7)
+    right.plot(config.eta_lambdas, data.first, "o", ms=7)
     right.plot(1.5, data.beyond, "s", ms=7, label="beyond")
     sheet.mark(right, x=1, y=1, label=r"bound, and $\eta = 1/\ell$")
     sheet.label(right, "The bound is reached", r"$\eta\ell$", "distance over its bound", "best")

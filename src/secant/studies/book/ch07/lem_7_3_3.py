@@ -1,5 +1,7 @@
 """Lemma 7.3.3: of two runs that start apart along the way out of a saddle, one leaves."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -57,7 +59,7 @@ def run(config: Config) -> xr.Dataset:
     eps = gamma**2 / saddle.turn / 100  # a saddle by a wide margin
     H = rank_one.hessian(M, saddle.point)
     step = np.eye(d) - lr * H
-    rows: dict[str, list] = {name: [] for name in ("left", "radius", "steps", "p", "q", "miss", "apart", "far")}
+    rows: dict[str, list[Any]] = {name: [] for name in ("left", "radius", "steps", "p", "q", "miss", "apart", "far")}
     for width in np.array(config.widths) * eps:
         T, S = horizon(lr, gamma, saddle.turn, lr * eps, width)
         push = rng.normal(size=(config.pairs, d))
@@ -67,7 +69,8 @@ def run(config: Config) -> xr.Dataset:
             None] * saddle.way  # nearly stuck, both sides
         start = saddle.point + push + 0.5 * lr * width * saddle.way, saddle.point + push - 0.5 * lr * width * saddle.way
         x, y, p, q = *start, start[0] - start[1], np.zeros_like(push)
-        left, series, miss = np.full(config.pairs, T + 1), [], 0.0
+        left, miss = np.full(config.pairs, T + 1), 0.0
+        series: list[list[np.ndarray]] = []
         for t in range(T + 1):
             gone = np.maximum(np.linalg.norm(x - start[0], axis=1), np.linalg.norm(y - start[1], axis=1))
             left = np.where((left > T) & (gone >= S), t, left)
@@ -77,19 +80,19 @@ def run(config: Config) -> xr.Dataset:
             mean = sum(rank_one.hessian(M, y + s * (x - y)) for s in (0.5 - 12**-0.5, 0.5 + 12**-0.5)) / 2 - H
             p, q = p @ step, q @ step + lr * np.einsum("nij,nj->ni", mean, x - y)
             x, y = x - lr * rank_one.gradient(M, x), y - lr * rank_one.gradient(M, y)
-        series = np.array(series)  # (T + 1, 4, pairs)
-        inside = series[:, 3] < S
+        course = np.array(series)  # (T + 1, 4, pairs)
+        inside = course[:, 3] < S
         kept = np.cumprod(inside, 0).astype(bool)
         rows["left"].append(left)
         rows["radius"].append(S)
         rows["steps"].append(T)
-        rows["p"].append(np.abs(series[:, 0] / escape.separation(np.arange(T + 1), lr, gamma, width)[:,
+        rows["p"].append(np.abs(course[:, 0] / escape.separation(np.arange(T + 1), lr, gamma, width)[:,
             None] - 1).max())
-        rows["q"].append(np.where(kept, series[:, 1] / series[:, 0], 0).max())
+        rows["q"].append(np.where(kept, course[:, 1] / course[:, 0], 0).max())
         rows["miss"].append(miss)
         apart, far = np.full(2_000, np.nan), np.full(2_000, np.nan)
         kept_steps = min(T + 1, 2_000)
-        apart[:kept_steps], far[:kept_steps] = np.median(series[:kept_steps, 2], 1), np.median(series[:kept_steps, 3],
+        apart[:kept_steps], far[:kept_steps] = np.median(course[:kept_steps, 2], 1), np.median(course[:kept_steps, 3],
             1)
         rows["apart"].append(apart)
         rows["far"].append(far)

@@ -1,5 +1,7 @@
 """Theorem 7.2.1: perturbed gradient descent finds second-order points where gradient descent stays at a saddle."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -49,7 +51,7 @@ def run(config: Config) -> xr.Dataset:
     M, saddle, eps, wait = setting(config)
     f, lr = lambda x: rank_one.objective(jnp.asarray(M), x), 1 / saddle.smooth
 
-    def together(draw) -> Map:
+    def together(draw: Any) -> Map:
         """Both variants and plain descent as one system, compiled once."""
         parts = (
             perturbed(f, lr, eps, below=eps, wait=wait, seed=draw), perturbed(f, lr, eps, seed=draw),
