@@ -20,10 +20,11 @@ from mutants.bias import BIAS
 from mutants.interpolants import INTERPOLANTS
 from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
+from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES
+MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES + MARGINS
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
