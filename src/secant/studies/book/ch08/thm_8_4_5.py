@@ -19,7 +19,7 @@ class Config(Seeded):
     dim: int = option(4, at_least=2, at_most=10, help="features")
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
     hidden: int = option(4, at_least=2, at_most=8, help="hidden neurons of the ReLU network, half of either sign")
-    until: float = option(1e6, at_least=1e5, at_most=1e7, help="last logarithm of time")
+    until: float = option(2e5, at_least=1e5, at_most=1e7, help="last logarithm of time")
 
 
 def diagonal(params: dict[str, np.ndarray], x: np.ndarray) -> jnp.ndarray:
@@ -88,8 +88,8 @@ def run(config: Config) -> xr.Dataset:
     signs = np.where(np.arange(config.hidden) % 2, -1.0, 1.0)
     acute, w = no_kinks(random, config, signs)
     times = np.geomspace(10, config.until, 40)
-    first = late_flow(diagonal, start, x, y, config.until, samples=times, rtol=1e-6)
-    second = late_flow(relu, {"a": signs, "w": w}, acute * y[:, None], y, config.until, samples=times, rtol=1e-6)
+    first = late_flow(diagonal, start, x, y, config.until, samples=times, rtol=1e-5)
+    second = late_flow(relu, {"a": signs, "w": w}, acute * y[:, None], y, config.until, samples=times, rtol=1e-5)
     u, v = first.params["u"], first.params["v"]
     gradient = gradients(u, v, x)
     pull = np.exp(first.dataset.margins.values[-1].min() - first.dataset.margins.values[-1])
