@@ -7,6 +7,7 @@ from bench import (  # noqa: F401
     infinite_width,
     interpolants,
     kernels,
+    margins,
     quadratic_models,
     regression,
     spine,

@@ -20,11 +20,12 @@ from mutants.bias import BIAS
 from mutants.interpolants import INTERPOLANTS
 from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
+from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.rates import RATES
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES + RATES
+MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES + MARGINS + RATES
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

@@ -200,3 +200,16 @@ def test_a_share_of_the_step_and_steps_without_an_end():
     with pytest.raises(ValueError, match="`step`"):
         boost(Z, 3, step=-1.0)
     assert isinstance(boost(Z, 2, step=0.1), margins.Boosting)
+
+
+def test_the_share_of_a_late_time_is_that_of_the_weights_it_comes_from():
+    Z, _ = separable(1, 12, 4)
+    found = max_margin(Z)
+    S, a = found.support, found.multipliers[found.support]
+    for log_time in (1e3, 1e6):
+        w = found.w * log_time - np.linalg.lstsq(Z[S], np.log(a))[0]
+        assert (Z @ w).min() / np.linalg.norm(w) / found.margin == pytest.approx(
+            found.late_share(log_time), abs=30 / log_time**2
+        )
+    with pytest.raises(ValueError, match="has the Euclidean margin"):
+        max_margin(Z, 1).late_share(10.0)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array
 
 from secant.core.arguments import positive, whole
@@ -116,7 +115,7 @@ def late_flow(
     if not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError("late_flow: `y` must be labels -1 and 1.")
     with jax.enable_x64(True):
-        start, back = ravel_pytree(jax.tree.map(lambda leaf: np.asarray(leaf, float), params))
+        start, back = _flat(params)
         inputs = jax.tree.map(lambda leaf: np.asarray(leaf, float) if np.asarray(leaf).dtype.kind == "f" else leaf, x)
         if start.size > LARGEST:
             raise ValueError(
@@ -129,7 +128,7 @@ def late_flow(
             found = solve_ivp(
                 lambda tau, theta: np.asarray(field(tau, theta)),
                 (0.0, float(np.logaddexp(0.0, until))),
-                np.asarray(start),
+                start,
                 method="Radau",
                 t_eval=np.minimum(np.logaddexp(0.0, places), np.logaddexp(0.0, until)),
                 jac=lambda tau, theta: np.asarray(bend(tau, theta)),
@@ -141,7 +140,7 @@ def late_flow(
                 f"late_flow: the solver stopped: {found.message} A network with kinks may slide along one, where there "
                 "is no derivative: start elsewhere or take a smooth `f`; else loosen `rtol` or end earlier."
             )
-        last = jax.tree.map(np.asarray, back(found.y[:, -1]))
+        last = back(found.y[:, -1])
         records = {name: np.asarray(value) for name, value in look(found.y.T).items()}
     if not records["margins"][-1].min() > 0:
         raise ValueError(
@@ -157,8 +156,21 @@ def late_flow(
     return LateFlow(data, last, degree, int(found.nfev))
 
 
+def _flat(params: Params) -> tuple[np.ndarray, Callable[[Any], Params]]:
+    """All parameters in one row, and the way back, on the host: nothing is compiled for it."""
+    leaves, structure = jax.tree.flatten(jax.tree.map(lambda leaf: np.asarray(leaf, float), params))
+    ends = np.cumsum([leaf.size for leaf in leaves])
+
+    def back(row: Any) -> Params:
+        parts = (row[end - leaf.size : end].reshape(leaf.shape) for leaf, end in zip(leaves, ends, strict=True))
+        return jax.tree.unflatten(structure, list(parts))
+
+    return np.concatenate([leaf.reshape(-1) for leaf in leaves]), back
+
+
 def _degree(f: Callable[[Params, Any], Array], params: Params, x: Any) -> float:
-    degree, residual = (float(part) for part in homogeneity(f, params, x))
+    found = jax.jit(lambda p: homogeneity(f, p, x), compiler_options=compiler_options(quick=True))(params)
+    degree, residual = (float(part) for part in found)
     if not residual < 1e-8 or not degree > 0:
         raise ValueError(
             f"late_flow: `f` must be homogeneous in its parameters, and Euler's identity misses by {residual:.1e} "

@@ -22,6 +22,7 @@ class Data(NamedTuple):
 
     @property
     def z(self) -> np.ndarray:
+        """Rows that weights should make positive."""
         return self.x * self.y[:, None]
 
 
@@ -120,7 +121,8 @@ class Late(NamedTuple):
 
 
 def rates(z: np.ndarray, a: np.ndarray) -> np.ndarray:
-    r"""Eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support, ascending: the powers of $1/t$ of its residual.
+    r"""Eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support, ascending: the powers of
+    $1/t$ of its residual.
 
     One of them is 1, of $\hat w$ itself: a shift of time.
     """
@@ -131,8 +133,8 @@ def rates(z: np.ndarray, a: np.ndarray) -> np.ndarray:
 def far_apart(random: np.random.Generator, support: int, others: int, dim: int, far: float) -> Late:
     r"""Rows of which `support` have $z_i\cdot\hat w = 1$ with positive multipliers, and `others` at least `far`.
 
-    Few points around a common direction are drawn until all of them carry the margin, and none of them slowly; the others are random, moved along
-    $\hat w$.
+    Few points around a common direction are drawn until all of them carry the margin, and
+    none of them slowly; the others are random, moved along $\hat w$.
     """
     while True:
         u = random.normal(size=dim)

@@ -72,7 +72,8 @@ class Margin:
     def late_share(self, log_time: Real) -> Any:
         r"""What a run on the exponential loss has of the largest Euclidean margin at a late time, without the run.
 
-        Gradient flow is $\hat w\log t + \tilde w$ with $z_i\cdot\tilde w = -\log a_i$ on the support, so that it has the share
+        Gradient flow is $\hat w\log t + \tilde w$ with $z_i\cdot\tilde w = -\log a_i$ on the support, so that
+        it has the share
 
         $$\frac{\log t - \max_i\log a_i}{\log t - \gamma^2\sum_ia_i\log a_i}$$
 
@@ -151,7 +152,7 @@ def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
         from secant.theory import margins
 
         found = margins.max_margin(np.array([[2.0, 1.0], [1.0, 2.0], [3.0, 3.0]]))
-        print(found.margin**2, found.support, found.multipliers.round(3))
+        print(round(found.margin**2, 6), found.support, found.multipliers.round(3))
         ```
         ```text
         4.5 [0 1] [0.111 0.111 0.   ]

@@ -90,7 +90,8 @@ def run(config: Config) -> xr.Dataset:
             "weight": (("program", "round"), np.stack([alphas / 2, ours.steps])),
             "log_loss": ("round", ours.log_loss), "margin": ("round", ours.margins),
             "small": (("step", "at"), np.stack([one.margins[kept] for one in small])),
-            "taken": ("turn", cycle.columns[-60:]), "turned": ("rounds", cycle.margins), "fine": ("at", fine.margins[kept]),
+            "taken": ("turn", cycle.columns[-60:]), "turned": ("rounds", cycle.margins), "fine": ("at",
+                                                                                                  fine.margins[kept]),
             "fine_largest": max_margin(CYCLE, 1).margin, "largest": max_margin(Z, 1).margin,
             "z": (("sample", "learner"), Z),
         },
@@ -101,14 +102,16 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     ours, theirs = (data.sel(program=name) for name in ("ours", "scikit-learn"))
-    yield claims.count("rounds in which scikit-learn takes another learner", 0, int((ours.column != theirs.column).sum()))
+    yield claims.count("rounds in which scikit-learn takes another learner", 0,
+                       int((ours.column != theirs.column).sum()))
     yield claims.zero("steps against half of scikit-learn's weights", np.abs(ours.weight - theirs.weight).max(), 1e-9,
                       "rounding of weights that many rounds multiply")
     Z, w, slopes = data.z.values, np.zeros(config.learners), []
     for j, step in list(zip(ours.column.values, ours.weight.values, strict=True))[:20]:
         w[j] += step
         slopes.append(abs(np.exp(-Z @ w) @ Z[:, j]) / np.exp(-Z @ w).sum())
-    yield claims.zero("slope of log L along the learner after its step, twenty rounds", max(slopes), 1e-13, "line search")
+    yield claims.zero("slope of log L along the learner after its step, twenty rounds", max(slopes), 1e-13,
+                      "line search")
     yield claims.at_most("largest growth of log L in a round", 0.0, data.log_loss.diff("round").max(), "it descends")
     largest = float(data.largest)
     for step in STEPS:

@@ -25,11 +25,14 @@ class Config(Seeded):
 @study(
     "book/finite-time", section="8.3", title="Bounds after finitely many steps",
     statement=r"""
-    Steepest descent with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ on the exponential loss, $\gamma_t = \|\nabla L(w_t)\|_*$:
-    $L_{t+1} \le L_t - \eta_t\gamma_t^2 + \frac12\eta_t^2B^2L_t\gamma_t^2$ (8.28), and summed up (8.29);
+    Steepest descent with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ on the exponential loss,
+    $\gamma_t = \|\nabla L(w_t)\|_*$: $L_{t+1} \le L_t - \eta_t\gamma_t^2 + \frac12\eta_t^2B^2L_t\gamma_t^2$ (8.28),
+    and summed up (8.29);
     $\min_iy_iw_{t+1}\cdot x_i \ge \sum_u\eta_u\gamma_u^2/L_u - \sum_u\frac12\eta_u^2B^2\gamma_u^2 - \log L_0$ (8.31);
     $\|w_{t+1}\| \le \|w_0\| + \sum_u\eta_u\gamma_u$ (8.32); and so the margin is at least
-    $\gamma\,\frac{\sum\eta\gamma_u}{\sum\eta\gamma_u + \|w_0\|} - \frac{\frac12\sum\eta^2B^2\gamma_u^2 + \log L_0}{\|w_{t+1}\|}$ (8.34).""",
+    $\gamma\,\frac{\sum\eta\gamma_u}{\sum\eta\gamma_u + \|w_0\|}
+    - \frac{\frac12\sum\eta^2B^2\gamma_u^2 + \log L_0}{\|w_{t+1}\|}$
+    (8.34).""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -90,10 +93,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             if cap == math.inf:
                 yield claims.at_most(
                     f"{kind}: what (8.34) promises of the largest margin at the end", 0.55, last,
-                    "half of it: with steps 1/(B^2 L) its last term is half of its first", note="so the cap is needed to "
+                    "half of it: with steps 1/(B^2 L) its last term is half of its first",
+                    note="so the cap is needed to "
                     "prove the theorem; the margin itself gets there without",
                 )
-        yield claims.at_most(f"{name}: v.(Hessian v)/(L B^2 |v|^2), random w and v", 1.0, data.bend.sel(norm=name).max(),
+        yield claims.at_most(f"{name}: v.(Hessian v)/(L B^2 |v|^2), random w and v", 1.0,
+                             data.bend.sel(norm=name).max(),
                              "an inequality")
 
 
@@ -108,4 +113,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                         color=f"C{i}")
     for axes, title in ((left, r"Steps $1/(B^2L)$: promised is half"), (right, r"Steps of at most $1/B^2$ as well")):
         sheet.mark(axes, y=1.0)
-        sheet.label(axes, title, "step", r"margin over $\gamma$", "lower right", xscale="log", ylim=(-0.5, 1.1))
+        sheet.label(axes, title, "step", r"margin over $\gamma$", "upper left", xscale="log", ylim=(-2, 1.1))

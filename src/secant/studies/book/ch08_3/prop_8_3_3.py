@@ -30,9 +30,9 @@ def label(norm: float) -> str:
 @study(
     "book/prop-8.3.3", section="8.3", title="The gradient dominates the loss",
     statement=r"""
-    For the exponential loss of data with margin $\gamma$ in a norm, $\|\nabla L(w)\|_* \ge \gamma L(w)$ at every $w$. The
-    constant is the largest: $\nabla L/L$ is a sum of samples with weights of sum 1, and $\gamma$ is the least dual norm
-    of all of them, which steepest descent approaches.""",
+    For the exponential loss of data with margin $\gamma$ in a norm, $\|\nabla L(w)\|_* \ge \gamma L(w)$ at every $w$.
+    The constant is the largest: $\nabla L/L$ is a sum of samples with weights of sum 1, and $\gamma$ is the least dual
+    norm of all of them, which steepest descent approaches.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -61,7 +61,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.norm.values:
         one = data.sel(norm=name)
         yield claims.at_least(
-            f"{name}: |grad L|*/(gamma L), least of {config.draws * len(SCALES):,} random weights", 1.0, one.ratio.min(),
+            f"{name}: |grad L|*/(gamma L), least of {config.draws * len(SCALES):,} random weights", 1.0,
+            one.ratio.min(),
             "an inequality, to rounding", slack=1e-10,
         )
         yield claims.at_least(f"{name}: the same along descent", 1.0, one.path.min(), "the same", slack=1e-10)
@@ -70,7 +71,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             note="no constant above the margin would do",
         )
         yield claims.at_most(
-            f"{name}: its least along descent", 1.05, one.path.min(), "it comes down to one; named beforehand", note="coordinates and signs take turns: not every step is near",
+            f"{name}: its least along descent", 1.05, one.path.min(), "it comes down to one; named beforehand",
+            note="coordinates and signs take turns: not every step is near",
         )
 
 

@@ -1,4 +1,4 @@
-"""Proposition 8.3.4: steepest descent with small steps brings the exponential loss to zero, and its gradients with it."""
+"""Proposition 8.3.4: steepest descent with small steps brings the exponential loss to zero."""
 
 import math
 
@@ -22,10 +22,10 @@ class Config(Seeded):
 @study(
     "book/prop-8.3.4", section="8.3", title="The loss goes to zero and the path is infinite",
     statement=r"""
-    For steepest descent with $\eta \le 1/(B^2L(w_0))$ on the exponential loss of separable data: $L(w_t)$ never grows and
-    goes to zero; $\sum_t\|\nabla L(w_t)\|_*^2 < \infty$; but $\sum_t\|\nabla L(w_t)\|_* = \infty$. The sum of squares is at most
-    $2L(w_0)/\eta$, the loss at most $2/(\eta\gamma^2t)$, and the sum of lengths grows at least as the logarithm of the
-    loss over the largest sample.""",
+    For steepest descent with $\eta \le 1/(B^2L(w_0))$ on the exponential loss of separable data: $L(w_t)$ never grows
+    and goes to zero; $\sum_t\|\nabla L(w_t)\|_*^2 < \infty$; but $\sum_t\|\nabla L(w_t)\|_* = \infty$. The sum of
+    squares is at most $2L(w_0)/\eta$, the loss at most $2/(\eta\gamma^2t)$, and the sum of lengths grows at least as
+    the logarithm of the loss over the largest sample.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -69,13 +69,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         # log L falls by at most B |w_{t+1} - w_t|, which is eta |grad L|*.
         fall = float(one.log_loss[0] - one.log_loss[-1])
         yield claims.at_least(
-            f"{name}: sum of gradients over log(L(w_0)/L(w_t))/(B eta)", 1.0, g[:-1].sum() * lr * float(one["size"]) / fall,
+            f"{name}: sum of gradients over log(L(w_0)/L(w_t))/(B eta)", 1.0,
+            g[:-1].sum() * lr * float(one["size"]) / fall,
             "by the largest sample", note="which grows without end as the loss goes to zero",
         )
         half = config.steps // 2
         growth = float(g[half:-1].sum()) * lr * gamma / math.log(config.steps / half)
         yield claims.equal(
-            f"{name}: growth of eta gamma times the sum of gradients with log t", 1.0, growth, 4 / math.log(config.steps),
+            f"{name}: growth of eta gamma times the sum of gradients with log t", 1.0, growth,
+            4 / math.log(config.steps),
             "corrections of a few over log t",
         )
         exponent = float(one.log_loss[-1] - one.log_loss[half]) / math.log(config.steps / half)

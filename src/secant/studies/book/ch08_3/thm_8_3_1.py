@@ -32,10 +32,11 @@ def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
 @study(
     "book/thm-8.3.1", section="8.3", title="Gradient descent finds the largest margin",
     statement=r"""
-    On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes that
-    bring the loss to zero, has the limit direction $\lim w_t/\|w_t\| = \hat w/\|\hat w\|$, where
+    On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes
+    that bring the loss to zero, has the limit direction $\lim w_t/\|w_t\| = \hat w/\|\hat w\|$, where
     $\hat w = \arg\min\|w\|^2$ with $y_iw\cdot x_i \ge 1$: that of the support vector machine. So does the logistic
-    loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as $1/\log t$.""",
+    loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as
+    $1/\log t$.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -89,7 +90,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         scale = float((Z**2).sum(1).max()) * norm**2 / config.steps
         yield claims.at_most(
             f"{loss} loss, steps over the loss: distance of the direction at the end, all starts",
-            min(2.0, spare * scale), ended.max(), "bounded over a norm that grows by at least the squared margin a step",
+            min(2.0, spare * scale), ended.max(),
+            "bounded over a norm that grows by at least the squared margin a step",
         )
         early = error.sel(loss=loss, steps="over the loss").sel(at=config.steps // 10, method="nearest")
         yield claims.at_most(
@@ -106,7 +108,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # 1/L grows by at least eta gamma^2/2 in a step.
     yield claims.at_most(
         "exponential loss, fixed steps: loss after t steps times t eta gamma^2/2", 1.0,
-        (np.exp(loss - data["first"]) * config.steps * float(data.margin) ** 2 / (2 * top)).max(), "by the descent of a step",
+        (np.exp(loss - data["first"]) * config.steps * float(data.margin) ** 2 / (2 * top)).max(),
+        "by the descent of a step",
     )
     yield claims.zero(
         "samples by their loss against the multipliers of the largest margin, all starts",
@@ -116,9 +119,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     right = float(((data.w.sel(steps="fixed", loss="logistic").values @ Z.T) > 0).mean())
     yield claims.erratum(
         "share of samples that descent on the logistic loss classifies",
-        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())), (r"\ell = \log(1 + e^{-yh(x)})", 1.0), right, 0.0,
+        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())), (r"\ell = \log(1 + e^{-yh(x)})", 1.0), right,
+        0.0,
         "separable data, all of it", where="chapter 1, logistic loss",
-        note="printed is the logistic function of the margin, which is large where a sample is right: descent turns away",
+        note="printed is the logistic function of the margin, large where a sample is right: descent turns away",
     )
 
 
@@ -133,7 +137,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                           label=f"{loss}, steps {kind}" if k == 0 else None)
     last = float(data.apart.sel(steps="over the loss", loss="exponential").isel(at=-1, start=0))
     sheet.guide(left, data["at"][30:], last * config.steps / data["at"][30:], "$1/t$")
-    sheet.label(left, "To the largest margin, from three starts", "step", r"$|w_t/|w_t| - \hat w/|\hat w||$", "lower left",
+    sheet.label(left, "To the largest margin, from three starts", "step", r"$|w_t/|w_t| - \hat w/|\hat w||$",
+                "lower left",
                 xscale="log", yscale="log")
     order = np.argsort(-data.multipliers.values)
     for k in range(STARTS):

@@ -36,9 +36,9 @@ def metric(dim: int) -> np.ndarray:
     statement=r"""
     Steepest descent in a norm, $w_{t+1} = w_t + \eta_t\arg\min_v\nabla L\cdot v + \frac12\|v\|^2$, on the exponential
     loss of separable data, with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ and $B = \max_i\|x_i\|_*$, has
-    $\min_iy_iw_t\cdot x_i/\|w_t\| \to \gamma = \max_{\|w\| \le 1}\min_iy_iw\cdot x_i$. Here $\eta_t = 1/(B^2L(w_t))$, in
-    $\ell_1$, $\ell_2$, $\ell_\infty$ and a norm $\sqrt{w\cdot Dw}$, by linear programs, an active set and a change of
-    coordinates.""",
+    $\min_iy_iw_t\cdot x_i/\|w_t\| \to \gamma = \max_{\|w\| \le 1}\min_iy_iw\cdot x_i$. Here $\eta_t = 1/(B^2L(w_t))$,
+    in $\ell_1$, $\ell_2$, $\ell_\infty$ and a norm $\sqrt{w\cdot Dw}$, by linear programs, an active set and a change
+    of coordinates.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -91,13 +91,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "named beforehand",
         )
         yield claims.at_most(
-            f"{name}: margin over the largest, all steps", 1.0, ratio.sel(norm=name).max(), "none is larger", slack=1e-10
+            f"{name}: margin over the largest, all steps", 1.0, ratio.sel(norm=name).max(), "none is larger",
+            slack=1e-10
         )
     g = data.gradient.values
     for name, p in NORMS.items():
         v = data.move.sel(plain=name).values
-        for what, found in (("square of its length", norm_of(v, p) ** 2), ("squared dual norm", norm_of(g, dual(p)) ** 2)):
-            yield claims.equal(f"{name}: descent -g.v of a step over the {what}", 1.0, -g @ v / found, 1e-12, "rounding")
+        for what, found in (("square of its length", norm_of(v, p) ** 2), ("squared dual norm", norm_of(g,
+                                                                                                        dual(p)) ** 2)):
+            yield claims.equal(f"{name}: descent -g.v of a step over the {what}", 1.0, -g @ v / found, 1e-12,
+                               "rounding")
     unique = data.sel(norm=["l2", "D"])
     apart = np.linalg.norm(unique.w / np.linalg.norm(unique.w, axis=1)[:, None]
                            - unique.best / np.linalg.norm(unique.best, axis=1)[:, None], axis=1)
@@ -106,7 +109,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.at_most(
         "l2 and D: distance of the direction over sqrt(2 - 2 margin/largest)", 1.0,
         (apart / (2 * lengths * np.sqrt(2 - 2 * np.minimum(ratio.sel(norm=["l2", "D"])[-1], 1 - 1e-12)))).max(),
-        "by the parallelogram law", note="over twice the root of the condition number of D where directions are compared",
+        "by the parallelogram law",
+        note="over twice the root of the condition number of D where directions are compared",
     )
     v = data.move.sel(plain="l1").values
     yield claims.erratum(

@@ -21,15 +21,15 @@ class Config(Seeded):
     def check(self) -> None:
         """Multipliers are unique."""
         if self.support > self.dim:
-            raise ValueError(f"support: {self.support} samples carry a margin in {self.dim} features; take at most {self.dim}.")
+            raise ValueError(f"support: must be at most {self.dim}, one a feature, got {self.support}.")
 
 
 @study(
     "lectures/11-14-easy-points", section="11-14", title="Easy points change nothing",
     statement=r"""
-    Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are, and so the direction in which
-    gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w < 1$ changes them. The classifier
-    does not depend on the length of $w$.""",
+    Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are, and so the
+    direction in which gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w < 1$ changes
+    them. The classifier does not depend on the length of $w$.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -56,7 +56,8 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     base, easy, hard = (data.best.sel(data=name).values for name in data["data"].values)
     size = np.linalg.norm(base)
-    yield claims.zero("weights of largest margin: change by easy samples, relative", np.linalg.norm(easy - base) / size, 1e-9,
+    yield claims.zero("weights of largest margin: change by easy samples, relative", np.linalg.norm(easy - base) / size,
+                      1e-9,
                       "rounding of a linear system")
     yield claims.at_least("the same by a sample of half the margin", 0.5, np.linalg.norm(hard - base) / size,
                           "its margin has to double, which costs at least as much")
@@ -71,7 +72,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # On the span of the support both flows keep the same w~.
     rows = data.z.values[: config.support]
     ends = data.w.isel(log_time=-1).values @ rows.T
-    yield claims.zero("flows: margins of the support with and without easy samples, at the end", np.abs(ends[0] - ends[1]).max(),
+    yield claims.zero("flows: margins of the support with and without easy samples, at the end",
+                      np.abs(ends[0] - ends[1]).max(),
                       1e-5, "both are log t - log a; the solver's tolerance")
     w = data.w.isel(flow=1, log_time=-1).values
     yield claims.count("samples whose class changes with the length of w", 0,
@@ -82,7 +84,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     base = data.best.sel(data="support").values
-    along, side = data.z.values @ base, np.sqrt(np.maximum((data.z.values**2).sum(1) - (data.z.values @ base) ** 2 / (base @ base), 0))
+    along = data.z.values @ base
+    side = np.sqrt(np.maximum((data.z.values**2).sum(1) - along**2 / (base @ base), 0))
     k = config.support
     left.plot(side[:k], along[:k], "o", ms=8, color="C0", label="support")
     left.plot(side[k:-1], along[k:-1], "o", ms=4, color="C1", label="easy")

@@ -21,9 +21,10 @@ class Config(Seeded):
 @study(
     "lectures/11-14-homogeneous", section="11-14", title="Homogeneous models",
     statement=r"""
-    For models with $f(c\,\theta, x) = c^\alpha f(\theta, x)$ gradient flow on the exponential loss goes to a stationary direction of
-    $\min\|\theta\|^2$ with $y_if(\theta, x_i) \ge 1$: $\theta$ is a sum of the gradients of the samples of least margin. Here
-    $f = x\cdot(\theta_1\odot\dots\odot\theta_\alpha)$. The smoothed margin $\log(1/L)/\|\theta\|^\alpha$ grows to the margin $\gamma$, and
+    For models with $f(c\,\theta, x) = c^\alpha f(\theta, x)$ gradient flow on the exponential loss goes to a
+    stationary direction of $\min\|\theta\|^2$ with $y_if(\theta, x_i) \ge 1$: $\theta$ is a sum of the gradients of
+    the samples of least margin. Here $f = x\cdot(\theta_1\odot\dots\odot\theta_\alpha)$. The smoothed margin
+    $\log(1/L)/\|\theta\|^\alpha$ grows to the margin $\gamma$, and
     $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.""",
 )
 def run(config: Config) -> xr.Dataset:
@@ -34,9 +35,11 @@ def run(config: Config) -> xr.Dataset:
     flows = []
     for degree in DEGREES:
         # All factors alike up to a sign: balanced, so that only what is learned is left.
-        theta = np.abs(first)[None] ** (1 / degree) * np.ones((degree, 1)) * (1 + 0.1 * random.random((degree, config.dim)))
+        theta = np.abs(first)[None] ** (1 / degree) * np.ones((degree, 1)) * (1 + 0.1 * random.random((degree,
+                                                                                                       config.dim)))
         theta[0] *= np.sign(first)
-        flows.append(late_flow(lambda p, x: x @ jnp.prod(p, axis=0), theta, x, y, config.until, samples=times, rtol=1e-6))
+        flows.append(late_flow(lambda p, x: x @ jnp.prod(p, axis=0), theta, x, y, config.until, samples=times,
+                               rtol=1e-6))
     names = ("margin", "kkt", "log_loss", "norm")
     return xr.Dataset(
         {name: (("degree", "log_time"), np.stack([flow.dataset[name].values for flow in flows])) for name in names}
@@ -57,18 +60,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for degree in DEGREES:
         one, name = data.sel(degree=degree), f"degree {degree}"
         yield claims.equal(f"{name}: by Euler's identity", degree, one.euler, 1e-9, "rounding")
-        yield claims.at_most(f"{name}: 1 - cosine of the weights with the force on them, at the end", 0.001, one.kkt[-1],
+        yield claims.at_most(f"{name}: 1 - cosine of the weights with the force on them, at the end", 0.001,
+                             one.kkt[-1],
                              "it goes to zero with 1/log t")
         yield claims.at_most(f"{name}: margins above the least, by the weights of the losses", 0.01, one.slack,
                              "of order 1/log t")
         smooth = -one.log_loss.values / one.norm.values**degree
         yield claims.at_least(f"{name}: least growth of log(1/L)/|theta|^a between two times, relative", 0.0,
-                              np.diff(smooth).min() / smooth[-1], "it grows once L < 1; the solver's tolerance", slack=1e-5)
+                              np.diff(smooth).min() / smooth[-1], "it grows once L < 1; the solver's tolerance",
+                              slack=1e-5)
         gamma = float(one.margin[-1])
         constant = float(np.exp(one.log_loss[-1] + s)) * s ** (2 - 2 / degree)
         yield claims.equal(f"{name}: t L (log t)^(2 - 2/a) over a^-2 gamma^(-2/a)", 1.0,
                            constant * degree**2 * gamma ** (2 / degree), 0.05, "corrections in powers of 1/log t")
-        yield claims.equal(f"{name}: least margin gamma |theta|^a over log t", 1.0, gamma * float(one.norm[-1]) ** degree / s,
+        yield claims.equal(f"{name}: least margin gamma |theta|^a over log t", 1.0,
+                           gamma * float(one.norm[-1]) ** degree / s,
                            0.01, "corrections of log log t over log t")
 
 
@@ -81,8 +87,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         middle.plot(data.log_time, one.margin / float(one.margin[-1]), color=f"C{i}")
         scaled = np.exp(one.log_loss + data.log_time) * data.log_time ** (2 - 2 / degree)
         right.plot(data.log_time, scaled * degree**2 * float(one.margin[-1]) ** (2 / degree), color=f"C{i}")
-    sheet.label(left, "To a stationary point", r"$\log t$", r"$1 - \cos(\theta, -\nabla L)$", "lower left", xscale="log",
+    sheet.label(left, "To a stationary point", r"$\log t$", r"$1 - \cos(\theta, -\nabla L)$", "lower left",
+                xscale="log",
                 yscale="log")
     sheet.label(middle, "The margin grows", r"$\log t$", "over its last value", None, xscale="log")
     sheet.mark(right, y=1.0)
-    sheet.label(right, "Time times loss", r"$\log t$", r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$", None, xscale="log")
+    sheet.label(right, "Time times loss", r"$\log t$", r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
+                None, xscale="log")

@@ -33,10 +33,11 @@ def product(params: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
 @study(
     "lectures/11-14-late-time", section="11-14", title="Late times without a run", new=True,
     statement=r"""
-    Gradient flow on $\sum_ie^{-z_i\cdot w}$ is $w = \hat w\log t + \tilde w + O(t^{-\lambda})$ with $z_i\cdot\tilde w = -\log a_i$ on the support,
-    $\lambda$ the least of $\min_{i\notin S}z_i\cdot\hat w - 1$ and the eigenvalues of $\sum_ia_iz_iz_i^\top$ on its span. So
-    $tL \to \sum_ia_i = 1/\gamma^2$, and at time $t$ the share $(\log t - \max\log a)/(\log t - \gamma^2\sum_ia_i\log a_i)$ of the
-    margin is reached, up to $1/\log^2t$: all from the multipliers, without a run. Homogeneous models of degree $\alpha$ have
+    Gradient flow on $\sum_ie^{-z_i\cdot w}$ is $w = \hat w\log t + \tilde w + O(t^{-\lambda})$ with
+    $z_i\cdot\tilde w = -\log a_i$ on the support, $\lambda$ the least of $\min_{i\notin S}z_i\cdot\hat w - 1$ and the
+    eigenvalues of $\sum_ia_iz_iz_i^\top$ on its span. So $tL \to \sum_ia_i = 1/\gamma^2$, and at time $t$ the share
+    $(\log t - \max\log a)/(\log t - \gamma^2\sum_ia_i\log a_i)$ of the margin is reached, up to $1/\log^2t$: all from
+    the multipliers, without a run. Homogeneous models of degree $\alpha$ have
     $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.""",
 )
 def run(config: Config) -> xr.Dataset:
@@ -77,7 +78,8 @@ def run(config: Config) -> xr.Dataset:
         {name: (dims[name], np.stack(value)) for name, value in variables.items()}
         | {
             "descent": ("step", descent), "promised": ("step", best.late_share(np.maximum(reached, 0.1))),
-            "net_loss": ("log_time", net.dataset.log_loss.values), "net_margin": ("log_time", net.dataset.margin.values),
+            "net_loss": ("log_time", net.dataset.log_loss.values), "net_margin": ("log_time",
+                                                                                  net.dataset.margin.values),
             "net_evaluations": net.evaluations, "net_kkt": ("log_time", net.dataset.kkt.values),
         },
         coords={"case": list(CASES), "log_time": times, "step": reached},
@@ -95,12 +97,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             at = one.sel(log_time=s, method="nearest")
             when = float(at.log_time)
             # Across w^ the weights add |P w~|^2/2 to the norm, over log t twice.
-            yield claims.equal(f"{name}: share of the margin that is missing at log t near {s:g}, over what is promised", 1.0,
-                               (1 - at.share) / (1 - at.exact), 2 * float(at.across) ** 2 / (when * (1 - float(at.exact)) * when)
+            yield claims.equal(f"{name}: what is missing of the margin at log t near {s:g}, over what is promised", 1.0,
+                               (1 - at.share) / (1 - at.exact),
+                               2 * float(at.across) ** 2 / (when * (1 - float(at.exact)) * when)
                                + 0.02, "the next order in 1/log t")
-        yield claims.at_most(f"{name}: evaluations of the field to log t = {LATE:g}", 5_000, one.evaluations, "a stiff solver")
+        yield claims.at_most(f"{name}: evaluations of the field to log t = {LATE:g}", 5_000, one.evaluations,
+                             "a stiff solver")
     missing = (1 - data.descent[-1]) / (1 - data.promised[-1])
-    yield claims.equal(f"gradient descent, {config.steps:,} steps: what is missing over what is promised", 1.0, missing, 0.25,
+    yield claims.equal(f"gradient descent, {config.steps:,} steps: what is missing over what is promised", 1.0, missing,
+                       0.25,
                        "the next order, 1/log t of it", note="ten easy samples, two that carry the margin")
     constant = np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin
     yield claims.equal("diagonal network: t L log t over 1/(4 gamma) at the end", 1.0, constant[-1], 0.05,
@@ -117,14 +122,17 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data.log_time, 1 - one.share, "o", ms=4, color=f"C{i}", label=f"{name}, flow")
         sheet.guide(left, data.log_time, 1 - one.exact, "without a run" if i == 0 else None)
         middle.plot(data.log_time, np.exp(one.loss), color=f"C{i}", label=name)
-    sheet.label(left, "What is missing of the margin", r"$\log t$", r"$1 - $margin$/\gamma$", "lower left", xscale="log",
+    sheet.label(left, "What is missing of the margin", r"$\log t$", r"$1 - $margin$/\gamma$", "lower left",
+                xscale="log",
                 yscale="log")
     middle.plot(data.log_time, np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin, color="C2",
                 label="diagonal network")
     sheet.mark(middle, y=1.0)
-    sheet.label(middle, "Time times loss, over its limit", r"$\log t$", r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
+    sheet.label(middle, "Time times loss, over its limit", r"$\log t$",
+                r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
                 "best", xscale="log")
     shown = data.step > 1.0
     right.plot(data.step[shown], (1 - data.descent)[shown], color="C0", label="gradient descent")
     sheet.guide(right, data.step[shown], (1 - data.promised)[shown], "without a run")
-    sheet.label(right, f"{config.steps:,} steps of descent", r"$\log\eta T$", r"$1 - $margin$/\gamma$", "best", yscale="log")
+    sheet.label(right, f"{config.steps:,} steps of descent", r"$\log\eta T$", r"$1 - $margin$/\gamma$", "best",
+                yscale="log")

@@ -21,22 +21,24 @@ class Config(Seeded):
     def check(self) -> None:
         """Multipliers are unique."""
         if self.support > self.dim:
-            raise ValueError(f"support: {self.support} samples carry a margin in {self.dim} features; take at most {self.dim}.")
+            raise ValueError(f"support: must be at most {self.dim}, one a feature, got {self.support}.")
 
 
 @study(
     "lectures/11-14-residual", section="11-14", title="What is left besides the logarithm",
     statement=r"""
-    $r(t) = w(t) - \hat w\log t - \tilde w$ stays bounded, where $e^{-z_i\cdot\tilde w} = a_i$ on the support $S = \{i : a_i \ne 0\}$ of
-    $\hat w = \sum_ia_iz_i$, if all other samples have $\theta = \min_{i\notin S}z_i\cdot\hat w > 1$. It goes to zero as
-    $t^{-\lambda}$, $\lambda$ the least of $\theta - 1$ and of the eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support.""",
+    $r(t) = w(t) - \hat w\log t - \tilde w$ stays bounded, where $e^{-z_i\cdot\tilde w} = a_i$ on the support
+    $S = \{i : a_i \ne 0\}$ of $\hat w = \sum_ia_iz_i$, if all other samples have
+    $\theta = \min_{i\notin S}z_i\cdot\hat w > 1$. It goes to zero as $t^{-\lambda}$, $\lambda$ the least of
+    $\theta - 1$ and of the eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     Z, support = separable.far_apart(random, config.support, config.others, config.dim, config.far)
     best = max_margin(Z)
     times = np.unique(np.concatenate([np.linspace(2, 16, 43), np.geomspace(18, config.until, 16)]))
-    flow = late_flow(lambda w, x: x @ w, np.zeros(config.dim), Z, np.ones(len(Z)), config.until, samples=times, rtol=1e-11)
+    flow = late_flow(lambda w, x: x @ w, np.zeros(config.dim), Z, np.ones(len(Z)), config.until, samples=times,
+                     rtol=1e-11)
     left = flow.dataset.theta.values - times[:, None] * best.w
     return xr.Dataset(
         {
@@ -53,7 +55,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     a, Z, n, k = data.a.values, data.z.values, data.sizes["sample"], config.support
     theta, end = float(data.theta), data.left.values[-1]
     yield claims.count("samples with a positive multiplier", k, int((a > 0).sum()))
-    yield claims.zero("-log a_i less z_i.(w - w^ log t) on the support, at the end", np.abs(Z[:k] @ end + np.log(a[:k])).max(),
+    yield claims.zero("-log a_i less z_i.(w - w^ log t) on the support, at the end",
+                      np.abs(Z[:k] @ end + np.log(a[:k])).max(),
                       1e-6, "the solver's tolerance")
     moved = np.linalg.norm(data.left.values - end, axis=1)
     s = data.log_time.values
@@ -67,7 +70,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # Samples that still weigh something at the end, by t e^{-m}.
     weighs = int((s[-1] - data.reached.values[-1] > -10).sum())
     yield claims.erratum(
-        "samples that carry the gradient in the end", (r"|\{i : a_i = 0\}|", n - k), (r"|\{i : a_i \ne 0\}|", k), weighs, 0.0,
+        "samples that carry the gradient in the end", (r"|\{i : a_i = 0\}|", n - k), (r"|\{i : a_i \ne 0\}|", k),
+        weighs, 0.0,
         "a count", where="lecture of 11/14, definition of S", note="the support has the multipliers that do not vanish",
     )
     grows = np.diff(data.reached.values[[-8, -1]], axis=0)[0] / (s[-1] - s[-8])
@@ -98,7 +102,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                   label={0: "support", config.support: "others"}.get(i))
     for i, value in enumerate(-np.log(data.a.values[: config.support])):
         sheet.mark(left, y=value, label=r"$-\log a_i$" if i == 0 else None)
-    sheet.label(left, "Margins less the logarithm of time", r"$\log t$", r"$z_i\cdot w - \log t$", "upper left", xlim=(2, 14),
+    sheet.label(left, "Margins less the logarithm of time", r"$\log t$", r"$z_i\cdot w - \log t$", "lower right",
+                xlim=(2, 14),
                 ylim=(-4, 14))
     moved = np.linalg.norm(data.left.values - end, axis=1)
     shown = moved > 1e-9

@@ -1,0 +1,82 @@
+"""Errors in margins, late times and steepest descent."""
+
+from __future__ import annotations
+
+from mutants.mutant import Mutant
+
+
+def _in(module: str, test: str, *errors: tuple[str, str, str]) -> list[Mutant]:
+    """Errors of one file, each with the studies that compute with it, separated by spaces."""
+    return [Mutant(module, old, new, (test,), tuple(studies.split())) for old, new, studies in errors]
+
+
+MARGINS = [
+    *_in(
+        "theory/margins.py",
+        "theory/test_margins.py",
+        ("margin = 1 / norm_of(w, p)", "margin = 1 / norm_of(w, 2.0)", "book/thm-8.3.2 book/prop-8.3.3"),
+        ("weights / margin**2,", "weights / margin,", "lectures/11-14-residual lectures/11-14-late-time"),
+        ("0.5 * math.log((1 + edge) / (1 - edge))", "math.log((1 + edge) / (1 - edge))", "book/adaboost"),
+        ("j = int(np.argmax(np.abs(edges)", "j = int(np.argmax(edges", "book/adaboost"),
+        ("(log_time - np.log(a.max()))", "(log_time + np.log(a.max()))", "lectures/11-14-late-time"),
+        (
+            "(log_time - self.margin**2 * float(a @ np.log(a)))",
+            "(log_time - self.margin * float(a @ np.log(a)))",
+            "lectures/11-14-late-time",
+        ),
+        ("norm / (norm - 1)", "norm / (norm + 1)", "book/prop-8.3.3"),
+    ),
+    *_in(
+        "theory/_euclidean_margin.py",
+        "theory/test_margins.py",
+        (
+            "tilt = np.zeros(len(rows)) if labels is None else heavy",
+            "tilt = np.zeros(len(rows)) if True else heavy",
+            "",
+        ),
+        ("margins < 1 - ROUNDING", "margins < 0.5 - ROUNDING", "lectures/11-14-max-margin"),
+    ),
+    *_in(
+        "theory/_lp_margin.py",
+        "theory/test_margins.py",
+        ("(q - 1) * np.abs(Z.T @ a) ** (q - 2)", "q * np.abs(Z.T @ a) ** (q - 3)", ""),
+        ("w * unit, b, a", "w / unit, b, a", "book/prop-8.3.3"),
+    ),
+    *_in(
+        "dynamics/late_time.py",
+        "dynamics/test_late_time.py",
+        (
+            "return pull(jnp.exp(tau - slope(m)))[0]",
+            "return pull(jnp.exp(tau - 2 * slope(m)))[0]",
+            "lectures/11-14-max-margin",
+        ),
+        ('"logistic": (jax.nn.softplus,', '"logistic": (jax.nn.relu,', "lectures/11-14-max-margin"),
+        ("norm**degree", "norm", "lectures/11-14-homogeneous book/thm-8.4.5"),
+        ("(0.0, float(np.logaddexp(0.0, until)))", "(1.0, float(np.logaddexp(0.0, until)))", ""),
+    ),
+    *_in(
+        "optim/steepest.py",
+        "optim/test_steepest.py",
+        ("-jnp.sum(size) * jnp.sign(g)", "-jnp.max(size) * jnp.sign(g)", "book/thm-8.3.2"),
+        (".set(-g[j])", ".set(g[j])", "book/thm-8.3.2"),
+        ("dual ** (2 - q)", "dual ** (1 - q)", ""),
+        ("-jnp.linalg.solve(D.astype(g.dtype), g)", "-D.astype(g.dtype) @ g", "book/thm-8.3.2"),
+        ("-total * (u * there) @ v", "-(u * there) @ v", ""),
+    ),
+    *_in(
+        "measure/margin.py",
+        "measure/test_margin.py",
+        ("** degree", "", ""),
+        ("p = jax.nn.softmax(-m)", "p = jax.nn.softmax(m)", ""),
+    ),
+    *_in(
+        "nets/homogeneity.py",
+        "nets/test_homogeneity.py",
+        ("along - degree * outputs", "along - outputs", ""),
+    ),
+    *_in(
+        "losses.py",
+        "test_losses.py",
+        ("(n if mean else 1)", "(1 if mean else n)", ""),
+    ),
+]
