@@ -1,8 +1,8 @@
 """Section 8.1.2: linear convolutional networks of depth 2 find the largest margin in the 1-norm of the spectrum."""
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 import xarray as xr
-from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 
@@ -38,7 +38,7 @@ def largest(Z: np.ndarray) -> tuple[float, float]:
     for _ in range(60):
         phases = np.exp(-1j * np.angle(weights @ F))
         rows.append(np.column_stack([(F * phases).real.T, -np.ones(F.shape[1])]))
-        found = optimize.linprog(
+        found = scipy.optimize.linprog(
             np.append(np.zeros(n), 1.0), A_ub=np.vstack(rows), b_ub=np.zeros(len(rows) * F.shape[1]),
             A_eq=np.append(np.ones(n), 0.0)[None], b_eq=[1.0], method="highs",
         )
@@ -51,7 +51,7 @@ def largest(Z: np.ndarray) -> tuple[float, float]:
 def euclidean(Z: np.ndarray) -> np.ndarray:
     r"""The direction of largest margin in the 2-norm: the point of the hull of the $z_i$ nearest to zero."""
     far = 10 * np.abs(Z).max()
-    weights = optimize.nnls(np.vstack([Z.T, np.full(len(Z), far)]), np.append(np.zeros(Z.shape[1]), far))[0]
+    weights = scipy.optimize.nnls(np.vstack([Z.T, np.full(len(Z), far)]), np.append(np.zeros(Z.shape[1]), far))[0]
     return weights @ Z / weights.sum()
 
 
