@@ -12,7 +12,7 @@ class Config(Seeded):
     features: int = option(8, at_least=3, at_most=32, help="length of an input, more than samples")
     draws: int = scaled(smoke=20, laptop=40, at_least=10, at_most=200, help="random problems")
     steps: int = scaled(smoke=1_500, laptop=50_000, at_least=1_000, at_most=10**6, help="gradient-descent steps")
-    scale: float = option(1.0, at_least=0.1, at_most=1.0, help="standard deviation of the weights at the start")
+    spread: float = option(1.0, at_least=0.1, at_most=1.0, help="standard deviation of the weights at the start")
 
     def check(self) -> None:
         """Any labels separate."""
@@ -90,7 +90,7 @@ def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
     # Labels only turn inputs around, and those are symmetric.
     Z = rng.normal(size=(config.draws, config.samples, config.features))
-    start = config.scale * rng.normal(size=(2, config.draws, config.features))
+    start = config.spread * rng.normal(size=(2, config.draws, config.features))
     seen = np.unique(np.geomspace(10, config.steps, 40).astype(int))
     path = train(Z, *start, config.steps, set(seen.tolist()))
     return xr.Dataset(
