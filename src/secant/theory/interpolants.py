@@ -110,6 +110,12 @@ def _finite(caller: str, **arrays: np.ndarray) -> None:
 
 def _independent(caller: str, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""The same equations with orthonormal rows, and the matrix that takes their multipliers back to the samples'."""
+    if len(X) <= X.shape[1]:
+        basis, upper = np.linalg.qr(X.T)
+        pivots = np.abs(np.diagonal(upper))
+        if pivots.min() > 1e-4 * pivots.max():  # far from dependent: a third of the work
+            back = np.linalg.inv(upper).T
+            return basis.T, y @ back.T, back
     left, values, right = np.linalg.svd(X, full_matrices=False)
     kept = values > max(X.shape) * np.finfo(float).eps * values[0] if len(values) else np.zeros(0, bool)
     left, values, right = left[:, kept], values[kept], right[kept]
