@@ -23,7 +23,7 @@ INTERPOLANTS = [
         ("left.T / values[:, None]", "left.T * values[:, None]", ""),
         ("inner / values,", "inner * values,", "book/thm-8.1.2 book/fig-8.1"),
         ("(height - s * change)", "(height + s * change)", "book/stagewise"),
-        ("= sign * optimize.nnls(", "= optimize.nnls(", "book/stagewise"),
+        ("= sign * scipy.optimize", "= scipy.optimize", "book/stagewise"),
         ("~tied | (correlation * s < 0)", "~tied", "book/stagewise"),
         ("half_squared(p / (p - 1)), w)", "half_squared(p), w)", ""),
         ("np.hstack([rows, -rows])", "np.hstack([rows, rows])", "book/stagewise"),

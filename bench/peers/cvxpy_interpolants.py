@@ -13,7 +13,6 @@ from exchange import Exchange, say, timed
 SOLVERS = {
     "Clarabel": {"solver": cp.CLARABEL},
     "Clarabel, tight": {"solver": cp.CLARABEL, "tol_gap_abs": 1e-12, "tol_gap_rel": 1e-12, "tol_feas": 1e-12},
-    "SCS": {"solver": cp.SCS, "eps": 1e-8, "max_iters": 20_000},
 }
 
 

@@ -35,7 +35,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 8))
 def test_the_dual_of_the_solution_is_in_the_span_of_the_samples(name, seed, n):
     potential = CASES[name]
@@ -82,7 +82,7 @@ def test_matrices_by_spectral_entropy():
     )
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 8), sparse=st.booleans())
 def test_at_most_fifty_steps_down_to_the_smallest_scale(seed, n, sparse):
     X, y = problem(seed, n, sparse=sparse)
@@ -139,7 +139,7 @@ def test_least_norms_of_the_small_example():
     assert interpolants.min_norm(X3, 0 * Y3, 1.5).tolist() == [0, 0, 0]
 
 
-@settings(max_examples=20)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 8), p=st.sampled_from([1, 1.01, 1.3, 2, 3, 20, math.inf]))
 def test_no_solution_has_a_smaller_norm(seed, n, p):
     X, y = problem(seed, n)
@@ -150,7 +150,7 @@ def test_no_solution_has_a_smaller_norm(seed, n, p):
     assert np.linalg.norm(w, p) <= np.linalg.norm(others, p, axis=1).min() + 1e-9
 
 
-@settings(max_examples=30)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_stagewise_path_obeys_its_law(seed):
     X, y = problem(seed, 5, 7)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secant.theory import potentials
@@ -33,6 +33,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_gradient_inverse_and_slope_belong_together(name, seed):
     potential = ALL[name]
@@ -49,6 +50,7 @@ def test_gradient_inverse_and_slope_belong_together(name, seed):
 
 
 @pytest.mark.parametrize("name", ALL)
+@settings(deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_the_divergence_is_zero_only_at_the_start(name, seed):
     potential = ALL[name]

@@ -50,11 +50,14 @@ def newton(
     while steps < MOST_STEPS and not np.all(done):
         steep = potential.slope(z, X.reshape(len(X), *(1,) * len(lead), *X.shape[1:]))
         steep = np.moveaxis(np.broadcast_to(vector(steep), (len(X), *lead, entries)), 0, -2)
-        step = np.nan_to_num(_solve(steep, flat, -off, potential.separable), posinf=0.0, neginf=0.0)
+        step, clear = _solve(steep, flat, -off, potential.separable)
+        step = np.nan_to_num(step, posinf=0.0, neginf=0.0)
         trials = [nu + _line_search(step, off, y, flat, z, potential)[..., None] * step]
         if np.any(near := short < 1e-7):
             # The slope along a step may be rounding here, and so may what is off in directions of little curvature.
-            trials += [nu + step, nu + _filtered(steep @ flat.T, -off, 1e-15 * size)]
+            trials.append(nu + step)
+            if not clear:
+                trials.append(nu + _filtered(steep @ flat.T, -off, 1e-15 * size))
         misses = np.array([at(trial)[3] for trial in trials])
         which = np.where(near & (misses.min(0) < short / 2), misses.argmin(0), 0)
         nu = np.where(done[..., None], nu, np.choose(which[..., None], trials))
@@ -76,8 +79,8 @@ def _filtered(curvature: np.ndarray, right: np.ndarray, rounding: Any) -> np.nda
     return (vectors @ inner[..., None])[..., 0]
 
 
-def _solve(steep: np.ndarray, X: np.ndarray, right: np.ndarray, separable: bool) -> np.ndarray:
-    r"""Newton's direction, $(X\,\nabla^2R^*X^\top)^{-1}$ times what is on the right.
+def _solve(steep: np.ndarray, X: np.ndarray, right: np.ndarray, separable: bool) -> tuple[np.ndarray, bool]:
+    r"""Newton's direction, $(X\,\nabla^2R^*X^\top)^{-1}$ times the right side, and if it is far from singular.
 
     Weights of very different sizes make this matrix singular to rounding. Where they do, its root is factored, which
     has half the range of exponents; where no root is at hand, its eigenvalues are held above rounding.
@@ -87,17 +90,17 @@ def _solve(steep: np.ndarray, X: np.ndarray, right: np.ndarray, separable: bool)
     with contextlib.suppress(np.linalg.LinAlgError):
         pivots = np.diagonal(np.linalg.cholesky(curvature), axis1=-2, axis2=-1)
         if np.all(pivots.min(-1) > 1e-4 * pivots.max(-1)):
-            return np.linalg.solve(curvature, right[..., None])[..., 0]
+            return np.linalg.solve(curvature, right[..., None])[..., 0], True
     with contextlib.suppress(np.linalg.LinAlgError):
         if separable:
             root = np.sqrt(np.abs(steep * X)) * np.sign(X)  # X times the root of a slope that is one for all rows
             root = np.linalg.qr(np.swapaxes(root, -1, -2), mode="r")
             step = np.linalg.solve(root, np.linalg.solve(np.swapaxes(root, -1, -2), right[..., None]))[..., 0]
             if np.all(np.isfinite(step)):
-                return step
+                return step, False
     values, vectors = np.linalg.eigh(curvature)
     values = np.maximum(values, 1e-15 * np.maximum(values[..., -1:], 1e-300))
-    return (vectors @ (np.swapaxes(vectors, -1, -2) @ right[..., None] / values[..., None]))[..., 0]
+    return (vectors @ (np.swapaxes(vectors, -1, -2) @ right[..., None] / values[..., None]))[..., 0], False
 
 
 def _line_search(

@@ -12,7 +12,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy  # its parts are loaded when they are used
 
 from secant.theory._dual_newton import MOST_STEPS, newton
 from secant.theory._types import Real
@@ -110,6 +110,12 @@ def _finite(caller: str, **arrays: np.ndarray) -> None:
 
 def _independent(caller: str, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""The same equations with orthonormal rows, and the matrix that takes their multipliers back to the samples'."""
+    if len(X) <= X.shape[1]:
+        basis, upper = np.linalg.qr(X.T)
+        pivots = np.abs(np.diagonal(upper))
+        if pivots.min() > 1e-4 * pivots.max():  # far from dependent: a third of the work
+            back = np.linalg.inv(upper).T
+            return basis.T, y @ back.T, back
     left, values, right = np.linalg.svd(X, full_matrices=False)
     kept = values > max(X.shape) * np.finfo(float).eps * values[0] if len(values) else np.zeros(0, bool)
     left, values, right = left[:, kept], values[kept], right[kept]
@@ -148,7 +154,7 @@ def positive_solution(caller: str, X: Real, y: Real) -> np.ndarray:
     X, y = np.asarray(X, float), np.asarray(y, float)
     d = X.shape[1]
     # Least entry t as one more unknown: X (v + t) = y, v >= 0, t <= 1.
-    found = optimize.linprog(
+    found = scipy.optimize.linprog(
         np.append(np.zeros(d), -1.0),
         A_eq=np.column_stack([X, X.sum(1)]),
         b_eq=y,
@@ -200,12 +206,12 @@ def min_norm(X: Real, y: Real, p: Real) -> np.ndarray:
     if p == 2 or not np.any(targets):
         return targets @ rows
     if p < 1.001:
-        found = optimize.linprog(np.ones(2 * d), A_eq=np.hstack([rows, -rows]), b_eq=targets, method="highs")
+        found = scipy.optimize.linprog(np.ones(2 * d), A_eq=np.hstack([rows, -rows]), b_eq=targets, method="highs")
         least = found.x[:d] - found.x[d:]
         return least if p == 1 else _near_one(rows, targets, p, least, np.asarray(found.eqlin.marginals))
     if p == math.inf:
         bound = np.vstack([np.hstack([s * np.eye(d), -np.ones((d, 1))]) for s in (1, -1)])
-        found = optimize.linprog(
+        found = scipy.optimize.linprog(
             np.append(np.zeros(d), 1.0),
             A_ub=bound,
             b_ub=np.zeros(2 * d),
@@ -317,7 +323,7 @@ def stagewise_path(X: Real, y: Real) -> Path:
         tied = np.abs(correlation) > height * (1 - 1e-9)
         sign = np.sign(correlation[tied])
         speed = np.zeros_like(w)
-        speed[tied] = sign * optimize.nnls(X[:, tied] * sign, left)[0]
+        speed[tied] = sign * scipy.optimize.nnls(X[:, tied] * sign, left)[0]
         change = X.T @ (X @ speed)
         # The height falls as 1 - t; another is reached by c - t change = +-(1 - t) height.
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,8 +1,8 @@
 """Section 8.1.2: linear convolutional networks of depth 2 find the largest margin in the 1-norm of the spectrum."""
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 import xarray as xr
-from scipy import optimize
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 
@@ -12,7 +12,7 @@ class Config(Seeded):
     features: int = option(8, at_least=3, at_most=32, help="length of an input, more than samples")
     draws: int = scaled(smoke=20, laptop=40, at_least=10, at_most=200, help="random problems")
     steps: int = scaled(smoke=1_500, laptop=50_000, at_least=1_000, at_most=10**6, help="gradient-descent steps")
-    scale: float = option(1.0, at_least=0.1, at_most=1.0, help="standard deviation of the weights at the start")
+    spread: float = option(1.0, at_least=0.1, at_most=1.0, help="standard deviation of the weights at the start")
 
     def check(self) -> None:
         """Any labels separate."""
@@ -38,7 +38,7 @@ def largest(Z: np.ndarray) -> tuple[float, float]:
     for _ in range(60):
         phases = np.exp(-1j * np.angle(weights @ F))
         rows.append(np.column_stack([(F * phases).real.T, -np.ones(F.shape[1])]))
-        found = optimize.linprog(
+        found = scipy.optimize.linprog(
             np.append(np.zeros(n), 1.0), A_ub=np.vstack(rows), b_ub=np.zeros(len(rows) * F.shape[1]),
             A_eq=np.append(np.ones(n), 0.0)[None], b_eq=[1.0], method="highs",
         )
@@ -51,7 +51,7 @@ def largest(Z: np.ndarray) -> tuple[float, float]:
 def euclidean(Z: np.ndarray) -> np.ndarray:
     r"""The direction of largest margin in the 2-norm: the point of the hull of the $z_i$ nearest to zero."""
     far = 10 * np.abs(Z).max()
-    weights = optimize.nnls(np.vstack([Z.T, np.full(len(Z), far)]), np.append(np.zeros(Z.shape[1]), far))[0]
+    weights = scipy.optimize.nnls(np.vstack([Z.T, np.full(len(Z), far)]), np.append(np.zeros(Z.shape[1]), far))[0]
     return weights @ Z / weights.sum()
 
 
@@ -90,7 +90,7 @@ def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
     # Labels only turn inputs around, and those are symmetric.
     Z = rng.normal(size=(config.draws, config.samples, config.features))
-    start = config.scale * rng.normal(size=(2, config.draws, config.features))
+    start = config.spread * rng.normal(size=(2, config.draws, config.features))
     seen = np.unique(np.geomspace(10, config.steps, 40).astype(int))
     path = train(Z, *start, config.steps, set(seen.tolist()))
     return xr.Dataset(

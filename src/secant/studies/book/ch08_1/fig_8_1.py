@@ -1,8 +1,8 @@
 """Figure 8.1: where steepest descent in the 4/3-norm ends depends on its step size."""
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 import xarray as xr
-from scipy import integrate, optimize
 
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.theory import interpolants, potentials
@@ -63,10 +63,10 @@ def mirrored(steps: int = 3_000) -> np.ndarray:
 def run(config: Config) -> xr.Dataset:
     rates = (*config.rates, 2 * config.smallest, config.smallest)
     paths = [descend(rate, int(np.ceil(config.time / rate))) for rate in rates]
-    limit = integrate.solve_ivp(flow, (0, config.time), np.zeros(3), method="DOP853", rtol=1e-10, atol=1e-12)
+    limit = scipy.integrate.solve_ivp(flow, (0, config.time), np.zeros(3), method="DOP853", rtol=1e-10, atol=1e-12)
     # The least norm once more, along the line of solutions.
     start = np.linalg.pinv(X) @ Y
-    line = optimize.minimize_scalar(
+    line = scipy.optimize.minimize_scalar(
         lambda s: (np.abs(start + s * ALONG) ** P).sum(), bounds=(-1, 1), options={"xatol": 1e-10}, method="bounded",
     )
     wild = descend(0.2, 1_000)

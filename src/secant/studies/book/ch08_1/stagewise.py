@@ -4,8 +4,6 @@ import warnings
 
 import numpy as np
 import xarray as xr
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lars_path
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.theory import interpolants
@@ -46,6 +44,9 @@ def problem(config: Config, draw: int) -> tuple[np.ndarray, np.ndarray]:
 
 def regularised(X: np.ndarray, y: np.ndarray, method: str = "lasso") -> tuple[np.ndarray, np.ndarray]:
     """Largest correlations and weights at the corners of scikit-learn's path."""
+    from sklearn.exceptions import ConvergenceWarning  # not loaded before it is needed
+    from sklearn.linear_model import lars_path
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # it says so whenever a coordinate leaves
         levels, _, weights = lars_path(X, y, method=method)
