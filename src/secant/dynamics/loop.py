@@ -25,6 +25,7 @@ class Compiled(NamedTuple):
     """The compiled functions of one loop."""
 
     begin: Callable[..., Carry]
+    looks: dict[str, Any]
     observe: Any
     advance: Any
     tail: Callable[..., Carry]
@@ -96,7 +97,7 @@ class Loop:
         self, values: AxisValues, state: State, memory: dict[str, Any]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
         """The records of every probe at one moment, and what those with a memory remember of it."""
-        looks = {name: self._look(name, values, state, memory.get(name)) for name in self.probes}
+        looks = {name: look(values, state, memory.get(name)) for name, look in compiled(self).looks.items()}
         return {name: records for name, (records, _) in looks.items()}, {name: looks[name][1] for name in memory}
 
     def advance(
@@ -113,6 +114,7 @@ class Loop:
         `ceil((first + rounds) / ratio) - ceil(first / ratio)` are valid, `ratio` being the probe's cadence in blocks.
         """
         ratios = {name: probe.every // self.block for name, probe in self.probes.items()}
+        looks = compiled(self).looks
         shapes, _ = compiled(self).observe.eval_shape(values, carry.state, carry.memory)  # traced once a loop
         buffers = {
             name: {
@@ -136,7 +138,7 @@ class Loop:
                 records, latest = _when(
                     number % ratio == 0,
                     ratio == 1,
-                    functools.partial(self._look, name, values, carry.state, remembered),
+                    functools.partial(looks[name], values, carry.state, remembered),
                     ({record: jnp.zeros(s.shape, s.dtype) for record, s in shapes[name].items()}, remembered),
                 )
                 if name in carry.memory:
@@ -268,6 +270,8 @@ def compiled(loop: Loop) -> Compiled:
     def tail(values: AxisValues, carry: Carry, count: int) -> Carry:
         return carry._replace(state=loop.freeze(carry, loop.steps(values, carry.state, count)))
 
+    # The shapes of records are asked for before the loop is traced: a look that is compiled is traced once for both.
+    looks = {name: jax.jit(functools.partial(loop._look, name)) for name in loop.probes}
     part = jit(loop.shown)
 
     def shown(values: AxisValues, state: State) -> Any:
@@ -275,6 +279,7 @@ def compiled(loop: Loop) -> Compiled:
 
     return Compiled(
         jit(loop.begin),
+        looks,
         jit(loop.observe),
         jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),
         jit(tail, static_argnames="count"),
