@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mutants.bias import BIAS
+from mutants.descent import DESCENT
 from mutants.interpolants import INTERPOLANTS
 from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
@@ -25,7 +26,7 @@ from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.rates import RATES
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + INTERPOLANTS + LANDSCAPES + MARGINS + RATES
+MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + RATES
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
