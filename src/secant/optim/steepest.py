@@ -21,7 +21,7 @@ Norm = Any
 
 
 def steepest_descent(loss: Callable[[Params], Float[Array, ""]], norm: Norm, lr: Any) -> Map:
-    r"""Steepest descent, $\theta_{t+1} = \theta_t + \eta\,\arg\min_v\bigl(\nabla L\cdot v + \tfrac12\|v\|^2\bigr)$.
+    r"""Steepest descent, $\theta_{t+1} = \theta_t + \eta\,\operatorname{argmin}_v(\nabla L\cdot v + \tfrac12\|v\|^2)$.
 
     With $g = \nabla L$ and $q$ the dual exponent of $p$, the direction is $-g$ in $\ell_2$; in $\ell_1$ it is $-g_je_j$
     at the largest entry of $g$, the first of several; in $\ell_\infty$ $-\|g\|_1\operatorname{sign} g$; in $\ell_p$

@@ -1,5 +1,8 @@
 """Book, section 8.2, matrix factorisation, which the book leaves empty: depth lets singular values in one by one."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
@@ -8,7 +11,7 @@ from scipy.optimize import brentq
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
 from secant.theory import deep_linear
 
-TIGHT = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-13}
+TIGHT: dict[str, Any] = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-13}
 
 
 class Config(Seeded):
@@ -30,7 +33,7 @@ def product(layers: np.ndarray) -> np.ndarray:
     return whole
 
 
-def flow(layers: np.ndarray, target: np.ndarray, times: np.ndarray):
+def flow(layers: np.ndarray, target: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, Callable[[float], np.ndarray]]:
     """Gradient flow of all layers on half the squared distance to the target; layers at the times, and at any time."""
     shape = layers.shape
 

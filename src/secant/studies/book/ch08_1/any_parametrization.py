@@ -1,5 +1,8 @@
 """Where training ends for any parametrisation whose gradient fields commute, found without running it."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -9,47 +12,52 @@ from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
 from secant.theory.reparametrization import flow_limit
 
 
+Kind = tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]
+"""Weights in JAX, the same in NumPy, and the transpose of their derivative."""
+
+
 class Config(Seeded):
     samples: int = option(2, at_least=1, at_most=3, help="data")
     dimension: int = option(4, at_least=4, at_most=8, help="weights of the vectors")
     alpha: float = option(0.5, at_least=0.2, at_most=2, help="size of the start")
 
 
-def flow(forward, pull, X: np.ndarray, y: np.ndarray, start: np.ndarray) -> np.ndarray:
+def flow(forward: Callable[[Any], Any], pull: Callable[[Any, Any], Any], X: np.ndarray, y: np.ndarray,
+    start: np.ndarray) -> np.ndarray:
     """Weights at the end of gradient flow on half the sum of squares; `pull` takes gradients back to the parameters."""
     field = lambda _, theta: -pull(theta, X.T @ (X @ forward(theta) - y))  # noqa: E731
     return forward(solve_ivp(field, (0, 1e4), start, method="LSODA", rtol=1e-11, atol=1e-13).y[:, -1])
 
 
-def power(k: int):
+def power(k: int) -> Kind:
     """$u^k - v^k$, in JAX, and in NumPy with the transpose of its derivative."""
     halves = lambda t: (t[: len(t) // 2], t[len(t) // 2 :])  # noqa: E731
 
-    def forward(t):
+    def forward(t: Any) -> Any:
         u, v = halves(t)
         return u**k - v**k
 
-    def pull(t, g):
+    def pull(t: Any, g: Any) -> Any:
         u, v = halves(t)
         return np.concatenate([k * u ** (k - 1) * g, -k * v ** (k - 1) * g])
 
     return forward, forward, pull
 
 
-def convolved(t):
+def convolved(t: Any) -> Any:
     """Circular convolution of the two halves: a linear network of two convolutions."""
     half = len(t) // 2
     u, v = t[:half], t[half:]
     return sum(u[j] * jnp.roll(v, j) for j in range(half))
 
 
-def convolution():
+def convolution() -> Kind:
     """The same in NumPy, and its transposed derivative: correlations."""
-    def forward(t):
+    def forward(t: Any) -> Any:
         u, v = np.split(t, 2)
         return np.sum([u[j] * np.roll(v, j) for j in range(len(u))], 0)
 
-    def pull(t, g):
+    def pull(t: Any, g: Any) -> Any:
         u, v = np.split(t, 2)
         one = [g @ np.roll(v, j) for j in range(len(u))]
         two = np.sum([u[j] * np.roll(g, -j) for j in range(len(u))], 0)
@@ -58,7 +66,7 @@ def convolution():
     return convolved, forward, pull
 
 
-def square(size: int):
+def square(size: int) -> Kind:
     """$UU^T$."""
     matrix = lambda t: t.reshape(size, size)  # noqa: E731
     return (

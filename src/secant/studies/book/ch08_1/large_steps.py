@@ -1,5 +1,7 @@
 """Steps that are not small: where gradient descent on a diagonal network ends, from the gains of its run."""
 
+from typing import Any
+
 import numpy as np
 import xarray as xr
 
@@ -28,7 +30,8 @@ class Config(Seeded):
             "draws, samples or dimension")
 
 
-def descend(X: np.ndarray, y: np.ndarray, lr: np.ndarray, config: Config, rng: np.random.Generator | None):
+def descend(X: np.ndarray, y: np.ndarray, lr: np.ndarray, config: Config,
+    rng: np.random.Generator | None) -> diagonal.Descent:
     """Runs over draws and step sizes; with a generator, of one random sample a step."""
     run = diagonal.begin(config.alpha, (*lr.shape[:2], config.dimension))
     rows = np.arange(len(X))[:, None]
@@ -75,7 +78,7 @@ def run(config: Config) -> xr.Dataset:
     flow = np.stack([diagonal.limit(one, values, config.alpha) for one, values in zip(X, y, strict=True)])
     speed = 4 * np.sqrt(flow**2 + 4 * config.alpha**4)
     edge = 2 / np.linalg.eigvalsh((X * speed[:, None]) @ X.transpose(0, 2, 1))[:, -1]
-    variables = {"flow_error": ("draw", ((flow - target) ** 2).sum(-1))}
+    variables: dict[str, Any] = {"flow_error": ("draw", ((flow - target) ** 2).sum(-1))}
     for name, ratios, noise in (("full", config.ratios, None), ("single", config.noisy_ratios, rng)):
         with np.errstate(all="ignore"):  # a run may diverge
             found = judged(descend(X, y, (edge[:, None] * np.array(ratios))[..., None], config, noise), X, y, config)

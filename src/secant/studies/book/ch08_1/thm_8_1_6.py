@@ -1,5 +1,8 @@
 """Book, theorem 8.1.6: gradient flow on a difference of squares is mirror flow with the hypentropy."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
@@ -7,7 +10,10 @@ from scipy.optimize import least_squares
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
 
-TIGHT = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-15}
+Gradient = Callable[[np.ndarray], np.ndarray]
+"""Of a loss, in the weights."""
+
+TIGHT: dict[str, Any] = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-15}
 
 
 class Config(Seeded):
@@ -17,7 +23,7 @@ class Config(Seeded):
     until: float = option(1.0, at_least=0.1, at_most=3, help="time of the flows")
 
 
-def gradients(X: np.ndarray, y: np.ndarray) -> dict[str, object]:
+def gradients(X: np.ndarray, y: np.ndarray) -> dict[str, Gradient]:
     """Two losses with different gradients: the theorem is for every loss."""
     return {
         "squared": lambda w: X.T @ (X @ w - y),
@@ -25,7 +31,7 @@ def gradients(X: np.ndarray, y: np.ndarray) -> dict[str, object]:
     }
 
 
-def parameters(gradient, start: np.ndarray, times: np.ndarray) -> np.ndarray:
+def parameters(gradient: Gradient, start: np.ndarray, times: np.ndarray) -> np.ndarray:
     """Gradient flow on (theta+, theta-); shape (2d, times)."""
     half = len(start) // 2
 
@@ -36,7 +42,7 @@ def parameters(gradient, start: np.ndarray, times: np.ndarray) -> np.ndarray:
     return solve_ivp(field, (0, times[-1]), start, t_eval=times, **TIGHT).y
 
 
-def mirror(gradient, d: int, alpha: float, times: np.ndarray) -> np.ndarray:
+def mirror(gradient: Gradient, d: int, alpha: float, times: np.ndarray) -> np.ndarray:
     r"""Mirror flow with $R_\alpha$ from 0, in its dual $z = \nabla R_\alpha(w)$, $w = 2\alpha^2\sinh 4z$."""
     weights = lambda z: 2 * alpha**2 * np.sinh(4 * z)  # noqa: E731
     dual = solve_ivp(lambda _, z: -gradient(weights(z)), (0, times[-1]), np.zeros(d), t_eval=times, **TIGHT).y
