@@ -49,7 +49,7 @@ def log_loss(margins: np.ndarray) -> np.ndarray:
 
 
 def direction(g: np.ndarray, norm: float) -> np.ndarray:
-    r"""The steepest direction $\arg\min_v g\cdot v + \frac12\|v\|^2$ in $\ell_p$."""
+    r"""The steepest direction $\operatorname{argmin}_v g\cdot v + \frac12\|v\|^2$ in $\ell_p$."""
     if norm == 1:
         j = int(np.argmax(np.abs(g)))
         return -g[j] * np.eye(1, len(g), j)[0]

@@ -4,7 +4,7 @@ With rows $z_i = y_ix_i$ of $Z$, one a sample, the data are separable where some
 The margin of a norm and the weights that reach it are
 
 $$\gamma = \max_{\|w\| \le 1}\min_i z_i\cdot w = \frac1{\|\hat w\|}, \qquad
-\hat w = \arg\min\ \tfrac12\|w\|^2 \text{ with } z_i\cdot w \ge 1 .$$
+\hat w = \operatorname{argmin}\ \tfrac12\|w\|^2 \text{ with } z_i\cdot w \ge 1 .$$
 
 With multipliers $a_i \ge 0$ of the constraints, $v = \sum_ia_iz_i$ has $\|v\|_* = \|\hat w\|$ and
 $v\cdot\hat w = \|\hat w\|^2$ (for the Euclidean norm $v = \hat w$), $a_i = 0$ where $z_i\cdot\hat w > 1$, and
