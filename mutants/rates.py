@@ -15,7 +15,7 @@ RATES = [
             "return 4 * np.asarray(smooth, float) * drop / (4 *",
             "book/thm-2.5.1 book/certified-rates",
         ),
-        ("np.where(u < 0.5, 1 - u, u)", "np.where(u < 0.5, 1 - u, 0.5 + u / 2)", "book/thm-2.5.1"),
+        ("np.where(u < 0.5, 1 - u, u)", "np.where(u < 0.5, 1 - u, 0.5 + u / 2)", ""),
         ("+ lr * smooth * second_moment / 2", "+ lr * smooth * second_moment", "book/thm-2.5.2"),
         (
             "np.sqrt(2 * np.asarray(drop, float) / (np.asarray(smooth",

@@ -111,6 +111,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"{f'batches of {size}' if size else 'all samples'}: mean |grad|^2 after T steps, over epsilon^2", 1,
             estimate(data["mean"].sel(size=size) / goal), "the bound at this T and eta",
         )
+    below = [size for size in config.batches if size <= knee]
+    plan, smooth, moment = data.sel({"size": below}), float(data.smooth), float(data.moment)
+    bound = rates.batches(M, smooth, moment, np.array(below), plan.planned.values, plan.lr.values)
+    yield claims.zero(
+        "the bound after T steps over epsilon^2, less 1, all B up to 2 gamma^2/epsilon^2",
+        lambda: np.abs(bound / goal - 1).max(), 1 / float(data.planned.min()), "steps are whole",
+        given=below, otherwise="all batches are larger",
+    )
     one = config.batches[0]
     for size in config.batches[1:]:
         if size > knee / 4:
@@ -120,6 +128,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             f"steps with batches of {one} over those with {size}", size / one, gain,
             size / one * (size / knee + 1 / data.needed.sel(size=size).mean()),
             "the step size over 1/beta is the next order, and steps are whole",
+            given=np.isfinite(data.needed.sel(size=size)).any(), otherwise="no run has reached it",
         )
     last, whole = config.batches[-1], data.needed.sel(size=0).mean()
     yield claims.equal(
