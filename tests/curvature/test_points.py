@@ -25,6 +25,11 @@ def test_functions_of_one_number(f, kind):
     assert critical_point(f, 0.0).kind == kind
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_flat_direction_makes_a_point_degenerate(sign):
+    assert critical_point(lambda w: sign * w[0] ** 2, jnp.zeros(2)).kind == "degenerate"
+
+
 def form(w):
     M = jnp.asarray([[2.0, 1.0, 0.0], [1.0, -1.0, 0.5], [0.0, 0.5, 3.0]])
     x = jnp.concatenate([w["a"], w["b"].ravel()])

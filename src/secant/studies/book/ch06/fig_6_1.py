@@ -13,6 +13,7 @@ CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4, and the kind by claim 6
     "u^2 - v^2": ((0, 1, 0, 0, -1, 0), "saddle"), "-2 u^2 + v^2 + u^4": ((0, -2, 0, 1, 1, 0), "saddle"),
     "u^4 + v^4": ((0, 0, 0, 1, 0, 1), "degenerate"), "-u^4 - v^4": ((0, 0, 0, -1, 0, -1), "degenerate"),
     "u^3": ((0, 0, 1, 0, 0, 0), "degenerate"), "u^4 + v^2": ((0, 0, 0, 1, 1, 0), "degenerate"),
+    "-u^4 - v^2": ((0, 0, 0, -1, -1, 0), "degenerate"),
     "u + u^2 + v^2": ((1, 1, 0, 0, 1, 0), "not critical"),
 }
 
