@@ -12,7 +12,7 @@ INTERPOLANTS = [
         ("value=lambda w: ((w @ host) * w).sum(-1) / 2", "value=lambda w: ((w @ host) * w).sum(-1)", "book/thm-8.1.2"),
         ("arcsinh(w / (2 * square)) / 4", "arcsinh(w / square) / 4", "book/thm-8.1.2"),
         ("sinh(4 * z)", "sinh(2 * z)", "book/thm-8.1.2"),
-        ("** (p - 1)\n\n\ndef _slope", "** p\n\n\ndef _slope", "book/thm-8.1.2 book/fig-8.1"),
+        ("norm, 1.0)) ** (p - 1)", "norm, 1.0)) ** p", "book/thm-8.1.2 book/fig-8.1"),
         ("(2 - q) * s * (s * v)", "(q - 2) * s * (s * v)", ""),
         ("- z * (z / (2 + xp.hypot(2.0, z)))", "+ z * (z / (2 + xp.hypot(2.0, z)))", "book/thm-8.1.2"),
         ("- self.value(start) - (self.gradient", "- self.value(start) + (self.gradient", "book/thm-8.1.2"),
@@ -21,7 +21,8 @@ INTERPOLANTS = [
     *_in(
         "interpolants",
         ("left.T / values[:, None]", "left.T * values[:, None]", ""),
-        ("inner / values,", "inner * values,", "book/thm-8.1.2 book/fig-8.1"),
+        ("inner / values,", "inner * values,", ""),
+        ("y @ back.T, back", "y @ back, back", "book/thm-8.1.2 book/fig-8.1"),
         ("(height - s * change)", "(height + s * change)", "book/stagewise"),
         ("= sign * scipy.optimize", "= scipy.optimize", "book/stagewise"),
         ("~tied | (correlation * s < 0)", "~tied", "book/stagewise"),
