@@ -25,7 +25,7 @@ INTERPOLANTS = [
         ("y @ back.T, back", "y @ back, back", "book/thm-8.1.2 book/fig-8.1"),
         ("(height - s * change)", "(height + s * change)", "book/stagewise"),
         ("= sign * scipy.optimize", "= scipy.optimize", "book/stagewise"),
-        ("~tied | (correlation * s < 0)", "~tied", "book/stagewise"),
+        ("~tied | (correlation * s < 0)", "~tied", ""),
         ("half_squared(p / (p - 1)), w)", "half_squared(p), w)", ""),
         ("np.hstack([rows, -rows])", "np.hstack([rows, rows])", "book/stagewise"),
     ),
