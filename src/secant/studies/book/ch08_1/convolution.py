@@ -92,7 +92,7 @@ def run(config: Config) -> xr.Dataset:
     Z = rng.normal(size=(config.draws, config.samples, config.features))
     start = config.spread * rng.normal(size=(2, config.draws, config.features))
     seen = np.unique(np.geomspace(10, config.steps, 40).astype(int))
-    path = train(Z, *start, config.steps, set(seen.tolist()))
+    path = train(Z, start[0], start[1], config.steps, set(seen.tolist()))
     return xr.Dataset(
         {
             "Z": (("draw", "sample", "feature"), Z), "path": (("draw", "step", "feature"), path),

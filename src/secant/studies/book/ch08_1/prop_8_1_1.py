@@ -83,7 +83,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     nearest = start + np.linalg.pinv(X) @ (y - X @ start)
     size, least = np.linalg.norm(nearest - start), np.linalg.norm(X, -2)
     spare = np.linalg.svd(X)[2][config.samples :]
-    rounding = 1e-15 * config.steps * max(size, 1.0)
+    rounding = 1e-15 * config.steps * max(float(size), 1.0)
     for kind, w in zip(RUNS, data.end.values, strict=True):
         left = np.linalg.norm(X @ w - y)
         yield claims.zero(
