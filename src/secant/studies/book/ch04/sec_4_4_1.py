@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jax.flatten_util import ravel_pytree
 
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import graphs, pre_activation_hessian, with_edge_weights
 from secant.theory import backprop
@@ -78,7 +78,8 @@ def run(config: Config) -> xr.Dataset:
     w, v, u = rng.normal(size=(3, graph.parameters))
     x = rng.normal(size=graph.inputs)
     product = backprop.hessian_product(graph, w, x, v)
-    dense = pre_activation_hessian(graph, with_edge_weights(graph, w), x, graph.neurons - 1)
+    params = with_edge_weights(graph, to_device(w))
+    dense = pre_activation_hessian(graph, params, to_device(x), graph.neurons - 1)
     swapped = u @ product.product - v @ backprop.hessian_product(graph, w, x, u).product
     shapes = [(3, config.width), *[(config.width, config.width)] * (config.layers - 1), (config.width, 1)]
     matrices, along = ([rng.normal(size=shape) / shape[0] ** 0.5 for shape in shapes] for _ in range(2))
@@ -86,10 +87,10 @@ def run(config: Config) -> xr.Dataset:
     ratios = []
     for depth in config.depths:
         deep = graphs.fully_connected(4, [4] * (depth - 1))
-        parts = rng.normal(size=(2, deep.parameters))
+        own, direction = rng.normal(size=(2, deep.parameters))
         at = rng.normal(size=4)
-        here = backprop.gradient(deep, parts[0], at).operations
-        there = backprop.hessian_product(deep, *parts[:1], at, parts[1]).operations
+        here = backprop.gradient(deep, own, at).operations
+        there = backprop.hessian_product(deep, own, at, direction).operations
         plain, one, other = counted(depth, config)
         ratios.append((there / here, one / plain, other / plain, here / (deep.neurons + deep.edges)))
     return xr.Dataset(
