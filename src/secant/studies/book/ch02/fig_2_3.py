@@ -92,7 +92,8 @@ def run(config: Config) -> xr.Dataset:
         gain * rng.normal(size=(config.draws, a, b)) / a**0.5
         for gain, a, b in zip(gains, sizes, sizes[1:], strict=False)
     ]
-    nets, found = {"lowered": net, "kept": net}, {"lowered": [], "kept": []}
+    nets = {"lowered": net, "kept": net}
+    found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"lowered": [], "kept": []}
     for pass_ in range(config.epochs + 2 * config.later + 1):
         drops = 0 if pass_ < config.epochs else 1 + (pass_ >= config.epochs + config.later)
         order = np.argsort(rng.random((config.draws, config.samples)), 1)

@@ -118,7 +118,9 @@ class Problem:
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
     problem = Problem(config, rng)
-    square, exact, sides, plane = [], [], [], []
+    exact, sides = [], []
+    square: list[np.ndarray] = []
+    plane: list[np.ndarray] = []
     for batch in config.batches:
         for steps in config.steps:
             rate = config.time / steps

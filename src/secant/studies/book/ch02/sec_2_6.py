@@ -32,7 +32,7 @@ class Config(Seeded):
 
 
 @functools.partial(jit, quick=True, static_argnames="products")
-def power(start: jax.Array, x: np.ndarray, y: np.ndarray, vector: np.ndarray, products: int) -> dict:
+def power(start: jax.Array, x: jax.Array, y: jax.Array, vector: jax.Array, products: int) -> dict:
     """The dense Hessian of a network's loss; the power method on it, and with a multiple of 1 added."""
     flat, restore = ravel_pytree(NET.init(start, x.shape))
     slope = jax.grad(lambda w: jnp.mean((NET.apply(restore(w), x) - y) ** 2))

@@ -59,7 +59,8 @@ def counted(depth: int, config: Config) -> list[float]:
     programs = (
         (lambda m, v, x: jax.grad(loss)(m, x)), forward_over_reverse, reverse_over_reverse,
     )
-    return [jax.jit(program).lower(matrices, matrices, x).cost_analysis()["flops"] for program in programs]
+    analyses: list = [jax.jit(program).lower(matrices, matrices, x).cost_analysis() for program in programs]
+    return [analysis["flops"] for analysis in analyses]
 
 
 @study(
