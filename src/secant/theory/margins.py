@@ -184,7 +184,8 @@ def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
 
 def _checked(Z: Any, norm: Any, labels: Any) -> tuple[np.ndarray, float, np.ndarray | None]:
     Z = np.asarray(Z, float)
-    if Z.ndim != 2 or 0 in Z.shape or not math.isfinite(float(np.sum(Z))):
+    # Both ends together are finite where all of it is, and no copy of large data is made to see it.
+    if Z.ndim != 2 or 0 in Z.shape or not math.isfinite(float(Z.max()) - float(Z.min())):
         raise ValueError(f"max_margin: `Z` must be finite numbers of shape (samples, features), got shape {Z.shape}.")
     try:
         p = float(norm)
@@ -226,7 +227,8 @@ def _proved(Z: np.ndarray, labels: np.ndarray | None, p: float, w: np.ndarray, b
 def _linear_program(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple[np.ndarray, float, np.ndarray]:
     n, d = Z.shape
     bias = np.zeros((n, 0)) if labels is None else labels[:, None]
-    free = [(None, None)] * bias.shape[1]
+    free: list[tuple[int | None, None]] = [(None, None)] * bias.shape[1]
+    limits: list[tuple[int | None, None]]
     if p == 1:  # w = w+ - w-
         cost, table, limits = np.ones(2 * d), np.hstack([Z, -Z]), [(0, None)] * (2 * d)
         rest = np.zeros((0, 2 * d + bias.shape[1]))
