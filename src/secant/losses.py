@@ -300,9 +300,9 @@ r"""$L = \sum_i \log(1 + e^{-y_if_i})$ with labels $\pm1$."""
 logistic_mean = _of_margins("logistic_mean", lambda minus: jnp.sum(jnp.logaddexp(minus, 0.0)), True)
 r"""$L = \tfrac1n \sum_i \log(1 + e^{-y_if_i})$ with labels $\pm1$; `binary_cross_entropy` with labels 0 and 1."""
 
-_ALL = (half_sum, mean_mse, half_mean, entry_mean, cross_entropy, binary_cross_entropy)
-_ALL += (exponential, exponential_mean, logistic, logistic_mean)
-LOSSES = {loss.name: loss for loss in _ALL}
+_SQUARED = (half_sum, mean_mse, half_mean, entry_mean)
+_OF_MARGINS = (exponential, exponential_mean, logistic, logistic_mean)
+LOSSES = {loss.name: loss for loss in (*_SQUARED, cross_entropy, binary_cross_entropy, *_OF_MARGINS)}
 """Every loss, by name."""
 
 _SHORT = {"mse": "entry_mean", "ce": "cross_entropy", "bce": "binary_cross_entropy"}

@@ -33,10 +33,10 @@ def margin(*, every: int = 1) -> Measurement:
         problem = sc.Problem(lambda w, x: x @ w, x, y, sc.losses.exponential)
         seen = {"margin": sc.measure.margin(), "kkt": sc.measure.kkt()}
         run = sc.train(problem, np.array([1.0, 0.0], np.float32), lr=0.1, steps=2_000, probes=seen)
-        print(float(run["margin"][-1].round(2)), float(run["margin_degree"][-1]))
+        print(f"{float(run['margin'][-1]):.2f} {float(run['margin_degree'][-1]):.2f}")
         ```
         ```text
-        2.12 1.0
+        2.03 1.00
         ```
     """
     return measurement(_margin, every=every)

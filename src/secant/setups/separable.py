@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,8 +79,8 @@ def descend(
     norms: Sequence[float],
     start: np.ndarray,
     steps: int,
-    share: Sequence[float],
-    cap: Sequence[float],
+    share: Any,
+    cap: Any,
 ) -> Descent:
     r"""Descends $L = \sum_ie^{-z_i\cdot w}$ with steps $\eta_t = \min(\text{share}/L, \text{cap})$, one of each a norm.
 

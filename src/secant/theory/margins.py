@@ -158,8 +158,7 @@ def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
         4.5 [0 1] [0.111 0.111 0.   ]
         ```
     """
-    Z, p, labels = _checked(Z, norm, labels)
-    unit = max(float(Z.max()), -float(Z.min()))
+    Z, p, labels, unit = _checked(Z, norm, labels)
     if unit == 0:
         raise NotSeparableError("max_margin: all of `Z` is zero: nothing separates it.", np.eye(1, len(Z))[0])
     if p == 2 and 1e-100 < unit < 1e100:  # needs no scale, and no copy of large data
@@ -182,9 +181,11 @@ def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
     return Margin(found.margin * unit, found.w / unit, found.b, found.multipliers / scale, found.residual, p)
 
 
-def _checked(Z: Any, norm: Any, labels: Any) -> tuple[np.ndarray, float, np.ndarray | None]:
+def _checked(Z: Any, norm: Any, labels: Any) -> tuple[np.ndarray, float, np.ndarray | None, float]:
+    """The arguments as numbers, and the largest entry of the data, for which large data are read once."""
     Z = np.asarray(Z, float)
-    if Z.ndim != 2 or 0 in Z.shape or not math.isfinite(float(np.sum(Z))):
+    unit = max(float(Z.max()), -float(Z.min())) if Z.size else 0.0
+    if Z.ndim != 2 or 0 in Z.shape or not math.isfinite(unit):
         raise ValueError(f"max_margin: `Z` must be finite numbers of shape (samples, features), got shape {Z.shape}.")
     try:
         p = float(norm)
@@ -193,13 +194,13 @@ def _checked(Z: Any, norm: Any, labels: Any) -> tuple[np.ndarray, float, np.ndar
     if not p >= 1:
         raise ValueError(f"max_margin: `norm` must be from 1 to infinity, got {norm!r}. Below 1 it is no norm.")
     if labels is None:
-        return Z, p, None
+        return Z, p, None, unit
     labels = np.asarray(labels, float)
     if labels.shape != Z.shape[:1] or not np.isin(labels, (-1.0, 1.0)).all():
         raise ValueError(f"max_margin: `labels` must be -1 or 1, one a sample of {len(Z)}, got shape {labels.shape}.")
     if abs(labels.sum()) == len(labels):
         raise ValueError("max_margin: `labels` are all the same: with a bias the margin is infinite. Leave them out.")
-    return Z, p, labels
+    return Z, p, labels, unit
 
 
 def _proved(Z: np.ndarray, labels: np.ndarray | None, p: float, w: np.ndarray, b: float, a: np.ndarray) -> Margin:
@@ -226,7 +227,8 @@ def _proved(Z: np.ndarray, labels: np.ndarray | None, p: float, w: np.ndarray, b
 def _linear_program(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple[np.ndarray, float, np.ndarray]:
     n, d = Z.shape
     bias = np.zeros((n, 0)) if labels is None else labels[:, None]
-    free = [(None, None)] * bias.shape[1]
+    free: list[tuple[int | None, None]] = [(None, None)] * bias.shape[1]
+    limits: list[tuple[int | None, None]]
     if p == 1:  # w = w+ - w-
         cost, table, limits = np.ones(2 * d), np.hstack([Z, -Z]), [(0, None)] * (2 * d)
         rest = np.zeros((0, 2 * d + bias.shape[1]))
@@ -290,7 +292,7 @@ def boost(Z: Any, rounds: int, step: Real | None = None, *, share: Real = 1.0) -
         0.333 0.333
         ```
     """
-    Z, _, _ = _checked(Z, 1.0, None)
+    Z, *_ = _checked(Z, 1.0, None)
     rounds, share = whole("boost", "rounds", rounds), positive("boost", "share", share)
     length = None if step is None else positive("boost", "step", step)
     w, m = np.zeros(Z.shape[1]), np.zeros(len(Z))

@@ -1,5 +1,7 @@
 """Theorem 8.4.5: homogeneous models end in a stationary point of the margin."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
@@ -38,7 +40,7 @@ def clear(random: np.random.Generator, config: Config) -> tuple[np.ndarray, Marg
     The weights of a feature at a share r of the largest pull vanish as (log t)^(r - 1), and a sample with a small
     multiplier joins late: nobody would see the end.
     """
-    found = []
+    found: list[Any] = []
     for _ in range(DRAWS):
         z = separable.draw(random, config.samples, config.dim, config.gap).z
         best = max_margin(z, 1)

@@ -34,8 +34,8 @@ def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
     statement=r"""
     On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes
     that bring the loss to zero, has the limit direction $\lim w_t/\|w_t\| = \hat w/\|\hat w\|$, where
-    $\hat w = \operatorname{argmin}\|w\|^2$ with $y_iw\cdot x_i \ge 1$: that of the support vector machine. So does the logistic
-    loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as
+    $\hat w = \operatorname{argmin}\|w\|^2$ with $y_iw\cdot x_i \ge 1$: that of the support vector machine. So does the
+    logistic loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as
     $1/\log t$.""",
 )
 def run(config: Config) -> xr.Dataset:

@@ -34,8 +34,8 @@ def metric(dim: int) -> np.ndarray:
 @study(
     "book/thm-8.3.2", section="8.3", title="Steepest descent finds the largest margin of its norm",
     statement=r"""
-    Steepest descent in a norm, $w_{t+1} = w_t + \eta_t\operatorname{argmin}_v\nabla L\cdot v + \frac12\|v\|^2$, on the exponential
-    loss of separable data, with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ and $B = \max_i\|x_i\|_*$, has
+    Steepest descent in a norm, $w_{t+1} = w_t + \eta_t\operatorname{argmin}_v\nabla L\cdot v + \frac12\|v\|^2$, on the
+    exponential loss of separable data, with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ and $B = \max_i\|x_i\|_*$, has
     $\min_iy_iw_t\cdot x_i/\|w_t\| \to \gamma = \max_{\|w\| \le 1}\min_iy_iw\cdot x_i$. Here $\eta_t = 1/(B^2L(w_t))$,
     in $\ell_1$, $\ell_2$, $\ell_\infty$ and a norm $\sqrt{w\cdot Dw}$, by linear programs, an active set and a change
     of coordinates.""",

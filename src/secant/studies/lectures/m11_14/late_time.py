@@ -1,6 +1,7 @@
 """Beyond the lecture of 11/14: where a run is at any late time, from the multipliers of the largest margin."""
 
 import math
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -25,7 +26,7 @@ class Config(Seeded):
     steps: int = scaled(smoke=3_000, laptop=10**5, at_least=1_000, at_most=10**6, help="steps of gradient descent")
 
 
-def product(params: dict[str, np.ndarray], x: np.ndarray) -> np.ndarray:
+def product(params: dict[str, Any], x: Any) -> Any:
     """A diagonal network."""
     return x @ (params["u"] * params["v"])
 
@@ -49,7 +50,8 @@ def run(config: Config) -> xr.Dataset:
     rows = {"random": separable.draw(random, config.samples, config.dim, config.gap).z,
             "digits": digits / np.linalg.norm(digits, axis=1).mean() * labels[:, None]}
     times = np.geomspace(10, LATE, 40)
-    variables = {"share": [], "exact": [], "loss": [], "support": [], "evaluations": [], "across": [], "margin": []}
+    variables: dict[str, list[Any]] = {"share": [], "exact": [], "loss": [], "support": [], "evaluations": [],
+                                       "across": [], "margin": []}
     for name in CASES:
         Z = rows[name]
         best = max_margin(Z)
