@@ -115,9 +115,7 @@ def _independent(caller: str, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray,
         with contextlib.suppress(np.linalg.LinAlgError):
             lower = np.linalg.cholesky(X @ X.T)
             pivots = np.diagonal(lower)
-            if (
-                pivots.min() > 1e-2 * pivots.max()
-            ):  # far enough that squares lose nothing: a third of the work
+            if pivots.min() > 1e-2 * pivots.max():  # far enough that squares lose nothing: a third of the work
                 back = np.linalg.inv(lower)
                 return back @ X, y @ back.T, back
         basis, upper = np.linalg.qr(X.T)
