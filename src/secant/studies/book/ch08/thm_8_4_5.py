@@ -21,7 +21,7 @@ class Config(Seeded):
     dim: int = option(4, at_least=2, at_most=10, help="features")
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
     hidden: int = option(4, at_least=2, at_most=8, help="hidden neurons of the ReLU network, half of either sign")
-    until: float = option(2e5, at_least=1e5, at_most=1e7, help="last logarithm of time")
+    until: float = option(1e6, at_least=1e5, at_most=1e7, help="last logarithm of time")
 
 
 def diagonal(params: dict[str, np.ndarray], x: np.ndarray) -> jnp.ndarray:
@@ -86,7 +86,8 @@ def run(config: Config) -> xr.Dataset:
     y = random.choice([-1.0, 1.0], size=config.samples)
     y[np.argmax(best.multipliers)] = -1.0
     x = z * y[:, None]
-    start = {name: random.normal(size=config.dim) for name in ("u", "v")}
+    # No feature has a sign yet, and none has to change it.
+    start = {"u": random.uniform(0.5, 1.5, size=config.dim), "v": np.zeros(config.dim)}
     signs = np.where(np.arange(config.hidden) % 2, -1.0, 1.0)
     acute, w = no_kinks(random, config, signs)
     times = np.geomspace(10, config.until, 40)

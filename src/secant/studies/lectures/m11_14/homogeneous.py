@@ -31,13 +31,11 @@ def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     x, y = separable.draw(random, config.samples, config.dim, config.gap)
     times = np.geomspace(10, config.until, 30)
-    first = np.linalg.lstsq(x, y)[0]
     flows = []
     for degree in DEGREES:
-        # All factors alike up to a sign: balanced, so that only what is learned is left.
-        theta = np.abs(first)[None] ** (1 / degree) * np.ones((degree, 1)) * (1 + 0.1 * random.random((degree,
-                                                                                                       config.dim)))
-        theta[0] *= np.sign(first)
+        # The last factor begins at zero: no feature has a sign yet, and none has to change it.
+        theta = random.uniform(0.5, 1.5, size=(degree, config.dim))
+        theta[-1] = 0.0
         flows.append(late_flow(lambda p, x: x @ jnp.prod(p, axis=0), theta, x, y, config.until, samples=times,
                                rtol=1e-6))
     names = ("margin", "kkt", "log_loss", "norm")
@@ -60,9 +58,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for degree in DEGREES:
         one, name = data.sel(degree=degree), f"degree {degree}"
         yield claims.equal(f"{name}: by Euler's identity", degree, one.euler, 1e-9, "rounding")
-        yield claims.at_most(f"{name}: 1 - cosine of the weights with the force on them, at the end", 0.001,
-                             one.kkt[-1],
-                             "it goes to zero with 1/log t")
+        # One factor: (|w~|/log t)^2. Of several a feature that is not used fades as a power of log t that may be small.
+        yield claims.at_most(
+            f"{name}: 1 - cosine of the weights with the force on them, at the end", 1e-6 if degree == 1 else 0.03,
+            one.kkt[-1], "it goes to zero, as powers of 1/log t",
+        )
         yield claims.at_most(f"{name}: margins above the least, by the weights of the losses", 0.01, one.slack,
                              "of order 1/log t")
         smooth = -one.log_loss.values / one.norm.values**degree

@@ -8,8 +8,8 @@ from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, 
 from secant.setups import separable
 from secant.theory.margins import max_margin
 
-EARLY, LATE = 10.0, 60.0
-"""Logarithms of time between which the error times the logarithm is flat."""
+START, EARLY, LATE = 4.0, 10.0, 60.0
+"""Logarithms of time: where the motion is looked at, and between which the error times the logarithm is flat."""
 
 
 class Config(Seeded):
@@ -74,10 +74,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         # The norm is |w^|(log t + along), to first order.
         yield claims.equal(f"{loss}: error times log t at the end over |P w~|/|w^|", 1.0, found.isel(last) / limit,
                            2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3, "the next order in 1/log t")
+        # What is left of the motion at EARLY, from its size at START and the least power of t with which it falls.
+        own = one.z.values[:2]
+        powers = separable.rates(own, np.linalg.solve(own @ own.T, np.ones(2)))
+        slowest = min(powers[0], float((one.z.values[2:] @ one.best.values).min()) - 1)
+        gone = left.sel(log_time=START, method="nearest")
+        still = float(np.sqrt(((gone - left.isel(last)) ** 2).sum()))
+        still *= np.exp(-slowest * (EARLY - float(gone.log_time)))
         flat = found.sel(log_time=[EARLY, LATE]) * (1 + along / data.log_time.sel(log_time=[EARLY, LATE]))
         yield claims.zero(f"{loss}: error times |w|/|w^| at log t = {LATE:g} less that at {EARLY:g}", flat[1] - flat[0],
-                          0.02 * limit + 3 * limit**3 / EARLY**2 + 5 * np.exp(-min(0.4, config.far - 1) * EARLY),
-                          "the next order, and the residual that is left")
+                          0.02 * limit + 3 * limit**3 / EARLY**2 + 3 * gamma * still,
+                          "the next order, and the residual at a time before, as it has to fall")
         yield claims.equal(f"{loss}: t L at the end times gamma^2", 1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5,
                            "the solver's tolerance over the longest step")
         yield claims.equal(f"{loss}: |w| gamma over log t at the end", 1.0,
