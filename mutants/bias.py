@@ -25,8 +25,8 @@ BIAS = [
         ("depth * (depth - 2) * s", "depth * (depth - 1) * s", ""),
         ("depth**2 * (one ** (2 * depth - 2)", "depth * (one ** (2 * depth - 2)", ""),
         ("/ (2 * depth)).sum(-1))", "/ depth).sum(-1))", ""),
-        ("a = 2 * lr * xp.einsum", "a = lr * xp.einsum", "book/large-steps"),
-        ("log_minus - log_plus + 2 * a", "log_minus - log_plus - 2 * a", "book/large-steps"),
+        ("a = 2 * lr * xp.einsum", "a = lr * xp.einsum", ""),
+        ("log_minus - log_plus + 2 * a", "log_minus + log_plus + 2 * a", "book/large-steps"),
         ("np.exp(gain / 2)", "np.exp(gain)", "book/large-steps"),
     ),
     *_in(

@@ -22,7 +22,7 @@ INTERPOLANTS = [
         "interpolants",
         ("left.T / values[:, None]", "left.T * values[:, None]", ""),
         ("inner / values,", "inner * values,", ""),
-        ("y @ back.T, back", "y @ back, back", "book/thm-8.1.2 book/fig-8.1"),
+        ("return back @ X, y @ back.T, back", "return back @ X, y @ back, back", "book/thm-8.1.2 book/fig-8.1"),
         ("(height - s * change)", "(height + s * change)", "book/stagewise"),
         ("= sign * scipy.optimize", "= scipy.optimize", "book/stagewise"),
         ("~tied | (correlation * s < 0)", "~tied", ""),

@@ -46,6 +46,8 @@ def test_parameters_are_a_tree_and_stay_in_float64():
     assert run.params["u"].dtype == np.float64
     assert run.degree == pytest.approx(2)
     np.testing.assert_allclose(run.dataset.theta[-1], np.concatenate([run.params["u"], run.params["v"]]))
+    # A margin is over the norm to the power of the degree.
+    np.testing.assert_allclose(run.dataset.margin, run.dataset.margins.min("sample") / run.dataset.norm**2)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,17 @@ def test_gradient_descent_ends_where_its_gains_say():
     assert np.abs(run.w - flows)[settled].max() > 1e-2  # which is not where the flow ends
 
 
+def test_a_step_is_one_of_gradient_descent():
+    X, y = data(5)
+    u, v = np.random.default_rng(1).normal(size=(2, 6))
+    moved = diagonal.step(diagonal.Descent(u, v, np.zeros(6), np.zeros(6)), X, y, 0.02)
+    pull = 2 * X.T @ (X @ (u**2 - v**2) - y)  # of half the squared residual, by u and by v up to these factors
+    np.testing.assert_allclose(moved.u, u - 0.02 * u * pull, atol=1e-12)
+    np.testing.assert_allclose(moved.v, v + 0.02 * v * pull, atol=1e-12)
+    a = 0.02 * pull
+    np.testing.assert_allclose(moved.shift, np.log(np.abs((1 - a) / (1 + a))) + 2 * a, atol=1e-12)
+
+
 def test_the_map_is_the_step():
     X, y = data(9)
     by_hand = diagonal.begin(0.3, (6,))
