@@ -133,7 +133,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     figure.colorbar(drawn, ax=left, label=r"larger slope over $\min(f, 1)$")
     left.plot(*data.worst, "*", ms=13, color="C3", label=f"worst point, {float(data.least):.4f}")
     left.plot(1, 0, "o", ms=8, color="C1", label="minimum, $x = z$")
-    sheet.label(left, f"Where no curvature is below $-{gamma:g}$", r"$x\cdot z$", "length of the rest", "upper right",
+    sheet.label(left, f"Where no curvature is below $-{gamma:g}$", r"$x\cdot z$", "length of the rest",
+        {"loc": "upper right", "frameon": True, "framealpha": 0.85},
         xlim=(0, 1.5), ylim=(0, 1.5))
     left.grid(False)
     gammas = np.linspace(0.02, 0.98, 49)
