@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg, optimize
+import scipy  # its parts are loaded when they are used
 
 ROUNDING = 1e-10
 """By how much a margin of 1 may be missed by rounding."""
@@ -76,10 +76,10 @@ def _on(rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, norm2: fl
                     tall = np.vstack([rows.T, np.full(len(rows), c), tilt])
                     aim = c * np.eye(1, len(tall), len(tall) - 2)[0]
                 else:
-                    tall = linalg.cholesky(gram + c**2 + np.outer(tilt, tilt), check_finite=False)
-                    aim = linalg.solve_triangular(tall, np.full(len(rows), c**2), trans=1, check_finite=False)
-                u = optimize.nnls(tall, aim)[0]
-            except (linalg.LinAlgError, RuntimeError):
+                    tall = scipy.linalg.cholesky(gram + c**2 + np.outer(tilt, tilt), check_finite=False)
+                    aim = scipy.linalg.solve_triangular(tall, np.full(len(rows), c**2), trans=1, check_finite=False)
+                u = scipy.optimize.nnls(tall, aim)[0]
+            except (scipy.linalg.LinAlgError, RuntimeError):
                 continue
             kept = np.flatnonzero(u > 0)
             for a, b in _multipliers(gram, labels, kept, u):

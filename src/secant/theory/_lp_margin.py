@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import linalg
+import scipy  # its parts are loaded when they are used
 
 CLOSE = 1e-12
 """The relative distance from its own bound at which an answer counts as found."""
@@ -81,7 +81,7 @@ def _newton(Z: np.ndarray, labels: np.ndarray | None, p: float, start: State, cl
             mu = (0.1 if np.abs(reached - s - 1).max() < 0.1 else 0.5) * float(a @ s) / len(a)
             try:
                 step = _direction(Z, labels, p, (w, a, s, b), mu)
-            except (linalg.LinAlgError, ValueError):
+            except (scipy.linalg.LinAlgError, ValueError):
                 break
             t = _length(Z, labels, p, (w, a, s, b), step, mu)
             w, a, s, b = w + t * step[0], a + t * step[1], s + t * step[2], b + t * step[3]
@@ -97,17 +97,17 @@ def _direction(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, mu
     if p < 2:
         table = (Z * ((q - 1) * np.abs(Z.T @ a) ** (q - 2))) @ Z.T
         factor = _factor(table, s / a)
-        da, dw = linalg.cho_solve(factor, wanted), np.zeros_like(w)
+        da, dw = scipy.linalg.cho_solve(factor, wanted), np.zeros_like(w)
         if labels is not None:
-            turn = linalg.cho_solve(factor, labels)
+            turn = scipy.linalg.cho_solve(factor, labels)
             move = float((labels @ da + tilt) / (labels @ turn))
             da = da - move * turn
     else:
         pull = a / s
         factor = _factor((Z.T * pull) @ Z, (p - 1) * np.abs(w) ** (p - 2))
-        dw = linalg.cho_solve(factor, Z.T @ (pull * wanted + a) - _power(w, p - 1))
+        dw = scipy.linalg.cho_solve(factor, Z.T @ (pull * wanted + a) - _power(w, p - 1))
         if labels is not None:
-            turn = linalg.cho_solve(factor, Z.T @ (pull * labels))
+            turn = scipy.linalg.cho_solve(factor, Z.T @ (pull * labels))
             left, right = labels @ (pull * (wanted - Z @ dw)) + tilt, labels @ (pull * (labels - Z @ turn))
             move = float(left / right)
             dw = dw - move * turn
@@ -118,7 +118,7 @@ def _direction(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, mu
 def _factor(table: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, bool]:
     places = np.diag_indices(len(table))
     table[places] += diagonal + 1e-15 * np.trace(table) / len(table)
-    return linalg.cho_factor(table)
+    return scipy.linalg.cho_factor(table)
 
 
 def _length(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, step: State, mu: float) -> float:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy  # its parts are loaded when they are used
 from jaxtyping import Float, Int
-from scipy import optimize
 
 from secant.core.arguments import positive, whole
 from secant.theory._euclidean_margin import euclidean
@@ -236,7 +236,7 @@ def _linear_program(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple
         cost, table, limits = np.eye(1, d + 1, d)[0], np.hstack([Z, np.zeros((n, 1))]), [(None, None)] * d + [(0, None)]
         sides = np.vstack([np.eye(d), -np.eye(d)])
         rest = np.hstack([sides, -np.ones((2 * d, 1)), np.zeros((2 * d, bias.shape[1]))])
-    found = optimize.linprog(
+    found = scipy.optimize.linprog(
         np.concatenate([cost, np.zeros(bias.shape[1])]),
         np.vstack([-np.hstack([table, bias]), rest]),
         np.concatenate([-np.ones(n), np.zeros(len(rest))]),
@@ -329,4 +329,4 @@ def _line(column: np.ndarray, p: np.ndarray, edge: float, plain: bool) -> float:
     end = math.copysign(1.0, edge) / float(np.abs(column).max())
     while slope(end) * edge > 0:
         end *= 2
-    return float(optimize.brentq(slope, 0.0, end, xtol=1e-15, rtol=1e-14))
+    return float(scipy.optimize.brentq(slope, 0.0, end, xtol=1e-15, rtol=1e-14))
