@@ -39,7 +39,6 @@ MARGINS = [
     *_in(
         "theory/_lp_margin.py",
         "theory/test_margins.py",
-        ("(q - 1) * np.abs(Z.T @ a) ** (q - 2)", "q * np.abs(Z.T @ a) ** (q - 3)", ""),
         ("w * unit, b, a", "w / unit, b, a", "book/prop-8.3.3"),
     ),
     *_in(
