@@ -41,7 +41,3 @@ def test_the_largest_margin_of_a_spectrum():
     grid = np.linspace(0, 1, 2001)[:, None]
     exact = np.abs(np.fft.fft(grid * Z[0] + (1 - grid) * Z[1], norm="ortho")).max(1).min()
     assert convolution.largest(Z)[1] == pytest.approx(exact, rel=1e-3)
-
-
-def test_the_point_of_a_hull_nearest_to_zero():
-    np.testing.assert_allclose(convolution.euclidean(np.array([[2.0, 1.0], [2.0, -3.0]])), [2, 0], atol=1e-12)
