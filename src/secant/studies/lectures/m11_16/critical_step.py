@@ -1,0 +1,148 @@
+"""Beyond the lecture of 11/16: the largest step that SGD bears, in the mean square and almost surely."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.theory import mean_square as ms
+
+GRID = (0.8, 1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.4, 8.0)
+"""Step sizes over the mean-square critical one, at which runs are simulated."""
+
+
+class Config(Seeded):
+    samples: int = scaled(smoke=64, laptop=256, at_least=8, at_most=512, help="samples on a sphere")
+    dimension: int = option(10, at_least=2, at_most=500, help="features")
+    batches: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), at_least=1, at_most=512, longest=12, ascending=True,
+                                      distinct=True, help="samples a batch, beside all of them")
+    few: int = option(5, at_least=2, at_most=6, help="samples of the kernel whose map is written out")
+    steps: int = scaled(smoke=300, laptop=2_000, at_least=50, at_most=20_000, help="steps of a simulated run")
+    runs: int = option(8, at_least=4, at_most=100, help="simulated runs")
+
+    def check(self) -> None:
+        """Batches are smaller than the data."""
+        if max(self.batches) >= self.samples:
+            raise ValueError(f"batches must be below samples, {self.samples}, got {max(self.batches)}")
+
+
+def relu_kernel(x: np.ndarray) -> np.ndarray:
+    """The tangent kernel of an infinitely wide ReLU network with one hidden layer, on unit inputs."""
+    cosine = np.clip(x @ x.T, -1, 1)
+    np.fill_diagonal(cosine, 1.0)
+    angle = np.arccos(cosine)
+    return (np.sqrt(1 - cosine**2) + 2 * cosine * (np.pi - angle)) / (2 * np.pi)
+
+
+def growth(K: np.ndarray, lr: float, batch: int, law: ms.Pairs, times: int = 60) -> float:
+    """How much the second moments grow in a step, after some, by their recursion."""
+    M, n, size = np.eye(len(K)), len(K), 1.0
+    for _ in range(times):
+        drawn = law.together * M + (law.twice - law.together) * np.diag(np.diag(M))
+        M = M - lr / n * (K @ M + M @ K) + (lr / batch) ** 2 * K @ drawn @ K
+        size = float(np.linalg.norm(M))
+        M = M / size
+    return size
+
+
+def crossing(ratios: np.ndarray, exponents: np.ndarray) -> float:
+    """Where the exponent is zero, by interpolation; the last ratio if it never is."""
+    above = np.flatnonzero(exponents > 0)
+    if not len(above):
+        return float(ratios[-1])
+    i = above[0]
+    if i == 0:
+        return float(ratios[0])
+    return float(np.interp(0.0, exponents[i - 1 : i + 1], ratios[i - 1 : i + 1]))
+
+
+@study(
+    "lectures/11-16-critical-step", section="11-16", title="The largest step that SGD bears", new=True,
+    statement=r"""
+    Near interpolation, with squared loss $\frac1{2B}\sum$ and tangent kernel $K$, second moments of the residual obey
+    $M' = M - \frac\eta n(KM + MK) + \frac{\eta^2}{B^2}KE[SMS]K$. They shrink iff $\eta < \eta_2(B) =
+    1/\lambda_{\max}(C^{-1}D)$. With full batches $\eta_2(n) = 2n/\lambda_1$; with one sample and a constant diagonal
+    $k$, $\eta_2(1) = 2/k$; between them, with $c = \frac{n - B}{B(n - 1)}$, $\frac1{\eta_2(B)} \le
+    \frac{1 - c}{\eta_2(n)} + \frac c{\eta_2(1)}$: a step in proportion to the batch while the last term counts, and no
+    more beyond. Almost every run shrinks up to a step at least as large, where its Lyapunov exponent changes sign.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    x = random.normal(size=(config.samples, config.dimension))
+    K = relu_kernel(x / np.linalg.norm(x, axis=1, keepdims=True))
+    n = config.samples
+    sizes = [*config.batches, n]
+    found = [ms.critical_step(K, b, tol=1e-10) for b in sizes]
+    one = found[0] if sizes[0] == 1 else ms.critical_step(K, 1, tol=1e-10)
+    grown = [[growth(K, share * step.step, b, ms.pairs(n, b)) for share in (0.8, 1.2)] for step, b in zip(found, sizes)]
+    exponents = [[ms.lyapunov_exponent(K, ratio * step.step, b, steps=config.steps, runs=config.runs, seed=config.seed)
+                  for ratio in GRID] for step, b in zip(found[:-1], sizes[:-1])]
+    small = K[: config.few, : config.few]
+    radius = [np.abs(np.linalg.eigvals(ms.dense_map(small, ms.critical_step(small, b, tol=1e-13).step, b))).max()
+              for b in range(1, config.few + 1)]
+    return xr.Dataset(
+        {
+            "step": ("batch", [step.step for step in found]), "full": found[-1].full, "one": one.step,
+            "products": ("batch", [step.products for step in found]), "largest": np.linalg.eigvalsh(K)[-1],
+            "diagonal": K[0, 0], "grown": (("batch", "side"), grown), "radius": ("few", radius),
+            "exponent": (("inner", "ratio"), [[e.value for e in row] for row in exponents]),
+            "error": (("inner", "ratio"), [[e.error for e in row] for row in exponents]),
+        },
+        coords={"batch": sizes, "ratio": list(GRID), "side": ["below", "above"], "inner": sizes[:-1]},
+    )
+
+
+def sure(data: xr.Dataset) -> np.ndarray:
+    """Steps at which almost every run stops shrinking, over the mean-square ones."""
+    return np.array([crossing(data.ratio.values, row) for row in data.exponent.values])
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    n, rounding = config.samples, "an identity: the tolerance of the search"
+    full, one = float(data.full), float(data.one)
+    yield claims.equal("full batches: critical step over 2 n/lambda", 1.0, data.step[-1] * data.largest / (2 * n), 1e-7,
+                       rounding)
+    yield claims.equal("one sample a step: critical step over 2/k", 1.0, one * data.diagonal / 2, 1e-7, rounding)
+    yield claims.zero(f"{config.few} samples: spectral radius over all batches there, less 1", np.abs(data.radius - 1).max(),
+                      1e-9, "an identity: rounding of eigenvalues of a matrix that is not symmetric")
+    yield claims.at_most("growth of second moments a step at 0.8 of it, largest", 1.0, data.grown[:, 0].max(),
+                         "they shrink below the critical step")
+    yield claims.at_least("growth of second moments a step at 1.2 of it, least", 1.0, data.grown[:, 1].min(),
+                          "they grow above it")
+    share = (n - data.batch) / (data.batch * (n - 1))
+    bound = (1 - share) / full + share / one
+    yield claims.at_most("1/step over its bound from one sample and from all, largest", 1.0,
+                         (1 / data.step / bound).max(), "the largest eigenvalue of a sum", slack=1e-7)
+    least = np.maximum((1 - share) / full, share / one)
+    yield claims.at_least("1/step over the larger of the two terms, least", 1.0, (1 / data.step / least).min(),
+                          "the largest eigenvalue of a sum of positive operators", slack=1e-7)
+    memory = "sampling error, and what a finite run remembers of its start"
+    for i, batch in enumerate(data.inner.values):
+        found = Estimate(float(data.exponent[i, 1]), float(data.error[i, 1]), config.runs - 1)
+        if batch == 1:
+            # A step of 2/k reflects the parameters at the plane of a sample: every run keeps its distance.
+            yield claims.zero("batch 1: Lyapunov exponent at the mean-square critical step", found, 2 / config.steps, memory)
+        else:
+            yield claims.at_most(f"batch {batch}: Lyapunov exponent at the mean-square critical step", 0.0, found,
+                                 f"Jensen's inequality; {memory}", slack=2 / config.steps)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11.5, 4.6), 2)
+    n, full, one = config.samples, float(data.full), float(data.one)
+    b = np.geomspace(1, n, 200)
+    left.plot(data.batch, data.step, "o-", color="C0", label="mean square")
+    left.plot(data.inner, data.step[:-1] * sure(data), "s-", color="C1", label="almost surely")
+    share = (n - b) / (b * (n - 1))
+    left.plot(b, 1 / ((1 - share) / full + share / one), color="C0", lw=1, alpha=0.5, label="bound from both ends")
+    sheet.guide(left, b[b * one < 1.5 * full], b[b * one < 1.5 * full] * one, "in proportion to the batch")
+    sheet.mark(left, y=full, label=r"$2n/\lambda_1$")
+    sheet.label(left, "The linear scaling rule and its end", "samples a batch", r"critical step $\eta$", "lower right",
+                xscale="log", yscale="log")
+    for i, batch in enumerate(data.inner.values):
+        right.plot(data.ratio, data.exponent[i], "o-", ms=4, color=f"C{i % 8}", label=f"{batch}")
+    sheet.mark(right, y=0.0)
+    sheet.label(right, "A typical run beyond the mean-square step", r"$\eta$ over the mean-square critical step",
+                "Lyapunov exponent", "best", xscale="log")
+    right.get_legend().set_title("batch")

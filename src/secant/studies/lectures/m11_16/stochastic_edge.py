@@ -1,0 +1,156 @@
+"""Beyond the lecture of 11/16: the curvature that batches meet, along SGD, against two over the step size."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant import data as datasets
+from secant import nets
+from secant.core.device import jit
+from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.linalg.norm import spectral_norm
+from secant.theory.mean_square import critical_step
+
+LARGE = 200
+"""Samples from which on claims about networks are judged."""
+
+
+class Config(Seeded):
+    samples: int = scaled(smoke=48, laptop=256, at_least=16, at_most=512, help="digits, even against odd ones")
+    width: int = option(64, at_least=4, at_most=1_024, help="hidden units of both layers")
+    batches: tuple[int, ...] = scaled(smoke=(4, 16), laptop=(4, 16, 64), at_least=2, at_most=256, longest=6,
+                                      ascending=True, distinct=True, help="samples a batch, beside all of them")
+    flipped: float = option(0.5, at_least=0, at_most=0.5, help="share of wrong labels on average, which make training long")
+    ratio: float = option(0.4, at_least=0.01, at_most=0.9,
+                          help="step size over the critical one of full batches at the start")
+    looks: int = scaled(smoke=6, laptop=32, at_least=2, at_most=200, help="measurements along a run")
+    every: int = scaled(smoke=20, laptop=100, at_least=1, at_most=5_000, help="steps between them")
+    draws: int = option(16, at_least=4, at_most=200, help="batches in a measurement of batch sharpness")
+
+    def check(self) -> None:
+        """Batches are smaller than the data."""
+        if max(self.batches) >= self.samples:
+            raise ValueError(f"batches must be below samples, {self.samples}, got {max(self.batches)}")
+
+
+def tables(random: np.random.Generator, n: int, batch: int, *shape: int) -> np.ndarray:
+    """Weights of the samples in random batches, 1/B or 0, for one program for all sizes."""
+    rows = random.random((*shape, n)).argsort(-1) < batch
+    return rows / batch
+
+
+def follower(net: nets.Network) -> Any:
+    """`(params, x, y, lr, steps, draws, start) -> records`, over looks with steps between them."""
+
+    def run(params: Any, x: Any, y: Any, lr: Any, steps: Any, draws: Any, start: Any) -> dict[str, jax.Array]:
+        flat, unravel = ravel_pytree(params)
+
+        def loss(at: jax.Array, weights: jax.Array) -> jax.Array:
+            return jnp.sum(weights * (net.apply(unravel(at), x) - y) ** 2) / 2
+
+        def quotient(at: jax.Array, weights: jax.Array) -> jax.Array:
+            slope, bend = jax.linearize(jax.grad(lambda p: loss(p, weights)), at)
+            return slope @ bend(slope) / jnp.maximum(slope @ slope, jnp.finfo(at.dtype).tiny)
+
+        def look(at: jax.Array, between: jax.Array) -> tuple[jax.Array, dict[str, jax.Array]]:
+            all_of = jnp.full(len(x), 1 / len(x))
+            bend = jax.linearize(jax.grad(lambda p: loss(p, all_of)), at)[1]
+            found = {
+                "loss": loss(at, all_of), "sharpness": spectral_norm(bend, start, 16).value,
+                "quotient": jax.lax.map(lambda weights: quotient(at, weights), draws),
+                "kernel": pair_kernel(net.apply)(unravel(at), x, None),
+            }
+            after, _ = jax.lax.scan(lambda p, weights: (p - lr * jax.grad(loss)(p, weights), None), at, between)
+            return after, found
+
+        return jax.lax.scan(look, flat, steps)[1]
+
+    return jit(run)
+
+
+@study(
+    "lectures/11-16-stochastic-edge", section="11-16", title="The edge of stochastic stability", new=True,
+    statement=r"""
+    Full-batch descent sharpens until $\lambda_{\max} = 2/\eta$. With batches the curvature that a step meets is that of
+    its batch along the batch's own gradient, $E_b[g_b^\top H_bg_b/|g_b|^2]$, the batch sharpness: it has been found to
+    settle at $2/\eta$ while the sharpness stays below. Both are followed along SGD for several batch sizes, on labels
+    that are drawn by a coin so that training is long, beside the step that second moments of the linearised dynamics
+    bear, as $2/\eta_2(B)$. Shown as it comes out.""",
+)
+def run(config: Config) -> xr.Dataset:
+    task = datasets.load("digits", samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed,
+                         dtype=np.float64)
+    x = jnp.asarray(task.train.x)
+    digit = np.asarray(task.train.y).argmax(1)
+    net = nets.mlp([config.width, config.width], activation="tanh", parametrization="standard")
+    params = net.init(jax.random.key(config.seed), x.shape, x.dtype)
+    random, n = np.random.default_rng(config.seed), config.samples
+    signs = np.where(digit % 2 == 0, 1.0, -1.0)
+    y = jnp.asarray(np.where(random.random(n) < 2 * config.flipped, random.choice([-1.0, 1.0], n), signs))
+    start = jnp.asarray(random.normal(size=sum(leaf.size for leaf in jax.tree.leaves(params))))
+    follow, sizes = follower(net), [*config.batches, n]
+    lr = config.ratio * 2 * n / float(np.linalg.eigvalsh(np.asarray(ntk(net.apply, params, x).dense()))[-1])
+    found: dict[str, list[np.ndarray]] = {name: [] for name in ("loss", "sharpness", "quotient", "bearable")}
+    for batch in sizes:
+        steps, draws = tables(random, n, batch, config.looks, config.every), tables(random, n, batch, config.draws)
+        records = {name: np.asarray(value) for name, value in
+                   follow(params, x, y, lr, steps, draws, start).items()}
+        finite = np.isfinite(records["kernel"]).all((1, 2))
+        borne = [2 / critical_step(K, batch, tol=1e-4).step if fine else np.nan
+                 for K, fine in zip(records["kernel"], finite)]
+        for name in found:
+            found[name].append(np.asarray(borne) if name == "bearable" else records[name])
+    return xr.Dataset(
+        {name: (("batch", "step", "draw")[: 2 + (name == "quotient")], np.stack(rows)) for name, rows in found.items()}
+        | {"lr": lr},
+        coords={"batch": sizes, "step": config.every * np.arange(config.looks)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    edge, last = 2 / float(data.lr), {"step": slice(-max(1, config.looks // 4), None)}
+    whole = data.sel(batch=config.samples)
+    yield claims.zero("full batches: curvature along the gradient over batches that are all the same, spread",
+                      whole.quotient.std("draw").max() / np.abs(whole.quotient).max(), 1e-9, "an identity: rounding",
+                      given=np.isfinite(whole.quotient).all(), otherwise="the run diverges")
+    yield claims.at_most("full batches: curvature along the gradient over the sharpness, largest", 1.0,
+                         (whole.quotient.max("draw") / whole.sharpness).max(), "a Rayleigh quotient; 16 Lanczos steps",
+                         slack=0.02, given=np.isfinite(whole.quotient).all(), otherwise="the run diverges")
+    ends = data.isel(last)
+    sharpness = ends.sharpness.mean("step") / edge
+    large, reached = config.samples >= LARGE, float(sharpness[-1]) > 0.9
+    why = ("the run on all samples ends below the edge" if large else
+           f"a claim about networks, judged from {LARGE} samples on")
+    for batch in data.batch.values:
+        met, borne = (float((ends[name].sel(batch=batch) / edge).mean()) for name in ("quotient", "bearable"))
+        fine = bool(np.isfinite(met) and np.isfinite(borne))
+        judged = {"given": large and reached and fine, "otherwise": why if fine else "the run diverges"}
+        yield claims.equal(f"batch {batch}: batch sharpness over 2/eta, last quarter", 1.0, met, 0.2,
+                           "published runs settle within a fifth", **judged)
+        yield claims.equal(f"batch {batch}: step size over the one that second moments bear, last quarter", 1.0, borne,
+                           0.2, "our guess: it settles where the linearised run is neutral in the mean square", **judged)
+    yield claims.at_most("sharpness over 2/eta with the smallest batch less that with all, last quarter", 0.0,
+                         sharpness[0] - sharpness[-1], "small batches stay where it is flatter",
+                         given=large and reached and np.isfinite(sharpness).all(), otherwise=why)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    axes = np.atleast_1d(sheet.panels(figure, (3.6 * len(data.batch), 4.2), len(data.batch), sharey=True))
+    edge = 2 / float(data.lr)
+    for i, (panel, batch) in enumerate(zip(axes, data.batch.values)):
+        one = data.sel(batch=batch)
+        mean, error = one.quotient.mean("draw"), one.quotient.std("draw") / np.sqrt(config.draws)
+        panel.plot(one.step, one.sharpness / edge, color="C0", label="sharpness")
+        panel.plot(one.step, mean / edge, color="C1", label="batch sharpness")
+        panel.fill_between(one.step, (mean - error) / edge, (mean + error) / edge, color="C1", alpha=0.25, lw=0)
+        panel.plot(one.step, one.bearable / edge, color="C2", ls="--", label=r"$2/\eta_2(B)$")
+        sheet.mark(panel, y=1.0)
+        name = "all samples" if batch == config.samples else f"batches of {batch}"
+        sheet.label(panel, name, "step", r"over $2/\eta$" if i == 0 else "", "best" if i == 0 else None, ylim=(0, None))
