@@ -62,6 +62,7 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
         "numpy==2.4.6",
         "scipy==1.17.1",
     ),
+    "backpack": ("torch==2.13.0", "backpack-for-pytorch==1.7.1", "numpy==2.4.6", "scipy==1.17.1"),
     "xrfm": ("torch==2.13.0", "xrfm==0.4.5", "numpy==2.4.6", "scikit-learn==1.9.1"),
 }
 

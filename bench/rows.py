@@ -8,6 +8,7 @@ from bench import (  # noqa: F401
     interpolants,
     kernels,
     margins,
+    noise,
     quadratic_models,
     regression,
     spine,

@@ -23,10 +23,11 @@ from mutants.landscapes import LANDSCAPES
 from mutants.library import LIBRARY
 from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
+from mutants.noise import NOISE
 from mutants.rates import RATES
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + RATES
+MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

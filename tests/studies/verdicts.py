@@ -60,4 +60,18 @@ THESIS_4: Verdicts = {
     ("thesis/fig-C.14", "rank-2-alignment-weights-near-zero-against-raises"): "inconclusive",
 }
 
-OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4
+# The lecture of 11/16: claims about networks, which are judged at laptop scale
+
+LECTURES_11_16: Verdicts = {
+    ("lectures/11-16-alignment", "r-2-c-alpha-h-end"): "inconclusive",
+    ("lectures/11-16-alignment", "r-2-c-alpha-h-end-less"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-4-batch"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-4-step"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-16-batch"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-16-step"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-48-batch"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "batch-48-step"): "inconclusive",
+    ("lectures/11-16-stochastic-edge", "sharpness-2-eta"): "inconclusive",
+}
+
+OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4 | LECTURES_11_16

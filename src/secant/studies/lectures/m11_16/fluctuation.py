@@ -15,7 +15,7 @@ class Config(Seeded):
     batch: int = option(2, at_least=1, at_most=9, help="samples a batch")
     parameters: int = option(2, at_least=1, at_most=4, help="parameters of the linear model")
     ratios: tuple[float, ...] = option((0.05, 0.4, 0.8), at_least=0.01, at_most=0.9,
-                                       help="step sizes over the one at which second moments diverge")
+                                       help="step sizes over the critical one of second moments")
     chains: int = option(400, at_least=50, at_most=5_000, help="simulated runs, with the first of the steps")
     steps: int = scaled(smoke=1_500, laptop=10_000, at_least=200, at_most=100_000, help="steps of a run")
 

@@ -28,9 +28,9 @@ class Config(Seeded):
     flipped: float = option(0.5, at_least=0, at_most=0.5, help="share of wrong labels on average, which make training long")
     ratio: float = option(0.4, at_least=0.01, at_most=0.9,
                           help="step size over the critical one of full batches at the start")
-    looks: int = scaled(smoke=6, laptop=32, at_least=2, at_most=200, help="measurements along a run")
+    looks: int = scaled(smoke=6, laptop=24, at_least=2, at_most=200, help="measurements along a run")
     every: int = scaled(smoke=20, laptop=100, at_least=1, at_most=5_000, help="steps between them")
-    draws: int = option(16, at_least=4, at_most=200, help="batches in a measurement of batch sharpness")
+    draws: int = option(16, at_least=4, at_most=200, help="random batches in a measurement of batch sharpness")
 
     def check(self) -> None:
         """Batches are smaller than the data."""
