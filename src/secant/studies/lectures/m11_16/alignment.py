@@ -9,7 +9,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import data as datasets
-from secant import nets
+from secant import losses, nets
 from secant.core.device import jit
 from secant.dynamics import Probe
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
@@ -80,7 +80,7 @@ def run(config: Config) -> xr.Dataset:
     net = nets.mlp([config.width], activation="tanh")
     params = net.init(jax.random.key(config.seed), x.shape, x.dtype)
     every = config.steps // LOOKS
-    problem = Problem(net.apply, x, y, "half_mean")
+    problem = Problem(net.apply, x, y, losses.half_mean)
     ran = train(problem, params, lr=config.lr, steps=every * LOOKS, batches=Batches(config.batch, seed=config.seed),
                 probes={"point": Probe(lambda params: ravel_pytree(params)[0], every)}, reduce=False)
     points = jax.vmap(ravel_pytree(params)[1])(jnp.asarray(ran.dataset.point.values))
@@ -88,10 +88,11 @@ def run(config: Config) -> xr.Dataset:
     g = np.asarray(found["residual"])[..., None] * np.asarray(found["slopes"])
     random = np.random.default_rng(config.seed)
     mixed = random.permuted(np.asarray(found["residual"]), axis=1)[..., None] * np.asarray(found["slopes"])
+    square = ("time", "row", "column")
     return xr.Dataset(
         {
-            "noise": (("time", "row", "column"), covariance(g)), "hessian": (("time", "row", "column"), found["hessian"]),
-            "mixed": (("time", "row", "column"), covariance(mixed)), "residual": (("time", "sample"), found["residual"]),
+            "noise": (square, covariance(g)), "hessian": (square, found["hessian"]),
+            "mixed": (square, covariance(mixed)), "residual": (("time", "sample"), found["residual"]),
             "slopes": (("time", "sample", "row"), found["slopes"]),
         },
         coords={"time": every * np.arange(LOOKS + 1)},

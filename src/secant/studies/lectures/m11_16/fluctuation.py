@@ -115,7 +115,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             yield claims.equal(f"{at}: <|grad L|^2> over eta/2 <tr H C~>", 1.0, data.loss[i, j, 0] / data.loss[i, j, 1],
                                within, rounding)
         scale = float(data.sides[i, 0, 1])
-        # A run starts at the minimum: what it has not yet reached is left of the means, in the same share on both sides.
+        # A run starts at the minimum; what it has not yet reached is missing on both sides.
         yield claims.zero(f"{law}, simulated: <theta . grad L> less eta/2 <tr C~>, over it",
                           estimate((data.left[i] - data.right[i]) / scale), 5 / config.steps,
                           "sampling error, and the change of theta^2 over the counted steps")
@@ -137,5 +137,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(left, "Exactly, component by component", r"$\frac{\eta}{2}\langle\tilde C_{ii}\rangle$",
                 r"$\langle\theta_i\,\partial_iL\rangle$", "best")
     sheet.mark(right, x=1.0, label="stationary state")
-    sheet.label(right, f"Along {config.chains} runs", r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of "
-                "a run", "runs", "best")
+    sheet.label(right, f"Along {config.chains} runs",
+                r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of a run", "runs", "best")

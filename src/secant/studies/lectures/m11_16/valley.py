@@ -67,12 +67,13 @@ def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     chains = config.chains // 10
     steps = [int(np.ceil(1.2 / lr**2)) for lr in config.lrs]
-    runs = [along(lr, count, chains, random) for lr, count in zip(config.lrs, steps)]
+    runs = [along(lr, count, chains, random) for lr, count in zip(config.lrs, steps, strict=True)]
     return xr.Dataset(
         {
             "theta": (("curvature", "chain"), across(config, random)), "steps": ("lr", steps),
             "log_h": (("lr", "time", "run"), np.stack(runs)),
-            "predicted": (("lr", "time"), np.stack([predicted(lr, count) for lr, count in zip(config.lrs, steps)])),
+            "predicted": (("lr", "time"), np.stack([predicted(lr, count)
+                                                    for lr, count in zip(config.lrs, steps, strict=True)])),
         },
         coords={"curvature": list(config.curvatures), "lr": list(config.lrs)},
     )
@@ -119,7 +120,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         first, 0.0, "sampling error, and twice what fluctuations of b^2 add",
         relative=3 * own**2, where="lecture of 11/16, the entropic force",
         note="one factor of eta is from the step, the other from the variance across the valley")
-    slopes = [np.polyfit(np.log(config.lrs), column, 1)[0] for column in zip(*rates)]
+    slopes = [np.polyfit(np.log(config.lrs), column, 1)[0] for column in zip(*rates, strict=True)]
     spread = max(float(data.log_h[i, -1].std()) / abs(float(data.predicted[i, -1])) for i in range(len(config.lrs)))
     reach = np.ptp(np.log(config.lrs))
     yield claims.equal("exponent of eta in the rate", slopes[1], slopes[0],
@@ -136,7 +137,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.hist(data.theta[i] / np.sqrt(config.alpha * config.lr / 2), bins=60, density=True, histtype="step",
                   color=f"C{i}", lw=1.6, label=rf"$\lambda$ = {curvature:g}")
     left.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color=sheet.ink(), lw=1.2, label=r"$\alpha\eta/2$")
-    left.plot(grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4, label=r"$\alpha\eta/4$, printed")
+    left.plot(grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4,
+              label=r"$\alpha\eta/4$, printed")
     sheet.label(left, "Across: as wide however steep", r"$\bar\theta/\sqrt{\alpha\eta/2}$", "density", "upper right")
     for i, lr in enumerate(config.lrs):
         time = np.linspace(0, int(data.steps[i]), 21) * lr**2
@@ -145,4 +147,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.fill_between(time, np.exp(mean - spread), np.exp(mean + spread), color=f"C{i}", alpha=0.12, lw=0)
         right.plot(time, np.exp(data.predicted[i]), color=f"C{i}", lw=1.2)
     sheet.guide(right, time, np.exp(-time), r"$e^{-\eta^2\alpha t}$")
-    sheet.label(right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right", yscale="log")
+    sheet.label(right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right",
+                yscale="log")
