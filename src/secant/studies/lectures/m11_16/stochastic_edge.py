@@ -156,4 +156,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         panel.plot(one.step, one.bearable / edge, color="C2", ls="--", label=r"$2/\eta_2(B)$")
         sheet.mark(panel, y=1.0)
         name = "all samples" if batch == config.samples else f"batches of {batch}"
-        sheet.label(panel, name, "step", r"over $2/\eta$" if i == 0 else "", "best" if i == 0 else None, ylim=(0, None))
+        sheet.label(panel, name, "step", r"over $2/\eta$" if i == 0 else "",
+                    "lower right" if i == len(axes) - 1 else None, ylim=(0, None))
