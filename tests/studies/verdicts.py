@@ -60,4 +60,14 @@ THESIS_4: Verdicts = {
     ("thesis/fig-C.14", "rank-2-alignment-weights-near-zero-against-raises"): "inconclusive",
 }
 
-OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4
+# The textbook, chapter 12: stochastic gradients
+
+BOOK_12: Verdicts = {
+    # Twenty steps from three starts: claims about networks, judged at laptop scale.
+    ("book/noise-shape", "test-error-noise"): "inconclusive",
+    ("book/noise-shape", "test-error-gaussian"): "inconclusive",
+    ("book/noise-shape", "sharpness-noise-batches"): "inconclusive",
+    ("book/noise-shape", "sharpness-gaussian-noise"): "inconclusive",
+}
+
+OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4 | BOOK_12

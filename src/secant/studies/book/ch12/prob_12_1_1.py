@@ -35,9 +35,9 @@ def spread(gradients: np.ndarray, batches: np.ndarray) -> np.ndarray:
     "book/prob-12.1.1", section="12.1", title="The covariance of a batch's gradient",
     statement=r"""
     A batch of $B$ samples has the gradient $\nabla f^{(B)} = \frac1B\sum_{i \in B}\nabla f_i$. Its noise around
-    $\bar\nabla = \frac1m\sum_i\nabla f_i$ has the covariance $\Sigma^{(B)} = \frac1B\Sigma$,
-    $\Sigma = \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, where samples are drawn
-    independently. Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.""",
+    $\bar\nabla = \frac1m\sum_i\nabla f_i$ has the covariance $\Sigma^{(B)} = \frac1B\Sigma$, $\Sigma =
+    \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, where samples are drawn independently.
+    Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -97,4 +97,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             color=f"C{i}", label=law)
         sheet.mark(axes, x=np.trace(predicted(data, config)[law]), color=f"C{i}",
             label=r"$\mathrm{tr}\,\Sigma/B$" if not i else r"$\frac{m-B}{m-1}\,\mathrm{tr}\,\Sigma/B$")
-    sheet.label(axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density", "best")
+    sheet.label(axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density",
+        "best")

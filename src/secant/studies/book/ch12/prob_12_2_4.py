@@ -14,7 +14,8 @@ class Config(Seeded):
     lrs: tuple[float, ...] = option((0.1, 0.05, 0.025, 0.0125), above=1e-3, at_most=0.2, shortest=3, longest=6,
         distinct=True, help="step sizes, of which each divides the time 1")
     start: float = option(3.0, at_least=0.5, at_most=10, help="where all runs begin")
-    draws: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6, help="runs at the largest step size")
+    draws: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6,
+        help="runs at the largest step size")
 
     def check(self) -> None:
         """All end at the time 1."""
@@ -26,10 +27,10 @@ class Config(Seeded):
     "book/prob-12.2.4", section="12.2", title="Three parabolas: the precise equation",
     statement=r"""
     On $f = x^2 + 9$ with samples $(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$ the gradients are $2x + \{-6, 6, 0\}$, of
-    covariance 24. The equation is $dX = -2X\,dt + \sqrt{24\eta}\,dW$: mean $x_0e^{-2t}$, variance
-    $6\eta(1 - e^{-4t})$. Descent itself has mean $x_0(1 - 2\eta)^k$ and variance
-    $\frac{6\eta}{1 - \eta}(1 - (1 - 2\eta)^{2k})$. With the noise held fixed the two differ by a multiple of $\eta$ at the
-    time 1: $2e^{-2}x_0\eta$ in the mean.""",
+    covariance 24. The equation is $dX = -2X\,dt + \sqrt{24\eta}\,dW$: mean $x_0e^{-2t}$, variance $6\eta(1 -
+    e^{-4t})$. Descent itself has mean $x_0(1 - 2\eta)^k$ and variance $\frac{6\eta}{1 - \eta}(1 - (1 -
+    2\eta)^{2k})$. With the noise held fixed the two differ by a multiple of $\eta$ at the time 1: $2e^{-2}x_0\eta$
+    in the mean.""",
 )
 def run(config: Config) -> xr.Dataset:
     model, random = three(), np.random.default_rng(config.seed)
@@ -64,7 +65,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
     top, x = int(np.argmax(lr)), data.x
     yield claims.equal(
-        f"runs at eta = {lr[top]:g}: mean less the formula", 0, estimate(x - exact["mean"][top]), 0, "sampling error alone"
+        f"runs at eta = {lr[top]:g}: mean less the formula", 0, estimate(x - exact["mean"][top]), 0,
+        "sampling error alone"
     )
     yield claims.equal(
         f"runs at eta = {lr[top]:g}: variance over the formula", 1,

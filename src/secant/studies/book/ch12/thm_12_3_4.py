@@ -20,7 +20,8 @@ START, PARTS = 3.0, 8
 class Config(Seeded):
     lrs: tuple[float, ...] = option((0.01, 0.005, 0.0025), at_least=1e-3, at_most=0.02, shortest=2, longest=6,
         distinct=True, help="step sizes of closed forms, each dividing 1/4, noise held fixed")
-    coarse: tuple[float, ...] = option((0.4, 0.2, 0.1), at_least=0.05, at_most=0.5, shortest=2, longest=4, distinct=True,
+    coarse: tuple[float, ...] = option((0.4, 0.2, 0.1), at_least=0.05, at_most=0.5, shortest=2, longest=4,
+        distinct=True,
         help="step sizes of the simulation, multiples of the smallest that divide the time 2")
     samples: int = option(12, at_least=6, at_most=40, help="of the regressions")
     chains: int = scaled(smoke=4_000, laptop=20_000, at_least=1_000, at_most=10**5,
@@ -116,10 +117,10 @@ def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
 @study(
     "book/thm-12.3.4", section="12.3", title="The equation is a weak approximation of order 1",
     statement=r"""
-    For smooth losses and noise of bounded moments and small skewness, SGD with step $\eta$ and
-    $dX = -\nabla f\,dt + \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of
-    polynomial growth $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single
-    step is off by $O(\eta^2)$, and there are $T/\eta$ of them.""",
+    For smooth losses and noise of bounded moments and small skewness, SGD with step $\eta$ and $dX = -\nabla f\,dt +
+    \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of polynomial
+    growth $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single step
+    is off by $O(\eta^2)$, and there are $T/\eta$ of them.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -127,7 +128,8 @@ def run(config: Config) -> xr.Dataset:
     ended = [parabolas(lr, round(1 / lr)) for lr in config.lrs]
     steps = [parabolas(lr, 1) for lr in config.lrs]
     rows = [[plane(model, lr, round(t / lr)) for lr in config.lrs] for t in TIMES]
-    flat = largest(np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]), np.argmax(config.lrs))[0]
+    flat = largest(np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]),
+        np.argmax(config.lrs))[0]
     errors, noise, tests = logistic(random, config)
     table = lambda rows: np.array([list(row.values()) for row in rows])  # noqa: E731
     return xr.Dataset(
@@ -177,7 +179,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                 continue  # the same as that of the square
             values = np.abs(rows.sel({along: test}))
             if name == "logistic":
-                axes.errorbar(rows[size], values, 2 * data.noise.sortby(size).sel(third=test), fmt="o-", ms=4, color=f"C{i}",
+                axes.errorbar(rows[size], values, 2 * data.noise.sortby(size).sel(third=test), fmt="o-", ms=4,
+                    color=f"C{i}",
                     label=test)
             else:
                 axes.plot(rows[size], values, "o-", ms=4, color=f"C{i}", label=test)

@@ -16,7 +16,7 @@ class Config(Seeded):
     lr: float = option(0.0125, at_least=1e-3, at_most=0.02, help="step size of the smallest batch; divides 1")
     factors: tuple[int, ...] = option((1, 2, 4, 8), at_least=1, at_most=16, shortest=3, longest=6, ascending=True,
         help="by which batch and step size are multiplied, 1 the first")
-    draws: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**5, help="runs on real batches")
+    draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs on real batches")
 
     def check(self) -> None:
         """Whole numbers of steps up to the time 1, and step sizes that are small."""
@@ -30,10 +30,10 @@ class Config(Seeded):
 @study(
     "book/thm-12.3.5", section="12.3", title="The linear scaling rule, and its end",
     statement=r"""
-    Batch and step size multiplied by $\kappa$ leave $\sqrt\eta\sigma$, and so the equation, as it is. Both runs are near
-    it, hence near each other: $|\mathbb Eg(x_k^{(B)}) - \mathbb Eg(x_{\lfloor k/\kappa\rfloor}^{(\kappa B)})| \le
-    C(1 + \kappa)\eta$. On three parabolas the difference is $C_g(\kappa - 1)\eta$ to first order, with
-    $C_x = 2te^{-2t}x_0$: linear in $\kappa$, and as large as the mean itself once $\kappa\eta$ is.""",
+    Batch and step size multiplied by $\kappa$ leave $\sqrt\eta\sigma$, and so the equation, as it is. Both runs are
+    near it, hence near each other: $|\mathbb Eg(x_k^{(B)}) - \mathbb Eg(x_{\lfloor k/\kappa\rfloor}^{(\kappa B)})|
+    \le C(1 + \kappa)\eta$. On three parabolas the difference is $C_g(\kappa - 1)\eta$ to first order, with $C_x =
+    2te^{-2t}x_0$: linear in $\kappa$, and as large as the mean itself once $\kappa\eta$ is.""",
 )
 def run(config: Config) -> xr.Dataset:
     model, random, times = three(), np.random.default_rng(config.seed), round(1 / (config.lr * max(config.factors)))
@@ -43,7 +43,8 @@ def run(config: Config) -> xr.Dataset:
         each = max(config.factors) // k if max(config.factors) % k == 0 else None
         course = [walk.moments([START], t * each) for t in range(times + 1)] if each else []
         last = walk.moments([START], round(1 / (config.lr * k)))
-        rows.append((last.mean.item(), last.covariance.item(), [m.mean.item() for m in course] or [np.nan] * (times + 1)))
+        rows.append((last.mean.item(), last.covariance.item(),
+            [m.mean.item() for m in course] or [np.nan] * (times + 1)))
         if k in (config.factors[0], config.factors[-1]):
             real.append(chains(random, (config.draws,), model, config.lr * k, round(1 / (config.lr * k)), START, k))
     equation = model.diffusion(config.lr).moments([START], 1.0)
@@ -65,10 +66,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         x = data.batches.sel(end=end)
         mean, variance = float(data["mean"][i]), float(data.variance[i])
         yield claims.equal(
-            f"batches of {kappa[i]} independent samples: mean less the formula", 0, estimate(x - mean), 0, "sampling error"
+            f"batches of {kappa[i]} independent samples: mean less the formula", 0, estimate(x - mean), 0,
+            "sampling error"
         )
         yield claims.equal(
-            f"batches of {kappa[i]} independent samples: variance over the formula", 1, estimate((x - mean) ** 2 / variance),
+            f"batches of {kappa[i]} independent samples: variance over the formula", 1,
+            estimate((x - mean) ** 2 / variance),
             0, "sampling error",
         )
     for name in ("mean", "variance"):
@@ -92,7 +95,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.erratum(
         "deviation of the mean at the largest kappa over that at the second",
         (r"M_g = C(1 + \kappa)\eta", (1 + kappa[-1]) / (1 + kappa[1])),
-        (r"D_g \le C(1 + \kappa)\eta;\ \text{here } C(\kappa - 1)\eta", (kappa[-1] - 1) / (kappa[1] - 1)), gap[-1] / gap[1], 0,
+        (r"D_g \le C(1 + \kappa)\eta;\ \text{here } C(\kappa - 1)\eta", (kappa[-1] - 1) / (kappa[1] - 1)),
+        gap[-1] / gap[1], 0,
         "the next order: curvature times the largest step size", relative=size,
         note="A bound is printed as an equation. It would not vanish at kappa = 1, where both runs are the same.",
         where="theorem 12.3.5",
