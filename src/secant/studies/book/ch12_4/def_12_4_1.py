@@ -15,7 +15,7 @@ class Config(Seeded):
         ascending=True, help="amplification, l")
     samples: int = option(5, at_least=2, at_most=8, help="of a least-squares problem")
     drawn: float = option(4.0, at_least=1, at_most=100, help="amplification of the steps that the library takes")
-    draws: int = scaled(smoke=8_000, laptop=100_000, at_least=1_000, at_most=10**5, help="such steps, on random batches")
+    draws: int = scaled(smoke=8_000, laptop=100_000, at_least=1_000, at_most=10**5, help="such random steps")
 
 
 @study(
