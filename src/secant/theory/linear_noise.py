@@ -39,7 +39,7 @@ class Moments(NamedTuple):
 
     mean: Float[np.ndarray, " d"]
     covariance: Float[np.ndarray, "d d"]
-    third: Float[np.ndarray, "d d d"] | None = None
+    third: Any = None
     reason: str = ""
 
 
@@ -136,7 +136,7 @@ class LinearDiffusion:
         drift = _with_one(self.matrix[None], self.shift[None], 0.0)[0]
         noise = _with_one(self.noise_matrices, self.noise_shifts, 0.0)
         one = np.eye(len(drift))
-        found = sum(_at({place: drift}, one, order) for place in range(order))
+        found: Any = sum(_at({place: drift}, one, order) for place in range(order))
         for pair in itertools.combinations(range(order), 2):
             found = found + sum(_at(dict.fromkeys(pair, N), one, order) for N in noise)
         return np.asarray(found)

@@ -1,6 +1,7 @@
 """Section 12.2: the Wiener process, its quadratic variation, and what a change of time does to an equation."""
 
 import math
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,7 +30,8 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     # Two coordinates on the same noise: the motion itself, and a process that it drives.
     pull = jnp.array([0.0, config.rate])
-    told = {"steps": config.steps, "paths": config.paths, "samples": config.steps + 1, "seed": config.seed}
+    told: dict[str, Any] = {"steps": config.steps, "paths": config.paths, "samples": config.steps + 1,
+        "seed": config.seed}
     one = sde(lambda x: -pull * x, lambda x: jnp.ones((2, 1)), np.array([0.0, 1.0]), 1.0, probes={"x": lambda x: x},
         **told)
     x = one["x"].values

@@ -22,7 +22,7 @@ class Config(Seeded):
     width: int = option(64, at_least=8, at_most=256, help="hidden units")
     samples: int = scaled(smoke=48, laptop=128, at_least=16, at_most=500, help="training images of two digits")
     batch: int = option(4, at_least=1, at_most=16, help="images of a batch")
-    lr: float = option(1.0, at_least=0.01, at_most=10, help="step size; below 2 over a sample's own kernel, stable at any batch")
+    lr: float = option(1.0, at_least=0.01, at_most=10, help="step size, below 2 over a sample's own kernel")
     steps: int = scaled(smoke=20, laptop=600, at_least=10, at_most=4_000, help="steps of every run")
     draws: int = scaled(smoke=3, laptop=8, at_least=3, at_most=32, help="random starts, with noise of each shape")
 

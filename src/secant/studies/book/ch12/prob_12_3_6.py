@@ -7,6 +7,7 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.setups.parabolas import skewed, three
+from secant.theory.linear_noise import NoisyQuadratic
 from secant.theory.weak_error import order, telescoped
 
 START = 3.0
@@ -27,14 +28,14 @@ class Config(Seeded):
             raise ValueError(f"lr: every step size must divide 1, got {self.lr} and {self.lrs}.")
 
 
-def terms(model: object, lr: float, test: str) -> np.ndarray:
+def terms(model: NoisyQuadratic, lr: float, test: str) -> np.ndarray:
     """Terms of the error at the time 1, noise scale 1/root lr."""
     degree, place = TESTS[test]
     g = np.zeros((2,) * degree)
     g[place] = 1
     step, reference = model.sgd(lr, lr**-0.5).lifted(degree), model.diffusion(1.0).lifted(lr,
-        degree)  # type: ignore[attr-defined]
-    z = np.ones(1)
+        degree)
+    z: np.ndarray = np.ones(1)
     for _ in range(degree):
         z = np.kron(z, [1.0, START])
     return telescoped(step, reference, z, g.ravel(), round(1 / lr))
@@ -72,11 +73,11 @@ def run(config: Config) -> xr.Dataset:
     )
 
 
-def _whole(model: object, lr: float, test: str) -> float:
+def _whole(model: NoisyQuadratic, lr: float, test: str) -> float:
     """The error itself, from moments of both."""
     found = []
     for law in (model.sgd(lr, lr**-0.5).moments([START], round(1 / lr), 3),
-        model.diffusion(1.0).moments([START], 1.0, 3)):  # type: ignore[attr-defined]
+        model.diffusion(1.0).moments([START], 1.0, 3)):
         m, v, k = law.mean.item(), law.covariance.item(), law.third.item()
         found.append({"x": m, "x^2": v + m**2, "x^3": k + 3 * m * v + m**3}[test])
     return found[0] - found[1]

@@ -104,7 +104,7 @@ def logistic(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
         if block % together == 0:
             found.append([weak_errors(paired, at[lr], fine) for lr in config.coarse])
     table = np.array([[[tuple(row[name]) for name in tests] for row in rows] for rows in found])
-    return *largest(table, np.argmax(config.coarse)), list(tests)
+    return *largest(table, int(np.argmax(config.coarse))), list(tests)
 
 
 def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +129,7 @@ def run(config: Config) -> xr.Dataset:
     steps = [parabolas(lr, 1) for lr in config.lrs]
     rows = [[plane(model, lr, round(t / lr)) for lr in config.lrs] for t in TIMES]
     flat = largest(np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]),
-        np.argmax(config.lrs))[0]
+        int(np.argmax(config.lrs)))[0]
     errors, noise, tests = logistic(random, config)
     table = lambda rows: np.array([list(row.values()) for row in rows])  # noqa: E731
     return xr.Dataset(

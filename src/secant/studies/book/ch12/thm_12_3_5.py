@@ -75,12 +75,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             0, "sampling error",
         )
     for name in ("mean", "variance"):
-        gap = np.abs(data[name] - data[name][0]).values[1:]
+        gap = np.abs((data[name] - data[name][0]).values)[1:]
         yield claims.equal(
             f"order of the deviation of the {name} in kappa - 1", 1, order(kappa[1:] - 1, gap).value, size,
             "the next order: curvature times the largest step size",
         )
-    gap = np.abs(data["mean"] - data["mean"][0]).values
+    gap = np.abs((data["mean"] - data["mean"][0]).values)
     yield claims.equal(
         "deviation of the mean at kappa = 2 or the next, over 2 exp(-2) x_0 (kappa - 1) eta", 1,
         gap[1] / (2 * math.exp(-2) * START * (kappa[1] - 1) * lr), 2 * lr * kappa[1], "the next order in 2 kappa eta",
