@@ -12,6 +12,7 @@ from bench import (  # noqa: F401
     quadratic_models,
     regression,
     spine,
+    stochastic,
     studies,
     sweeps,
     training,

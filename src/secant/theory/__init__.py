@@ -20,6 +20,7 @@ from secant.theory import (
     lazy_convergence,
     linear_descent,
     linear_network,
+    linear_noise,
     linear_norms,
     linear_posterior,
     marchenko_pastur,
@@ -48,6 +49,7 @@ from secant.theory import (
     tangent_hierarchy,
     two_eigenvalue,
     two_step,
+    weak_error,
     worst_functions,
 )
 
@@ -71,6 +73,7 @@ __all__ = [
     "lazy_convergence",
     "linear_descent",
     "linear_network",
+    "linear_noise",
     "linear_norms",
     "linear_posterior",
     "marchenko_pastur",
@@ -99,5 +102,6 @@ __all__ = [
     "tangent_hierarchy",
     "two_eigenvalue",
     "two_step",
+    "weak_error",
     "worst_functions",
 ]
