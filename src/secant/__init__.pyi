@@ -65,4 +65,5 @@ from secant.optim import optimisers as optimisers
 from secant.optim import perturbed as perturbed
 from secant.optim import schedules as schedules
 from secant.optim import steepest_descent as steepest_descent
+from secant.optim import svag as svag
 from secant.optim import train as train

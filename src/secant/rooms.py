@@ -70,6 +70,7 @@ TOWER = (
             "perturbed",
             "schedules",
             "steepest_descent",
+            "svag",
             "train",
         ),
     ),
