@@ -151,7 +151,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             yield claims.equal(f"{name}: order of the error of {test}", 1, order(lr, errors).value, wide, why)
     for test in ("x", "x^2", "cos"):
         yield claims.equal(
-            f"one step on parabolas: order of the error of {test}", 2, order(lr, data.single.sel(test=test)).value, wide, why
+            f"one step on parabolas: order of the error of {test}", 2, order(lr, data.single.sel(test=test)).value,
+            12 * float(max(config.lrs)), "the next order: half of 24 eta, the variance of a step",
         )
     # The reference has the error of its own step size, which is known up to the constant.
     sizes = np.array(config.coarse) - min(config.coarse) / PARTS
