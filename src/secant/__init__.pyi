@@ -33,6 +33,7 @@ from secant.dynamics import Probe as Probe
 from secant.dynamics import Stop as Stop
 from secant.dynamics import Trajectory as Trajectory
 from secant.dynamics import flow as flow
+from secant.dynamics import sde as sde
 from secant.dynamics import simulate as simulate
 from secant.expansion import expand as expand
 from secant.features import agop as agop
@@ -64,4 +65,5 @@ from secant.optim import optimisers as optimisers
 from secant.optim import perturbed as perturbed
 from secant.optim import schedules as schedules
 from secant.optim import steepest_descent as steepest_descent
+from secant.optim import svag as svag
 from secant.optim import train as train

@@ -33,7 +33,7 @@ TOWER = (
     Room("nets"),
     Room("models", ("Model", "lift", "model")),
     Room("linalg"),
-    Room("dynamics", ("Map", "Outcome", "Probe", "Stop", "Trajectory", "flow", "simulate")),
+    Room("dynamics", ("Map", "Outcome", "Probe", "Stop", "Trajectory", "flow", "sde", "simulate")),
     Room("theory"),
     Room(
         "curvature",
@@ -70,6 +70,7 @@ TOWER = (
             "perturbed",
             "schedules",
             "steepest_descent",
+            "svag",
             "train",
         ),
     ),

@@ -7,6 +7,7 @@ from secant.dynamics.late_time import LateFlow, late_flow
 from secant.dynamics.map import Map, State
 from secant.dynamics.probes import Probe
 from secant.dynamics.runner import simulate
+from secant.dynamics.sde import sde
 from secant.dynamics.stop import Outcome, Stop
 from secant.dynamics.trajectory import Trajectory
 
@@ -27,5 +28,6 @@ __all__ = [
     "late_flow",
     "reporting",
     "resumable",
+    "sde",
     "simulate",
 ]

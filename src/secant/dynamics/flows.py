@@ -14,7 +14,7 @@ from secant._version import __version__
 from secant.core.device import jit
 from secant.dynamics.axes import Axes, call_with, is_function
 from secant.dynamics.loop import stable_types
-from secant.dynamics.probes import Probe, as_probes, named_records
+from secant.dynamics.probes import Probe, as_probes, look_afresh
 from secant.dynamics.stop import Outcome, is_finite
 from secant.dynamics.trajectory import Trajectory, outcome_variables, record_variable
 
@@ -66,19 +66,13 @@ def flow(
     axes = Axes.of(over)
     named = as_probes(probes, axes.names)
 
-    def look(name: str, probe: Probe, values: dict[str, Any], state: Any) -> dict[str, Any]:
-        role = f"probe {name!r}"
-        if probe.memory is None:
-            return named_records(name, call_with(probe.function, values, state, role=role))
-        # The solver may look anywhere in any order, so a probe with a memory starts afresh each time.
-        return named_records(name, call_with(probe.function, values, state, probe.memory(state), role=role)[0])
-
     def one(values: dict[str, Any]) -> tuple[dict[str, Any], Any, Any]:
         point = call_with(start, values, role="the start") if is_function(start) else start
         point = stable_types(lambda s: call_with(field, values, s, role="the field"), point)
 
         def observe(_: Any, state: Any, __: Any) -> dict[str, Any]:
-            return {name: look(name, probe, values, state) for name, probe in named.items()}
+            # The solver may look anywhere in any order.
+            return {name: look_afresh(name, probe, values, state) for name, probe in named.items()}
 
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(lambda _, state, __: call_with(field, values, state, role="the field")),

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from secant.core.arguments import whole
-from secant.dynamics.axes import RESERVED
+from secant.dynamics.axes import RESERVED, call_with
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,14 @@ def as_probes(probes: Mapping[str, Probe | Callable[..., Any]] | None, axes: tup
             )
         result[name] = probe if isinstance(probe, Probe) else Probe(probe)
     return result
+
+
+def look_afresh(name: str, probe: Probe, available: Mapping[str, Any], state: Any) -> dict[str, Any]:
+    """A probe's records at one moment, whatever came before: one with a memory starts anew each time."""
+    role = f"probe {name!r}"
+    if probe.memory is None:
+        return named_records(name, call_with(probe.function, available, state, role=role))
+    return named_records(name, call_with(probe.function, available, state, probe.memory(state), role=role)[0])
 
 
 def named_records(name: str, value: Any) -> dict[str, Any]:

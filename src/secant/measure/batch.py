@@ -57,5 +57,7 @@ def _seen(caller: str, problem: Problem, state: Any) -> tuple[Any, Any, Any]:
     """Parameters, inputs and targets of the next step."""
     if not isinstance(state, BatchState):
         raise ValueError(f"measure.{caller}: there are batches in a run on batches only. Pass `batches` to the run.")
+    if state.rows.dtype == bool:
+        raise ValueError(f"measure.{caller}: a Bernoulli batch has no fixed size. Use batches of a fixed size.")
     inputs, targets = (jax.tree.map(lambda leaf: leaf[state.rows], part) for part in (problem.x, problem.y))
     return params_of(state), inputs, targets

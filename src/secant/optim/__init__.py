@@ -1,7 +1,7 @@
 """Training: problems, batches, update rules, optimisers, schedules, control of the step size, and the largest step."""
 
 from secant.optim import catalogue as optimisers
-from secant.optim import control, schedules
+from secant.optim import control, noises, schedules
 from secant.optim.batches import Batches
 from secant.optim.coordinates import Coordinate, CoordinateCheck, coordinate_check
 from secant.optim.descent import gradient_descent, gradient_field
@@ -9,6 +9,7 @@ from secant.optim.largest_step import Border, BorderEstimate, estimate_max_lr, f
 from secant.optim.measurement import Measurement, Pair
 from secant.optim.mirror import mirror_descent
 from secant.optim.newton import newton
+from secant.optim.noisy import amplifiers, noisy, svag
 from secant.optim.perturbed import perturbed
 from secant.optim.problem import Problem
 from secant.optim.steepest import steepest_descent
@@ -23,6 +24,7 @@ __all__ = [
     "Measurement",
     "Pair",
     "Problem",
+    "amplifiers",
     "control",
     "coordinate_check",
     "estimate_max_lr",
@@ -31,9 +33,12 @@ __all__ = [
     "gradient_field",
     "mirror_descent",
     "newton",
+    "noises",
+    "noisy",
     "optimisers",
     "perturbed",
     "schedules",
     "steepest_descent",
+    "svag",
     "train",
 ]

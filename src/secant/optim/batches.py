@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int, UInt32
+from jaxtyping import Array, Bool, Int, UInt32
 
 from secant.core.arguments import whole
 from secant.core.types import Params
@@ -22,7 +22,7 @@ ROUNDS = 24
 
 @dataclass(frozen=True)
 class Batches:
-    r"""Random batches of a fixed size.
+    r"""Random batches, of a fixed size unless said otherwise.
 
     Without replacement every sample is seen exactly once in each run of $n$ draws: an epoch. Where the size does not
     divide $n$, the batch that ends an epoch is filled up from the next one. The batch of a step is a function of seed
@@ -32,6 +32,9 @@ class Batches:
         size: samples a step.
         seed: of the draws; may be an axis of a run, `lambda draw: Batches(32, seed=draw)`.
         replace: whether samples are drawn independently, with replacement.
+        sampling: `"fixed"`, so many samples a step; or `"bernoulli"`, every sample with chance `size`/$n$, independent
+            of all others. The loss of such a batch is the sum of its samples' losses over `size`, which is unbiased
+            for losses that average; a step then costs as much as all samples.
 
     Example:
         ```python
@@ -49,10 +52,15 @@ class Batches:
     size: int
     seed: Any = 0
     replace: bool = False
+    sampling: Literal["fixed", "bernoulli"] = "fixed"
 
     def __post_init__(self) -> None:
         whole("Batches", "size", self.size, 1)
         whole("Batches", "seed", self.seed, 0)
+        if self.sampling not in ("fixed", "bernoulli"):
+            raise ValueError(f"Batches: `sampling` must be 'fixed' or 'bernoulli', got {self.sampling!r}.")
+        if self.replace and self.sampling == "bernoulli":
+            raise ValueError("Batches: `replace` is for batches of a fixed size; a Bernoulli batch has a sample once.")
 
     def check(self, caller: str, samples: int) -> None:
         """Refuses data with fewer samples than a batch has."""
@@ -69,6 +77,8 @@ class Batches:
             step: counted from 0.
         """
         self.check("Batches.indices", samples)
+        if self.sampling == "bernoulli":
+            raise ValueError("Batches.indices: a Bernoulli batch has no fixed size. Use `Batches.chosen`.")
         key = jax.random.key(self.seed)
         if self.replace:
             return jax.random.randint(jax.random.fold_in(key, step), (self.size,), 0, samples)
@@ -83,6 +93,23 @@ class Batches:
         which = (positions >= samples).astype(jnp.int32)
         return shuffled(words[which], positions % samples, samples).astype(jnp.int32)
 
+    def chosen(self, samples: int, step: Any) -> Bool[Array, " samples"]:
+        """Which of the samples a Bernoulli batch of this step holds, a truth value each.
+
+        Args:
+            samples: how many there are, $n$.
+            step: counted from 0.
+        """
+        self.check("Batches.chosen", samples)
+        if self.sampling != "bernoulli":
+            raise ValueError("Batches.chosen: batches of a fixed size have `Batches.indices`.")
+        key = jax.random.fold_in(jax.random.key(self.seed), step)
+        return jax.random.bernoulli(key, self.size / samples, (samples,))
+
+    def rows(self, samples: int, step: Any) -> Array:
+        """Indices of a batch of a fixed size, truth values of a Bernoulli batch."""
+        return self.chosen(samples, step) if self.sampling == "bernoulli" else self.indices(samples, step)
+
 
 class BatchState(NamedTuple):
     """The state of a run on batches.
@@ -90,12 +117,13 @@ class BatchState(NamedTuple):
     Attributes:
         inner: state of the update rule.
         step: how many steps have been made.
-        rows: the samples that the next step sees, for it and for whoever looks before it.
+        rows: the samples that the next step sees, for it and for whoever looks before it: their indices, or a truth
+            value for each of all samples where batches are Bernoulli.
     """
 
     inner: State
     step: Int[Array, ""]
-    rows: Int[Array, " size"]
+    rows: Int[Array, " size"] | Bool[Array, " samples"]
 
 
 def params_of(state: BatchState) -> Params:
@@ -120,23 +148,32 @@ def on_batches(
     """
     samples = len(jax.tree.leaves(x)[0])
     batches.check("on_batches", samples)
+    whole_batch = slice(batches.size) if batches.sampling == "fixed" else jnp.ones(samples, bool)
 
     def of_rows(index: Any) -> Map:
+        if batches.sampling == "bernoulli":
+            return rule(lambda params: index @ sample_losses(loss, params, x, y) / batches.size)
         inputs, targets = (jax.tree.map(lambda leaf: leaf[index], part) for part in (x, y))
         return rule(lambda params: loss(params, inputs, targets))
 
     def init(start: Any) -> BatchState:
         if isinstance(start, BatchState):  # goes on where another run stopped
-            return start._replace(rows=batches.indices(samples, start.step))
-        rows = batches.indices(samples, 0)
+            return start._replace(rows=batches.rows(samples, start.step))
+        rows = batches.rows(samples, 0)
         return BatchState(of_rows(rows).init(start), jnp.zeros((), jnp.uint32), rows)
 
     def step(state: BatchState) -> BatchState:
         after = state.step + jnp.uint32(1)
-        return BatchState(of_rows(state.rows).step(state.inner), after, batches.indices(samples, after))
+        return BatchState(of_rows(state.rows).step(state.inner), after, batches.rows(samples, after))
 
     # What a rule shows does not depend on the batch: the first rows will do.
-    return Map(init, step, shown=lambda state: of_rows(slice(batches.size)).shown(state.inner))
+    return Map(init, step, shown=lambda state: of_rows(whole_batch).shown(state.inner))
+
+
+def sample_losses(loss: Callable[[Params, Any, Any], Any], params: Params, x: Any, y: Any) -> Array:
+    """The loss of every sample alone, one number each."""
+    rows = (jax.tree.map(lambda leaf: leaf[:, None], part) for part in (x, y))
+    return jax.vmap(lambda inputs, targets: loss(params, inputs, targets))(*rows)
 
 
 def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int) -> UInt32[Array, " k"]:

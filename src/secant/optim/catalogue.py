@@ -8,6 +8,7 @@ it converges while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its `t
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,20 +16,33 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from secant.core.arguments import at_least_zero, fraction, positive, step_size
+from secant.core.arguments import at_least_zero, fraction, is_traced, positive, step_size
 from secant.core.types import Params
 from secant.curvature.critical import stability_factor
 from secant.optim.optimiser import Optimiser, OptimiserState, Scale, from_optax
 from secant.optim.schedules import Schedule
 
 
-def gd(lr: float | Schedule) -> Optimiser:
-    r"""Gradient descent, $\theta \leftarrow \theta - \eta g$; stable below $2/\eta$.
+def gd(lr: float | Schedule, weight_decay: float = 0.0) -> Optimiser:
+    r"""Gradient descent, $\theta \leftarrow (1 - \eta w)\theta - \eta g$; stable below $2/\eta - w$.
 
     Args:
         lr: the step size $\eta$, or a [schedule][secant.optim.schedules].
+        weight_decay: $w$; at least 0.
     """
-    return _momentum("gd", lr, None, False)
+    plain = _momentum("gd", lr, None, False)
+    decay = at_least_zero("gd", "weight_decay", weight_decay)
+    if not is_traced(decay) and decay == 0:
+        return plain
+    import optax
+
+    lr = step_size("gd", lr)
+    return dataclasses.replace(
+        plain,
+        settings=(("lr", lr), ("weight_decay", decay)),
+        transformation=optax.chain(optax.add_decayed_weights(decay), plain.transformation),
+        edge=_edge(lr, lambda size: stability_factor() / size - decay),
+    )
 
 
 def momentum(lr: float | Schedule, beta: float = 0.9) -> Optimiser:

@@ -19,6 +19,7 @@ from secant.theory import (
     lazy_convergence,
     linear_descent,
     linear_network,
+    linear_noise,
     linear_norms,
     linear_posterior,
     marchenko_pastur,
@@ -46,6 +47,7 @@ from secant.theory import (
     tangent_hierarchy,
     two_eigenvalue,
     two_step,
+    weak_error,
     worst_functions,
 )
 
@@ -68,6 +70,7 @@ __all__ = [
     "lazy_convergence",
     "linear_descent",
     "linear_network",
+    "linear_noise",
     "linear_norms",
     "linear_posterior",
     "marchenko_pastur",
@@ -95,5 +98,6 @@ __all__ = [
     "tangent_hierarchy",
     "two_eigenvalue",
     "two_step",
+    "weak_error",
     "worst_functions",
 ]

@@ -1,0 +1,77 @@
+"""Definition 12.1.3 and section 12.1.1: with a constant gradient the scaling rule keeps the law exactly."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+
+
+class Config(Seeded):
+    lr: float = option(0.01, above=0, at_most=1, help="step size of the smallest batch")
+    sigma: float = option(2.0, above=0, at_most=100, help="scale of its noise")
+    slope: float = option(-1.5, at_least=-100, at_most=100, help="the gradient, in every coordinate")
+    steps: int = option(64, at_least=1, at_most=256, help="steps of the smallest batch, a multiple of all factors")
+    factors: tuple[int, ...] = option((1, 2, 4, 8), at_least=1, at_most=512, longest=6, ascending=True,
+        help="by which batch and step size are multiplied")
+    draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs")
+
+    def check(self) -> None:
+        """The same time for every factor."""
+        if any(self.steps % factor for factor in self.factors):
+            raise ValueError(f"steps: a multiple of {self.factors}, got {self.steps}.")
+
+
+@study(
+    "book/def-12.1.3", section="12.1", title="The linear scaling rule, where it is exact",
+    statement=r"""
+    With a constant gradient $\bar g$ and noise $N(0, \sigma^2I)$, $k$ steps from 0 end in
+    $N(-\eta\bar gk, \eta^2\sigma^2kI)$. For the law at a time $t = k\eta$ not to depend on $\sigma \sim 1/\sqrt B$ it
+    takes $\eta \sim 1/\sigma^2$ and $k \sim 1/\eta$: a batch $\kappa$ times as large, a step $\kappa$ times as large,
+    $\kappa$ times fewer of them. Here the rule is exact; without it, at the same step size, the spread falls.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    found = np.empty((2, len(config.factors), config.draws))
+    for i, k in enumerate(config.factors):
+        for rule, lr, steps in ((0, config.lr * k, config.steps // k), (1, config.lr, config.steps)):
+            x = np.zeros(config.draws)
+            for _ in range(steps):
+                x -= lr * (config.slope + config.sigma / math.sqrt(k) * random.standard_normal(config.draws))
+            found[rule, i] = x
+    return xr.Dataset(
+        {"x": (("rule", "factor", "draw"), found)}, coords={"rule": ["scaled", "same step"], "factor": [*config.factors]}
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    mean, variance = -config.lr * config.slope * config.steps, config.lr**2 * config.sigma**2 * config.steps
+    for k in config.factors:
+        for rule, wanted in (("scaled", variance), ("same step", variance / k)):
+            x = data.x.sel(rule=rule, factor=k)
+            yield claims.equal(
+                f"{rule}, kappa = {k}: mean less -eta g k, over the standard deviation", 0,
+                estimate((x - mean) / math.sqrt(wanted)), 1e-12, "sampling error alone",
+            )
+            yield claims.equal(
+                f"{rule}, kappa = {k}: variance over eta^2 sigma^2 k" + f"/{k}" * (rule != "scaled" and k > 1), 1,
+                estimate((x - mean) ** 2 / wanted), 0, "sampling error alone",
+            )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10, 4.2), 2, sharey=True)
+    mean, spread = -config.lr * config.slope * config.steps, config.lr * config.sigma * math.sqrt(config.steps)
+    bins = mean + spread * np.linspace(-4, 4, 60)
+    for axes, rule in ((left, "scaled"), (right, "same step")):
+        for i, k in enumerate(config.factors):
+            axes.hist(data.x.sel(rule=rule, factor=k), bins, density=True, histtype="step", color=f"C{i}",
+                label=rf"$\kappa = {k}$")
+    places = np.linspace(bins[0], bins[-1], 200)
+    law = np.exp(-(((places - mean) / spread) ** 2) / 2) / (spread * math.sqrt(2 * math.pi))
+    sheet.guide(left, places, law, r"$N(-\eta\bar gk, \eta^2\sigma^2k)$")
+    sheet.label(left, "Step and batch scaled together", "$x$ at one time", "density", "upper left")
+    sheet.label(right, "Batch alone", "$x$ at one time", None, "upper left")

@@ -1,0 +1,119 @@
+"""A condition of theorem 12.3.4 that is needed: noise with heavy tails has moments that the equation has not."""
+
+import math
+
+import numpy as np
+import scipy  # its parts are loaded when they are used
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.theory.weak_error import order
+
+
+class Config(Seeded):
+    lr: float = option(0.1, at_least=0.02, at_most=0.25, help="step size, noise of scale 1/root lr")
+    time: float = option(1.0, at_least=0.5, at_most=2, help="how long")
+    chains: int = scaled(smoke=100_000, laptop=1_000_000, at_least=20_000, at_most=10**6, help="runs")
+
+
+SIZES = np.array([1e-2, 5e-3, 2.5e-3])
+"""Step sizes of a closed form."""
+
+
+def scales(config: Config) -> np.ndarray:
+    """Of the noises in the last iterate."""
+    steps = round(config.time / config.lr)
+    return math.sqrt(config.lr) * (1 - 2 * config.lr) ** np.arange(steps)
+
+
+def density(u: float, parts: np.ndarray) -> float:
+    r"""Of a sum of such noises, by inversion of its characteristic function, $\prod(1 + a_j\omega)e^{-a_j\omega}$."""
+    phi = lambda w: math.exp(np.log1p(parts * w).sum() - (parts * w).sum())  # noqa: E731
+    return scipy.integrate.quad(phi, 0, np.inf, weight="cos", wvar=u, epsabs=1e-13, limlst=200)[0] / math.pi
+
+
+def beyond(u: float, parts: np.ndarray) -> float:
+    r"""Chance to be further out than $u$ on either side, $1 - \frac2\pi\int\frac{\sin u\omega}\omega\phi(\omega)d\omega$."""
+    w = np.linspace(0, 60 / parts.sum(), 40_001)[1:]
+    phi = np.exp(np.log1p(np.outer(w, parts)).sum(1) - w * parts.sum())
+    values = np.concatenate([[u], np.sin(u * w) / w * phi])
+    return 1 - 2 / math.pi * float(scipy.integrate.simpson(values, dx=w[0]))
+
+
+@study(
+    "book/heavy-tails", section="12.3", title="Heavy tails: a moment that the equation does not see",
+    statement=r"""
+    Theorem 12.3.4 asks for bounded moments of the noise. With Student's law of 3 degrees of freedom the variance is
+    finite, and for $g = x^2$ SGD on $f = x^2$ and its equation agree at order 1. But $\mathbb Ex^4 = \infty$ from the
+    first step on, where the equation, being normal, has $3\operatorname{Var}^2$: the density falls like $u^{-4}$ with the
+    constant of a sum of heavy tails, $\frac{3C}2\sum_{j<k}(\sqrt\eta\rho^j)^3$, $\rho = 1 - 2\eta$, so that the fourth
+    moment within $|x| < M$ grows like $M$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random, parts = np.random.default_rng(config.seed), scales(config)
+    found = np.zeros((2, config.chains))
+    for part in parts:
+        found[0] += part / math.sqrt(3) * random.standard_t(3, config.chains)
+        found[1] += part * random.standard_normal(config.chains)
+    spread = math.sqrt((parts**2).sum())
+    far = np.array([50.0, 100.0, 200.0])
+    return xr.Dataset(
+        {
+            "x": (("law", "chain"), found / spread), "falls": ("far", [density(u * spread, parts) for u in far]),
+            "beyond": beyond(4 * spread, parts), "spread": spread,
+        },
+        coords={"law": ["Student", "normal"], "far": far},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    parts, spread, far = scales(config), float(data.spread), data.far.values
+    limit = 1.5 * constant() * (parts**3).sum()
+    yield claims.equal(
+        "order of the density far out", -4, order(far, data.falls).value, 20 / far[0] ** 2 * 4,
+        "the next order is 1/u^2: its constant is below 20 in standard deviations",
+    )
+    yield claims.equal(
+        "density at 200 standard deviations over its tail", 1, data.falls[-1] * (far[-1] * spread) ** 4 / limit,
+        20 / far[-1] ** 2 + 1e-3, "the next order, and the accuracy of the inversion",
+    )
+    student, normal = data.x.sel(law="Student"), data.x.sel(law="normal")
+    yield claims.equal(
+        "runs: share beyond 4 standard deviations, over that of the inversion", 1,
+        estimate((np.abs(student) > 4) / float(data.beyond)), 1e-6, "sampling error alone",
+    )
+    yield claims.equal("normal noise, runs: variance over its formula", 1, estimate(normal**2), 0, "sampling error alone")
+    yield claims.equal(
+        "normal noise, runs: fourth moment over 3 variance^2", 1, estimate(normal**4 / 3), 0, "sampling error alone"
+    )
+    rho = 1 - 2 * SIZES
+    gaps = SIZES * (1 - rho ** (2 * np.round(1 / SIZES))) / (1 - rho**2) - (1 - math.exp(-4)) / 4
+    yield claims.equal(
+        "either noise: order of the error of the variance", 1, order(SIZES, gaps).value, 5 * float(SIZES.max()),
+        "five times the largest step size",
+    )
+
+
+def constant() -> float:
+    r"""$C$ with $P(|z| > u) \approx C/u^3$ for Student's law of 3 degrees over $\sqrt3$, whose density is
+    $\frac2{\pi(1 + u^2)^2}$."""
+    return 4 / (3 * math.pi)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    for i, law in enumerate(("Student", "normal")):
+        x = data.x.sel(law=law).values
+        down, n = np.sort(np.abs(x))[::-1], len(x)
+        places = np.unique(np.geomspace(1, n, 200).astype(int)) - 1
+        left.loglog(down[places], (places + 1) / n, color=f"C{i}", label=f"{law} noise")
+        right.loglog(places + 1, (np.cumsum(x**4) / np.arange(1, n + 1))[places], color=f"C{i}", label=f"{law} noise")
+    far = np.geomspace(2, float(np.abs(data.x).max()), 50)
+    total = constant() * (scales(config) ** 3).sum() / float(data.spread) ** 3
+    sheet.guide(left, far, total / far**3, r"$\propto u^{-3}$")
+    sheet.mark(right, y=3, label="the equation")
+    sheet.label(left, "Tails at the end", "$u$ in standard deviations", r"$P(|x| > u)$", "best",
+        ylim=(0.5 / data.sizes["chain"], 1.5), xlim=(0.1, None))
+    sheet.label(right, "Mean of $x^4$ over so many runs, variance 1", "runs", None, "best")

@@ -1,0 +1,1 @@
+"""Section 12.4: amplified noise."""

@@ -1,0 +1,124 @@
+"""Problem 12.4.3: amplified noise is a noisy oracle of scale root l sigma."""
+
+import math
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.optim import amplifiers
+from secant.setups.parabolas import skewed, skewness
+from secant.theory.weak_error import order
+
+
+class Config(Seeded):
+    lr: float = option(0.2, at_least=0.02, at_most=1, help="step size of SGD on half a square")
+    chance: float = option(0.1, at_least=0.02, at_most=0.4, help="of the rarer value of the noise")
+    amplify: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), at_least=1, at_most=512, shortest=3, longest=10, ascending=True,
+        help="amplification, l, the last three 8 or more")
+    draws: int = scaled(smoke=20_000, laptop=400_000, at_least=1_000, at_most=10**6, help="runs at the third amplification")
+
+    def check(self) -> None:
+        """Large amplifications for the exponent."""
+        if self.amplify[-3] < 8:
+            raise ValueError(f"amplify: the last three 8 or more, got {self.amplify}.")
+
+
+def noise(l: int, chance: float) -> tuple[np.ndarray, np.ndarray]:  # noqa: E741
+    """Values of the two batches' noise with their factors, all pairs, and their chances."""
+    a, b = amplifiers(l)
+    model = skewed(1.0, chance)
+    z, p = -model.offsets[:, 0], np.array([chance, 1 - chance])
+    return (a * z[:, None] + b * z).ravel(), np.outer(p, p).ravel()
+
+
+@study(
+    "book/prob-12.4.3", section="12.4", title="Amplified noise has the skewness that is asked for",
+    statement=r"""
+    With $\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)$ it is $\operatorname{Cov}\hat z = \Sigma$ and
+    $\hat g = \nabla f + \sqrt\ell\sigma\hat z$ in law: an oracle of scale $\sqrt\ell\sigma$. Its third moment,
+    $\frac{3\ell - 1}{2\ell^{3/2}}\mathbb Ez^3 = O(\ell^{-1/2})$, is one over that scale, as theorem 12.3.4 asks. On
+    $\frac12x^2$ with two-point noise the stationary third cumulant halves as $\ell$ doubles: $-0.04372$ at
+    $\ell = 1$, $-0.00166$ at 32, while the equation has 0.""",
+)
+def run(config: Config) -> xr.Dataset:
+    model, random = skewed(1.0, config.chance), np.random.default_rng(config.seed)
+    laws = [model.svag(config.lr, l).stationary(order=3) for l in config.amplify]
+    values = [noise(l, config.chance) for l in config.amplify]
+    l = config.amplify[2]  # noqa: E741
+    z, p = values[2]
+    x = np.zeros(config.draws)
+    for _ in range(round(8 * l / config.lr)):
+        x = x - config.lr / l * (x + z[random.choice(len(z), config.draws, p=p)])
+    return xr.Dataset(
+        {
+            "variance": ("amplify", [law.covariance.item() for law in laws]),
+            "third": ("amplify", [law.third.item() for law in laws]), "x": ("draw", x),
+            "noise": (("amplify", "power"), [[p @ z**power for power in (1, 2, 3)] for z, p in values]),
+        },
+        coords={"amplify": list(config.amplify), "power": [1, 2, 3]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    l, lr, m3 = data.amplify.values, config.lr, skewness(config.chance)  # noqa: E741
+    scale = np.sqrt(data.noise.sel(power=2).values)
+    third = data.noise.sel(power=3).values / scale**3
+    yield claims.zero("mean of the noise", np.abs(data.noise.sel(power=1)).max(), 1e-12, "rounding")
+    yield claims.zero(
+        "third moment of z hat less (3l - 1)/(2 l^(3/2)) E z^3", np.abs(third - (3 * l - 1) / (2 * l**1.5) * m3).max(), 1e-11,
+        "a sum over all pairs: rounding",
+    )
+    yield claims.at_most(
+        "third moment of z hat times its scale root l, over 3/2 E z^3", 1, (third * np.sqrt(l) / (1.5 * m3)).max(),
+        "(3l - 1)/2l is below 3/2: condition 3 of theorem 12.3.4", slack=1e-12,
+    )
+    rho, step = 1 - lr / l, lr / l
+    formula = -(step**3) * (3 * l - 1) / 2 * m3 / (1 - rho**3)
+    yield claims.zero("stationary third cumulant less its formula, over it", np.abs(data.third / formula - 1).max(), 1e-9,
+        "a linear system of condition l/eta: rounding")
+    yield claims.zero("stationary variance less eta/(2 - eta/l), over it", np.abs(data.variance * (2 - step) / lr - 1).max(), 1e-9,
+        "a linear system of condition l/eta: rounding")
+    yield claims.equal(
+        "order of the third cumulant in l", -1, order(l[-3:], data.third[-3:]).value, (1 + lr) / float(l[-3]),
+        "the next order: 1/3l and eta/l at the third largest l",
+    )
+    i = 2
+    law = float(data.variance[i])
+    yield claims.equal(f"runs at l = {l[i]}: variance over its formula", 1, estimate(data.x**2 / law), 1e-5,
+        "sampling error; the start is forgotten to exp(-16)")
+    yield claims.equal(
+        f"runs at l = {l[i]}: third moment less its formula, over variance^(3/2)", 0,
+        estimate((data.x**3 - float(data.third[i])) / law**1.5), 1e-4, "sampling error; the start is forgotten to exp(-8)",
+    )
+    top, name = float(l[-1]), f"l = {l[-1]}"
+    yield claims.erratum(
+        f"factor of a z_1 + b z_2 that leaves the covariance Sigma, {name}",
+        (r"\hat z = \frac1\ell(az_1 + bz_2)", 1 / top), (r"\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)", top**-0.5), 1 / scale[-1],
+        0, "a sum over all pairs: rounding", relative=1e-11,
+        note="With the printed factor the covariance is that of z over l, against definition 12.1.2.", where="problem 12.4.3",
+    )
+    yield claims.erratum(
+        f"scale of the oracle, whose noise has covariance Sigma, over sigma, {name}",
+        (r"\nabla f + \ell\sigma\hat z,\ \hat{\mathcal Z}_{\ell\sigma}", top),
+        (r"\nabla f + \sqrt\ell\sigma\hat z,\ \hat{\mathcal Z}_{\sqrt\ell\sigma}", math.sqrt(top)), scale[-1], 0,
+        "a sum over all pairs: rounding", relative=1e-11,
+        note="The same factor, twice more: in the oracle, and in the name of its law.", where="problem 12.4.3",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    spread = math.sqrt(float(data.variance[2]))
+    bins = spread * np.linspace(-4, 4, 81)
+    left.hist(data.x, bins, density=True, color="C0", alpha=0.4, label=rf"runs, $\ell = {config.amplify[2]}$")
+    normal = math.sqrt(config.lr / 2)
+    sheet.guide(left, bins, np.exp(-((bins / normal) ** 2) / 2) / (normal * math.sqrt(2 * math.pi)), "the equation")
+    sheet.label(left, "Stationary law", "$x$", "density", "best")
+    l = data.amplify.values  # noqa: E741
+    right.loglog(l, -data.third, "o-", color="C1", label="third cumulant, minus")
+    right.loglog(l, data.variance - config.lr / 2, "s-", color="C0", label=r"variance less $\eta/2$")
+    sheet.guide(right, l, -float(data.third[-1]) * l[-1] / l, r"$\propto 1/\ell$")
+    sheet.label(right, "Distance to the equation", r"$\ell$", None, "best")
