@@ -1,7 +1,10 @@
 """Curvature without matrices: tangent kernels, Hessians, their spectra, and the step sizes they allow."""
 
+from secant.curvature.batch_sharpness import batch_sharpness
 from secant.curvature.critical import CriticalStep, batch_critical_lr, critical_lr, kernel_critical_lr, stability_factor
 from secant.curvature.loss_split import Convergence, LossSplit, convergence, kernel_drift, loss_split
+from secant.curvature.mean_square import MeanSquareStep, stochastic_critical_lr
+from secant.curvature.noise import GradientNoise, gradient_noise
 from secant.curvature.operators import gauss_newton, hessian, jacobian, output_hessian, second_derivative
 from secant.curvature.points import CriticalPoint, critical_point, is_sosp
 from secant.curvature.tangent_kernel import kernel_matrix, ntk, ntk_per_parameter
@@ -10,12 +13,16 @@ __all__ = [
     "Convergence",
     "CriticalPoint",
     "CriticalStep",
+    "GradientNoise",
     "LossSplit",
+    "MeanSquareStep",
     "batch_critical_lr",
+    "batch_sharpness",
     "convergence",
     "critical_lr",
     "critical_point",
     "gauss_newton",
+    "gradient_noise",
     "hessian",
     "is_sosp",
     "jacobian",
@@ -28,4 +35,5 @@ __all__ = [
     "output_hessian",
     "second_derivative",
     "stability_factor",
+    "stochastic_critical_lr",
 ]

@@ -162,7 +162,7 @@ def batch_critical_lr(
     """
     outputs = outputs_of("batch_critical_lr", f, params, x)
     matching_targets("batch_critical_lr", outputs, y)
-    batches = _sample_numbers(batches, outputs.shape[0])
+    batches = sample_numbers("batch_critical_lr", batches, outputs.shape[0])
     c = squared_curvature("batch_critical_lr", loss, jnp.zeros((batches.shape[1], *outputs.shape[1:])))
     if network_of(f) is None:
         refuse_mixing("batch_critical_lr", f, params, x)
@@ -208,16 +208,17 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
     return critical
 
 
-def _sample_numbers(batches: Any, samples: int) -> Int[Array, "count b"]:
+def sample_numbers(caller: str, batches: Any, samples: int) -> Int[Array, "count b"]:
+    """Batches as rows of sample numbers, refused where they are none."""
     batches = jnp.asarray(batches)
     if batches.ndim != 2 or batches.size == 0 or not jnp.issubdtype(batches.dtype, jnp.integer):
         raise ValueError(
-            "batch_critical_lr: `batches` must be rows of sample numbers, integers of shape (batches, samples), "
+            f"{caller}: `batches` must be rows of sample numbers, integers of shape (batches, samples), "
             f"got {batches.dtype} of shape {batches.shape}."
         )
     if not is_traced(batches) and not bool(jnp.all((batches >= 0) & (batches < samples))):
         raise ValueError(
-            f"batch_critical_lr: `batches` names samples from {int(batches.min())} to {int(batches.max())}, "
+            f"{caller}: `batches` names samples from {int(batches.min())} to {int(batches.max())}, "
             f"and `x` has samples 0 to {samples - 1}."
         )
     return batches

@@ -73,17 +73,22 @@ def structured_kernel(net: Network, params: Any, x: Array, x2: Array | None = No
     left = signals(net, params, x)
     if x2 is None:
         return [mirrored(len(x), _step(share), _column(share)) for share in left]
-    return [_across(a, b) for a, b in zip(left, signals(net, params, x2), strict=True)]
+    return [across(a, b) for a, b in zip(left, signals(net, params, x2), strict=True)]
 
 
 def summed_kernel(net: Network, params: Any, x: Array, x2: Array | None = None) -> Float[Array, "n k n2 k"]:
     """The kernel: the sum of all shares."""
     if x2 is not None:
         return functools.reduce(jnp.add, structured_kernel(net, params, x, x2))
-    shares = signals(net, params, x)
+    return added_up(signals(net, params, x))
+
+
+def added_up(shares: list[Signals]) -> Float[Array, "n k n k"]:
+    """The kernel of what parameters saw and what came back to them: the sum of all shares."""
     columns = [_column(share) for share in shares]
+    n = len(shares[0].inputs)
     return mirrored(
-        len(x), _step(shares[0]), lambda *samples: functools.reduce(jnp.add, (column(*samples) for column in columns))
+        n, _step(shares[0]), lambda *samples: functools.reduce(jnp.add, (column(*samples) for column in columns))
     )
 
 
@@ -111,10 +116,10 @@ def _column(share: Signals) -> Column:
             return jnp.concatenate(below).reshape(-1, k, stop - start, k)
 
         return by_gradients
-    return lambda start, stop: _across(_samples(share, start, n), _samples(share, start, stop), (n, n))
+    return lambda start, stop: across(_samples(share, start, n), _samples(share, start, stop), (n, n))
 
 
-def _across(left: Signals, right: Signals, whole: tuple[int, int] | None = None) -> Float[Array, "n k n2 k"]:
+def across(left: Signals, right: Signals, whole: tuple[int, int] | None = None) -> Float[Array, "n k n2 k"]:
     """One parameter's part of the kernel between two sets of samples, which may belong to `whole` sets."""
     n, positions, fan_in = left.inputs.shape
     n2, k, _, width = right.signals.shape
@@ -170,15 +175,19 @@ def _positions_are_cheaper(n: int, n2: int, k: int, positions: int, fan_in: int,
     return by_positions < by_gradients
 
 
-def bytes_of_block(net: Network, params: Any, x: Array) -> Callable[[int], int]:
-    """`samples a side -> memory` that a block of the kernel takes, counted and not measured."""
+def bytes_of_block(net: Network, params: Any, x: Array, weighed: bool = False) -> Callable[[int], int]:
+    """`samples a side -> memory` that a block of the kernel takes, counted and not measured.
+
+    With `weighed` the outputs of a sample are summed to one.
+    """
     one = jax.ShapeDtypeStruct((1, *jnp.shape(x)[1:]), jnp.result_type(x))
-    return _bytes_of_shapes(net, Space(params), Space(one))
+    return _bytes_of_shapes(net, Space(params), Space(one), weighed)
 
 
 @functools.lru_cache(maxsize=64)
-def _bytes_of_shapes(net: Network, params: Space, one: Space) -> Callable[[int], int]:
-    shapes: list[Signals] = jax.eval_shape(lambda p, x: signals(net, p, x), params.tree(), one.tree())
+def _bytes_of_shapes(net: Network, params: Space, one: Space, weighed: bool) -> Callable[[int], int]:
+    weigh = jnp.ones_like if weighed else None
+    shapes: list[Signals] = jax.eval_shape(lambda p, x: signals(net, p, x, weigh), params.tree(), one.tree())
     kept = sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
 
     def held(n: int, share: Signals) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -37,10 +38,17 @@ def network_of(f: Any) -> Network | None:
     return owner if isinstance(owner, Network) and getattr(f, "__name__", "") == "apply" else None
 
 
-def signals(net: Network, params: Any, x: Array) -> list[Signals]:
+def signals(net: Network, params: Any, x: Array, weigh: Callable[[Array], Array] | None = None) -> list[Signals]:
     """Inputs and backpropagated signals of every parameter, in the order of the leaves of `params`.
 
     One forward pass, and one backward pass an output; no gradient in a parameter is formed.
+
+    Args:
+        net: the network.
+        params: where.
+        x: inputs, one row a sample.
+        weigh: `outputs -> weights` of their shape, with which the outputs of a sample are summed to one: then there is
+            one backward pass in all.
     """
     leaves = jax.tree.leaves(params)
 
@@ -56,7 +64,11 @@ def signals(net: Network, params: Any, x: Array) -> list[Signals]:
     taps = zeros_like_outputs(lambda: net.apply(params, x))
     outputs, pull, seen = jax.vjp(run, taps, has_aux=True)
     owners_and_kinds = facts[: len(seen)]
-    basis = jnp.eye(math.prod(outputs.shape[1:]), dtype=outputs.dtype).reshape(-1, 1, *outputs.shape[1:])
+    basis = (
+        weigh(outputs)[None]
+        if weigh is not None
+        else jnp.eye(math.prod(outputs.shape[1:]), dtype=outputs.dtype).reshape(-1, 1, *outputs.shape[1:])
+    )
     pulled = jax.vmap(lambda e: pull(jnp.broadcast_to(e, outputs.shape))[0])(basis)
 
     shares: dict[int, Signals] = {}

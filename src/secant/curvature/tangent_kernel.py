@@ -112,7 +112,7 @@ def kernel_matrix(
         return pair(params, x, x2)
     if x2 is not None:
         return _rectangle(pair, params, x, x2, tile)
-    return _symmetric(pair, params, x, tile)
+    return in_tiles(pair, params, x, tile)
 
 
 @takes_models
@@ -261,7 +261,7 @@ def _slices(n: int, tile: int) -> Iterator[slice]:
     return (slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
 
 
-def _symmetric(pair: Callable[..., Array], params: Params, x: Any, tile: int) -> Array:
+def in_tiles(pair: Callable[..., Array], params: Params, x: Any, tile: int) -> Array:
     """Blocks on and above the diagonal, mirrored."""
     n = samples_in("ntk", x)
     cuts = list(_slices(n, tile))

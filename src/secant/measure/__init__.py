@@ -12,6 +12,7 @@ from secant.measure.features import alignment
 from secant.measure.kernel import kernel_drift, kernel_top, loss_within
 from secant.measure.landscape import landscape
 from secant.measure.margin import kkt, margin
+from secant.measure.noise import batch_sharpness, gradient_noise
 from secant.measure.one_mode import leading_mode
 from secant.measure.spectrum import preconditioned_sharpness, sharpness
 from secant.optim.measurement import Measurement
@@ -21,8 +22,10 @@ __all__ = [
     "alignment",
     "batch_critical_lr",
     "batch_loss",
+    "batch_sharpness",
     "distance",
     "events",
+    "gradient_noise",
     "gradient_norm",
     "kernel_drift",
     "kernel_top",

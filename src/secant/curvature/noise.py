@@ -1,0 +1,336 @@
+r"""Gradient noise: the covariance of what a batch says about the gradient.
+
+A batch of $B$ samples estimates the gradient $\bar g$ of the loss by the mean $g_B$ of its gradients. With
+$\Sigma = \frac1n\sum_i (g_i - \bar g)(g_i - \bar g)^\top$ its covariance is
+
+| batches | covariance of $g_B$ |
+|---|---|
+| `iid`: $B$ draws with replacement | $\Sigma/B$ |
+| `fixed`: $B$ different samples | $\frac1B\frac{n - B}{n - 1}\,\Sigma$ |
+| `bernoulli`: every sample with probability $B/n$ | $\frac1B(1 - \frac Bn)\,\frac1n\sum_i g_ig_i^\top$ |
+
+The last, where the sum is divided by $B$ all the same, is not centred: the size of the batch varies too. None of them
+is ever written out: $\Sigma$ has the non-zero eigenvalues of the Gram matrix of the centred gradients over $n$, and a
+product with it costs a forward and a backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from secant import losses
+from secant.core.arguments import whole
+from secant.core.device import jit
+from secant.core.memo import kept
+from secant.core.types import Params
+from secant.curvature.checks import (
+    Function,
+    finite_results,
+    matching_targets,
+    outputs_of,
+    refuse_mixing,
+    scalar_loss,
+)
+from secant.curvature.operators import Loss, spaces
+from secant.curvature.per_sample import compiled_lengths, gram_matrix, weights
+from secant.curvature.signals import network_of
+from secant.curvature.tangent_kernel import MEMORY
+from secant.linalg import Operator
+from secant.linalg.operator import DENSE_ENTRIES, Estimate
+from secant.linalg.ritz import Ritz
+from secant.losses import Loss as NamedLoss
+from secant.models.entrance import takes_models
+from secant.theory.mean_square import Sampling
+
+AT_ONCE = 400
+"""Samples up to which the Gram matrix is solved at once; beyond, its largest eigenvalues are searched."""
+
+
+@dataclass(frozen=True, eq=False)
+class GradientNoise(Operator):
+    r"""The covariance of a batch gradient, as an [`Operator`][secant.linalg.Operator] on parameters.
+
+    `mv`, `density` and the other methods are those of any operator. `top` and `trace` are exact, from per-sample
+    gradients that are never written out.
+
+    Attributes:
+        f: the function.
+        loss: its loss.
+        centred: whether the mean is subtracted; with batches by coins it is not.
+        scale: what $\frac1n\sum$ is multiplied with.
+    """
+
+    f: Any = None
+    loss: Any = None
+    centred: bool = True
+    scale: float = 1.0
+
+    def trace(self, *, probes: int = 0, key: PRNGKeyArray | None = None) -> Estimate:
+        r"""$\mathrm{tr}\,\Sigma = \frac1n\sum_i|g_i - \bar g|^2 = E|g_B - \bar g|^2$, exactly.
+
+        Args:
+            probes: not needed, since no random vector is.
+            key: likewise.
+        """
+        squares, square = self._squares()
+        return Estimate(self.scale * max(0.0, float(squares.mean()) - self.centred * square), 0.0)
+
+    def squares(self) -> Float[Array, " n"]:
+        """Squared lengths of the per-sample gradients, at the price of one gradient for Secant's own networks."""
+        return self._lengths().squares
+
+    def mean(self) -> Params:
+        """The gradient of the loss, which is the mean of those of the samples."""
+        return self._lengths().mean
+
+    def noise_scale(self) -> float:
+        r"""$\mathrm{tr}\,\Sigma/|\bar g|^2$: for `batch=None` the batch size at which noise and gradient are as large.
+
+        Infinite where the gradient is zero.
+        """
+        squares, square = self._squares()
+        trace = self.scale * max(0.0, float(squares.mean()) - self.centred * square)
+        return trace / square if square > 0 else float("inf")
+
+    def sample(self, key: PRNGKeyArray) -> Params:
+        r"""A draw from $N(0, \Sigma)$, exactly: $\frac1{\sqrt n}\sum_i \xi_i(g_i - \bar g)$ from $n$ normal numbers.
+
+        It costs one backward pass, and no root of a matrix.
+
+        Args:
+            key: of the draw.
+        """
+        return _sampled(self.f, self.loss, self.centred)(self.data, key)
+
+    def _lengths(self) -> Any:
+        params, x, y, _ = self.data
+        return compiled_lengths(self.f, self.loss)(params, x, y)
+
+    def _squares(self) -> tuple[np.ndarray, float]:
+        """Squared lengths of all gradients and of their mean, refused where they are not finite."""
+        found = self._lengths()
+        finite_results("gradient_noise", found.squares)
+        squares = np.asarray(found.squares, float)
+        return squares, float(sum(float(jnp.vdot(leaf, leaf)) for leaf in jax.tree.leaves(found.mean)))
+
+
+@takes_models
+def gradient_noise(
+    f: Function,
+    params: Params,
+    x: Any,
+    y: Any,
+    loss: Loss | str,
+    *,
+    batch: int | None = None,
+    sampling: Sampling = "iid",
+    memory: int = MEMORY,
+) -> GradientNoise:
+    r"""The covariance of per-sample gradients, $\Sigma$, or that of the gradient of a batch.
+
+    The gradient of a sample is $g_i = n\,\partial L/\partial f_i\cdot\partial f_i/\partial\theta$, so that their mean
+    is the gradient of the loss, sums as well as means. `top(k)` is exact, from the $n \times n$ Gram matrix, which for
+    Secant's own networks is a sum over layers; `trace()` costs one gradient; `mv(v)` and `sample(key)` a pass or two.
+    Memory is that of $n^2$ and the parameters, never of $n$ gradients.
+
+    Args:
+        f: any `f(params, x)` that treats each sample alone, or a model, which takes the place of `params` as well
+            ([`model`][secant.models.model]).
+        params: where.
+        x: inputs, one row a sample.
+        y: targets, one row a sample.
+        loss: a [`Loss`][secant.losses.Loss], its name, or any scalar function of outputs and targets that is a sum over
+            samples.
+        batch: samples a batch; by default $\Sigma$ itself, which is that of one sample.
+        sampling: `iid` (with replacement), `fixed` (without) or `bernoulli` (every sample by itself).
+        memory: bytes that a Gram matrix may take beside itself.
+
+    Example:
+        ```python
+        import jax.numpy as jnp
+        import secant as sc
+
+        x, y = jnp.array([[1.0], [2.0], [3.0]]), jnp.zeros(3)
+        noise = sc.gradient_noise(lambda w, x: x @ w, jnp.ones(1), x, y, "half_mean")
+        print(noise.squares(), round(noise.trace().value, 4))
+        one = sc.gradient_noise(lambda w, x: x @ w, jnp.ones(1), x, y, "half_mean", batch=2, sampling="fixed")
+        print(round(one.trace().value / noise.trace().value, 4))
+        ```
+        ```text
+        [ 1. 16. 81.] 10.8889
+        0.25
+        ```
+    """
+    outputs = outputs_of("gradient_noise", f, params, x)
+    matching_targets("gradient_noise", outputs, y)
+    loss = losses.get(loss)
+    scalar_loss("gradient_noise", loss, outputs, y)
+    if network_of(f) is None:
+        refuse_mixing("gradient_noise", f, params, x)
+    scale, centred = batch_law("gradient_noise", outputs.shape[0], batch, sampling)
+    space = spaces(params)
+    return GradientNoise(
+        _product(f, loss, centred),
+        (params, x, y, scale),
+        space,
+        space,
+        matrix=_dense(f, loss, centred),
+        search=_search(f, loss, centred, memory),
+        name="gradient_noise",
+        f=f,
+        loss=loss,
+        centred=centred,
+        scale=scale,
+    )
+
+
+def batch_law(caller: str, n: int, batch: int | None, sampling: str) -> tuple[float, bool]:
+    """What the covariance of a batch gradient is multiplied with, and whether it is centred.
+
+    Args:
+        caller: who asks, for errors.
+        n: samples.
+        batch: samples a batch; None for one sample.
+        sampling: `iid`, `fixed` or `bernoulli`.
+    """
+    if sampling not in ("iid", "fixed", "bernoulli"):
+        raise ValueError(f"{caller}: `sampling` must be 'iid', 'fixed' or 'bernoulli', got {sampling!r}.")
+    if batch is None:
+        if sampling != "iid":
+            raise ValueError(f"{caller}: `sampling` {sampling!r} needs a `batch`, its number of samples.")
+        return 1.0, True
+    whole(caller, "batch", batch, 1)
+    if batch > n:
+        raise ValueError(f"{caller}: a `batch` of {batch} is larger than the data, {n} samples. Take at most {n}.")
+    if sampling == "iid":
+        return 1 / batch, True
+    if sampling == "fixed":
+        return ((n - batch) / (n - 1) if n > 1 else 0.0) / batch, True
+    return (1 - batch / n) / batch, False
+
+
+def _less_mean(values: Array, centred: bool) -> Array:
+    return values - values.mean() if centred else values
+
+
+def _spread(c: Array, values: Array) -> Array:
+    """A number a sample, times the weights of its outputs."""
+    return c * values.reshape(-1, *(1,) * (c.ndim - 1))
+
+
+@kept
+def _product(f: Function, loss: NamedLoss, centred: bool) -> Any:
+    def bind(data: Any) -> Any:
+        params, x, y, scale = data
+        outputs, push = jax.linearize(lambda p: f(p, x), params)
+        pull = jax.linear_transpose(push, params)
+        c = weights(loss, outputs, y)
+
+        def product(v: Any) -> Any:
+            along = jnp.sum((c * push(v)).reshape(len(c), -1), axis=1)
+            return pull(_spread(c, _less_mean(along, centred) * (scale / len(c))))[0]
+
+        return product
+
+    return bind
+
+
+@kept
+def _mixed(f: Function, loss: NamedLoss) -> Callable[..., Params]:
+    r"""`(params, x, y, mix) -> sum_i mix_i g_i`, compiled."""
+
+    def run(params: Params, x: Any, y: Any, mix: Array) -> Params:
+        outputs, pull = jax.vjp(lambda p: f(p, x), params)
+        return pull(_spread(weights(loss, outputs, y), mix.astype(outputs.dtype)))[0]
+
+    return jit(run)
+
+
+@kept
+def _sampled(f: Function, loss: NamedLoss, centred: bool) -> Callable[..., Params]:
+    def run(data: Any, key: PRNGKeyArray) -> Params:
+        params, x, y, scale = data
+        n = len(jax.tree.leaves(x)[0])
+        normal = _less_mean(jax.random.normal(key, (n,)), centred)
+        return _mixed(f, loss)(params, x, y, normal * jnp.sqrt(scale / n))
+
+    return jit(run)
+
+
+@kept
+def _dense(f: Function, loss: NamedLoss, centred: bool) -> Callable[[Any], Array]:
+    def matrix(data: Any) -> Array:
+        p = sum(jnp.size(leaf) for leaf in jax.tree.leaves(data[0]))
+        if p * p > DENSE_ENTRIES:
+            raise ValueError(
+                f"gradient_noise.dense: a matrix of {p:,} x {p:,} has more than {DENSE_ENTRIES:,} entries. "
+                "Use mv, top, density, trace or to_scipy, which never build it."
+            )
+        space = spaces(data[0])
+        found = Operator(_product(f, loss, centred), data, space, space, name="gradient_noise").dense()
+        return (found + found.T) / 2
+
+    return matrix
+
+
+@kept
+def _search(f: Function, loss: NamedLoss, centred: bool, memory: int) -> Callable[..., Any]:
+    def search(data: Any, k: int, tol: float, key: PRNGKeyArray) -> tuple[Ritz, Callable[[Array], Params]]:
+        del key  # nothing is random
+        params, x, y, scale = data
+        matrix = gram_matrix(f, loss, params, x, y, memory)
+        finite_results("gradient_noise.top", matrix)
+        inner = np.asarray(matrix)
+        values, vectors = gram_top(inner, k, centred, tol)
+        # Where fewer directions have noise than are asked for, the others are found by products.
+        rounding = 10 * float(np.finfo(inner.dtype).eps) * float(values[0])
+        found = len(values) == k and bool(values[-1] > len(inner) * rounding)
+        # The vectors that they are multiplied out to have length 1.
+        rows = vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None]
+        error = jnp.full(len(values), scale * rounding / len(inner))
+        ritz = Ritz(
+            jnp.asarray(scale * values / len(inner)),
+            jnp.asarray(rows),
+            error,
+            error,
+            jnp.zeros((), jnp.int32),
+            jnp.asarray(found),
+        )
+        return ritz, lambda row: _mixed(f, loss)(params, x, y, row)
+
+    return search
+
+
+def gram_top(inner: Float[np.ndarray, "n n"], k: int, centred: bool, tol: float) -> tuple[np.ndarray, np.ndarray]:
+    """The `k` largest eigenvalues of a Gram matrix, centred or not, falling, and their eigenvectors as rows.
+
+    Args:
+        inner: products of vectors.
+        k: how many; at most as many as there are vectors.
+        centred: whether their mean is subtracted first.
+        tol: relative error, where they are searched.
+    """
+    import scipy.linalg
+    import scipy.sparse.linalg
+
+    n = len(inner)
+    k = min(k, n)
+    matrix = np.asarray(inner, float)
+    if centred:
+        rows = matrix.mean(1)
+        matrix = matrix - rows[:, None] - rows[None, :] + rows.mean()
+    if n <= AT_ONCE or 4 * k > n:
+        values, vectors = scipy.linalg.eigh(matrix, subset_by_index=[n - k, n - 1])
+    else:
+        start = np.random.default_rng(0).normal(size=n)
+        values, vectors = scipy.sparse.linalg.eigsh(matrix, k=k, which="LA", tol=tol / 10, v0=start)
+    order = np.argsort(values)[::-1]
+    vectors = vectors[:, order].T
+    return np.maximum(values[order], 0.0), cast(np.ndarray, vectors - vectors.mean(1, keepdims=True) * centred)

@@ -1,0 +1,141 @@
+"""Lecture of 11/16: the fluctuation relations of a stationary state, exactly and along simulated runs."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.theory.fluctuation import noise_matrices
+from secant.theory.mean_square import batches_of, critical_step
+
+LAWS = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}
+
+
+class Config(Seeded):
+    samples: int = option(6, at_least=3, at_most=10, help="samples, of which all batches are listed")
+    batch: int = option(2, at_least=1, at_most=9, help="samples a batch")
+    parameters: int = option(2, at_least=1, at_most=4, help="parameters of the linear model")
+    ratios: tuple[float, ...] = option((0.05, 0.4, 0.8), at_least=0.01, at_most=0.9,
+                                       help="step sizes over the one at which second moments diverge")
+    chains: int = option(400, at_least=50, at_most=5_000, help="simulated runs, with the first of the steps")
+    steps: int = scaled(smoke=1_500, laptop=10_000, at_least=200, at_most=100_000, help="steps of a run")
+
+    def check(self) -> None:
+        """A minimum with noise in every direction."""
+        if self.parameters + 1 >= self.samples:
+            raise ValueError(f"samples must be above parameters + 1, {self.parameters + 1}, got {self.samples}")
+        if self.batch >= self.samples:
+            raise ValueError(f"batch must be below samples, {self.samples}, got {self.batch}")
+
+
+def of_batches(x: np.ndarray, rho: np.ndarray, batch: int, law: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Hessian, gradient at the minimum and probability of every batch."""
+    counts, chances = batches_of(len(x), batch, law)
+    return np.einsum("sk,ki,kj->sij", counts, x, x) / batch, (counts * rho) @ x / batch, chances
+
+
+def kept(H: np.ndarray, v: np.ndarray, chances: np.ndarray, lr: float) -> np.ndarray:
+    """The covariance that a step over all batches keeps."""
+    d = H.shape[1]
+    step = np.eye(d) - lr * H
+    both = np.einsum("s,sij,skl->ikjl", chances, step, step).reshape(d * d, d * d)
+    return np.linalg.solve(np.eye(d * d) - both, lr**2 * ((v.T * chances) @ v).ravel()).reshape(d, d)
+
+
+def average_noise(x: np.ndarray, rho: np.ndarray, S: np.ndarray, batch: int, law: str) -> np.ndarray:
+    """The second moment of the batch gradient by its formula, over points that have the covariance S."""
+    d = len(S)
+    points = np.sqrt(d) * np.linalg.cholesky(S + 1e-300 * np.eye(d)).T
+    found = [noise_matrices(x * (x @ (sign * point) + rho)[:, None], batch, law).second
+             for point in points for sign in (-1, 1)]
+    return np.mean(found, axis=0)
+
+
+@study(
+    "lectures/11-16-fluctuation", section="11-16", title="Fluctuation relations of a stationary state",
+    statement=r"""
+    In a stationary state of SGD $\langle O(\theta)\rangle = \langle[O(\theta - \eta\nabla L^B)]\rangle$ for every
+    observable. So $\langle\nabla L\rangle = 0$, and $\langle\theta\cdot\nabla L\rangle =
+    \frac\eta2\langle\mathrm{tr}\,\tilde C\rangle$, component by component and exactly at any step size, also with
+    $\theta$ centred at the minimum, since $\langle\nabla L\rangle = 0$. With $O = L$, quadratic,
+    $\langle|\nabla L|^2\rangle = \frac\eta2\langle\mathrm{tr}\,H\tilde C\rangle$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    m, d = config.samples, config.parameters
+    x = random.normal(size=(m, d))
+    noise = random.normal(size=m)
+    rho = noise - x @ np.linalg.lstsq(x, noise, rcond=None)[0]  # residuals at the minimum
+    hessian = x.T @ x / m
+    size = (len(LAWS), len(config.ratios))
+    sides, parts, loss, lrs = (np.zeros((*size, *more)) for more in ((2,), (d, 2), (2,), ()))
+    slope, left, right = (np.zeros((len(LAWS), config.chains, *more)) for more in ((d,), (), ()))
+    for i, law in enumerate(LAWS):
+        H, v, chances = of_batches(x, rho, config.batch, law)
+        top = critical_step(x @ x.T, config.batch, sampling=law).step
+        for j, ratio in enumerate(config.ratios):
+            lrs[i, j] = lr = ratio * top
+            S = kept(H, v, chances, lr)
+            second = average_noise(x, rho, S, config.batch, law)
+            parts[i, j] = np.stack([np.diag(hessian @ S), lr / 2 * np.diag(second)], 1)
+            sides[i, j] = parts[i, j].sum(0)
+            loss[i, j] = np.trace(hessian @ S @ hessian), lr / 2 * np.trace(hessian @ second)
+        # Runs at the first step size, from the minimum; a fifth of the steps comes before.
+        lr, theta = lrs[i, 0], np.zeros((config.chains, d))
+        for t in range(config.steps):
+            drawn = random.choice(len(chances), size=config.chains, p=chances)
+            gradient = np.einsum("cij,cj->ci", H[drawn], theta) + v[drawn]
+            if t >= config.steps // 5:
+                slope[i] += theta @ hessian
+                left[i] += np.einsum("ci,ij,cj->c", theta, hessian, theta)
+                right[i] += lr / 2 * (gradient**2).sum(1)
+            theta -= lr * gradient
+    counted = config.steps - config.steps // 5
+    return xr.Dataset(
+        {
+            "sides": (("law", "ratio", "side"), sides), "parts": (("law", "ratio", "component", "side"), parts),
+            "loss": (("law", "ratio", "side"), loss), "lr": (("law", "ratio"), lrs),
+            "slope": (("law", "chain", "component"), slope / counted), "left": (("law", "chain"), left / counted),
+            "right": (("law", "chain"), right / counted),
+        },
+        coords={"law": list(LAWS), "ratio": list(config.ratios), "side": ["theta . grad L", "noise"]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    rounding = "an identity: rounding of a linear solve"
+    for i, law in enumerate(LAWS.values()):
+        for j, ratio in enumerate(config.ratios):
+            within = 1e-8 / (1 - ratio)
+            at = f"{law}, {ratio:g} of the largest step"
+            yield claims.equal(f"{at}: <theta . grad L> over eta/2 <tr C~>", 1.0,
+                               data.sides[i, j, 0] / data.sides[i, j, 1], within, rounding)
+            off = np.abs(data.parts[i, j, :, 0] - data.parts[i, j, :, 1]).max() / data.sides[i, j, 1]
+            yield claims.zero(f"{at}: component by component, largest difference", off, within, rounding)
+            yield claims.equal(f"{at}: <|grad L|^2> over eta/2 <tr H C~>", 1.0, data.loss[i, j, 0] / data.loss[i, j, 1],
+                               within, rounding)
+        scale = float(data.sides[i, 0, 1])
+        # A run starts at the minimum: what it has not yet reached is left of the means, in the same share on both sides.
+        yield claims.zero(f"{law}, simulated: <theta . grad L> less eta/2 <tr C~>, over it",
+                          estimate((data.left[i] - data.right[i]) / scale), 5 / config.steps,
+                          "sampling error, and the change of theta^2 over the counted steps")
+        size = np.sqrt(float((data.slope[i] ** 2).sum("component").mean()))
+        yield claims.zero(f"{law}, simulated: <grad L> of a run, first component over its spread",
+                          estimate(data.slope[i, :, 0] / size), 0.0, "sampling error")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11, 4.4), 2)
+    for i, law in enumerate(LAWS.values()):
+        left.loglog(data.parts[i, ..., 1].values.ravel(), data.parts[i, ..., 0].values.ravel(), "os"[i], color=f"C{i}",
+                    ms=7, alpha=0.8, label=law)
+        each = (data.left[i] / data.right[i]).values
+        right.hist(each, bins=30, histtype="stepfilled", alpha=0.45, color=f"C{i}", label=law)
+    ends = np.array([data.parts.values[data.parts.values > 0].min(), data.parts.values.max()]) * [0.7, 1.4]
+    sheet.guide(left, ends, ends, "equal")
+    sheet.label(left, "Exactly, component by component", r"$\frac{\eta}{2}\langle\tilde C_{ii}\rangle$",
+                r"$\langle\theta_i\,\partial_iL\rangle$", "best")
+    sheet.mark(right, x=1.0, label="stationary state")
+    sheet.label(right, f"Along {config.chains} runs", r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of "
+                "a run", "runs", "best")

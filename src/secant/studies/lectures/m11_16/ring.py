@@ -1,0 +1,82 @@
+"""Lecture of 11/16, challenge problem: a walk on a ring whose strides depend on the place."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.theory.fluctuation import ring_walk
+
+
+class Config(Options):
+    sites: tuple[int, ...] = scaled(smoke=(50, 100, 200), laptop=(50, 100, 200, 400, 800), at_least=10, at_most=1_000,
+                                    shortest=2, longest=8, help="sites of half a ring; made even")
+    thirds: int = option(100, at_least=20, at_most=500, help="sites of a third of a ring with strides 1, 2 and 3")
+
+
+def halves(config: Config) -> list[int]:
+    """Even numbers of sites, rising, each once."""
+    return sorted({2 * (n // 2) for n in config.sites})
+
+
+@study(
+    "lectures/11-16-ring", section="11-16", title="Where a walk with changing strides stays",
+    statement=r"""
+    A walk on a ring steps $\pm s(\theta)$, each with probability $\frac12$, $s = 1$ on one half and 2 on the other.
+    With equal strides its stationary law is uniform. Here it is not: the flow of probability vanishes if $s^2p$ is
+    constant, so that the density is proportional to $1/s^2$, and the half with short strides holds $\frac45$. On a
+    lattice of $N$ sites a half, $N$ even, it holds $4N/(5N + 2)$. Noise that is larger in one place than in another
+    drives a walk from there, with no force at all.""",
+)
+def run(config: Config) -> xr.Dataset:
+    sizes = halves(config)
+    laws = [ring_walk(np.repeat([1, 2], n)) for n in sizes]
+    three = ring_walk(np.repeat([1, 2, 3], config.thirds)).reshape(3, -1)
+    last = laws[-1]
+    return xr.Dataset(
+        {
+            "mass": ("n", [law[: len(law) // 2].sum() for law in laws]),
+            "law": ("site", last), "three": (("stride", "place"), three),
+            "uniform": ("law_site", ring_walk(np.ones(sizes[0], int))),
+        },
+        coords={"n": sizes, "stride": [1, 2, 3]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    for n, mass in zip(data.n.values, data["mass"].values):
+        yield claims.equal(f"{n} sites a half: mass where strides are short", 4 * n / (5 * n + 2), mass, 1e-9,
+                           "an identity: rounding of a linear solve")
+    yield claims.erratum(
+        f"mass where strides are short, {data.n.values[-1]} sites a half",
+        (r"$\sqrt2/(1 + \sqrt2)$", np.sqrt(2) / (1 + np.sqrt(2))), (r"$4/5$", 0.8), data["mass"][-1],
+        1 / data.n.values[-1], "two sites of a half, at the borders", where="lecture of 11/16, challenge problem",
+        note="1/s^2 with strides 1 and 2 is 4 to 1; the printed masses belong to a density of 1/s with s^2 = 1 and 2")
+    size = data.uniform.size
+    yield claims.zero("equal strides: largest difference from a uniform law, over it",
+                      np.abs(data.uniform * size - 1).max(), 1e-9, "an identity: rounding of a linear solve")
+    density = data.three.sum("place")
+    slope = np.polyfit(np.log([1, 2, 3]), np.log(density), 1)[0]
+    yield claims.equal("exponent of the density in the stride, strides 1, 2 and 3", -2.0, slope, 4 / config.thirds,
+                       "sites at the borders, over those of a third")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (11.5, 4.4), 2)
+    law, n = data.law.values, len(data.law) // 2
+    angle = 2 * np.pi * (np.arange(2 * n) + 0.5) / (2 * n)
+    # Strides of two keep even and odd sites apart for long: pairs of sites are what is seen from far.
+    smooth = (law + (np.roll(law, 1) + np.roll(law, -1)) / 2) / 2 * n / np.pi
+    left.plot(angle, smooth, color="C0", lw=2, label=f"walk, {n} sites a half")
+    for short, name, style in ((0.8, "$1/s^2$", (0, (5, 2))), (np.sqrt(2) / (1 + np.sqrt(2)), "printed", ":")):
+        left.plot([0, np.pi, np.pi, 2 * np.pi], np.repeat([short, 1 - short], 2) / np.pi, ls=style, color=sheet.ink(),
+                  lw=1.4, label=name)
+    left.set_xticks([0, np.pi, 2 * np.pi], ["0", r"$\pi$", r"$2\pi$"])
+    sheet.label(left, "Where the walk stays", r"$\theta$", "density", "best", ylim=(0, 0.32))
+    fine = np.geomspace(data.n.values[0], data.n.values[-1], 100)
+    right.plot(fine, 4 * fine / (5 * fine + 2), color="C0", lw=1.2, label="$4N/(5N + 2)$")
+    right.plot(data.n, data["mass"], "o", color="C0", ms=7, label="walk")
+    sheet.mark(right, y=0.8, label="4/5")
+    right.axhline(np.sqrt(2) / (1 + np.sqrt(2)), ls=":", color=sheet.ink(), lw=1.4, label="printed")
+    sheet.label(right, "Mass where strides are short", "sites of half a ring", "mass", "center right", xscale="log")
