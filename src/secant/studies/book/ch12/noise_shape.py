@@ -1,0 +1,131 @@
+"""Section 12.1: does the shape of the noise matter, and not only its size?"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant.core.device import jit
+from secant.data import load
+from secant.dynamics import Probe
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.losses import half_mean
+from secant.optim import Problem, noises, noisy, train
+
+KINDS = ("batches", "isotropic", "Gaussian")
+
+
+class Config(Seeded):
+    width: int = option(64, at_least=8, at_most=256, help="hidden units")
+    samples: int = scaled(smoke=48, laptop=200, at_least=16, at_most=500, help="training images of two digits")
+    batch: int = option(4, at_least=1, at_most=16, help="images of a batch")
+    lr: float = option(4.0, at_least=0.01, at_most=10, help="step size, about a third of the critical one")
+    steps: int = scaled(smoke=20, laptop=2_000, at_least=10, at_most=4_000, help="steps of every run")
+    draws: int = scaled(smoke=3, laptop=8, at_least=3, at_most=32, help="starts, with noise of each shape")
+
+
+def largest(loss: Any, theta: Any) -> Any:
+    """The largest eigenvalue of the Hessian, by forty products from the gradient on."""
+    gradient = jax.grad(loss)
+
+    def norm(v: Any) -> Any:
+        return jnp.sqrt(sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(v)))
+
+    def step(_: Any, pair: Any) -> Any:
+        v, _ = pair
+        v = jax.tree.map(lambda leaf: leaf / jnp.maximum(norm(v), 1e-30), v)
+        w = jax.jvp(gradient, (theta,), (v,))[1]
+        return w, sum(jnp.sum(a * b) for a, b in zip(jax.tree.leaves(v), jax.tree.leaves(w), strict=True))
+
+    return jax.lax.fori_loop(0, 40, step, (gradient(theta), jnp.zeros(())))[1]
+
+
+@study(
+    "book/noise-shape", section="12.1", title="The shape of gradient noise",
+    statement=r"""
+    Besides its size the shape of the noise seems to matter: the full gradient plus isotropic Gaussian noise of the same
+    total size, the source says, does not have the benefit that the noise of batches has. Gaussian noise of the covariance
+    $\Sigma(\theta)/B$ should come near to it where the equation describes SGD. Here are the test error and the sharpness
+    where the three end, from the same starts and at the same step size.""",
+)
+def run(config: Config) -> xr.Dataset:
+    task = load("digits", classes=(3, 8), samples=config.samples, label_noise=0.1, seed=config.seed)
+    net = nets.mlp([config.width])
+    x, y = task.train
+    problem = Problem(net.apply, x, y, half_mean)
+    keys = jax.random.split(jax.random.key(config.seed), config.draws)
+    params = jax.vmap(lambda key: net.init(key, x.shape))(keys)
+    drawn = (noises.matched(problem, config.batch), noises.gaussian(problem, config.batch))
+    full = jax.grad(problem.objective)
+
+    def of_batch(key: Any, theta: Any) -> Any:
+        rows = jax.random.randint(key, (config.batch,), 0, len(problem.y))
+        seen = jax.grad(problem.objective_on)(theta, problem.x[rows], problem.y[rows])
+        return jax.tree.map(jnp.subtract, seen, full(theta))
+
+    def noise(kind: Any) -> noises.Noise:
+        """All three, of which one is taken: one program for all runs."""
+        def draw(key: Any, theta: Any) -> Any:
+            three = [of_batch(key, theta), *(one(key, theta) for one in drawn)]
+            return jax.tree.map(lambda *leaves: jnp.stack(leaves)[kind], *three)
+
+        return draw
+
+    tx, ty = jnp.asarray(task.test.x), jnp.asarray(task.test.y).reshape(-1)
+    found = train(
+        problem, lambda start: start["params"], steps=config.steps,
+        rule=lambda loss, kind, start: noisy(loss, config.lr, noise(kind), seed=start["seed"]),
+        over={"kind": np.arange(3), "start": {"params": params, "seed": np.arange(config.draws)}},
+        probes={
+            "loss": Probe(problem.objective, every=max(1, config.steps // 40)),
+            "wrong": Probe(lambda theta: jnp.mean(net.apply(theta, tx).reshape(-1) * ty <= 0), every=max(1, config.steps // 40)),
+        },
+    )
+    top = jit(jax.vmap(jax.vmap(lambda theta: largest(problem.objective, theta))), quick=True)(found.state)
+    return xr.Dataset(
+        {
+            "loss": (("kind", "draw", "step"), found["loss"].values), "wrong": (("kind", "draw", "step"), found["wrong"].values),
+            "sharpness": (("kind", "draw"), np.asarray(top)),
+        },
+        coords={"kind": list(KINDS), "step": np.arange(found["loss"].shape[-1]) * max(1, config.steps // 40)},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    wrong = data.wrong.isel(step=slice(-5, None)).mean("step")
+    for what, values in (("test error", wrong), ("sharpness", data.sharpness)):
+        one, plain, shaped = (values.sel(kind=kind) for kind in KINDS)
+        scale = float(plain.mean())
+        known = scale > 0 and bool(np.isfinite(values).all())
+        yield claims.at_most(
+            f"{what} with the noise of batches less that with isotropic noise, over it", 0, lambda: estimate((one - plain) / scale),
+            "the source's claim: isotropic noise lacks the benefit", given=known, otherwise="no error, or a run diverged",
+        )
+        yield claims.equal(
+            f"{what} with Gaussian noise of the same covariance less that with batches, over isotropic", 0,
+            lambda: estimate((shaped - one) / scale), 0.1, "ten percent, and the sampling error",
+            given=known, otherwise="no error, or a run diverged",
+        )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    panels = sheet.panels(figure, (13, 4.2), 3)
+    for axes, name in zip(panels, ("loss", "wrong"), strict=False):
+        for i, kind in enumerate(KINDS):
+            rows = data[name].sel(kind=kind)
+            axes.plot(data.step, rows.mean("draw"), color=f"C{i}", label=kind)
+            axes.fill_between(data.step, rows.min("draw"), rows.max("draw"), color=f"C{i}", alpha=0.15, lw=0)
+        sheet.label(axes, {"loss": "Train loss", "wrong": "Test error"}[name], "step", None, "best" if name == "loss" else None)
+    panels[0].set_yscale("log")
+    for i, kind in enumerate(KINDS):
+        values = data.sharpness.sel(kind=kind).values
+        panels[2].plot(np.full(len(values), i) + np.linspace(-0.15, 0.15, len(values)), values, "o", color=f"C{i}")
+        panels[2].plot([i - 0.25, i + 0.25], [values.mean()] * 2, color=f"C{i}")
+    sheet.mark(panels[2], y=2 / config.lr, label=r"$2/\eta$")
+    panels[2].set_xticks(range(3), KINDS)
+    sheet.label(panels[2], "Sharpness at the end", None, None, "best")
