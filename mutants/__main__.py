@@ -24,9 +24,10 @@ from mutants.library import LIBRARY
 from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.rates import RATES
+from mutants.scaling import SCALING
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + RATES
+MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + RATES + SCALING
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
