@@ -28,7 +28,10 @@ from mutants.rates import RATES
 from mutants.sde import SDE
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SDE
+from mutants.scaling import SCALING
+from mutants.theory import THEORY
+
+MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SDE + SCALING
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

@@ -66,6 +66,7 @@ from secant.optim import mirror_descent as mirror_descent
 from secant.optim import newton as newton
 from secant.optim import optimisers as optimisers
 from secant.optim import perturbed as perturbed
+from secant.optim import scaling_test as scaling_test
 from secant.optim import schedules as schedules
 from secant.optim import steepest_descent as steepest_descent
 from secant.optim import svag as svag

@@ -71,6 +71,7 @@ TOWER = (
             "newton",
             "optimisers",
             "perturbed",
+            "scaling_test",
             "schedules",
             "steepest_descent",
             "svag",

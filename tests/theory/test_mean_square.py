@@ -64,6 +64,27 @@ def test_almost_surely_more_is_borne_than_in_the_mean_square():
     assert full.value == pytest.approx(np.log(shrink), abs=0.02)
 
 
+@pytest.mark.parametrize("sampling", ["fixed", "iid", "bernoulli"])
+@pytest.mark.parametrize("amplify", [1.0, 3.0])
+def test_mean_losses_are_those_over_all_pairs_of_batches(sampling, amplify):
+    rng = np.random.default_rng(3)
+    K, r, lr, n = kernel(rng, 4), rng.normal(size=4), 0.7, 4
+    drawn, chance = ms.batches_of(n, 2, sampling)
+    a, b = (1 + np.array([1, -1]) * np.sqrt(2 * amplify - 1)) / 2
+    M, exact = np.outer(r, r), []
+    for _ in range(3):
+        exact.append(np.trace(M) / (2 * n))
+        steps = [
+            (p * q, np.eye(n) - lr / (2 * amplify) * K * (a * s + b * t))
+            for s, p in zip(drawn, chance, strict=True)
+            for t, q in zip(drawn, chance, strict=True)
+        ]
+        M = sum(weight * step @ M @ step.T for weight, step in steps)
+    found = ms.mean_losses(K, r, np.array([lr, 2 * lr]), 2, 2, amplify=amplify, sampling=sampling)
+    np.testing.assert_allclose(found[0], exact, rtol=1e-12)
+    np.testing.assert_allclose(found[1], ms.mean_losses(K, r, 2 * lr, 2, 2, amplify=amplify, sampling=sampling))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -75,6 +96,9 @@ def test_almost_surely_more_is_borne_than_in_the_mean_square():
         (lambda: ms.critical_step(np.triu(np.ones((3, 3))), 1), "symmetric"),
         (lambda: ms.critical_step(np.eye(3), 1, sampling="all"), "`sampling` must be"),
         (lambda: ms.batches_of(40, 20), "too many to list"),
+        (lambda: ms.mean_losses(np.eye(3), np.ones(2), 0.1, 1, 2), "`residual` must have 3 entries"),
+        (lambda: ms.mean_losses(np.eye(3), np.ones(3), 0.1, 1, 2, amplify=0.5), "`amplify` must be at least 1"),
+        (lambda: ms.mean_losses(np.eye(3), np.ones(3), -0.1, 1, 2), "`lr` must be"),
         (lambda: ms.lyapunov_exponent(np.eye(3), -1.0, 1), "`lr` must be"),
     ],
 )

@@ -12,6 +12,7 @@ from secant.optim.newton import newton
 from secant.optim.noisy import amplifiers, noisy, svag
 from secant.optim.perturbed import perturbed
 from secant.optim.problem import Problem
+from secant.optim.scaling import Comparison, ScalingTest, scaling_test
 from secant.optim.steepest import steepest_descent
 from secant.optim.training import train
 
@@ -19,11 +20,13 @@ __all__ = [
     "Batches",
     "Border",
     "BorderEstimate",
+    "Comparison",
     "Coordinate",
     "CoordinateCheck",
     "Measurement",
     "Pair",
     "Problem",
+    "ScalingTest",
     "amplifiers",
     "control",
     "coordinate_check",
@@ -37,6 +40,7 @@ __all__ = [
     "noisy",
     "optimisers",
     "perturbed",
+    "scaling_test",
     "schedules",
     "steepest_descent",
     "svag",

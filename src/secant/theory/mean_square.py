@@ -177,6 +177,73 @@ def critical_step(
     return MeanSquareStep(float(1 / (scale * top)), float(2 * n / values[-1]), error, used)
 
 
+def mean_losses(
+    kernel: Matrix,
+    residual: np.ndarray,
+    lr: np.ndarray | float,
+    batch: int,
+    steps: int,
+    *,
+    amplify: float = 1.0,
+    sampling: Sampling = "iid",
+) -> np.ndarray:
+    r"""Mean losses $\frac1{2n}E|r_t|^2$ of SGD on independent batches, exactly, by the recursion of second moments.
+
+    With noise amplified by $\ell$ a step is $\frac\eta\ell(aS_1 + bS_2)$ with $a + b = 1$ and $a^2 + b^2 = \ell$, so
+    that $E[SMS]$ becomes $\ell E[SMS] + (1 - \ell)(ES)M(ES)$.
+
+    Args:
+        kernel: $K$, `(n, n)`.
+        residual: $r_0$, `(n,)`.
+        lr: step sizes of the loss $\frac1{2B}\sum$, one or several.
+        batch: $B$.
+        steps: how many.
+        amplify: $\ell$, at least 1; so many steps take the time of one of SGD.
+        sampling: the law of the batches.
+
+    Returns:
+        `(..., steps + 1)`, for every step size; infinite where moments overflow.
+
+    Example:
+        ```python
+        import numpy as np
+        from secant.theory.mean_square import critical_step, mean_losses
+
+        kernel = np.array([[2.0, 1.0], [1.0, 2.0]])
+        edge = critical_step(kernel, 1).step
+        below, above = mean_losses(kernel, np.ones(2), edge * np.array([0.9, 1.1]), 1, 200, sampling="fixed")
+        print(below[-1] < 1e-6, above[-1] > 1e2)
+        ```
+        ```text
+        True True
+        ```
+    """
+    K, n = _kernel(kernel, 1)
+    law = pairs(n, batch, sampling)
+    whole("mean_losses", "steps", steps, 0)
+    if np.shape(residual) != (n,):
+        raise ValueError(
+            f"mean_losses: `residual` must have {n} entries, a row of the kernel each, got {np.shape(residual)}."
+        )
+    if not amplify >= 1:
+        raise ValueError(f"mean_losses: `amplify` must be at least 1, got {amplify!r}.")
+    rates = np.asarray(lr, float)
+    if not (np.isfinite(rates).all() and (rates > 0).all()):
+        raise ValueError(f"mean_losses: `lr` must be finite numbers above 0, got {lr!r}.")
+    step, diagonal = rates.reshape(-1, 1, 1) / amplify, np.arange(n)
+    M = np.broadcast_to(np.outer(residual, residual), (step.size, n, n))
+    found = []
+    with np.errstate(all="ignore"):
+        for _ in range(steps + 1):
+            found.append(np.trace(M, axis1=1, axis2=2) / (2 * n))
+            drawn = (amplify * law.together + (1 - amplify) * law.single**2) * M
+            drawn[:, diagonal, diagonal] += amplify * (law.twice - law.together) * M[:, diagonal, diagonal]
+            moved = K @ M
+            M = M - step / n * (moved + moved.swapaxes(1, 2)) + (step / batch) ** 2 * (K @ drawn @ K)
+    table = np.nan_to_num(np.array(found).T, nan=np.inf)
+    return table.reshape(*rates.shape, steps + 1)
+
+
 def _largest(product: object, start: Matrix, tol: float, limit: int) -> tuple[float, float, int]:
     """Largest eigenvalue of a symmetric operator by Lanczos' recurrence: it, its relative error, products used."""
     import scipy.linalg

@@ -1,0 +1,133 @@
+"""Where the linear scaling rule ends: a share of the step at which second moments stop shrinking."""
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.theory.mean_square import critical_step, mean_losses
+
+
+class Config(Seeded):
+    samples: int = option(32, at_least=16, at_most=256, help="data, each with a feature vector of its own")
+    features: int = option(40, at_least=8, at_most=512, help="of a sample, normal")
+    factors: tuple[int, ...] = option((2, 4, 8), at_least=2, at_most=16, longest=4, ascending=True,
+        help="by which step size and batch are multiplied, powers of two")
+    shares: int = scaled(smoke=16, laptop=48, at_least=8, at_most=100, help="step sizes, as shares of the critical one")
+    steps: int = option(64, at_least=32, at_most=256, help="of the smallest batch, one sample each")
+    draws: int = scaled(smoke=8, laptop=12, at_least=3, at_most=50, help="random data")
+    chains: int = scaled(smoke=2_000, laptop=20_000, at_least=500, at_most=10**5, help="runs on real batches")
+
+    def check(self) -> None:
+        """Whole numbers of steps between looks."""
+        if any(k & (k - 1) for k in self.factors) or self.steps % (4 * max(self.factors)):
+            raise ValueError(f"factors: powers of two that divide a quarter of the steps, got {self.factors}.")
+        if max(self.factors) > self.samples:
+            raise ValueError(f"factors: at most the {self.samples} samples, got {max(self.factors)}.")
+
+
+def chain_losses(
+    random: np.random.Generator, X: np.ndarray, w: np.ndarray, lr: float, batch: int, steps: int, chains: int
+) -> np.ndarray:
+    """Losses at the end of runs on real batches, from zero weights; the targets are `X @ w`."""
+    v = np.broadcast_to(-w, (chains, len(w))).copy()
+    for _ in range(steps):
+        rows = X[random.integers(len(X), size=(chains, batch))]
+        v -= lr / batch * np.einsum("cbd,cb->cd", rows, np.einsum("cbd,cd->cb", rows, v))
+    return ((X @ v.T) ** 2).mean(0) / 2
+
+
+@study(
+    "book/end-of-scaling", section="12.3", title="Where the linear scaling rule ends", new=True,
+    statement=r"""
+    Step size and batch times $\kappa$ give the same run, until they do not. For squared losses near a solution that
+    fits all samples, second moments of SGD obey a closed recursion, and beyond a critical step $\eta_c(B)$ they grow.
+    Is that the end of the rule, $\kappa\eta = \eta_c(\kappa B)$? Exact mean losses on random linear problems answer: it
+    is an upper end. The loss is off by a fifth somewhat earlier, but not before half of the critical step.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rng = np.random.default_rng(config.seed)
+    share = np.linspace(0.1, 1.6, config.shares)
+    ratio = np.empty((config.draws, len(config.factors), config.shares, 4))
+    quarter = config.steps // 4
+    for d in range(config.draws):
+        X = rng.normal(size=(config.samples, config.features)) / np.sqrt(config.features)
+        w = rng.normal(size=config.features)
+        kernel, residual = X @ X.T, -X @ w
+        for i, k in enumerate(config.factors):
+            lr = share * critical_step(kernel, k, sampling="iid", tol=1e-6).step / k
+            first = mean_losses(kernel, residual, lr, 1, config.steps)[:, quarter::quarter]
+            scaled_up = mean_losses(kernel, residual, k * lr, k, config.steps // k)[:, quarter // k :: quarter // k]
+            ratio[d, i] = scaled_up / first
+    # Of the last problem and factor, at a third of the critical step: real batches.
+    lr = critical_step(kernel, k, sampling="iid", tol=1e-6).step / (3 * k)
+    exact = mean_losses(kernel, residual, np.array([k * lr]), k, config.steps // k)[0, -1]
+    real = chain_losses(rng, X, w, k * lr, k, config.steps // k, config.chains)
+    return xr.Dataset(
+        {"ratio": (("draw", "factor", "share", "look"), ratio), "exact": exact, "losses": ("chain", real)},
+        coords={"factor": list(config.factors), "share": share},
+    )
+
+
+def ends(data: xr.Dataset) -> np.ndarray:
+    """The first share of the critical step at which the loss is off by a fifth at some look, `(draw, factor)`."""
+    off = np.abs(np.log(data.ratio)).max("look").values / np.log(1.2)
+    found = np.full(off.shape[:2], np.nan)
+    for place in np.ndindex(found.shape):
+        above = np.nonzero(off[place] > 1)[0]
+        if len(above) and above[0]:  # between two step sizes, along a line in the logarithm
+            i = above[0]
+            low, high = np.log(off[place][i - 1 : i + 1])
+            found[place] = data.share[i - 1] + (data.share[i] - data.share[i - 1]) * -low / (high - low)
+    return found
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    found = ends(data)
+    given = bool(np.isfinite(found).all())
+    otherwise = "a run that never parts, or from the first step size on, has no end"
+    yield claims.equal(
+        "mean loss on real batches over that of the recursion", 1, estimate(data.losses / data.exact), 0,
+        "sampling error"
+    )
+    yield claims.at_most(
+        "end of the rule over the critical step, the largest of all factors, mean", 1.0, estimate(found.max(1)),
+        "moments grow beyond it",
+        given=given, otherwise=otherwise,
+    )
+    yield claims.at_least(
+        "end of the rule over the critical step, the least of all factors, mean", 0.5, estimate(found.min(1)),
+        "the guess, to a factor of two",
+        given=given, otherwise=otherwise,
+    )
+    half = np.abs(np.log(data.ratio.sel(share=slice(None, 0.5)))).max().item()
+    yield claims.at_most(
+        "below half of the critical step: the largest logarithm of the loss over that of small batches", np.log(1.2),
+        half,
+        "the rule holds to a fifth",
+    )
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    off = np.abs(np.log(data.ratio)).max("look")
+    for i, k in enumerate(config.factors):
+        spread = np.exp(off.sel(factor=k)).clip(max=1e3)
+        left.plot(data.share, spread.median("draw"), "o-", ms=3, color=f"C{i}", label=rf"$\kappa = {k}$")
+        left.fill_between(data.share, spread.min("draw"), spread.max("draw"), color=f"C{i}", alpha=0.2, lw=0)
+    left.axhline(1.2, color="grey", lw=1, ls="--")
+    left.axvline(1.0, color="grey", lw=1)
+    sheet.label(
+        left, "Loss of scaled runs against small batches", r"$\kappa\eta/\eta_c(\kappa B)$", "factor", "upper left",
+        yscale="log",
+    )
+    found = ends(data)
+    for d in range(config.draws):
+        right.plot(config.factors, found[d], "o-", color="C0", alpha=0.6, lw=1)
+    right.axhline(1.0, color="grey", lw=1)
+    sheet.label(
+        right, "Where the loss is off by a fifth", r"$\kappa$", r"$\kappa\eta/\eta_c(\kappa B)$", None, ylim=(0, 1.1),
+        xscale="log", xticks=config.factors, xticklabels=config.factors,
+    )
+    right.minorticks_off()
