@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from secant import data
 from secant.theory.margins import dual, norm_of
 
 MANY = 16
@@ -34,6 +35,39 @@ def draw(random: np.random.Generator, samples: int, dim: int, gap: float) -> Dat
     if samples > 1 and abs(y.sum()) == samples:  # labels of both kinds
         x[0], y[0] = -x[0], -y[0]
     return Data(x + gap * y[:, None] * u, y)
+
+
+RANDOM = "random"
+"""The name of data that are drawn, beside those that `secant.data` knows."""
+
+
+def check(name: str) -> None:
+    """Refuses data that there are not."""
+    if name not in (RANDOM, *data.NAMES):
+        raise ValueError(f"data: must be {RANDOM}, or one of {', '.join(data.NAMES)}; got {name!r}.")
+
+
+def load(name: str, classes: tuple[int, int], samples: int, seed: int, *, features: int | None = None) -> Data:
+    r"""Two classes of real data as 1 and -1: standardised, with a constant feature, of mean length 1.
+
+    Every feature of mean 0 is a fair start for the constant, by which a plane need not go through the origin. With
+    `features` there are at most so many, the first of an orthonormal basis: if they are as many as samples, nothing
+    Euclidean is changed, since a Euclidean descent from zero never leaves the span of its samples.
+    """
+    task = data.load(
+        name,
+        classes=classes,
+        samples=samples,
+        test_samples=1,
+        scaling="feature" if name == "breast-cancer" else "global",
+        seed=seed,
+        dtype=np.float64,
+    )
+    x = np.hstack([task.train.x, np.ones((samples, 1))])
+    if features is not None and features < x.shape[1]:
+        left, sizes, _ = np.linalg.svd(x, full_matrices=False)
+        x = (left * sizes)[:, :features]
+    return Data(x / np.linalg.norm(x, axis=1).mean(), task.train.y)
 
 
 def weights(margins: np.ndarray) -> np.ndarray:
