@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from secant import data
+from secant.lab import Seeded, option
 from secant.theory.margins import dual, norm_of
 
 MANY = 16
@@ -41,33 +42,41 @@ RANDOM = "random"
 """The name of data that are drawn, beside those that `secant.data` knows."""
 
 
-def check(name: str) -> None:
-    """Refuses data that there are not."""
-    if name not in (RANDOM, *data.NAMES):
-        raise ValueError(f"data: must be {RANDOM}, or one of {', '.join(data.NAMES)}; got {name!r}.")
+class Chosen(Seeded):
+    """Which data: drawn, or two classes of real ones. Studies have sizes of their own."""
+
+    data: str = option(RANDOM, help="random, or a data set that secant.data knows")
+    classes: tuple[int, int] = option((0, 1), at_least=0, distinct=True, help="two classes of it, +1 and -1")
+
+    def check(self) -> None:
+        """Data that there are."""
+        if self.data not in (RANDOM, *data.NAMES):
+            raise ValueError(f"data: must be {RANDOM}, or one of {', '.join(data.NAMES)}; got {self.data!r}.")
 
 
-def load(name: str, classes: tuple[int, int], samples: int, seed: int, *, features: int | None = None) -> Data:
-    r"""Two classes of real data as 1 and -1: standardised, with a constant feature, of mean length 1.
+def load(name: str, classes: tuple[int, int], samples: int, dim: int, seed: int) -> Data:
+    r"""Two classes of real data as 1 and -1, standardised and with a constant feature, of mean length 1.
 
-    Every feature of mean 0 is a fair start for the constant, by which a plane need not go through the origin. With
-    `features` there are at most so many, the first of an orthonormal basis: if they are as many as samples, nothing
-    Euclidean is changed, since a Euclidean descent from zero never leaves the span of its samples.
+    They are given by their first `dim` principal directions. Where those are as many as samples, nothing Euclidean is
+    changed: Euclidean descent from zero never leaves the span of its samples.
     """
+    scaling: Any = "feature" if name == "breast-cancer" else "global"  # measures with units of their own
     task = data.load(
-        name,
-        classes=classes,
-        samples=samples,
-        test_samples=1,
-        scaling="feature" if name == "breast-cancer" else "global",
-        seed=seed,
-        dtype=np.float64,
+        name, classes=classes, samples=samples, test_samples=1, scaling=scaling, seed=seed, dtype=np.float64
     )
     x = np.hstack([task.train.x, np.ones((samples, 1))])
-    if features is not None and features < x.shape[1]:
-        left, sizes, _ = np.linalg.svd(x, full_matrices=False)
-        x = (left * sizes)[:, :features]
+    left, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    if dim > len(sizes):
+        raise ValueError(f"dim: at most {len(sizes)} for {samples} samples of {name}, got {dim}.")
+    x = (left * sizes)[:, :dim]
     return Data(x / np.linalg.norm(x, axis=1).mean(), task.train.y)
+
+
+def chosen(config: Any, random: np.random.Generator) -> Data:
+    """The data of a configuration with `data`, `classes`, `samples`, `dim`, `gap` and `seed`."""
+    if config.data == RANDOM:
+        return draw(random, config.samples, config.dim, config.gap)
+    return load(config.data, config.classes, config.samples, config.dim, config.seed)
 
 
 def weights(margins: np.ndarray) -> np.ndarray:
