@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secant import data
-from secant.lab import Seeded, option
-from secant.theory.margins import dual, norm_of
+from secant.setups import real
+from secant.theory.margins import dual, max_margin, norm_of
 
 MANY = 16
 """Norms that are descended together."""
@@ -38,43 +37,27 @@ def draw(random: np.random.Generator, samples: int, dim: int, gap: float) -> Dat
     return Data(x + gap * y[:, None] * u, y)
 
 
-RANDOM = "random"
-"""The name of data that are drawn, beside those that `secant.data` knows."""
-
-
-class Chosen(Seeded):
-    """Which data: drawn, or two classes of real ones. Studies have sizes of their own."""
-
-    data: str = option(RANDOM, help="random, or a data set that secant.data knows")
-    classes: tuple[int, int] = option((0, 1), at_least=0, distinct=True, help="two classes of it, +1 and -1")
-
-    def check(self) -> None:
-        """Data that there are."""
-        if self.data not in (RANDOM, *data.NAMES):
-            raise ValueError(f"data: must be {RANDOM}, or one of {', '.join(data.NAMES)}; got {self.data!r}.")
-
-
-def load(name: str, classes: tuple[int, int], samples: int, dim: int, seed: int) -> Data:
+def load(
+    name: str, classes: tuple[int, int], samples: int, dim: int | None, seed: int, *, constant: bool = True
+) -> Data:
     r"""Two classes of real data as 1 and -1, standardised and with a constant feature, of mean length 1.
 
-    They are given by their first `dim` principal directions. Where those are as many as samples, nothing Euclidean is
-    changed: Euclidean descent from zero never leaves the span of its samples.
+    They are given by their first `dim` principal directions, or by all. Where those are as many as samples, nothing
+    Euclidean is changed: Euclidean descent from zero never leaves the span of its samples.
     """
-    scaling: Any = "feature" if name == "breast-cancer" else "global"  # measures with units of their own
-    task = data.load(
-        name, classes=classes, samples=samples, test_samples=1, scaling=scaling, seed=seed, dtype=np.float64
-    )
-    x = np.hstack([task.train.x, np.ones((samples, 1))])
+    found = real.two_classes(name, classes, samples, seed)
+    x = np.hstack([found.x, np.ones((samples, 1))]) if constant else found.x
     left, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    dim = int((sizes > 1e-10 * sizes[0]).sum()) if dim is None else dim
     if dim > len(sizes):
         raise ValueError(f"dim: at most {len(sizes)} for {samples} samples of {name}, got {dim}.")
     x = (left * sizes)[:, :dim]
-    return Data(x / np.linalg.norm(x, axis=1).mean(), task.train.y)
+    return Data(x / np.linalg.norm(x, axis=1).mean(), found.y)
 
 
 def chosen(config: Any, random: np.random.Generator) -> Data:
     """The data of a configuration with `data`, `classes`, `samples`, `dim`, `gap` and `seed`."""
-    if config.data == RANDOM:
+    if config.data == real.RANDOM:
         return draw(random, config.samples, config.dim, config.gap)
     return load(config.data, config.classes, config.samples, config.dim, config.seed)
 
@@ -154,6 +137,20 @@ def _size(v: np.ndarray, p: float) -> float:
     if p == math.inf:
         return float(np.abs(v).max())
     return float(np.abs(v).sum() if p == 1 else math.sqrt(v @ v) if p == 2 else norm_of(v, p))
+
+
+def slowest(z: np.ndarray, on: int) -> float:
+    r"""The least power of $1/t$ with which gradient flow settles, of the `on` rows that carry the margin and of all
+    others."""
+    own = z[:on]
+    a = np.linalg.solve(own @ own.T, np.ones(on))
+    return float(min(rates(own, a)[0], (z[on:] @ (a @ own)).min(initial=np.inf) - 1))
+
+
+def in_order(z: np.ndarray) -> Late:
+    """Rows of real data, those that carry the largest margin first."""
+    on = max_margin(z).support
+    return Late(np.concatenate([z[on], np.delete(z, on, axis=0)]), len(on))
 
 
 class Late(NamedTuple):

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.setups import real
 from secant.theory.margins import TIED, boost, max_margin
 
 STEPS = (0.1, 0.03, 0.01)
@@ -19,7 +19,7 @@ CYCLE = np.array(
 """Eight samples and eight learners on which AdaBoost takes turns for ever and misses the largest margin."""
 
 
-class Config(separable.Chosen):
+class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
     samples: int = scaled(smoke=40, laptop=200, at_least=10, at_most=500, help="data")
     learners: int = scaled(smoke=30, laptop=300, at_least=5, at_most=1_000, help="weak learners")
@@ -91,7 +91,7 @@ def by_scikit(said: np.ndarray, y: np.ndarray, rounds: int) -> tuple[np.ndarray,
     steps reaches the largest $\ell_1$ margin; with exact line search steps do not get small, and it need not.""",
 )
 def run(config: Config) -> xr.Dataset:
-    if config.data == separable.RANDOM:
+    if config.data == real.RANDOM:
         said, y = learners(np.random.default_rng(config.seed), config)
     else:
         said, y = stumps(config)

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 1.5, 2.0, 4.0, math.inf)
@@ -14,7 +14,7 @@ SCALES = (0.01, 1.0, 10.0, 1_000.0)
 """Of random weights: all samples count alike at the first, one alone at the last."""
 
 
-class Config(separable.Chosen):
+class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
     classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
     samples: int = scaled(smoke=20, laptop=100, at_least=4, at_most=1_000, help="data")

@@ -6,13 +6,13 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 2.0, math.inf)
 
 
-class Config(separable.Chosen):
+class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
     samples: int = scaled(smoke=6, laptop=100, at_least=4, at_most=1_000, help="data")
     dim: int = scaled(smoke=4, laptop=20, at_least=2, at_most=100, help="features, of real data principal ones")

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.setups import real, separable
 from secant.theory.margins import max_margin
 
 STARTS = 3
@@ -13,7 +13,7 @@ STARTS = 3
 LOSSES = ("exponential", "logistic")
 
 
-class Config(separable.Chosen):
+class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="cifar10", help="random, or a data set that secant.data knows")
     samples: int = scaled(smoke=20, laptop=60, at_least=4, at_most=1_000, help="data")
     dim: int = scaled(smoke=5, laptop=60, at_least=2, at_most=100, help="features, of real data principal ones")

@@ -11,7 +11,7 @@ from secant.core.device import jit
 from secant.dynamics import Map, Probe, simulate
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.optim import steepest_descent
-from secant.setups import separable
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
@@ -19,7 +19,7 @@ AT_LEAST = {"l1": 0.99, "l2": 0.99, "linf": 0.995, "D": 0.99}
 """Of the largest margin, in the end."""
 
 
-class Config(separable.Chosen):
+class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
     samples: int = scaled(smoke=20, laptop=200, at_least=4, at_most=1_000, help="data")
     dim: int = scaled(smoke=5, laptop=20, at_least=2, at_most=50, help="features, of real data principal ones")
