@@ -158,16 +158,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.2), 2)
     X, y, start = data.X.values, data.y.values, data.start.values
+    shown = min(12, config.features)
     for k, (name, R) in enumerate(made(config).items()):
         nearest = interpolants.bregman_projection(X, y, R, start).weights
         error = np.abs(data.path[k].values - nearest).max(1)
         left.plot(data.step, np.maximum(error, 1e-17), color=f"C{k}", label=name)
-        place = np.arange(config.features) + 0.18 * (k - 1.5)
-        right.plot(place, data.end[k], "o", ms=6, color=f"C{k}", label=name)
-        right.plot(place, nearest, "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None)
-    right.plot(np.arange(config.features), start, "x", color=sheet.ink(), ms=6, label="start")
+        place = np.arange(shown) + 0.18 * (k - 1.5)
+        right.plot(place, data.end[k][:shown], "o", ms=6, color=f"C{k}", label=name)
+        right.plot(place, nearest[:shown], "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None)
+    right.plot(np.arange(shown), start[:shown], "x", color=sheet.ink(), ms=6, label="start")
     sheet.label(
         left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log",
     )
     sheet.label(right, "One problem, one start, four ends", "weight", None, {"loc": "best", "ncols": 2, "fontsize": 8},
-                xticks=np.arange(0, config.features, max(1, config.features // 9)))
+                xticks=np.arange(0, shown, max(1, shown // 9)))

@@ -114,4 +114,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                         color=f"C{i}")
     for axes, title in ((left, r"Steps $1/(B^2L)$: promised is half"), (right, r"Steps of at most $1/B^2$ as well")):
         sheet.mark(axes, y=1.0)
-        sheet.label(axes, title, "step", r"margin over $\gamma$", "upper left", xscale="log", ylim=(-2, 1.1))
+        sheet.label(axes, title, "step", r"margin over $\gamma$", "center left", xscale="log", ylim=(-2, 1.1))

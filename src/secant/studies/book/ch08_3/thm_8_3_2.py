@@ -144,4 +144,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(left, "What is missing of the largest margin", "step", r"$1 - $margin$/\gamma$", "best",
                 xscale="log", yscale="log")
     right.axhline(0, color=sheet.ink(), lw=0.8)
+    right.xaxis.get_major_locator().set_params(integer=True)
     sheet.label(right, "Each norm has weights of its own", "feature", "weight over the largest", "best")
