@@ -165,7 +165,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data.step, np.maximum(error, 1e-17), color=f"C{k}", label=name)
         place = np.arange(shown) + 0.18 * (k - 1.5)
         right.plot(place, data.end[k][:shown], "o", ms=6, color=f"C{k}", label=name)
-        right.plot(place, nearest[:shown], "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None)
+        right.plot(place, nearest[:shown], "_", ms=11, mew=2, color=sheet.ink(),
+                   label="least divergence" if k == 3 else None)
     right.plot(np.arange(shown), start[:shown], "x", color=sheet.ink(), ms=6, label="start")
     sheet.label(
         left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log",
