@@ -89,14 +89,15 @@ def compiled(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, lr: np.ndarray
 
 def judged(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
     """How far runs are from their law, where they end by it, and their gains."""
-    kept = [diagonal.Descent(*(part[draw] for part in run)) for draw in range(len(X))]
-    fine = [np.isfinite(one.w).all() and np.abs(X[draw] @ one.w.T).max() < 1e6 for draw, one in enumerate(kept)]
+    inside = np.isfinite(run.w).all(-1) & np.isfinite(run.log_gain).all(-1)
+    fine = inside & (np.abs(np.einsum("knd,krd->krn", X, np.where(inside[..., None], run.w, 0))).max(-1) < 1e6)
     off, ends = np.full(run.w.shape[:2], np.nan), np.full(run.w.shape, np.nan)
-    for draw in np.flatnonzero(fine):
+    for draw in np.flatnonzero(fine.any(1)):
+        kept = diagonal.Descent(*(part[draw][fine[draw]] for part in run))
         # At every time the law holds for the outputs of that time; with the targets it tells the end.
-        now = diagonal.law(kept[draw], X[draw], kept[draw].w @ X[draw].T, alpha)
-        off[draw] = np.abs(now - kept[draw].w).max(-1) / np.abs(kept[draw].w).max(-1)
-        ends[draw] = diagonal.law(kept[draw], X[draw], y[draw], alpha)
+        now = diagonal.law(kept, X[draw], kept.w @ X[draw].T, alpha)
+        off[draw, fine[draw]] = np.abs(now - kept.w).max(-1) / np.abs(kept.w).max(-1)
+        ends[draw, fine[draw]] = diagonal.law(kept, X[draw], y[draw], alpha)
     return {"off": off, "end": ends, "gain": run.log_gain, "negative": (run.u < 0).any(-1) | (run.v < 0).any(-1)}
 
 
@@ -198,9 +199,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 
 def coloured(data: xr.Dataset, figure: Figure, panels: Any, config: Config) -> None:
     """The map: a panel a batch."""
-    for axes in panels[len(config.batches) :]:
-        axes.set_axis_off()
-    for axes, batch in zip(panels, config.batches, strict=False):
+    for axes, batch in zip(panels, config.batches, strict=True):
         values = np.log2(data.map_error.sel(batch=batch).median("one"))
         shown = axes.pcolormesh(np.arange(len(config.shares)), np.arange(len(config.alphas)), values, cmap="RdBu_r",
             vmin=-1.5, vmax=1.5)
@@ -208,16 +207,17 @@ def coloured(data: xr.Dataset, figure: Figure, panels: Any, config: Config) -> N
         axes.set_yticks(np.arange(len(config.alphas)), [f"{alpha:g}" for alpha in config.alphas])
         words = "All samples" if batch >= config.samples else f"Batches of {batch}" if batch > 1 else "One sample"
         sheet.label(axes, f"{words} a step", "step size over the critical one", r"start $\alpha$")
-    figure.colorbar(shown, ax=list(panels[: len(config.batches)]), label="test error over the flow's, powers of 2")
+    figure.colorbar(shown, ax=panels, label="test error over the flow's, powers of 2")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     if config.alphas:
-        top = sheet.panels(figure, (4 * max(2, len(config.batches)), 8), max(2, len(config.batches)), 2)
-        (left, right, *rest), below = top
-        for axes in rest:
-            axes.set_axis_off()
+        many = len(config.batches)
+        figure.set_size_inches(4 * max(2, many), 8)
+        places = [[side for side in ("left", "right") for _ in range(many)], [i for i in range(many) for _ in range(2)]]
+        axes = figure.subplot_mosaic(places)
+        left, right, below = axes["left"], axes["right"], [axes[i] for i in range(many)]
         coloured(data, figure, below, config)
     else:
         left, right = sheet.panels(figure, (11, 4.2), 2)
