@@ -21,10 +21,11 @@ class Config(Seeded):
     dimension: int = scaled(smoke=30, laptop=30, paper=10**5, at_least=3, at_most=10**6,
         help="weights, more than samples")
     sparsity: int = option(3, at_least=1, at_most=100, help="weights of the target that are not zero")
-    alpha: float = scaled(smoke=0.2, laptop=0.2, paper=0.003, at_least=1e-4, at_most=2, help="size of the start")
+    alpha: float = scaled(smoke=0.2, laptop=0.2, paper=0.001, at_least=1e-4, at_most=2, help="size of the start")
     ratios: tuple[float, ...] = option((0.3, 0.6, 0.9), above=0, below=1,
         help="step sizes of gradient descent over the critical one at the flow's end")
-    noisy_ratios: tuple[float, ...] = option((0.03, 0.06, 0.1), above=0, below=1,
+    noisy_ratios: tuple[float, ...] = scaled(smoke=(0.03, 0.06, 0.1), laptop=(0.03, 0.06, 0.1),
+        paper=(0.006, 0.012, 0.02), above=0, below=1,  # as much smaller as there are more samples
         help="those of stochastic gradient descent, of one sample a step")
     steps: int = scaled(smoke=1_200, laptop=10_000, paper=2_000, at_least=10, at_most=10**6, help="steps")
     draws: int = scaled(smoke=24, laptop=100, paper=8, at_least=2, at_most=1_000, help="draws of data and target")
