@@ -46,6 +46,7 @@ STUDIES = (
     "thesis/fig-4.3",
     "thesis/fig-4.4",
     "thesis/controller",
+    "book/fig-2.4",
     "book/fig-6.1",
     "book/fig-7.1",
     "book/fig-8.1",

@@ -34,6 +34,8 @@ MARGINS = [
             "tilt = np.zeros(len(rows)) if True else heavy",
             "",
         ),
+        ("yield basis @ inner, b,", "yield basis @ up[:, 1], b,", ""),
+        ("up[:, 0] - b * up[:, 1]", "up[:, 0] + b * up[:, 1]", ""),
         ("margins < 1 - ROUNDING", "margins < 0.5 - ROUNDING", "lectures/11-14-max-margin"),
     ),
     *_in(
@@ -51,7 +53,8 @@ MARGINS = [
         ),
         ('"logistic": (jax.nn.softplus,', '"logistic": (jax.nn.relu,', "lectures/11-14-max-margin"),
         ("norm**degree", "norm", "lectures/11-14-homogeneous book/thm-8.4.5"),
-        ("(0.0, float(np.logaddexp(0.0, until)))", "(1.0, float(np.logaddexp(0.0, until)))", ""),
+        ("                (0.0, end),", "                (1.0, end),", ""),
+        ("power * s ** (power - 1)", "s ** (power - 1)", "lectures/11-14-homogeneous book/thm-8.4.5"),
     ),
     *_in(
         "optim/steepest.py",

@@ -17,6 +17,17 @@ def test_digits_need_no_file(monkeypatch):
     np.testing.assert_array_equal(task.train.y.sum(axis=1), 1)
 
 
+def test_tumours_need_no_file(monkeypatch):
+    from sklearn.datasets import load_breast_cancer
+
+    monkeypatch.delenv("SECANT_DATA", raising=False)
+    task = load("breast-cancer", scaling="none", dtype=np.float64)
+    x, y = load_breast_cancer(return_X_y=True)
+    np.testing.assert_allclose(np.concatenate([task.train.x, task.test.x]) * x.max(), x, rtol=1e-14)
+    np.testing.assert_array_equal(np.concatenate([task.train.y, task.test.y]), 1 - 2 * y)
+    assert len(task.train) == 400
+
+
 def test_two_classes_are_coded_by_sign_in_the_order_asked():
     task, turned = load("digits", classes=(3, 8)), load("digits", classes=np.array([8, 3]))
     assert set(task.train.y) == {1.0, -1.0}

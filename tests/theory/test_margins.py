@@ -213,3 +213,16 @@ def test_the_share_of_a_late_time_is_that_of_the_weights_it_comes_from():
         )
     with pytest.raises(ValueError, match="has the Euclidean margin"):
         max_margin(Z, 1).late_share(10.0)
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_margin_of_a_ten_thousandth_of_the_samples_is_found(biased):
+    """All tumours are separable, by so little that the square of it is lost in a Gram matrix."""
+    from sklearn.datasets import load_breast_cancer
+
+    x, y = load_breast_cancer(return_X_y=True)
+    x, y = (x - x.mean(0)) / x.std(0), np.where(y, 1.0, -1.0)
+    rows = x if biased else np.hstack([x, np.ones((len(x), 1))])
+    found = max_margin(rows * y[:, None], labels=y if biased else None)
+    assert found.residual < 1e-10
+    np.testing.assert_allclose(found.margin, 1.39985e-3 if biased else 1.39252e-3, rtol=1e-5)

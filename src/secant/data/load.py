@@ -42,8 +42,8 @@ def load(
     r"""A data set, prepared for training.
 
     Args:
-        name: one of `secant.data.NAMES`. `digits` needs no file; the others are read from `$SECANT_DATA`, or downloaded
-            once.
+        name: one of `secant.data.NAMES`. `digits` and `breast-cancer` need no file; the others are read from
+            `$SECANT_DATA`, or downloaded once.
         classes: keep only these, in this order; by default all.
         samples: how many training samples, drawn at random without replacement; by default all.
         validation_samples: how many of the other training samples to hold out for validation; by default none.

@@ -51,23 +51,36 @@ class Raw(NamedTuple):
 @functools.cache  # they are few and lie in a compressed table of text, slow to read
 def digits() -> Raw:
     """Handwritten digits of 8 x 8 pixels, 1,797 of them; comes with scikit-learn. The last 297 are for testing."""
-    table = _bundled_digits()
+    table = _bundled("digits.csv.gz", "load_digits")
     x, y = np.ascontiguousarray(table[:, :-1]).reshape(-1, 8, 8), table[:, -1].astype(int)
     x.flags.writeable = y.flags.writeable = False
     return Raw(x[:1500], y[:1500], x[1500:], y[1500:], 16.0, "bundled:scikit-learn", _digest({"x": x, "y": y}))
 
 
-def _bundled_digits() -> np.ndarray:
-    """The table of scikit-learn, a row for each: 64 pixels and the digit. Read as a file: the import takes a second."""
+@functools.cache
+def breast_cancer() -> Raw:
+    """Thirty measures of the nuclei of cells in 569 tumours, malignant (0) or benign (1); comes with scikit-learn.
+
+    The last 169 are for testing. Measures have units of their own: standardise each.
+    """
+    table = _bundled("breast_cancer.csv", "load_breast_cancer", skip=1)
+    x, y = np.ascontiguousarray(table[:, :-1]).reshape(-1, 30, 1), table[:, -1].astype(int)
+    x.flags.writeable = y.flags.writeable = False
+    top = float(x.max())
+    return Raw(x[:400], y[:400], x[400:], y[400:], top, "bundled:scikit-learn", _digest({"x": x, "y": y}))
+
+
+def _bundled(name: str, loader: str, skip: int = 0) -> np.ndarray:
+    """A table of scikit-learn, a row a sample, its class last. Read as a file: the import takes a second."""
     package = importlib.util.find_spec("sklearn")
     folders = (package and package.submodule_search_locations) or []
     for folder in folders:
-        file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
+        file = Path(folder) / "datasets" / "data" / name
         if file.is_file():
-            return np.loadtxt(file, delimiter=",")
-    from sklearn.datasets import load_digits  # wherever another version keeps it
+            return np.loadtxt(file, delimiter=",", skiprows=skip)
+    from sklearn import datasets  # wherever another version keeps it
 
-    x, y = load_digits(return_X_y=True)
+    x, y = getattr(datasets, loader)(return_X_y=True)
     return np.column_stack([x, y])
 
 
@@ -109,6 +122,7 @@ def spoken_digits(name: str) -> Raw:
 
 READERS: dict[str, Callable[[], Raw]] = {
     "digits": digits,
+    "breast-cancer": breast_cancer,
     "cifar10": lambda: images("cifar10"),
     "mnist": lambda: images("mnist"),
     "fashion-mnist": lambda: images("fashion-mnist"),
@@ -122,7 +136,7 @@ def fetch(name: str) -> Path:
     """Makes sure that a data set is on this machine, for instance before it goes offline.
 
     Args:
-        name: one of `secant.data.NAMES`, except `digits`, which comes with scikit-learn.
+        name: one of `secant.data.NAMES`, except `digits` and `breast-cancer`, which come with scikit-learn.
 
     Returns:
         The `.npz` file that holds it: in `$SECANT_DATA` if it is there, else downloaded.

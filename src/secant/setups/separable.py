@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secant.theory.margins import dual, norm_of
+from secant.setups import real
+from secant.theory.margins import dual, max_margin, norm_of
 
 MANY = 16
 """Norms that are descended together."""
@@ -34,6 +35,31 @@ def draw(random: np.random.Generator, samples: int, dim: int, gap: float) -> Dat
     if samples > 1 and abs(y.sum()) == samples:  # labels of both kinds
         x[0], y[0] = -x[0], -y[0]
     return Data(x + gap * y[:, None] * u, y)
+
+
+def load(
+    name: str, classes: tuple[int, int], samples: int, dim: int | None, seed: int, *, constant: bool = True
+) -> Data:
+    r"""Two classes of real data as 1 and -1, standardised and with a constant feature, of mean length 1.
+
+    They are given by their first `dim` principal directions, or by all. Where those are as many as samples, nothing
+    Euclidean is changed: Euclidean descent from zero never leaves the span of its samples.
+    """
+    found = real.two_classes(name, classes, samples, seed)
+    x = np.hstack([found.x, np.ones((samples, 1))]) if constant else found.x
+    left, sizes, _ = np.linalg.svd(x, full_matrices=False)
+    dim = int((sizes > 1e-10 * sizes[0]).sum()) if dim is None else dim
+    if dim > len(sizes):
+        raise ValueError(f"dim: at most {len(sizes)} for {samples} samples of {name}, got {dim}.")
+    x = (left * sizes)[:, :dim]
+    return Data(x / np.linalg.norm(x, axis=1).mean(), found.y)
+
+
+def chosen(config: Any, random: np.random.Generator) -> Data:
+    """The data of a configuration with `data`, `classes`, `samples`, `dim`, `gap` and `seed`."""
+    if config.data == real.RANDOM:
+        return draw(random, config.samples, config.dim, config.gap)
+    return load(config.data, config.classes, config.samples, config.dim, config.seed)
 
 
 def weights(margins: np.ndarray) -> np.ndarray:
@@ -111,6 +137,20 @@ def _size(v: np.ndarray, p: float) -> float:
     if p == math.inf:
         return float(np.abs(v).max())
     return float(np.abs(v).sum() if p == 1 else math.sqrt(v @ v) if p == 2 else norm_of(v, p))
+
+
+def slowest(z: np.ndarray, on: int) -> float:
+    r"""The least power of $1/t$ with which gradient flow settles, of the `on` rows that carry the margin and of all
+    others."""
+    own = z[:on]
+    a = np.linalg.solve(own @ own.T, np.ones(on))
+    return float(min(rates(own, a)[0], (z[on:] @ (a @ own)).min(initial=np.inf) - 1))
+
+
+def in_order(z: np.ndarray) -> Late:
+    """Rows of real data, those that carry the largest margin first."""
+    on = max_margin(z).support
+    return Late(np.concatenate([z[on], np.delete(z, on, axis=0)]), len(on))
 
 
 class Late(NamedTuple):

@@ -82,8 +82,7 @@ def _on(rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, norm2: fl
             except (scipy.linalg.LinAlgError, RuntimeError):
                 continue
             kept = np.flatnonzero(u > 0)
-            for a, b in _multipliers(gram, labels, kept, u):
-                w = a @ rows[kept]
+            for w, b, a in _candidates(rows, gram, labels, kept, u):
                 reached = rows @ w if labels is None else rows @ w + labels * b
                 if a.min() >= 0 and reached.min() >= 1 - ROUNDING:
                     all_of_them = np.zeros(len(rows))
@@ -92,10 +91,12 @@ def _on(rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, norm2: fl
     return Few(np.arange(len(rows)), np.zeros(rows.shape[1]), 0.0, u, False)
 
 
-def _multipliers(
-    gram: np.ndarray, labels: np.ndarray | None, kept: np.ndarray, u: np.ndarray
-) -> Iterator[tuple[np.ndarray, float]]:
-    """Of those that carry the margin: what makes all their margins 1; else what least squares found, scaled."""
+def _candidates(
+    rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, kept: np.ndarray, u: np.ndarray
+) -> Iterator[tuple[np.ndarray, float, np.ndarray]]:
+    """Weights, bias and multipliers of those that carry the margin: what makes all their margins 1, by the Gram matrix;
+    what least squares found, scaled; and the first again by a factor of the samples, for margins so small that the
+    square of their share of the samples is lost in rounding."""
     n, own = len(kept), gram[np.ix_(kept, kept)]
     if not n:
         return
@@ -104,9 +105,20 @@ def _multipliers(
     try:
         solved = np.linalg.solve(table, np.concatenate([np.ones(n), np.zeros(len(table) - n)]))
         if np.all(np.isfinite(solved)):
-            yield solved[:n], float(solved[-1]) if labels is not None else 0.0
+            yield solved[:n] @ rows[kept], float(solved[-1]) if labels is not None else 0.0, solved[:n]
     except np.linalg.LinAlgError:
         pass
     columns = (own @ u[kept])[:, None] if labels is None else np.column_stack([own @ u[kept], sides])
     scale, *rest = np.linalg.lstsq(columns, np.ones(n))[0]
-    yield u[kept] * scale, float(rest[0]) if rest else 0.0
+    yield (u[kept] * scale) @ rows[kept], float(rest[0]) if rest else 0.0, u[kept] * scale
+    if n > rows.shape[1]:
+        return
+    basis, factor = np.linalg.qr(rows[kept].T)
+    size = np.abs(factor.diagonal())
+    if size.min() <= 1e-13 * size.max():
+        return
+    # Weights are Q R^-T(1 - b y), with the b for which the multipliers R^-1 R^-T(1 - b y) and labels are orthogonal.
+    up = scipy.linalg.solve_triangular(factor, np.column_stack([np.ones(n), sides]), trans=1, check_finite=False)
+    b = 0.0 if labels is None else float(up[:, 0] @ up[:, 1] / (up[:, 1] @ up[:, 1]))
+    inner = up[:, 0] - b * up[:, 1]
+    yield basis @ inner, b, scipy.linalg.solve_triangular(factor, inner, check_finite=False)

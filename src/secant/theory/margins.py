@@ -211,6 +211,12 @@ def _proved(Z: np.ndarray, labels: np.ndarray | None, p: float, w: np.ndarray, b
     total = weights[carried] @ Z[carried]
     if not least > 0:
         bound = norm_of(total, dual(p))
+        if bound > TOLERANCE * float(np.abs(Z).max()):  # no proof of anything
+            raise ArithmeticError(
+                f"max_margin: no weights that separate the data were found, and none that show that nothing does: the "
+                f"margin is at most {bound:.1e}, too small beside samples of size {np.abs(Z).max():.1e}. Rescale the "
+                "features, or leave out the samples that are nearest to the others."
+            )
         raise NotSeparableError(
             f"max_margin: nothing separates the data: a sum of its samples with weights that are not negative is "
             f"{'the origin' if bound == 0 else f'within {bound:.1e} of the origin'}. `weights` of this error are them. "

@@ -25,7 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secant.core.device import jit
+from secant.core.device import compiler_options, to_device
 from secant.core.types import Params
 
 Parametrization = Callable[[Params], Any]
@@ -274,7 +274,9 @@ def _programs(G: Parametrization, tree: Any, shapes: tuple[tuple[int, ...], ...]
         along = jax.vmap(lambda v: jax.jvp(lambda t: rows(t, X), (t,), (v,))[1])(rows(t, X))
         return jnp.abs(along - along.swapaxes(0, 1)).max(), jnp.abs(along).max()
 
-    return jit(look, quick=True), jit(bent, quick=True)
+    # Called thousands of times on few numbers: nothing stands between the solver and the compiled programs.
+    told = compiler_options(quick=True)
+    return jax.jit(look, compiler_options=told), jax.jit(bent, compiler_options=told)
 
 
 class _Outputs:
@@ -293,7 +295,7 @@ class _Outputs:
         """Parameters as they were given."""
         sizes = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1]
         parts = zip(np.split(theta.astype(self.dtype), sizes), self._shapes, strict=True)
-        return jax.tree.unflatten(self._tree, [jnp.asarray(part.reshape(shape)) for part, shape in parts])
+        return jax.tree.unflatten(self._tree, [to_device(part.reshape(shape)) for part, shape in parts])
 
     def look(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Outputs and their Jacobian, shapes `(n,)` and `(n, D)`."""
@@ -316,7 +318,7 @@ def _outputs(G: Parametrization, theta: Params, X: Any) -> _Outputs:
     start = _flat(theta)
     if not start.size or not np.isfinite(start).all():
         raise ValueError("`theta` must hold finite numbers, and at least one.")
-    shape = jax.eval_shape(G, jax.tree.map(jnp.asarray, theta)).shape
+    shape = jax.eval_shape(G, jax.tree.map(np.asarray, theta)).shape
     d = int(np.prod(shape))
     if X is None:
         return _Outputs(G, theta, None, d)

@@ -6,9 +6,13 @@ import xarray as xr
 from secant import data
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
 
+LENGTH = 8.0
+"""Root mean square length of all inputs, that of 8x8 standardised pixels: step sizes mean the same for all data."""
+
 
 class Config(Seeded):
-    samples: int = scaled(smoke=700, laptop=1_500, at_least=50, at_most=1_500, help="8x8 images of ten digits")
+    data: str = scaled(smoke="digits", laptop="usps", paper="cifar10", help="a data set that secant.data knows")
+    samples: int = scaled(smoke=700, laptop=1_500, paper=5_000, at_least=50, at_most=50_000, help="of all its classes")
     width: int = option(5, at_least=2, at_most=256, help="neurons of each layer")
     blocks: int = scaled(smoke=2, laptop=4, paper=15, at_least=1, at_most=50, help="residual blocks")
     batch: int = option(16, at_least=1, at_most=1_000, help="images a step")
@@ -19,10 +23,13 @@ class Config(Seeded):
     draws: int = scaled(smoke=8, laptop=8, at_least=2, at_most=100, help="networks, each with its samples")
 
     def check(self) -> None:
-        """Batches of what there is, and networks that a machine holds."""
+        """Data that there are, batches of what there is, and networks that a machine holds."""
+        if self.data not in data.NAMES:
+            raise ValueError(f"data: must be one of {', '.join(data.NAMES)}, got {self.data!r}.")
         if self.batch > self.samples:
             raise ValueError(f"batch: at most the {self.samples} samples, got {self.batch}.")
-        fits_memory(64.0 * self.draws * (self.blocks * self.width**2 + self.samples * (self.width + 75)), "draws")
+        pixels = 75 if self.data == "digits" else 3_100
+        fits_memory(64.0 * self.draws * (self.blocks * self.width**2 + self.samples * (self.width + pixels)), "draws")
 
 
 Net = list[np.ndarray]
@@ -76,21 +83,23 @@ def epoch(net: Net, x: np.ndarray, y: np.ndarray, order: np.ndarray, batch: int,
     Training with SGD and a step size that is divided by 10 twice: at each drop the training loss falls. Training and
     test loss are related in no simple way: the test loss may rise while the training loss falls. The figure's network
     is PreResNet-32 on CIFAR-10 with batches of 128 and a first step size of 1; here it is a small network of residual
-    blocks with the activation in front, on images of digits.""",
+    blocks with the activation in front, on images of digits, and on CIFAR-10 at the scale of the paper.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
     tasks = [
-        data.load("digits", samples=config.samples, labels="one-hot", seed=int(seed), dtype=np.float64)
+        data.load(config.data, samples=config.samples, labels="one-hot", seed=int(seed), dtype=np.float64)
         for seed in rng.integers(2**31, size=config.draws)
     ]
     x, y, new, wanted = (np.stack(part) for part in zip(*((*task.train, *task.test) for task in tasks), strict=True))
+    scale = LENGTH / x.shape[-1] ** 0.5
+    x, new = scale * x, scale * new
     sizes = [x.shape[-1], *[config.width] * (config.blocks + 1), y.shape[-1]]
     # Blocks add up: their weights are smaller the more of them there are.
     gains = [1.0, *[(2 / config.blocks) ** 0.5] * config.blocks, 1.0]
     net = [
-        gain * rng.normal(size=(config.draws, a, b)) / a**0.5
-        for gain, a, b in zip(gains, sizes, sizes[1:], strict=False)
+        gain * rng.normal(size=(config.draws, a, b)) / length
+        for gain, a, b, length in zip(gains, sizes, sizes[1:], [LENGTH, *np.sqrt(sizes[1:-1])], strict=False)
     ]
     nets = {"lowered": net, "kept": net}
     found: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {"lowered": [], "kept": []}

@@ -9,24 +9,32 @@ from scipy.sparse import linalg
 from secant import data
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
 
+LENGTH = 8.0
+"""Root mean square length of all inputs, that of 8x8 standardised pixels: step sizes mean the same for all data."""
+
 
 class Config(Seeded):
-    samples: int = scaled(smoke=80, laptop=300, paper=1_000, at_least=10, at_most=1_700, help="8x8 images of digits")
+    data: str = scaled(smoke="digits", laptop="usps", paper="cifar10", help="a data set that secant.data knows")
+    samples: int = scaled(smoke=80, laptop=200, paper=1_000, at_least=10, at_most=5_000, help="of all its classes")
     width: int = scaled(smoke=12, laptop=32, paper=64, at_least=2, at_most=500, help="hidden neurons")
     gain: float = option(0.2, at_least=0.1, at_most=1, help="of the weights at the start, over the usual one")
-    lrs: tuple[float, ...] = option(
-        (0.8, 1.2), at_least=0.05, at_most=2, ascending=True, shortest=2, longest=5, help="step sizes"
+    lrs: tuple[float, ...] = scaled(
+        smoke=(0.8, 1.2), laptop=(0.4, 0.8), at_least=0.05, at_most=2, ascending=True, shortest=2, longest=5,
+        help="step sizes",
     )
-    steps: int = scaled(smoke=300, laptop=4_000, paper=20_000, at_least=50, at_most=50_000, help="steps")
-    every: int = scaled(smoke=15, laptop=40, paper=200, at_least=1, at_most=1_000, help="steps between two looks")
-    draws: int = scaled(smoke=5, laptop=5, paper=10, at_least=2, at_most=100, help="networks, each with its samples")
+    steps: int = scaled(smoke=300, laptop=2_000, paper=20_000, at_least=50, at_most=50_000, help="steps")
+    every: int = scaled(smoke=15, laptop=10, paper=50, at_least=1, at_most=1_000, help="steps between two looks")
+    draws: int = scaled(smoke=5, laptop=4, paper=10, at_least=2, at_most=100, help="networks, each with its samples")
 
     def check(self) -> None:
-        """Enough looks for a late mean, and so many runs as a machine holds."""
+        """Data that there are, enough looks for a late mean, and so many runs as a machine holds."""
+        if self.data not in data.NAMES:
+            raise ValueError(f"data: must be one of {', '.join(data.NAMES)}, got {self.data!r}.")
         if self.every > self.steps // 20:
             raise ValueError(f"every: at most steps / 20, {self.steps // 20}, got {self.every}.")
-        kept = self.steps // self.every * self.width * 75 * self.draws * len(self.lrs)
-        fits_memory(8.0 * (kept + 6 * self.samples * self.width), "steps over every")
+        runs = self.draws * len(self.lrs)
+        fits_memory(8.0 * runs * (self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)),
+                    "samples, width or draws")
 
 
 class Net(NamedTuple):
@@ -85,19 +93,23 @@ def sharpness(net: Net, x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> tupl
     statement=r"""
     Gradient descent on all data, with a small step size $\eta$: the largest eigenvalue of the Hessian, the sharpness,
     rises to $2/\eta$ and stays a little above it. From then on the loss goes up and down from step to step, and falls
-    in the long run. The figure's network is a residual one on 5,000 images; here it is a small one on digits.""",
+    in the long run. The figure's network is a residual one on 5,000 images; here it is a small one on digits, and on
+    CIFAR-10 at the scale of the paper.""",
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
     tasks = [
-        data.load("digits", samples=config.samples, test_samples=1, labels="one-hot", seed=int(seed), dtype=np.float64)
+        data.load(
+            config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=int(seed), dtype=np.float64
+        )
         for seed in rng.integers(2**31, size=config.draws)
     ]
     many = len(config.lrs)
     x, y = (np.repeat(np.stack([task.train[i] for task in tasks]), many, 0) for i in (0, 1))
     inputs = x.shape[-1]
-    root = config.gain / np.sqrt([inputs, inputs, config.width, config.width])
-    shapes = ((inputs, config.width), (1, config.width), (config.width, 10), (1, 10))
+    x = x * (LENGTH / np.sqrt(inputs))
+    root = config.gain / np.sqrt([LENGTH**2, LENGTH**2, config.width, config.width])
+    shapes = ((inputs, config.width), (1, config.width), (config.width, y.shape[-1]), (1, y.shape[-1]))
     drawn = [rng.uniform(-r, r, size=(config.draws, *shape)) for r, shape in zip(root, shapes, strict=True)]
     net = Net(*(np.repeat(part, many, 0) for part in drawn))
     rates = np.tile(config.lrs, config.draws)

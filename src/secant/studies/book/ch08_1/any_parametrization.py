@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
@@ -43,26 +42,11 @@ def power(k: int) -> Kind:
     return forward, forward, pull
 
 
-def convolved(t: Any) -> Any:
-    """Circular convolution of the two halves: a linear network of two convolutions."""
-    half = len(t) // 2
-    u, v = t[:half], t[half:]
-    return sum(u[j] * jnp.roll(v, j) for j in range(half))
-
-
-def convolution() -> Kind:
-    """The same in NumPy, and its transposed derivative: correlations."""
-    def forward(t: Any) -> Any:
-        u, v = np.split(t, 2)
-        return np.sum([u[j] * np.roll(v, j) for j in range(len(u))], 0)
-
-    def pull(t: Any, g: Any) -> Any:
-        u, v = np.split(t, 2)
-        one = [g @ np.roll(v, j) for j in range(len(u))]
-        two = np.sum([u[j] * np.roll(g, -j) for j in range(len(u))], 0)
-        return np.concatenate([one, two])
-
-    return convolved, forward, pull
+def convolution(half: int) -> Kind:
+    """Circular convolution of two halves, a linear network of two convolutions, and its transposed derivative."""
+    turned = (np.arange(half)[:, None] - np.arange(half)) % half
+    forward = lambda t: t[half:][turned] @ t[:half]  # noqa: E731
+    return forward, forward, lambda t, g: np.concatenate([g @ t[half:][turned], g @ t[:half][turned]])
 
 
 def square(size: int) -> Kind:
@@ -97,10 +81,11 @@ def run(config: Config) -> xr.Dataset:
     hidden = (factor @ factor.T + np.eye(3)).ravel()
     both, eye = np.full(2 * d, config.alpha), config.alpha * np.eye(3).ravel()
     uneven = config.alpha * np.concatenate([np.eye(d)[0], np.eye(d)[0] + 0.5])
+    product = square(3)
     kinds = {
         "squares": (power(2), X, y, both), "cubes": (power(3), X, y, both),
-        "matrix, commuting": (square(3), together, together @ hidden, eye),
-        "matrix, any": (square(3), apart, apart @ hidden, eye), "convolution": (convolution(), X, y, uneven),
+        "matrix, commuting": (product, together, together @ hidden, eye),
+        "matrix, any": (product, apart, apart @ hidden, eye), "convolution": (convolution(d), X, y, uneven),
     }
     found, ends = {}, {}
     for name, ((G, forward, pull), data, targets, start) in kinds.items():

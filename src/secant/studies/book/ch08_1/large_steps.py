@@ -2,61 +2,112 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
+from jax import lax
 
+from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.theory import diagonal
 
+LARGE = 10**6
+"""Entries of the data of one draw from which on runs are compiled, for a processor or a GPU."""
+
 
 class Config(Seeded):
-    samples: int = option(20, at_least=2, at_most=1_000, help="data")
-    dimension: int = option(30, at_least=3, at_most=2_000, help="weights, more than samples")
+    samples: int = scaled(smoke=20, laptop=20, paper=100, at_least=2, at_most=1_000, help="data")
+    dimension: int = scaled(smoke=30, laptop=30, paper=10**5, at_least=3, at_most=10**6,
+        help="weights, more than samples")
     sparsity: int = option(3, at_least=1, at_most=100, help="weights of the target that are not zero")
-    alpha: float = option(0.2, at_least=0.01, at_most=2, help="size of the start")
+    alpha: float = scaled(smoke=0.2, laptop=0.2, paper=0.001, at_least=1e-4, at_most=2, help="size of the start")
     ratios: tuple[float, ...] = option((0.3, 0.6, 0.9), above=0, below=1,
         help="step sizes of gradient descent over the critical one at the flow's end")
-    noisy_ratios: tuple[float, ...] = option((0.03, 0.06, 0.1), above=0, below=1,
+    noisy_ratios: tuple[float, ...] = scaled(smoke=(0.03, 0.06, 0.1), laptop=(0.03, 0.06, 0.1),
+        paper=(0.006, 0.012, 0.02), above=0, below=1,  # as much smaller as there are more samples
         help="those of stochastic gradient descent, of one sample a step")
-    steps: int = scaled(smoke=1_200, laptop=10_000, at_least=10, at_most=10**6, help="steps")
-    draws: int = scaled(smoke=24, laptop=100, at_least=2, at_most=1_000, help="draws of data and target")
+    steps: int = scaled(smoke=1_200, laptop=10_000, paper=2_000, at_least=10, at_most=10**6, help="steps")
+    draws: int = scaled(smoke=24, laptop=100, paper=8, at_least=2, at_most=1_000, help="draws of data and target")
+    alphas: tuple[float, ...] = scaled(smoke=(), laptop=(0.05, 0.1, 0.2, 0.4), paper=(), at_least=1e-4, at_most=2,
+        ascending=True, shortest=0, longest=10, help="sizes of the start on the map; without any there is no map")
+    batches: tuple[int, ...] = option((1, 4, 20), at_least=1, at_most=1_000, ascending=True, longest=4,
+        help="samples a step on the map; as many as there are: all of them")
+    shares: tuple[float, ...] = option((0.03, 0.06, 0.12, 0.25, 0.5, 0.9), above=0, below=1, ascending=True, longest=20,
+        help="step sizes on the map, over the critical one")
 
     def check(self) -> None:
         """Interpolation of a target that exists."""
         if self.samples >= self.dimension or self.sparsity > self.dimension:
             least = max(self.samples + 1, self.sparsity)
             raise ValueError(f"dimension must be at least {least} for these samples and sparsity, got {self.dimension}")
-        fits_memory(80.0 * self.draws * max(len(self.ratios), len(self.noisy_ratios)) * self.samples * self.dimension,
+        many = max(len(self.ratios), len(self.noisy_ratios), len(self.shares) if self.alphas else 0)
+        one = self.samples * self.dimension
+        fits_memory(80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many),
             "draws, samples or dimension")
 
 
-def descend(X: np.ndarray, y: np.ndarray, lr: np.ndarray, config: Config,
-    rng: np.random.Generator | None) -> diagonal.Descent:
-    """Runs over draws and step sizes; with a generator, of one random sample a step."""
-    run = diagonal.begin(config.alpha, (*lr.shape[:2], config.dimension))
-    rows = np.arange(len(X))[:, None]
-    for _ in range(config.steps):
-        if rng is None:
+def descend(X: np.ndarray, y: np.ndarray, lr: np.ndarray, alpha: float, steps: int, batch: int,
+    rng: np.random.Generator) -> diagonal.Descent:
+    """Runs over draws and step sizes, of random batches or, where a batch is all samples, of all of them."""
+    n, shape = X.shape[1], (*lr.shape[:2], X.shape[2])
+    run = diagonal.begin(alpha, shape)
+    # Some samples stand for all: the gradient is right on average.
+    scale = np.sqrt(n / batch)
+    if X[0].size >= LARGE:
+        picked = None if batch >= n else rng.integers(n, size=(steps, *lr.shape[:2], batch))
+        return compiled(run, X, y, lr, steps, picked)
+    rows = np.arange(len(X))[:, None, None]
+    for _ in range(steps):
+        if batch >= n:
             run = diagonal.step(run, X[:, None], y[:, None], lr)
         else:
-            one = rng.integers(config.samples, size=lr.shape[:2])
-            # One sample stands for all: the gradient is right on average.
-            run = diagonal.step(run, np.sqrt(config.samples) * X[rows, one][:, :, None],
-                np.sqrt(config.samples) * y[rows, one][..., None], lr)
+            some = rng.integers(n, size=(*lr.shape[:2], batch))
+            run = diagonal.step(run, scale * X[rows, some], scale * y[rows, some], lr)
     return run
 
 
-def judged(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, config: Config) -> dict[str, np.ndarray]:
+def compiled(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, lr: np.ndarray, steps: int,
+    picked: np.ndarray | None) -> diagonal.Descent:
+    """The same for large data, draw after draw on the default device."""
+    def all_steps(run: diagonal.Descent, X: Any, y: Any, lr: Any, picked: Any) -> diagonal.Descent:
+        def one(t: Any, run: diagonal.Descent) -> diagonal.Descent:
+            if picked is None:
+                return diagonal.step(run, X, y, lr, jnp)
+            scale = jnp.sqrt(len(y) / picked.shape[-1])
+            return diagonal.step(run, scale * X[picked[t]], scale * y[picked[t]], lr, jnp)
+
+        return lax.fori_loop(0, steps, one, run)
+
+    with jax.enable_x64(True):
+        go = jit(all_steps, long=True)
+        ends = [
+            jax.device_get(go(diagonal.Descent(*(part[draw] for part in run)), X[draw], y[draw], lr[draw],
+                None if picked is None else picked[:, draw])) for draw in range(len(X))
+        ]
+    return diagonal.Descent(*(np.stack(parts) for parts in zip(*ends, strict=True)))
+
+
+def judged(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
     """How far runs are from their law, where they end by it, and their gains."""
-    kept = [diagonal.Descent(*(part[draw] for part in run)) for draw in range(len(X))]
-    fine = [np.isfinite(one.w).all() and np.abs(X[draw] @ one.w.T).max() < 1e6 for draw, one in enumerate(kept)]
+    inside = np.isfinite(run.w).all(-1) & np.isfinite(run.log_gain).all(-1)
+    fine = inside & (np.abs(np.einsum("knd,krd->krn", X, np.where(inside[..., None], run.w, 0))).max(-1) < 1e6)
     off, ends = np.full(run.w.shape[:2], np.nan), np.full(run.w.shape, np.nan)
-    for draw in np.flatnonzero(fine):
+    for draw in np.flatnonzero(fine.any(1)):
+        kept = diagonal.Descent(*(part[draw][fine[draw]] for part in run))
         # At every time the law holds for the outputs of that time; with the targets it tells the end.
-        now = diagonal.law(kept[draw], X[draw], kept[draw].w @ X[draw].T, config.alpha)
-        off[draw] = np.abs(now - kept[draw].w).max(-1) / np.abs(kept[draw].w).max(-1)
-        ends[draw] = diagonal.law(kept[draw], X[draw], y[draw], config.alpha)
+        now = diagonal.law(kept, X[draw], kept.w @ X[draw].T, alpha)
+        off[draw, fine[draw]] = np.abs(now - kept.w).max(-1) / np.abs(kept.w).max(-1)
+        ends[draw, fine[draw]] = diagonal.law(kept, X[draw], y[draw], alpha)
     return {"off": off, "end": ends, "gain": run.log_gain, "negative": (run.u < 0).any(-1) | (run.v < 0).any(-1)}
+
+
+def reference(X: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Where the flow ends, and the largest stable step there, of every draw."""
+    flow = np.stack([diagonal.limit(one, values, alpha) for one, values in zip(X, y, strict=True)])
+    speed = 4 * np.sqrt(flow**2 + 4 * alpha**4)
+    edge = [2 / np.linalg.eigvalsh((one * now) @ one.T)[-1] for one, now in zip(X, speed, strict=True)]
+    return flow, np.array(edge)
 
 
 @study(
@@ -75,19 +126,42 @@ def run(config: Config) -> xr.Dataset:
     target = np.zeros(config.dimension)
     target[: config.sparsity] = 1.0
     y = X @ target
-    flow = np.stack([diagonal.limit(one, values, config.alpha) for one, values in zip(X, y, strict=True)])
-    speed = 4 * np.sqrt(flow**2 + 4 * config.alpha**4)
-    edge = 2 / np.linalg.eigvalsh((X * speed[:, None]) @ X.transpose(0, 2, 1))[:, -1]
+    flow, edge = reference(X, y, config.alpha)
     variables: dict[str, Any] = {"flow_error": ("draw", ((flow - target) ** 2).sum(-1))}
-    for name, ratios, noise in (("full", config.ratios, None), ("single", config.noisy_ratios, rng)):
+    for name, ratios, batch in (("full", config.ratios, config.samples), ("single", config.noisy_ratios, 1)):
+        lr = (edge[:, None] * np.array(ratios))[..., None]
         with np.errstate(all="ignore"):  # a run may diverge
-            found = judged(descend(X, y, (edge[:, None] * np.array(ratios))[..., None], config, noise), X, y, config)
+            found = judged(descend(X, y, lr, config.alpha, config.steps, batch, rng), X, y, config.alpha)
         dims = ("draw", f"{name}_ratio")
         variables |= {
             f"{name}_off": (dims, found["off"]), f"{name}_error": (dims, ((found["end"] - target) ** 2).sum(-1)),
             f"{name}_gain": ((*dims, "i"), found["gain"]), f"{name}_negative": (dims, found["negative"]),
         }
-    return xr.Dataset(variables, coords={"full_ratio": list(config.ratios), "single_ratio": list(config.noisy_ratios)})
+    coords: dict[str, Any] = {"full_ratio": list(config.ratios), "single_ratio": list(config.noisy_ratios)}
+    if config.alphas:
+        variables |= atlas(X, y, target, config, rng)
+        coords |= {"start": list(config.alphas), "batch": list(config.batches), "share": list(config.shares)}
+    return xr.Dataset(variables, coords=coords)
+
+
+def atlas(X: np.ndarray, y: np.ndarray, target: np.ndarray, config: Config, rng: np.random.Generator) -> dict[str, Any]:
+    """The test error at the end over that of the flow, and how far runs are from their law, over all three.
+
+    A fifth of the draws and a quarter of the steps, for there are many runs.
+    """
+    error, off = [], []
+    X, y, steps = X[: max(2, len(X) // 5)], y[: max(2, len(y) // 5)], max(10, config.steps // 4)
+    for alpha in config.alphas:
+        flow, edge = reference(X, y, alpha)
+        lr = (edge[:, None] * np.array(config.shares))[..., None]
+        for batch in config.batches:
+            with np.errstate(all="ignore"):
+                found = judged(descend(X, y, lr, alpha, steps, min(batch, config.samples), rng), X, y, alpha)
+            error.append(((found["end"] - target) ** 2).sum(-1) / ((flow - target) ** 2).sum(-1)[:, None])
+            off.append(found["off"])
+    shape = (len(config.alphas), len(config.batches), len(X), len(config.shares))
+    dims = ("start", "batch", "one", "share")
+    return {"map_error": (dims, np.reshape(error, shape)), "map_off": (dims, np.reshape(off, shape))}
 
 
 @run.findings
@@ -100,6 +174,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             # A sum of logarithms over all steps, each with a rounding of 1e-16, and the solver's own.
             f"rounding of sums of {config.steps} terms", given=off.notnull().any(), otherwise="every run diverges",
             note=f"in {int(data[f'{kind}_negative'].sum())} of {off.size} runs a parameter has changed its sign",
+        )
+    if config.alphas:
+        off = data.map_off
+        yield claims.zero(
+            "map over start, batch and step: weights less those of the law, over the largest weight, largest over runs",
+            off.max(), 1e-8, f"rounding of sums of {config.steps} terms", given=off.notnull().any(),
+            otherwise="every run diverges", note=f"{int(off.isnull().sum())} of {off.size} runs diverge",
         )
     for kind, words in names.items():
         # Against the flow, at the largest step, draw by draw.
@@ -117,9 +198,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
 
 
+def coloured(data: xr.Dataset, figure: Figure, panels: Any, config: Config) -> None:
+    """The map: a panel a batch."""
+    for axes, batch in zip(panels, config.batches, strict=True):
+        values = np.log2(data.map_error.sel(batch=batch).median("one"))
+        shown = axes.pcolormesh(np.arange(len(config.shares)), np.arange(len(config.alphas)), values, cmap="RdBu_r",
+            vmin=-1.5, vmax=1.5)
+        axes.set_xticks(np.arange(len(config.shares)), [f"{share:g}" for share in config.shares])
+        axes.set_yticks(np.arange(len(config.alphas)), [f"{alpha:g}" for alpha in config.alphas])
+        words = "All samples" if batch >= config.samples else f"Batches of {batch}" if batch > 1 else "One sample"
+        sheet.label(axes, f"{words} a step", "step size over the critical one", r"start $\alpha$")
+    figure.colorbar(shown, ax=panels, label="test error over the flow's, powers of 2")
+
+
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
-    left, right = sheet.panels(figure, (11, 4.2), 2)
+    if config.alphas:
+        many = len(config.batches)
+        figure.set_size_inches(4 * max(2, many), 8)
+        places = [[side for side in ("left", "right") for _ in range(many)], [i for i in range(many) for _ in range(2)]]
+        axes = figure.subplot_mosaic(places)
+        left, right, below = axes["left"], axes["right"], [axes[i] for i in range(many)]
+        coloured(data, figure, below, config)
+    else:
+        left, right = sheet.panels(figure, (11, 4.2), 2)
     words = {"full": "gradient descent", "single": "one sample a step"}
     for i, kind in enumerate(words):
         change = data[f"{kind}_error"] - data.flow_error

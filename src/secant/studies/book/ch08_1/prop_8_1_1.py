@@ -3,28 +3,36 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real
 
 RUNS = ("constant steps", "falling steps", "random steps", "one sample at a time", "log cosh loss")
 
 
-class Config(Seeded):
-    samples: int = option(5, at_least=1, at_most=20, help="data, fewer than features")
-    features: int = option(12, at_least=2, at_most=100, help="weights")
-    steps: int = scaled(smoke=1_500, laptop=10_000, at_least=300, at_most=10**5, help="gradient-descent steps")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
+    classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
+    samples: int = scaled(smoke=5, laptop=10, at_least=1, at_most=20, help="data, fewer than features")
+    features: int = option(12, at_least=2, at_most=100, help="weights, of random data")
+    steps: int = scaled(smoke=1_500, laptop=20_000, at_least=300, at_most=10**5, help="gradient-descent steps")
 
     def check(self) -> None:
         """There are solutions to choose from, and one is reached, also with one sample at a time."""
+        super().check()
         if self.samples >= self.features:
             raise ValueError(f"samples: fewer than the {self.features} features, got {self.samples}.")
         if self.steps < 300 * self.samples:
             raise ValueError(f"steps: at least 300 a sample, {300 * self.samples}, got {self.steps}.")
 
 
-def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, rng: np.random.Generator) -> dict:
-    r"""One run on $\sum_i r_i^2$, whose gradient is $2X^\top r$, or on $2\sum_i\log\cosh r_i$, with a proof's sums."""
+def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, kept: np.ndarray, rng: np.random.Generator) -> dict:
+    r"""One run on $\sum_i r_i^2$, whose gradient is $2X^\top r$, or on $2\sum_i\log\cosh r_i$, with a proof's sums.
+
+    Weights are kept after some steps, to the last of them.
+    """
+    steps, places = int(kept[-1]), set(kept.tolist())
     top = np.linalg.norm(X, 2) ** 2
-    path, gradients, iterates = [w], np.zeros_like(w), np.zeros_like(w)
+    path, gradients, iterates = [], np.zeros_like(w), np.zeros_like(w)
     for t in range(steps):
         rate, r = 0.5 / top, X @ w - y
         if kind == "falling steps":
@@ -37,7 +45,8 @@ def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, 
         gradient = 2 * X.T @ (np.tanh(r) if kind == "log cosh loss" else r)
         gradients, iterates = gradients + rate * gradient, iterates + rate * w
         w = w - rate * gradient
-        path.append(w)
+        if t + 1 in places:
+            path.append(w)
     return {"path": np.stack(path), "gradients": gradients, "iterates": iterates}
 
 
@@ -52,21 +61,25 @@ def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, 
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
-    left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
-    X = left * np.linspace(1, 2, config.samples) @ right  # singular values between 1 and 2: all runs converge in time
-    y, start, other = rng.normal(size=config.samples), *rng.normal(size=(2, config.features))
-    runs = [descend(kind, X, y, start, config.steps, rng) for kind in RUNS]
-    second = descend(RUNS[0], X, y, other, config.steps, rng)
+    if config.data == real.RANDOM:
+        left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
+        X = left * np.linspace(1, 2, config.samples) @ right  # singular values from 1 to 2: all runs converge in time
+        y, start, other = rng.normal(size=config.samples), *rng.normal(size=(2, config.features))
+    else:
+        X, y = real.few(config.data, config.classes, config.samples, rng)
+        start, other = rng.normal(size=(2, X.shape[1]))
     every = np.unique(np.geomspace(1, config.steps, 60).astype(int))
+    runs = [descend(kind, X, y, start, every, rng) for kind in RUNS]
+    second = descend(RUNS[0], X, y, other, every[-1:], rng)
     here, early = X @ start - y, config.steps // 100
-    short = descend(RUNS[0], X, y, start, early, rng)
+    short = descend(RUNS[0], X, y, start, np.array([early]), rng)
     along = runs[0]["gradients"] / np.linalg.norm(runs[0]["gradients"])
     moved = [((X @ (start + s * along) - y) ** 2).sum() for s in (0.5, -0.5)]
     return xr.Dataset(
         {
             "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
             "other": ("feature", other),
-            "path": (("run", "step", "feature"), np.stack([r["path"][every] for r in runs])),
+            "path": (("run", "step", "feature"), np.stack([r["path"] for r in runs])),
             "end": (("run", "feature"), np.stack([r["path"][-1] for r in runs])),
             "second": ("feature", second["path"][-1]),
             "moved": np.linalg.norm(short["path"][-1] - start), "of_gradients": np.linalg.norm(short["gradients"]),
@@ -92,7 +105,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         )
         yield claims.at_most(
             f"{kind}: residual at the end", 1e-9 * np.linalg.norm(y - X @ start), left, "it is a solution",
-            note="an error falls by 1 - 1/4n a step on average, n the number of samples, or faster",
+            note="of random data an error falls by 1 - 1/4n a step on average, n the number of samples, or faster",
         )
     yield claims.zero(
         "part of the way that is outside of the span of the data, all runs",
@@ -114,7 +127,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         (r"\sum_i(w\cdot x_i - y_i)\,x_i", float(data.half_slope)),
         (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)), float(data.slope),
         1e-11 * (1 + abs(float(data.half_slope)))
-        * config.features, "rounding: of a quadratic the central difference is the derivative",
+        * len(start), "rounding: of a quadratic the central difference is the derivative",
         where="proof of proposition 8.1.1", note="the square's factor is lost; nothing in the proof depends on it",
     )
 

@@ -3,21 +3,24 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real
 from secant.theory import interpolants, potentials
 from secant.theory.potentials import Potential
 
 NAMES = ("entropy", "quadratic", "l3/2", "hypentropy")
 
 
-class Config(Seeded):
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
     samples: int = option(4, at_least=1, at_most=8, help="data, fewer than features")
-    features: int = option(9, at_least=3, at_most=40, help="weights")
+    features: int = scaled(smoke=9, laptop=30, at_least=3, at_most=40, help="weights")
     alpha: float = option(1.0, at_least=0.05, at_most=100, help="scale of the hypentropy")
-    steps: int = scaled(smoke=400, laptop=5_000, at_least=100, at_most=10**5, help="three times as many of one sample")
+    steps: int = scaled(smoke=400, laptop=3_000, at_least=100, at_most=10**5, help="three times as many of one sample")
 
     def check(self) -> None:
         """There are solutions to choose from."""
+        super().check()
         if self.samples > self.features // 2:
             raise ValueError(f"samples: at most half of the {self.features} features, got {self.samples}.")
 
@@ -65,8 +68,11 @@ def descend(
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
-    left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
-    X = left * np.linspace(1, 1.5, config.samples) @ right
+    if config.data == real.RANDOM:
+        left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
+        X = left * np.linspace(1, 1.5, config.samples) @ right
+    else:
+        X = real.few(config.data, config.classes, config.samples, rng, config.features)[0]
     y = X @ np.exp(rng.normal(size=config.features) / 2)  # of positive weights, which the entropy needs
     start = np.exp(rng.normal(size=config.features) / 2)
     pick = rng.integers(config.samples, size=3 * config.steps)
@@ -152,16 +158,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.2), 2)
     X, y, start = data.X.values, data.y.values, data.start.values
+    shown = min(12, config.features)
     for k, (name, R) in enumerate(made(config).items()):
         nearest = interpolants.bregman_projection(X, y, R, start).weights
         error = np.abs(data.path[k].values - nearest).max(1)
         left.plot(data.step, np.maximum(error, 1e-17), color=f"C{k}", label=name)
-        place = np.arange(config.features) + 0.18 * (k - 1.5)
-        right.plot(place, data.end[k], "o", ms=6, color=f"C{k}", label=name)
-        right.plot(place, nearest, "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None)
-    right.plot(np.arange(config.features), start, "x", color=sheet.ink(), ms=6, label="start")
+        place = np.arange(shown) + 0.18 * (k - 1.5)
+        right.plot(place, data.end[k][:shown], "o", ms=6, color=f"C{k}", label=name)
+        right.plot(place, nearest[:shown], "_", ms=11, mew=2, color=sheet.ink(),
+                   label="least divergence" if k == 3 else None)
+    right.plot(np.arange(shown), start[:shown], "x", color=sheet.ink(), ms=6, label="start")
     sheet.label(
         left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log",
     )
     sheet.label(right, "One problem, one start, four ends", "weight", None, {"loc": "best", "ncols": 2, "fontsize": 8},
-                xticks=np.arange(0, config.features, max(1, config.features // 9)))
+                xticks=np.arange(0, shown, max(1, shown // 9)))

@@ -4,19 +4,22 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real
 from secant.theory import potentials
 from secant.theory.interpolants import bregman_projection, min_norm
 
 
-class Config(Seeded):
-    samples: int = option(4, at_least=1, at_most=20, help="data")
-    dimension: int = option(8, at_least=2, at_most=50, help="weights, more than samples")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=4, laptop=10, at_least=1, at_most=20, help="data")
+    dimension: int = scaled(smoke=8, laptop=30, at_least=2, at_most=50, help="weights, more than samples")
     alphas: tuple[float, ...] = option((2.0, 0.5, 0.1, 0.01), at_least=1e-3, at_most=10,
         help="sizes of the start of flows that are run")
 
     def check(self) -> None:
         """Interpolation."""
+        super().check()
         if self.samples >= self.dimension:
             raise ValueError(f"samples must be below dimension, {self.dimension}, got {self.samples}")
 
@@ -51,8 +54,11 @@ def flow(X: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
 )
 def run(config: Config) -> xr.Dataset:
     rng = np.random.default_rng(config.seed)
-    X = rng.normal(size=(config.samples, config.dimension))
-    y = X @ (rng.normal(size=config.dimension) * (np.arange(config.dimension) < max(1, config.samples // 2)))
+    if config.data == real.RANDOM:
+        X = rng.normal(size=(config.samples, config.dimension))
+        y = X @ (rng.normal(size=config.dimension) * (np.arange(config.dimension) < max(1, config.samples // 2)))
+    else:
+        X, y = real.few(config.data, config.classes, config.samples, rng, config.dimension)
     fine = np.geomspace(1e-6, 100, 33)
     least = bregman_projection(X, y, potentials.hypentropy(fine[:, None])).weights
     ends = bregman_projection(X, y, potentials.hypentropy(np.array(config.alphas)[:, None]))

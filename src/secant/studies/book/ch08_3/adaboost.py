@@ -5,7 +5,9 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant import data as datasets
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real
 from secant.theory.margins import TIED, boost, max_margin
 
 STEPS = (0.1, 0.03, 0.01)
@@ -17,15 +19,27 @@ CYCLE = np.array(
 """Eight samples and eight learners on which AdaBoost takes turns for ever and misses the largest margin."""
 
 
-class Config(Seeded):
-    samples: int = option(40, at_least=10, at_most=500, help="data")
-    learners: int = option(30, at_least=5, at_most=500, help="weak learners")
-    right: float = option(0.7, at_least=0.6, at_most=0.9, help="share of samples on which a learner is right")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=40, laptop=200, at_least=10, at_most=500, help="data")
+    learners: int = scaled(smoke=30, laptop=300, at_least=5, at_most=1_000, help="weak learners")
+    right: float = option(0.7, at_least=0.6, at_most=0.9, help="share of samples on which a random learner is right")
     rounds: int = scaled(smoke=150, laptop=2_000, at_least=20, at_most=10**5, help="rounds beside scikit-learn")
     path: int = scaled(smoke=3_000, laptop=40_000, at_least=2_000, at_most=10**6, help="rounds of small steps")
 
 
-def stumps(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+def stumps(config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Whether each feature of real data is above some of its quantiles, 1 or -1, and labels."""
+    x, y = datasets.load(config.data, classes=config.classes, samples=config.samples, test_samples=1, labels="signs",
+                         seed=config.seed, dtype=np.float64).train
+    levels = np.linspace(0, 1, max(1, config.learners // x.shape[1]) + 2)[1:-1]
+    said = np.where(x[:, :, None] > np.quantile(x, levels, axis=0).T, 1.0, -1.0).reshape(len(x), -1)
+    said = np.unique(said, axis=1)
+    # None that says the same of all, nor one that is always right or wrong: line search would have no end.
+    return said[:, (np.abs(said.sum(0)) < len(x)) & (np.abs(y @ said) < len(x))], y
+
+
+def learners(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
     """What random learners say, -1 or 1, and labels; learners whose largest margin is positive."""
     y = random.choice([-1.0, 1.0], size=config.samples)
     y[:2] = 1.0, -1.0
@@ -77,7 +91,10 @@ def by_scikit(said: np.ndarray, y: np.ndarray, rounds: int) -> tuple[np.ndarray,
     steps reaches the largest $\ell_1$ margin; with exact line search steps do not get small, and it need not.""",
 )
 def run(config: Config) -> xr.Dataset:
-    said, y = stumps(np.random.default_rng(config.seed), config)
+    if config.data == real.RANDOM:
+        said, y = learners(np.random.default_rng(config.seed), config)
+    else:
+        said, y = stumps(config)
     Z = said * y[:, None]
     columns, alphas = by_scikit(said, y, config.rounds)
     ours = boost(Z, len(columns))
@@ -106,7 +123,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                        int((ours.column != theirs.column).sum()))
     yield claims.zero("steps against half of scikit-learn's weights", np.abs(ours.weight - theirs.weight).max(), 1e-9,
                       "rounding of weights that many rounds multiply")
-    Z, w, slopes = data.z.values, np.zeros(config.learners), []
+    Z, w, slopes = data.z.values, np.zeros(data.sizes["learner"]), []
     for j, step in list(zip(ours.column.values, ours.weight.values, strict=True))[:20]:
         w[j] += step
         slopes.append(abs(np.exp(-Z @ w) @ Z[:, j]) / np.exp(-Z @ w).sum())
@@ -138,7 +155,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data["at"], data.small.sel(step=step), color=f"C{i}", label=f"steps of {step:g}")
     left.plot(np.arange(1, data.sizes["round"] + 1), data.margin, color="C3", label="AdaBoost")
     sheet.mark(left, y=float(data.largest), label=r"largest $\ell_1$ margin")
-    sheet.label(left, f"{config.learners} learners, {config.samples} samples", "round", "margin", "lower right",
+    sheet.label(left, f"{data.sizes['learner']} learners, {config.samples} samples", "round", "margin", "lower right",
                 xscale="log", ylim=(-float(data.largest), 1.2 * float(data.largest)))
     right.plot(np.arange(1, data.sizes["rounds"] + 1), data.turned, color="C3", label="AdaBoost")
     right.plot(data["at"], data.fine, color="C2", label=f"steps of {STEPS[-1]:g}")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 2.0, math.inf)
@@ -14,10 +14,11 @@ CAPS = (math.inf, 1.0)
 """Largest steps: none, and one that makes the last term of the bound go to zero."""
 
 
-class Config(Seeded):
-    samples: int = option(20, at_least=4, at_most=200, help="data")
-    dim: int = option(5, at_least=2, at_most=50, help="features")
-    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=20, laptop=100, at_least=4, at_most=1_000, help="data")
+    dim: int = scaled(smoke=5, laptop=31, at_least=2, at_most=100, help="features, of real data principal ones")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     steps: int = scaled(smoke=1_500, laptop=50_000, at_least=500, at_most=10**6, help="steps of descent")
     draws: int = option(200, at_least=10, at_most=10**4, help="random weights and directions for the curvature")
 
@@ -36,7 +37,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    Z = separable.draw(random, config.samples, config.dim, config.gap).z
+    Z = separable.chosen(config, random).z
     pairs = [(p, cap) for cap in CAPS for p in NORMS]
     size = np.array([max(norm_of(z, dual(p)) for z in Z) for p in NORMS])
     start = random.normal(size=config.dim)
@@ -113,4 +114,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
                         color=f"C{i}")
     for axes, title in ((left, r"Steps $1/(B^2L)$: promised is half"), (right, r"Steps of at most $1/B^2$ as well")):
         sheet.mark(axes, y=1.0)
-        sheet.label(axes, title, "step", r"margin over $\gamma$", "upper left", xscale="log", ylim=(-2, 1.1))
+        sheet.label(axes, title, "step", r"margin over $\gamma$", "center left", xscale="log", ylim=(-2, 1.1))

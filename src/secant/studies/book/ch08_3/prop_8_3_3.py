@@ -5,8 +5,8 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 1.5, 2.0, 4.0, math.inf)
@@ -14,10 +14,12 @@ SCALES = (0.01, 1.0, 10.0, 1_000.0)
 """Of random weights: all samples count alike at the first, one alone at the last."""
 
 
-class Config(Seeded):
-    samples: int = option(20, at_least=4, at_most=200, help="data")
-    dim: int = option(5, at_least=2, at_most=50, help="features")
-    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
+    classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
+    samples: int = scaled(smoke=20, laptop=100, at_least=4, at_most=1_000, help="data")
+    dim: int = scaled(smoke=5, laptop=50, at_least=2, at_most=100, help="features, of real data principal ones")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     draws: int = scaled(smoke=500, laptop=20_000, at_least=50, at_most=10**5, help="random weights a scale")
     steps: int = scaled(smoke=1_500, laptop=20_000, at_least=1_000, at_most=10**6, help="steps of descent")
 
@@ -36,7 +38,7 @@ def label(norm: float) -> str:
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    Z = separable.draw(random, config.samples, config.dim, config.gap).z
+    Z = separable.chosen(config, random).z
     best = [max_margin(Z, p) for p in NORMS]
     w = random.normal(size=(len(SCALES), config.draws, config.dim)) * np.array(SCALES)[:, None, None]
     mean = separable.weights(w @ Z.T) @ Z

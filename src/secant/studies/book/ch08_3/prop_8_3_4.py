@@ -5,17 +5,18 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 2.0, math.inf)
 
 
-class Config(Seeded):
-    samples: int = option(6, at_least=4, at_most=200, help="data")
-    dim: int = option(4, at_least=2, at_most=50, help="features")
-    gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=6, laptop=100, at_least=4, at_most=1_000, help="data")
+    dim: int = scaled(smoke=4, laptop=20, at_least=2, at_most=100, help="features, of real data principal ones")
+    gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     steps: int = scaled(smoke=5_000, laptop=50_000, at_least=2_000, at_most=10**6, help="steps of descent")
 
 
@@ -29,7 +30,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    Z = separable.draw(random, config.samples, config.dim, config.gap).z
+    Z = separable.chosen(config, random).z
     start = random.normal(size=config.dim) / math.sqrt(config.dim)
     first = float(separable.log_loss(start @ Z.T))
     size = np.array([max(norm_of(z, dual(p)) for z in Z) for p in NORMS])

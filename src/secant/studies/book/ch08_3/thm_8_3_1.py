@@ -3,8 +3,8 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 from secant.theory.margins import max_margin
 
 STARTS = 3
@@ -13,11 +13,12 @@ STARTS = 3
 LOSSES = ("exponential", "logistic")
 
 
-class Config(Seeded):
-    samples: int = option(20, at_least=4, at_most=200, help="data")
-    dim: int = option(5, at_least=2, at_most=50, help="features")
-    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
-    steps: int = scaled(smoke=4_000, laptop=40_000, at_least=2_000, at_most=10**6, help="steps of descent")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="cifar10", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=20, laptop=60, at_least=4, at_most=1_000, help="data")
+    dim: int = scaled(smoke=5, laptop=60, at_least=2, at_most=100, help="features, of real data principal ones")
+    gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
+    steps: int = scaled(smoke=4_000, laptop=100_000, at_least=2_000, at_most=10**6, help="steps of descent")
 
 
 def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
@@ -40,7 +41,7 @@ def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    data = separable.draw(random, config.samples, config.dim, config.gap)
+    data = separable.chosen(config, random)
     Z = data.z
     found = max_margin(Z)
     best, top = found.w * found.margin, float((Z**2).sum(1).max())

@@ -9,9 +9,9 @@ from jax.nn import logsumexp
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.optim import steepest_descent
-from secant.setups import separable
+from secant.setups import real, separable
 from secant.theory.margins import dual, max_margin, norm_of
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
@@ -19,10 +19,11 @@ AT_LEAST = {"l1": 0.99, "l2": 0.99, "linf": 0.995, "D": 0.99}
 """Of the largest margin, in the end."""
 
 
-class Config(Seeded):
-    samples: int = option(20, at_least=4, at_most=200, help="data")
-    dim: int = option(5, at_least=2, at_most=30, help="features")
-    gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=20, laptop=200, at_least=4, at_most=1_000, help="data")
+    dim: int = scaled(smoke=5, laptop=20, at_least=2, at_most=50, help="features, of real data principal ones")
+    gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     steps: int = scaled(smoke=20_000, laptop=100_000, at_least=10_000, at_most=10**6, help="steps of descent")
 
 
@@ -42,7 +43,7 @@ def metric(dim: int) -> np.ndarray:
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    Z, D = separable.draw(random, config.samples, config.dim, config.gap).z, metric(config.dim)
+    Z, D = separable.chosen(config, random).z, metric(config.dim)
     root = np.linalg.cholesky(D)
     turned = np.linalg.solve(root, Z.T).T  # in which the norm of D is Euclidean
     best = {name: max_margin(Z, p) for name, p in NORMS.items()} | {"D": max_margin(turned)}
@@ -143,4 +144,5 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(left, "What is missing of the largest margin", "step", r"$1 - $margin$/\gamma$", "best",
                 xscale="log", yscale="log")
     right.axhline(0, color=sheet.ink(), lw=0.8)
+    right.xaxis.get_major_locator().set_params(integer=True)
     sheet.label(right, "Each norm has weights of its own", "feature", "weight over the largest", "best")

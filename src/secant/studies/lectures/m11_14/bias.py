@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.setups import separable
-from secant.theory.margins import max_margin
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
+from secant.theory.margins import Margin, max_margin
 
 SCALES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of the constant feature."""
@@ -14,23 +14,43 @@ SCALES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 TRIES = 100
 """Draws of data, at most."""
 
+LENGTH = 5.0
+"""Mean length of real samples, beside a constant of one."""
+
 APART = 0.02
 """Distance of two directions that counts as one."""
 
-UNTIL = 2_000.0
-"""The last logarithm of time."""
 
-
-class Config(Seeded):
-    samples: int = option(12, at_least=4, at_most=200, help="data")
-    dim: int = option(2, at_least=1, at_most=20, help="features")
-    gap: float = option(0.7, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
-    shift: float = option(2.0, at_least=0.5, at_most=10, help="by how much the data are moved off the origin")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
+    classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
+    samples: int = scaled(smoke=12, laptop=60, at_least=4, at_most=200, help="data")
+    dim: int = scaled(smoke=2, laptop=60, at_least=1, at_most=100, help="features, of real data principal ones")
+    gap: float = option(0.7, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
+    shift: float = option(2.0, at_least=0.5, at_most=10, help="by how much random data are moved off the origin")
+    until: float = scaled(smoke=2_000.0, laptop=1e4, at_least=1_000, at_most=1e5, help="last logarithm of time")
 
 
 def apart(one: np.ndarray, other: np.ndarray) -> float:
     """Distance of two directions."""
     return float(np.linalg.norm(one / np.linalg.norm(one) - other / np.linalg.norm(other)))
+
+
+def told_apart(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray, Margin]:
+    """Random data on which the two candidates are told apart, whatever the flow does, and the machine; or real data."""
+    for _ in range(TRIES):
+        if config.data == real.RANDOM:
+            x, y = separable.draw(random, config.samples, config.dim, config.gap)
+            x = x + config.shift * np.ones(config.dim) / np.sqrt(config.dim)  # off the origin: a bias is needed
+        else:
+            x, y = separable.load(config.data, config.classes, config.samples, config.dim, config.seed, constant=False)
+            x = LENGTH * x
+        machine = max_margin(x * y[:, None], labels=y)
+        both = max_margin(np.hstack([x, np.ones((config.samples, 1))]) * y[:, None]).w
+        clear = apart(both, np.append(machine.w, machine.b)) > 2 * APART and abs(machine.b) > 0.2
+        if clear or config.data != real.RANDOM:
+            break
+    return x, y, machine
 
 
 @study(
@@ -43,18 +63,12 @@ def apart(one: np.ndarray, other: np.ndarray) -> float:
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    for _ in range(TRIES):
-        x, y = separable.draw(random, config.samples, config.dim, config.gap)
-        x = x + config.shift * np.ones(config.dim) / np.sqrt(config.dim)  # off the origin: a bias is needed
-        machine = max_margin(x * y[:, None], labels=y)
-        both = max_margin(np.hstack([x, np.ones((config.samples, 1))]) * y[:, None]).w
-        if apart(both, np.append(machine.w, machine.b)) > 2 * APART and abs(machine.b) > 0.2:
-            break  # data on which the two candidates are told apart, whatever the flow does
+    x, y, machine = told_apart(random, config)
+    times = np.geomspace(2, config.until, 30)
     wide = [np.hstack([x, np.full((config.samples, 1), c)]) for c in SCALES]
     joint = [max_margin(rows * y[:, None]) for rows in wide]
     start = 0.1 * random.normal(size=config.dim + 1)
-    flows = [late_flow(lambda w, x: x @ w, start, wide[1], y, UNTIL, loss=loss, samples=np.geomspace(2, UNTIL, 30),
-                       rtol=1e-7)
+    flows = [late_flow(lambda w, x: x @ w, start, wide[1], y, config.until, loss=loss, samples=times, rtol=1e-7)
              for loss in ("exponential", "logistic")]
     return xr.Dataset(
         {
@@ -65,7 +79,7 @@ def run(config: Config) -> xr.Dataset:
             "flow": (("loss", "log_time", "part"), np.stack([one.dataset.theta.values for one in flows])),
             "log_loss": (("loss", "log_time"), np.stack([one.dataset.log_loss.values for one in flows])),
         },
-        coords={"scale": list(SCALES), "loss": ["exponential", "logistic"], "log_time": np.geomspace(2, UNTIL, 30)},
+        coords={"scale": list(SCALES), "loss": ["exponential", "logistic"], "log_time": times},
     )
 
 
@@ -92,7 +106,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                              "it goes to zero as 1/log t",
                              given=away > APART, otherwise="the two are the same on these data")
         yield claims.equal(f"{loss}: t L over the squared norm of its weights", 1.0,
-                           np.exp(data.log_loss.sel(loss=loss)[-1] + UNTIL) / float(one @ one), 1e-4,
+                           np.exp(data.log_loss.sel(loss=loss)[-1] + config.until) / float(one @ one), 1e-4,
                            "the solver's tolerance")
     # Of (x, c) the last weight is b/c: the squared norm is that of the machine and b^2/c^2, to this order.
     c = SCALES[-1]

@@ -4,22 +4,24 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 from secant.theory.margins import max_margin
 
-UNTIL = 200.0
-"""The last logarithm of time."""
 
-
-class Config(Seeded):
-    dim: int = option(3, at_least=2, at_most=20, help="features")
-    support: int = option(2, at_least=1, at_most=20, help="samples that carry the margin, at most one a feature")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
+    classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
+    images: int = option(60, at_least=10, at_most=200, help="of real data, easy or not")
+    dim: int = option(3, at_least=2, at_most=20, help="features of random data")
+    support: int = option(2, at_least=1, at_most=20, help="samples that carry their margin, at most one a feature")
     easy: int = option(20, at_least=1, at_most=500, help="samples that are added")
     far: float = option(2.0, at_least=1.3, at_most=20, help="their margin, over the least")
+    until: float = scaled(smoke=200.0, laptop=1e5, at_least=200, at_most=1e6, help="last logarithm of time")
 
     def check(self) -> None:
         """Multipliers are unique."""
+        super().check()
         if self.support > self.dim:
             raise ValueError(f"support: must be at most {self.dim}, one a feature, got {self.support}.")
 
@@ -33,12 +35,15 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    Z, k = separable.far_apart(random, config.support, config.easy, config.dim, config.far)
+    if config.data == real.RANDOM:
+        Z, k = separable.far_apart(random, config.support, config.easy, config.dim, config.far)
+    else:
+        Z, k = separable.in_order(separable.load(config.data, config.classes, config.images, None, config.seed).z)
     before, after = max_margin(Z[:k]), max_margin(Z)
     hard = Z.mean(0) * 0.5 / float(Z.mean(0) @ before.w)  # with margin one half
     worse = max_margin(np.vstack([Z, hard]))
-    times = np.geomspace(1, UNTIL, 30)
-    flows = [late_flow(lambda w, x: x @ w, np.zeros(config.dim), rows, np.ones(len(rows)), UNTIL, samples=times)
+    times = np.geomspace(1, config.until, 30)
+    flows = [late_flow(lambda w, x: x @ w, np.zeros(Z.shape[1]), rows, np.ones(len(rows)), config.until, samples=times)
              for rows in (Z[:k], Z)]
     return xr.Dataset(
         {
@@ -46,7 +51,7 @@ def run(config: Config) -> xr.Dataset:
             "margin": ("data", [before.margin, after.margin, worse.margin]),
             "w": (("flow", "log_time", "feature"), np.stack([flow.dataset.theta.values for flow in flows])),
             "log_loss": (("flow", "log_time"), np.stack([flow.dataset.log_loss.values for flow in flows])),
-            "z": (("sample", "feature"), np.vstack([Z, hard])), "on": k,
+            "z": (("sample", "feature"), np.vstack([Z, hard])), "on": k, "power": separable.slowest(Z, k),
         },
         coords={"data": ["support", "with easy", "with hard"], "flow": ["support", "with easy"], "log_time": times},
     )
@@ -59,22 +64,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero("weights of largest margin: change by easy samples, relative", np.linalg.norm(easy - base) / size,
                       1e-9,
                       "rounding of a linear system")
-    yield claims.at_least("the same by a sample of half the margin", 0.5, np.linalg.norm(hard - base) / size,
-                          "its margin has to double, which costs at least as much")
-    gammas = data.margin.values
+    yield claims.at_least("a sample of half the margin: change of the weights of largest margin times its length", 0.5,
+                          np.linalg.norm(hard - base) * np.linalg.norm(data.z[-1]),
+                          "its margin has to grow by a half, as |z| times the change allows")
+    gammas, until = data.margin.values, config.until
+    k = int(data.on)
+    # What has not settled yet, by the least power of 1/t; of size one where the time has not come.
+    left = float(np.exp(-float(data.power) * until))
     for name in data.flow.values:
         one = data.sel(flow=name)
         unit = one.w[-1].values / np.linalg.norm(one.w[-1])
-        yield claims.zero(f"flow, {name}: distance of the direction at log t = {UNTIL:g} times log t",
-                          np.linalg.norm(unit - base / size) * UNTIL / (10 * config.dim), 1.0, "it is bounded")
-        yield claims.equal(f"flow, {name}: t L gamma^2", 1.0, np.exp(one.log_loss[-1] + UNTIL) * gammas[0] ** 2, 1e-5,
-                           "the solver's tolerance")
+        yield claims.zero(f"flow, {name}: distance of the direction at log t = {until:g} times log t",
+                          np.linalg.norm(unit - base / size) * until / (10 * data.sizes["feature"]), 1.0,
+                          "it is bounded")
+        yield claims.equal(f"flow, {name}: t L gamma^2", 1.0, np.exp(one.log_loss[-1] + until) * gammas[0] ** 2,
+                           1e-5 + left, "the solver's tolerance, and what has not settled")
     # On the span of the support both flows keep the same w~.
-    rows = data.z.values[: config.support]
+    rows = data.z.values[:k]
     ends = data.w.isel(log_time=-1).values @ rows.T
     yield claims.zero("flows: margins of the support with and without easy samples, at the end",
-                      np.abs(ends[0] - ends[1]).max(),
-                      1e-5, "both are log t - log a; the solver's tolerance")
+                      np.abs(ends[0] - ends[1]).max(), 1e-5 + 10 * left,
+                      "both are log t - log a; the solver's tolerance, and what has not settled")
     w = data.w.isel(flow=1, log_time=-1).values
     yield claims.count("samples whose class changes with the length of w", 0,
                        int((np.sign(data.z.values @ w) != np.sign(data.z.values @ (1e-3 * w))).sum()))
@@ -86,7 +96,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     base = data.best.sel(data="support").values
     along = data.z.values @ base
     side = np.sqrt(np.maximum((data.z.values**2).sum(1) - along**2 / (base @ base), 0))
-    k = config.support
+    k = int(data.on)
     left.plot(side[:k], along[:k], "o", ms=8, color="C0", label="support")
     left.plot(side[k:-1], along[k:-1], "o", ms=4, color="C1", label="easy")
     left.plot(side[-1:], along[-1:], "X", ms=9, color="C3", label="hard")

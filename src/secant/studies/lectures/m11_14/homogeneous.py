@@ -5,16 +5,17 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 
 DEGREES = (1, 2, 3)
 
 
-class Config(Seeded):
-    samples: int = option(4, at_least=2, at_most=20, help="data")
-    dim: int = option(2, at_least=2, at_most=6, help="features")
-    gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
+    samples: int = scaled(smoke=4, laptop=20, at_least=2, at_most=50, help="data")
+    dim: int = scaled(smoke=2, laptop=4, at_least=2, at_most=6, help="features, of real data principal ones")
+    gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     until: float = option(1e5, at_least=1e4, at_most=1e6, help="last logarithm of time")
 
 
@@ -29,7 +30,7 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    x, y = separable.draw(random, config.samples, config.dim, config.gap)
+    x, y = separable.chosen(config, random)
     times = np.geomspace(10, config.until, 30)
     flows = []
     for degree in DEGREES:

@@ -4,16 +4,21 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups import separable
+from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.setups import real, separable
 from secant.theory.margins import max_margin
 
 START, EARLY, LATE = 4.0, 10.0, 60.0
 """Logarithms of time: where the motion is looked at, and between which the error times the logarithm is flat."""
 
+SLOW = 0.4
+"""The least power of time with which random data settle. Where real ones are slower, all looks are later by as much."""
 
-class Config(Seeded):
-    others: int = option(12, at_least=1, at_most=200, help="samples that do not carry the margin")
+
+class Config(real.Chosen):
+    data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
+    images: int = option(30, at_least=4, at_most=300, help="of real data, by their two principal features")
+    others: int = option(12, at_least=1, at_most=200, help="random samples that do not carry the margin")
     far: float = option(3.0, at_least=1.5, at_most=20, help="their margin, over the least")
     until: float = scaled(smoke=300.0, laptop=3_000.0, at_least=100, at_most=1e5, help="last logarithm of time")
     separators: int = option(50, at_least=1, at_most=1_000, help="random weights that separate")
@@ -30,10 +35,18 @@ class Config(Seeded):
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
-    Z, _ = separable.far_apart(random, 2, config.others, 2, config.far)
+    if config.data == real.RANDOM:
+        Z, on = separable.far_apart(random, 2, config.others, 2, config.far)
+    else:
+        Z, on = separable.in_order(separable.load(config.data, config.classes, config.images, 2, config.seed).z)
     best = max_margin(Z)
+    power = separable.slowest(Z, on)
+    early, late = looks(power)[1:]
+    if late > config.until / 3:
+        raise ValueError(f"until: these data settle as t^-{power:.2g} and need {3 * late:.0f} or more, "
+                         f"got {config.until:g}.")
     start = random.normal(size=2)
-    times = np.unique(np.concatenate([np.geomspace(1, config.until, 60), [EARLY, LATE]]))
+    times = np.unique(np.concatenate([np.geomspace(1, config.until, 60), [early, late]]))
     y = random.choice([-1.0, 1.0], size=len(Z))
     runs = [late_flow(lambda w, x: x @ w, start, Z * y[:, None], y, config.until, loss=loss, samples=times)
             for loss in ("exponential", "logistic")]
@@ -46,7 +59,7 @@ def run(config: Config) -> xr.Dataset:
         {
             "z": (("sample", "feature"), Z), "y": ("sample", y), "w": (("loss", "log_time", "feature"), w),
             "log_loss": (("loss", "log_time"), np.stack([one.dataset.log_loss.values for one in runs])),
-            "best": ("feature", best.w), "margin": best.margin,
+            "best": ("feature", best.w), "margin": best.margin, "power": power,
             "gain": (("separator", "loss", "log_time"), np.einsum("sf,ltf->slt", seen, speed) if len(seen) else
                      np.einsum("f,ltf->lt", best.w, speed)[None]),
         },
@@ -60,9 +73,17 @@ def error(data: xr.Dataset) -> xr.DataArray:
     return np.sqrt(((unit - data.best * data.margin) ** 2).sum("feature"))
 
 
+def looks(power: float) -> tuple[float, float, float]:
+    """When the motion is looked at."""
+    factor = max(1.0, SLOW / power)
+    return factor * START, factor * EARLY, factor * LATE
+
+
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     gamma, off, last = float(data.margin), error(data), {"log_time": -1}
+    power = float(data.power)
+    start, early, late = looks(power)
     for loss in data.loss.values:
         one = data.sel(loss=loss)
         left = one.w - one.best * one.log_time  # tends to w~
@@ -74,24 +95,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         # The norm is |w^|(log t + along), to first order.
         yield claims.equal(f"{loss}: error times log t at the end over |P w~|/|w^|", 1.0, found.isel(last) / limit,
                            2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3, "the next order in 1/log t")
-        # What is left of the motion at EARLY, from its size at START and the least power of t with which it falls.
-        own = one.z.values[:2]
-        powers = separable.rates(own, np.linalg.solve(own @ own.T, np.ones(2)))
-        slowest = min(powers[0], float((one.z.values[2:] @ one.best.values).min()) - 1)
-        gone = left.sel(log_time=START, method="nearest")
+        # What is left of the motion early, from its size at the start and the least power of t with which it falls.
+        gone = left.sel(log_time=start, method="nearest")
         still = float(np.sqrt(((gone - left.isel(last)) ** 2).sum()))
-        still *= np.exp(-slowest * (EARLY - float(gone.log_time)))
-        flat = found.sel(log_time=[EARLY, LATE]) * (1 + along / data.log_time.sel(log_time=[EARLY, LATE]))
-        yield claims.zero(f"{loss}: error times |w|/|w^| at log t = {LATE:g} less that at {EARLY:g}", flat[1] - flat[0],
-                          0.02 * limit + 3 * limit**3 / EARLY**2 + 3 * gamma * still,
+        still *= np.exp(-power * (early - float(gone.log_time)))
+        flat = found.sel(log_time=[early, late]) * (1 + along / data.log_time.sel(log_time=[early, late]))
+        yield claims.zero(f"{loss}: error times |w|/|w^| at log t = {late:.3g} less that at {early:.3g}",
+                          flat[1] - flat[0], 0.02 * limit + 3 * limit**3 / early**2 + 3 * gamma * still,
                           "the next order, and the residual at a time before, as it has to fall")
         yield claims.equal(f"{loss}: t L at the end times gamma^2", 1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5,
                            "the solver's tolerance over the longest step")
         yield claims.equal(f"{loss}: |w| gamma over log t at the end", 1.0,
                            float(np.linalg.norm(one.w[-1])) * gamma / s, 2 * abs(along) / s + 1e-3, "w~ over log t")
         moved = np.sqrt(((left - left.isel(last)) ** 2).sum("feature"))
-        yield claims.at_most(f"{loss}: motion of w - w^ log t from log t = {LATE:g} on", 1e-4,
-                             moved.sel(log_time=slice(LATE, None)).max(),
+        yield claims.at_most(f"{loss}: motion of w - w^ log t from log t = {late:.3g} on", 1e-4,
+                             moved.sel(log_time=slice(late, None)).max(),
                              "it has a limit; the solver's tolerance")
         yield claims.at_least(f"{loss}: least gain along separators", 0.0, one.gain.min(), "a sum of positive terms")
 
@@ -112,7 +130,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     first = data.w.sel(loss="exponential").values[0]
     turned = np.array([-first[1], first[0]]) / np.linalg.norm(first)
     left.plot(turned[0] * span, turned[1] * span, color="C2", lw=1.4, label="$t = e$")
-    sheet.label(left, "Two samples carry the margin", "$x_1$", "$x_2$", "best", aspect="equal", xlim=span, ylim=span)
+    sheet.label(left, "Few samples carry the margin", "$x_1$", "$x_2$", "best", aspect="equal", xlim=span, ylim=span)
     for i, loss in enumerate(data.loss.values):
         middle.plot(data.log_time, error(data).sel(loss=loss), color=f"C{i}", label=loss)
         right.plot(data.log_time, np.exp(data.log_loss.sel(loss=loss) + data.log_time), color=f"C{i}", label=loss)
