@@ -29,7 +29,6 @@ from mutants.sde import SDE
 from mutants.theory import THEORY
 
 from mutants.scaling import SCALING
-from mutants.theory import THEORY
 
 MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SDE + SCALING
 GOAL = 0.85

@@ -40,7 +40,6 @@ class Moments(NamedTuple):
     mean: Float[np.ndarray, " d"]
     covariance: Float[np.ndarray, "d d"]
     third: Any = None
-    third: Float[np.ndarray, "d d d"] | None = None
     reason: str = ""
 
 
@@ -138,7 +137,6 @@ class LinearDiffusion:
         noise = _with_one(self.noise_matrices, self.noise_shifts, 0.0)
         one = np.eye(len(drift))
         found: Any = sum(_at({place: drift}, one, order) for place in range(order))
-        found = sum(_at({place: drift}, one, order) for place in range(order))
         for pair in itertools.combinations(range(order), 2):
             found = found + sum(_at(dict.fromkeys(pair, N), one, order) for N in noise)
         return np.asarray(found)

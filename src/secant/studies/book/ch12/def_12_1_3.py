@@ -30,10 +30,6 @@ class Config(Seeded):
     \eta^2\sigma^2kI)$. For the law at a time $t = k\eta$ not to depend on $\sigma \sim 1/\sqrt B$ it takes $\eta
     \sim 1/\sigma^2$ and $k \sim 1/\eta$: a batch $\kappa$ times as large, a step $\kappa$ times as large, $\kappa$
     times fewer of them. Here the rule is exact; without it, at the same step size, the spread falls.""",
-    With a constant gradient $\bar g$ and noise $N(0, \sigma^2I)$, $k$ steps from 0 end in
-    $N(-\eta\bar gk, \eta^2\sigma^2kI)$. For the law at a time $t = k\eta$ not to depend on $\sigma \sim 1/\sqrt B$ it
-    takes $\eta \sim 1/\sigma^2$ and $k \sim 1/\eta$: a batch $\kappa$ times as large, a step $\kappa$ times as large,
-    $\kappa$ times fewer of them. Here the rule is exact; without it, at the same step size, the spread falls.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -47,7 +43,6 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {"x": (("rule", "factor", "draw"), found)},
         coords={"rule": ["scaled", "same step"], "factor": [*config.factors]}
-        {"x": (("rule", "factor", "draw"), found)}, coords={"rule": ["scaled", "same step"], "factor": [*config.factors]}
     )
 
 

@@ -13,7 +13,6 @@ class Config(Seeded):
     lr: float = option(0.1, at_least=0.01, at_most=0.5, help="step size in the equation of three parabolas")
     time: float = option(0.01, above=0, at_most=1, help="how far paths with constant noise go")
     draws: int = scaled(smoke=40_000, laptop=400_000, at_least=5_000, at_most=10**6, help="such paths, drawn at random")
-    draws: int = scaled(smoke=40_000, laptop=400_000, at_least=5_000, at_most=10**6, help="such paths")
     turn: float = option(0.7, at_least=0, at_most=1.5, help="angle by which the noise is turned before it is stretched")
 
 
@@ -30,11 +29,6 @@ def matrices(turn: float) -> tuple[np.ndarray, np.ndarray]:
     s\,dW\rangle + \frac12\operatorname{Tr}[s^\top\nabla^2h\,s]\,dt$. On the equation of three parabolas $\frac
     d{dt}\mathbb EX^2 = -4\,\mathbb EX^2 + 24\eta$, without the last term it would be $-4\,\mathbb EX^2$. For a noise
     that turns before it stretches, the trace is not that of $\nabla^2h\,s^\top s$.""",
-    Along $dX = b\,dt + s\,dW$ a function changes by
-    $dh = \langle\nabla h, b\rangle dt + \langle\nabla h, s\,dW\rangle + \frac12\operatorname{Tr}[s^\top\nabla^2h\,s]\,dt$.
-    On the equation of three parabolas $\frac d{dt}\mathbb EX^2 = -4\,\mathbb EX^2 + 24\eta$, without the last term it would
-    be $-4\,\mathbb EX^2$. For a noise that turns before it stretches, the trace is not that of
-    $\nabla^2h\,s^\top s$.""",
 )
 def run(config: Config) -> xr.Dataset:
     s, H = matrices(config.turn)
@@ -49,7 +43,6 @@ def run(config: Config) -> xr.Dataset:
     step = 1e-3
     around = [[three().diffusion(config.lr).moments([3.0], float(time + k * step)) for k in (-2, -1, 1,
         2)] for time in t[2::8]]
-    around = [[three().diffusion(config.lr).moments([3.0], float(time + k * step)) for k in (-2, -1, 1, 2)] for time in t[2::8]]
     values = np.array([[m.covariance.item() + m.mean.item() ** 2 for m in row] for row in around])
     slope = values @ np.array([1, -8, 8, -1]) / (12 * step)
     quartic = (x**4).sum(1) / config.time**2
@@ -57,7 +50,6 @@ def run(config: Config) -> xr.Dataset:
         {
             "grown": ("draw", grown), "square": ("time", square), "slope": ("inner", slope),
             "quartic": ("draw", quartic),
-            "grown": ("draw", grown), "square": ("time", square), "slope": ("inner", slope), "quartic": ("draw", quartic),
         },
         coords={"time": t, "inner": t[2::8]},
     )
@@ -72,7 +64,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.zero(
         "E X^2 from the law of moments less its formula", np.abs(data.square - exact).max(), 1e-11,
         "matrix exponentials"
-        "E X^2 from the law of moments less its formula", np.abs(data.square - exact).max(), 1e-11, "matrix exponentials"
     )
     rule = -4 * data.square.sel(time=data.inner.values).values + 24 * lr
     yield claims.zero(
@@ -113,5 +104,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(right, y=np.trace(s.T @ H @ s) / 2, label=r"$\mathrm{Tr}[\sigma^\top\nabla^2h\,\sigma]/2$")
     sheet.mark(right, y=np.trace(H @ s.T @ s) / 2, label=r"$\mathrm{Tr}[\nabla^2h\,\sigma^\top\sigma]/2$, printed",
         ls=":")
-    sheet.mark(right, y=np.trace(H @ s.T @ s) / 2, label=r"$\mathrm{Tr}[\nabla^2h\,\sigma^\top\sigma]/2$, printed", ls=":")
     sheet.label(right, r"Growth of $\mathbb{E}h$", "paths", None, "best")

@@ -26,10 +26,6 @@ class Config(Seeded):
     of its squared increments, the quadratic variation, tends to $t$ on every path: in time $\delta$ it goes a way of
     $\sqrt\delta$. With $\tau = t/a$ the equation $dx = \mu\,dt + \sigma\,dW$ is therefore $dx = a\mu\,d\tau + \sqrt
     a\,\sigma\,dW_\tau$ (figure 12.1: two paths from one start).""",
-    A Wiener process has $W_{t+\delta} - W_t \sim N(0, \delta I)$, so that $\operatorname{Var}W_t = t$, while the sum of
-    its squared increments, the quadratic variation, tends to $t$ on every path: in time $\delta$ it goes a way of
-    $\sqrt\delta$. With $\tau = t/a$ the equation $dx = \mu\,dt + \sigma\,dW$ is therefore
-    $dx = a\mu\,d\tau + \sqrt a\,\sigma\,dW_\tau$ (figure 12.1: two paths from one start).""",
 )
 def run(config: Config) -> xr.Dataset:
     # Two coordinates on the same noise: the motion itself, and a process that it drives.
@@ -38,8 +34,6 @@ def run(config: Config) -> xr.Dataset:
         "seed": config.seed}
     one = sde(lambda x: -pull * x, lambda x: jnp.ones((2, 1)), np.array([0.0, 1.0]), 1.0, probes={"x": lambda x: x},
         **told)
-    told = {"steps": config.steps, "paths": config.paths, "samples": config.steps + 1, "seed": config.seed}
-    one = sde(lambda x: -pull * x, lambda x: jnp.ones((2, 1)), np.array([0.0, 1.0]), 1.0, probes={"x": lambda x: x}, **told)
     x = one["x"].values
     W = x[..., 0]
     # In the time t/a, with the same normals: the increments of W over 1/steps are those over 1/(a steps) times root a.

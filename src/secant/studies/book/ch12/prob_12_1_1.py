@@ -38,9 +38,6 @@ def spread(gradients: np.ndarray, batches: np.ndarray) -> np.ndarray:
     $\bar\nabla = \frac1m\sum_i\nabla f_i$ has the covariance $\Sigma^{(B)} = \frac1B\Sigma$, $\Sigma =
     \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, where samples are drawn independently.
     Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.""",
-    $\bar\nabla = \frac1m\sum_i\nabla f_i$ has the covariance $\Sigma^{(B)} = \frac1B\Sigma$,
-    $\Sigma = \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, where samples are drawn
-    independently. Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -102,4 +99,3 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             label=r"$\mathrm{tr}\,\Sigma/B$" if not i else r"$\frac{m-B}{m-1}\,\mathrm{tr}\,\Sigma/B$")
     sheet.label(axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density",
         "best")
-    sheet.label(axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density", "best")

@@ -23,8 +23,6 @@ class Config(Options):
     $m_3$, whatever $\sigma$, and $\sigma\sqrt\eta = 1$, the stationary third cumulant of SGD is
     $-\frac{(\eta\sigma)^3m_3}{1 - (1 - 2\eta)^3} \approx -\frac{\sqrt\eta m_3}6$, that of the equation 0: for $g =
     x^3$ the order is $\frac12$. Mean and variance do not see the skewness and keep order 1. Amplified noise (SVAG)
-    $-\frac{(\eta\sigma)^3m_3}{1 - (1 - 2\eta)^3} \approx -\frac{\sqrt\eta m_3}6$, that of the equation 0: for
-    $g = x^3$ the order is $\frac12$. Mean and variance do not see the skewness and keep order 1. Amplified noise (SVAG)
     restores order 1 in $1/\ell$.""",
 )
 def run(config: Config) -> xr.Dataset:
@@ -41,15 +39,12 @@ def run(config: Config) -> xr.Dataset:
             "variance": ("lr", [law.covariance.item() for law in laws]),
             "early": (("lr", "moment"),
                 [[m.mean.item() - flow.mean.item(), m.covariance.item() - flow.covariance.item(),
-            "third": ("lr", [law.third.item() for law in laws]), "variance": ("lr", [law.covariance.item() for law in laws]),
-            "early": (("lr", "moment"), [[m.mean.item() - flow.mean.item(), m.covariance.item() - flow.covariance.item(),
                 m.third.item() - flow.third.item()] for m in early]),
             "amplified": ("amplify", [law.third.item() for law in more]),
             "equation_third": equation.third.item(), "equation_variance": equation.covariance.item(),
         },
         coords={"lr": list(config.lrs), "amplify": list(config.amplify),
             "moment": ["mean", "variance", "third cumulant"]},
-        coords={"lr": list(config.lrs), "amplify": list(config.amplify), "moment": ["mean", "variance", "third cumulant"]},
     )
 
 
@@ -78,7 +73,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         yield claims.equal(
             f"at the time 1/2: order for the {moment}", wanted, order(lr, data.early.sel(moment=moment)).value, wide,
             why
-            f"at the time 1/2: order for the {moment}", wanted, order(lr, data.early.sel(moment=moment)).value, wide, why
         )
     yield claims.equal(
         "amplified noise: order in 1/l for the third cumulant", 1, order(1 / data.amplify.values, data.amplified).value,

@@ -22,7 +22,6 @@ class Config(Seeded):
         distinct=True, help="step sizes of closed forms, each dividing 1/4, noise held fixed")
     coarse: tuple[float, ...] = option((0.4, 0.2, 0.1), at_least=0.05, at_most=0.5, shortest=2, longest=4,
         distinct=True,
-    coarse: tuple[float, ...] = option((0.4, 0.2, 0.1), at_least=0.05, at_most=0.5, shortest=2, longest=4, distinct=True,
         help="step sizes of the simulation, multiples of the smallest that divide the time 2")
     samples: int = option(12, at_least=6, at_most=40, help="of the regressions")
     chains: int = scaled(smoke=4_000, laptop=20_000, at_least=1_000, at_most=10**5,
@@ -106,7 +105,6 @@ def logistic(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
             found.append([weak_errors(paired, at[lr], fine) for lr in config.coarse])
     table = np.array([[[tuple(row[name]) for name in tests] for row in rows] for rows in found])
     return *largest(table, int(np.argmax(config.coarse))), list(tests)
-    return *largest(table, np.argmax(config.coarse)), list(tests)
 
 
 def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
@@ -123,10 +121,6 @@ def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
     \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of polynomial
     growth $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single step
     is off by $O(\eta^2)$, and there are $T/\eta$ of them.""",
-    For smooth losses and noise of bounded moments and small skewness, SGD with step $\eta$ and
-    $dX = -\nabla f\,dt + \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of
-    polynomial growth $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single
-    step is off by $O(\eta^2)$, and there are $T/\eta$ of them.""",
 )
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
@@ -136,7 +130,6 @@ def run(config: Config) -> xr.Dataset:
     rows = [[plane(model, lr, round(t / lr)) for lr in config.lrs] for t in TIMES]
     flat = largest(np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]),
         int(np.argmax(config.lrs)))[0]
-    flat = largest(np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]), np.argmax(config.lrs))[0]
     errors, noise, tests = logistic(random, config)
     table = lambda rows: np.array([list(row.values()) for row in rows])  # noqa: E731
     return xr.Dataset(
@@ -188,7 +181,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             if name == "logistic":
                 axes.errorbar(rows[size], values, 2 * data.noise.sortby(size).sel(third=test), fmt="o-", ms=4,
                     color=f"C{i}",
-                axes.errorbar(rows[size], values, 2 * data.noise.sortby(size).sel(third=test), fmt="o-", ms=4, color=f"C{i}",
                     label=test)
             else:
                 axes.plot(rows[size], values, "o-", ms=4, color=f"C{i}", label=test)

@@ -16,7 +16,6 @@ class Config(Seeded):
     samples: int = option(5, at_least=2, at_most=8, help="of a least-squares problem")
     drawn: float = option(4.0, at_least=1, at_most=100, help="amplification of the steps that the library takes")
     draws: int = scaled(smoke=8_000, laptop=100_000, at_least=1_000, at_most=10**5, help="such random steps")
-    draws: int = scaled(smoke=8_000, laptop=100_000, at_least=1_000, at_most=10**5, help="such steps")
 
 
 @study(
@@ -30,15 +29,6 @@ class Config(Seeded):
 def run(config: Config) -> xr.Dataset:
     random = np.random.default_rng(config.seed)
     a, b = np.array([amplifiers(ell) for ell in config.amplify]).T
-    SVAG takes $\hat g = a\,g_{\gamma_1} + b\,g_{\gamma_2}$ of two independent batches with
-    $a, b = \frac{1 \pm \sqrt{2\ell - 1}}2$ and the step size $\eta/\ell$. $a + b = 1$: the mean is the gradient.
-    $a^2 + b^2 = \ell$: the noise has $\ell$ times the covariance, so that $\sqrt{\eta/\ell}\sqrt\ell\sigma$, and the
-    equation with it, is that of SGD. $a^3 + b^3 = \frac{3\ell - 1}2$: third moments grow only like $\ell$. With
-    $\ell = 1$ it is SGD.""",
-)
-def run(config: Config) -> xr.Dataset:
-    random = np.random.default_rng(config.seed)
-    a, b = np.array([amplifiers(l) for l in config.amplify]).T  # noqa: E741
     x, y, w = random.normal(size=config.samples), random.normal(size=config.samples), 0.7
     g = x * (x * w - y)
     pairs = a[:, None, None] * g[:, None] + b[:, None, None] * g
@@ -50,7 +40,6 @@ def run(config: Config) -> xr.Dataset:
         {
             "a": ("amplify", a), "b": ("amplify", b), "gradient": ("sample", g),
             "mean": ("amplify", pairs.mean((1, 2))),
-            "a": ("amplify", a), "b": ("amplify", b), "gradient": ("sample", g), "mean": ("amplify", pairs.mean((1, 2))),
             "variance": ("amplify", (central**2).mean((1, 2))), "third": ("amplify", (central**3).mean((1, 2))),
             "step": ("draw", (w - np.asarray(moved, float)) * config.drawn),
         },
@@ -84,26 +73,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.equal(
         "steps of the library: mean over the standard deviation", 0, estimate(centred / (config.drawn * v) ** 0.5),
         1e-4,
-    a, b, l, g = data.a, data.b, data.amplify, data.gradient.values  # noqa: E741
-    why = "algebra: rounding, relative to l"
-    for power, wanted, words in ((1, 1 + 0 * l, "1"), (2, l, "l"), (3, (3 * l - 1) / 2, "(3l - 1)/2")):
-        yield claims.zero(
-            f"a^{power} + b^{power} less {words}, over l^(3/2)", np.abs((a**power + b**power - wanted) / l**1.5).max(), 1e-12,
-            "algebra: rounding of terms of size l^(3/2)",
-        )
-    n, v, s = len(g), g.var(), ((g - g.mean()) ** 3).mean()
-    for name, wanted in (("mean", g.mean()), ("variance", l * v), ("third", (3 * l - 1) / 2 * s)):
-        scale = np.abs(g).max() ** {"mean": 1, "variance": 2, "third": 3}[name] * l**1.5
-        yield claims.zero(
-            f"{name} over all {n * n} pairs of samples, less its formula", np.abs((data[name] - wanted) / scale).max(), 1e-12, why
-        )
-    first = data.sel(amplify=l.values[0])
-    yield claims.zero(
-        "l = 1: the second factor", first.b, 1e-15, "SGD", given=float(l[0]) == 1, otherwise="l = 1 is not among them"
-    )
-    centred = data.step - g.mean()
-    yield claims.equal(
-        "steps of the library: mean over the standard deviation", 0, estimate(centred / (config.drawn * v) ** 0.5), 1e-4,
         "sampling error, and the precision of a step",
     )
     yield claims.equal(
@@ -119,10 +88,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     a, b = (1 + np.sqrt(2 * ell - 1)) / 2, (1 - np.sqrt(2 * ell - 1)) / 2
     left.plot(ell, a, label="$a$")
     left.plot(ell, b, label="$b$")
-    l = np.linspace(1, float(data.amplify.max()), 400)  # noqa: E741
-    a, b = (1 + np.sqrt(2 * l - 1)) / 2, (1 - np.sqrt(2 * l - 1)) / 2
-    left.plot(l, a, label="$a$")
-    left.plot(l, b, label="$b$")
     sheet.mark(left, y=(0, 1), ls=":")
     sheet.label(left, "Factors of the two batches", r"$\ell$", None, "best")
     v = data.gradient.values.var()
@@ -132,6 +97,4 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.loglog(data.amplify, spread / (data.variance / v) ** 1.5, "^-", label="skewness")
     sheet.guide(right, ell, ell, r"$\ell$")
     sheet.guide(right, ell, (3 * ell - 1) / 2, r"$(3\ell - 1)/2$", ls="-.")
-    sheet.guide(right, l, l, r"$\ell$")
-    sheet.guide(right, l, (3 * l - 1) / 2, r"$(3\ell - 1)/2$", ls="-.")
     sheet.label(right, r"Moments of $\hat g$ over those of $g$", r"$\ell$", None, "best")

@@ -25,14 +25,12 @@ class Config(Seeded):
     steps: int = scaled(smoke=16, laptop=128, at_least=8, at_most=1_024, help="steps of SGD")
     amplify: tuple[int, ...] = scaled(smoke=(1, 2, 4), laptop=(1, 2, 4, 8, 16), at_least=1, at_most=64, shortest=3,
         longest=7,
-    amplify: tuple[int, ...] = scaled(smoke=(1, 2, 4), laptop=(1, 2, 4, 8, 16), at_least=1, at_most=64, shortest=3, longest=7,
         ascending=True, help="amplification, l: powers of 2 from 1 on")
     draws: int = scaled(smoke=4, laptop=8, at_least=3, at_most=64, help="runs of each, all from one start")
 
     def check(self) -> None:
         """Common times."""
         if any(ell & (ell - 1) for ell in self.amplify) or self.amplify[0] != 1:
-        if any(l & (l - 1) for l in self.amplify) or self.amplify[0] != 1:
             raise ValueError(f"amplify: powers of 2 from 1 on, got {self.amplify}.")
         if self.steps % self.amplify[-1]:
             raise ValueError(f"steps: a multiple of the largest amplification, {self.amplify[-1]}, got {self.steps}.")
@@ -45,10 +43,6 @@ class Config(Seeded):
     \to \infty$. In units of $t = k\eta/\ell$ the curves of train loss, test error and $|\theta|^2$ should converge
     in $\ell$; where SGD ($\ell = 1$) has the same, the equation describes it. The source says that they appear to
     converge and match for computable $\ell$, and gives no numbers.""",
-    Whether SGD at a finite step size follows its equation can be seen without solving it: SVAG tends to it as
-    $\ell \to \infty$. In units of $t = k\eta/\ell$ the curves of train loss, test error and $|\theta|^2$ should converge in
-    $\ell$; where SGD ($\ell = 1$) has the same, the equation describes it. The source says that they appear to converge and
-    match for computable $\ell$, and gives no numbers.""",
 )
 def run(config: Config) -> xr.Dataset:
     task = load("digits", samples=config.samples, seed=config.seed)
@@ -73,7 +67,6 @@ def run(config: Config) -> xr.Dataset:
     # A record of amplification l is made every most/l steps of SGD: all have those at multiples of `most`.
     times = np.arange(0, config.steps + 1, most)
     rows = [found[i, :, : config.steps * ell // most + 1 : ell] for i, ell in enumerate(config.amplify)]
-    rows = [found[i, :, : config.steps * l // most + 1 : l] for i, l in enumerate(config.amplify)]
     return xr.Dataset(
         {"seen": (("amplify", "draw", "time", "what"), np.stack(rows))},
         coords={"amplify": list(config.amplify), "time": times * config.lr, "what": list(WHAT)},
@@ -108,10 +101,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             rows = data.seen.sel(what=what, amplify=ell)
             mean, error = rows.mean("draw"), rows.std("draw") / config.draws**0.5
             axes.plot(data.time, mean, color=f"C{i}", label="SGD" if ell == 1 else rf"$\ell = {ell}$")
-        for i, l in enumerate(config.amplify):  # noqa: E741
-            rows = data.seen.sel(what=what, amplify=l)
-            mean, error = rows.mean("draw"), rows.std("draw") / config.draws**0.5
-            axes.plot(data.time, mean, color=f"C{i}", label="SGD" if l == 1 else rf"$\ell = {l}$")
             axes.fill_between(data.time, mean - 2 * error, mean + 2 * error, color=f"C{i}", alpha=0.15, lw=0)
         sheet.label(axes, words[0].upper() + words[1:], r"$t = k\eta/\ell$", None, "best" if what == "loss" else None)
     panels[0].set_yscale("log")

@@ -16,7 +16,6 @@ class Config(Seeded):
     parameters: int = option(2, at_least=1, at_most=4, help="parameters of the linear model")
     ratios: tuple[float, ...] = option((0.05, 0.4, 0.8), at_least=0.01, at_most=0.9,
                                        help="step sizes over the critical one of second moments")
-                                       help="step sizes over the one at which second moments diverge")
     chains: int = option(400, at_least=50, at_most=5_000, help="simulated runs, with the first of the steps")
     steps: int = scaled(smoke=1_500, laptop=10_000, at_least=200, at_most=100_000, help="steps of a run")
 
@@ -117,7 +116,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                                within, rounding)
         scale = float(data.sides[i, 0, 1])
         # A run starts at the minimum; what it has not yet reached is missing on both sides.
-        # A run starts at the minimum: what it has not yet reached is left of the means, in the same share on both sides.
         yield claims.zero(f"{law}, simulated: <theta . grad L> less eta/2 <tr C~>, over it",
                           estimate((data.left[i] - data.right[i]) / scale), 5 / config.steps,
                           "sampling error, and the change of theta^2 over the counted steps")
@@ -141,5 +139,3 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(right, x=1.0, label="stationary state")
     sheet.label(right, f"Along {config.chains} runs",
                 r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of a run", "runs", "best")
-    sheet.label(right, f"Along {config.chains} runs", r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of "
-                "a run", "runs", "best")

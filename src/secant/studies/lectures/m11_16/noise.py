@@ -111,7 +111,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(*ellipse(mean, data.closed[i].values[:2, :2]), color=f"C{i}", lw=2, label=NAMES[law])
         some = data.traces[i].values > 1e-12 * float(data.traces[i].max())  # all samples have none
         right.plot(data.size[some], data.traces[i][some], "o-", color=f"C{i}", ms=4, label=NAMES[law])
-        right.plot(data.size, np.maximum(data.traces[i], 1e-300), "o-", color=f"C{i}", ms=4, label=NAMES[law])
     left.plot(*mean, "+", color=sheet.ink(), ms=12, mew=2, label=r"$\nabla L$")
     sheet.label(left, "Gradients of all Bernoulli batches, and two deviations", r"$\partial_1L^B$", r"$\partial_2L^B$",
                 "best")

@@ -45,7 +45,6 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for n, mass in zip(data.n.values, data["mass"].values, strict=True):
-    for n, mass in zip(data.n.values, data["mass"].values):
         yield claims.equal(f"{n} sites a half: mass where strides are short", 4 * n / (5 * n + 2), mass, 1e-9,
                            "an identity: rounding of a linear solve")
     yield claims.erratum(

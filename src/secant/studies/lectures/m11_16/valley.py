@@ -68,14 +68,12 @@ def run(config: Config) -> xr.Dataset:
     chains = config.chains // 10
     steps = [int(np.ceil(1.2 / lr**2)) for lr in config.lrs]
     runs = [along(lr, count, chains, random) for lr, count in zip(config.lrs, steps, strict=True)]
-    runs = [along(lr, count, chains, random) for lr, count in zip(config.lrs, steps)]
     return xr.Dataset(
         {
             "theta": (("curvature", "chain"), across(config, random)), "steps": ("lr", steps),
             "log_h": (("lr", "time", "run"), np.stack(runs)),
             "predicted": (("lr", "time"), np.stack([predicted(lr, count)
                                                     for lr, count in zip(config.lrs, steps, strict=True)])),
-            "predicted": (("lr", "time"), np.stack([predicted(lr, count) for lr, count in zip(config.lrs, steps)])),
         },
         coords={"curvature": list(config.curvatures), "lr": list(config.lrs)},
     )
@@ -123,7 +121,6 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         relative=3 * own**2, where="lecture of 11/16, the entropic force",
         note="one factor of eta is from the step, the other from the variance across the valley")
     slopes = [np.polyfit(np.log(config.lrs), column, 1)[0] for column in zip(*rates, strict=True)]
-    slopes = [np.polyfit(np.log(config.lrs), column, 1)[0] for column in zip(*rates)]
     spread = max(float(data.log_h[i, -1].std()) / abs(float(data.predicted[i, -1])) for i in range(len(config.lrs)))
     reach = np.ptp(np.log(config.lrs))
     yield claims.equal("exponent of eta in the rate", slopes[1], slopes[0],
@@ -142,7 +139,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color=sheet.ink(), lw=1.2, label=r"$\alpha\eta/2$")
     left.plot(grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4,
               label=r"$\alpha\eta/4$, printed")
-    left.plot(grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4, label=r"$\alpha\eta/4$, printed")
     sheet.label(left, "Across: as wide however steep", r"$\bar\theta/\sqrt{\alpha\eta/2}$", "density", "upper right")
     for i, lr in enumerate(config.lrs):
         time = np.linspace(0, int(data.steps[i]), 21) * lr**2
@@ -153,4 +149,3 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(right, time, np.exp(-time), r"$e^{-\eta^2\alpha t}$")
     sheet.label(right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right",
                 yscale="log")
-    sheet.label(right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right", yscale="log")
