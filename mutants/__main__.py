@@ -25,10 +25,9 @@ from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.noise import NOISE
 from mutants.rates import RATES
+from mutants.scaling import SCALING
 from mutants.sde import SDE
 from mutants.theory import THEORY
-
-from mutants.scaling import SCALING
 
 MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SDE + SCALING
 GOAL = 0.85

@@ -16,8 +16,8 @@ from secant.dynamics import runner
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Traces are trees of small objects that reference counts free: looking for circles after every 700 of them, as is usual,
-# takes a twentieth of the time.
+# Traces are trees of small objects that reference counts free: to look for circles after every 700 of them, as is
+# usual, takes a twentieth of the time.
 gc.set_threshold(200_000, 50, 1_000)
 
 BROWSER_ARGUMENTS = [
