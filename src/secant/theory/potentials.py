@@ -36,6 +36,7 @@ class Potential:
         domain: where that is, in words.
         axes: how many axes of an array are one $w$: 1 for vectors, 2 for matrices.
         separable: whether $R$ is a sum over entries, so that its gradient acts on each alone.
+        exponent: $p$ where $R$ is half the squared $p$-norm, else none.
 
     Example:
         ```python
@@ -57,6 +58,7 @@ class Potential:
     domain: str = "finite weights"
     axes: int = 1
     separable: bool = True
+    exponent: float | None = None
 
     def divergence(self, w: Any, start: Any) -> Any:
         r"""The Bregman divergence $D_R(w, w') = R(w) - R(w') - \langle\nabla R(w'), w - w'\rangle$, at least 0.
@@ -209,11 +211,6 @@ def lp(p: Real) -> Potential:
             f"lp: `p` must be above 1 and at most 2, where the squared norm is smooth and strongly convex, got {p!r}; "
             "the interpolant of least norm for any `p` is `interpolants.min_norm`."
         )
-    return half_squared(p)
-
-
-def half_squared(p: float) -> Potential:
-    r"""$\frac12\|w\|_p^2$ for any $1 < p < \infty$; its inverse gradient has no derivative at zeros if $p > 2$."""
     q = p / (p - 1)
     return Potential(
         f"l{p:g}",
@@ -222,6 +219,7 @@ def half_squared(p: float) -> Potential:
         inverse=lambda z: _of_norm(z, q),
         slope=lambda z, v: _slope_of_norm(z, v, q),
         separable=False,
+        exponent=p,
     )
 
 
@@ -243,8 +241,6 @@ def _slope_of_norm(z: Any, v: Any, q: float) -> Any:
     xp = _namespace(z, v)
     norm = _norm(z, q)
     u = abs(z) / xp.where(norm > 0, norm, 1.0)
-    if q < 2:  # infinite at 0: as steep as at the smallest number whose power is not
-        u = xp.maximum(u, 1e-200)
     s = xp.sign(z) * u ** (q - 1)
     found = (q - 1) * u ** (q - 2) * v + (2 - q) * s * (s * v).sum(-1, keepdims=True)
     return xp.where(norm > 0, found, v)  # at 0 there is no derivative: that of the squared 2-norm
