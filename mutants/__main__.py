@@ -69,7 +69,7 @@ def pass_alone(file: str) -> bool:
 
 def tested(files: tuple[str, ...], sources: Path) -> subprocess.CompletedProcess[str]:
     """Some files of tests, up to the first failure."""
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk"]
     return run(["pytest", *options, *(f"tests/{name}" for name in files)], sources)
 
 

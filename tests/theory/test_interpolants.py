@@ -83,15 +83,15 @@ def test_matrices_by_spectral_entropy():
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), n=st.integers(1, 8), sparse=st.booleans())
-def test_at_most_fifty_steps_down_to_the_smallest_scale(seed, n, sparse):
-    X, y = problem(seed, n, sparse=sparse)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 8), sparse=st.booleans(), wide=st.sampled_from([1, 4]))
+def test_at_most_fifty_steps_down_to_the_smallest_scale(seed, n, sparse, wide):
+    X, y = problem(seed, wide * n, wide * 9, sparse=sparse)
     least = interpolants.min_norm(X, y, 1)
-    for alpha in (1e-8, 1e-12):
-        found = interpolants.bregman_projection(X, y, potentials.hypentropy(alpha))
-        assert found.steps <= 50
-        assert found.residual < 1e-9 * np.abs(y).max()
-        assert np.abs(found.weights).sum() < np.abs(least).sum() * (1 + 0.1)
+    alphas = np.array([1, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12])
+    found = interpolants.bregman_projection(X, y, potentials.hypentropy(alphas[:, None]))
+    assert found.steps <= 50
+    assert found.residual.max() < 1e-9 * np.abs(y).max()
+    assert np.abs(found.weights[-2:]).sum(1).max() < np.abs(least).sum() * (1 + 0.15)
     flat = interpolants.bregman_projection(X, y, potentials.hypentropy(1e6))
     np.testing.assert_allclose(flat.weights, np.linalg.pinv(X) @ y, atol=1e-9)
 
@@ -328,7 +328,8 @@ def test_what_has_no_meaning_is_refused_by_name():
         interpolants.stagewise_path(X, y[:2])
 
 
-# By cvxpy 1.9.3 with Clarabel 0.11.1 at tolerances of 1e-12: `bench/peers/cvxpy_interpolants.py`.
+# By cvxpy 1.9.3 with Clarabel 0.11.1 at tolerances of 1e-12: `bench/peers/convex_agreement.py`; the row
+# `convex_agreement` of `make bench` compares four random problems of each.
 WHOLE = np.array([[3, -1, 2, 0, 1, -2, 1, 1], [1, 2, -1, 3, -2, 1, 0, 1], [-2, 1, 1, 1, 2, 0, 3, -1]], float)
 TARGETS = WHOLE @ np.array([1, 2, 0.5, 1.5, 0.25, 1, 0.75, 3])
 START = np.array([1, 2, 1, 0.5, 1, 0.5, 2, 1])
@@ -347,6 +348,11 @@ GOLDEN = [
         potentials.lp(1.5),
         None,
         [1.30904331, 0.78526494, 0.045406, 2.91975037, -0.22198969, -0.0055884, 0.50994514, 0.46819073],
+    ),
+    (
+        potentials.lp(1.5),
+        START,
+        [1.744319581, 2.630832579, 0.32920579, 1.185520967, 0.08228322, 0.868187464, 0.830516838, 1.563037126],
     ),
     (
         potentials.lp(4 / 3),
@@ -370,3 +376,12 @@ GOLDEN = [
 def test_convex_optimisation_finds_the_same(potential, start, weights):
     found = interpolants.bregman_projection(WHOLE, TARGETS, potential, start)
     np.testing.assert_allclose(found.weights, weights, atol=1e-6)
+
+
+def test_convex_optimisation_finds_the_same_matrix():
+    measured = np.array([[[2, 1, 0], [1, 0, -1], [0, -1, 1]], [[0, 0, 2], [0, 1, 1], [2, 1, -1]]], float)
+    root = np.array([[1, 0, 1], [2, 1, 0], [0, 1, 1]], float)
+    y = np.einsum("nij,ij->n", measured, root @ root.T)
+    found = interpolants.bregman_projection(measured, y, potentials.spectral_entropy())
+    wanted = [[2.972592175, 0.896005452, 1.825071169], [0.896005452, 1.96252007, 0.677317705]]
+    np.testing.assert_allclose(found.weights[:2], wanted, atol=2e-6)
