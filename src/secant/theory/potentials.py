@@ -223,14 +223,14 @@ def lp(p: Real) -> Potential:
     )
 
 
-def _norm(w: Any, p: float) -> Any:
+def _norm(w: Any, p: Any) -> Any:
     """The norm over the last axis, kept as one of length 1; of the largest entry apart, so that no power overflows."""
     xp = _namespace(w)
     size = abs(w).max(-1, keepdims=True)
     return size * ((abs(w) / xp.where(size > 0, size, 1.0)) ** p).sum(-1, keepdims=True) ** (1 / p)
 
 
-def _of_norm(w: Any, p: float) -> Any:
+def _of_norm(w: Any, p: Any) -> Any:
     xp = _namespace(w)
     norm = _norm(w, p)
     return norm * xp.sign(w) * (abs(w) / xp.where(norm > 0, norm, 1.0)) ** (p - 1)
@@ -244,6 +244,44 @@ def _slope_of_norm(z: Any, v: Any, q: float) -> Any:
     s = xp.sign(z) * u ** (q - 1)
     found = (q - 1) * u ** (q - 2) * v + (2 - q) * s * (s * v).sum(-1, keepdims=True)
     return xp.where(norm > 0, found, v)  # at 0 there is no derivative: that of the squared 2-norm
+
+
+def steepest(g: Any, p: Real) -> Any:
+    r"""The steepest direction in $\ell_p$, $\operatorname{argmin}_v g\cdot v + \frac12\|v\|_p^2$, over the last axis.
+
+    It is $-\nabla\frac12\|g\|_q^2$ in the dual norm, $\frac1p + \frac1q = 1$, so that
+    $-g\cdot v = \|v\|_p^2 = \|g\|_q^2$: in $\ell_1$ $-g_je_j$ at the largest entry of $g$, the first of several; in
+    $\ell_\infty$ $-\|g\|_1\operatorname{sign} g$; in between $-\|g\|_q^{2-q}\operatorname{sign}(g)|g|^{q-1}$.
+
+    Args:
+        g: the gradient, shape `(..., d)`.
+        p: the norm's exponent, from 1 to infinity; a traced number is between them.
+
+    Example:
+        ```python
+        import numpy as np
+        from secant.theory import potentials
+
+        for p in (1, 2, np.inf):
+            print(potentials.steepest(np.array([1.0, -3.0]), p))
+        ```
+
+        ```text
+        [0. 3.]
+        [-1.  3.]
+        [-4.  4.]
+        ```
+    """
+    if not is_traced(p):
+        xp = _namespace(g)
+        if p == 1:
+            size = abs(g)
+            return xp.where(xp.arange(g.shape[-1]) == size.argmax(-1)[..., None], -g, 0.0)
+        if p == 2:
+            return -g
+        if p == np.inf:
+            return -abs(g).sum(-1, keepdims=True) * xp.sign(g)
+    return -_of_norm(g, p / (p - 1))
 
 
 def hypentropy(alpha: Real) -> Potential:
