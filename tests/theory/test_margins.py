@@ -177,6 +177,13 @@ def test_boosting_descends_one_coordinate_to_its_least():
         assert run.margins[-1] == pytest.approx((scaled @ w).min() / np.abs(w).sum())
 
 
+def test_a_learner_that_is_always_wrong_is_as_good_as_one_that_is_right():
+    Z, turned = weak(3), np.array([-1.0, 1.0] * 4 + [-1.0])
+    run, other = boost(Z, 15), boost(Z * turned, 15)
+    np.testing.assert_array_equal(run.columns, other.columns)
+    np.testing.assert_allclose(run.w, other.w * turned, atol=1e-12)
+
+
 def test_a_share_of_the_step_and_steps_without_an_end():
     Z = weak(4)
     assert boost(Z, 1, share=0.5).steps[0] == pytest.approx(boost(Z, 1).steps[0] / 2)
