@@ -261,7 +261,7 @@ def least_norm(X: Real, y: Real, p: Real) -> LeastNorm:
         X, y = np.array([[1.0, 1.0, 2.0]]), np.array([4.0])
         for p in (1, 1 + 1e-9, 1e9):
             print(interpolants.least_norm(X, y, p).weights.round(6))
-        both = interpolants.least_norm(np.ones((1, 2)), [4.0], 1 + 1e-9).weights
+        both = interpolants.least_norm(np.ones((1, 2)), np.array([4.0]), 1 + 1e-9).weights
         print(both.round(6))  # of all solutions of least 1-norm
         ```
 
