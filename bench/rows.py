@@ -2,7 +2,9 @@
 
 from bench import (  # noqa: F401
     agreement,
+    convex_agreement,
     curvature,
+    dual_newton,
     features,
     infinite_width,
     interpolants,

@@ -1,7 +1,7 @@
 """Draws the figures of the pages again: `python docs/figures.py`, or with the ids of some studies, or `results`.
 
 Each is light and dark, as it was drawn and with its panels below one another for a narrow window: as SVG, or as PNG
-where it has so many points that an SVG would be large.
+where it has so many points that an SVG would be large even with these as an image.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.collections import Collection
+from matplotlib.lines import Line2D
 from PIL import Image
 
 import secant as sc
@@ -56,7 +58,8 @@ STUDIES = (
     "lectures/11-14-late-time",
 )
 FOLDER = Path(__file__).parent / "figures"
-LARGEST = 300_000  # bytes of an SVG
+LARGEST = 150_000  # bytes of an SVG
+MANY = 250  # points of an artist
 
 
 LOOKS = (("light", ""), ("dark", "-dark"))
@@ -99,17 +102,31 @@ def results() -> None:
 
 
 def save(figure: Any, name: str) -> None:
-    """Writes one figure as SVG if that is small, else as PNG, and removes the other."""
+    """Writes one figure as SVG if that is small, else with its many points as an image, else as PNG alone."""
     vector, image = FOLDER / f"{name}.svg", FOLDER / f"{name}.png"
-    figure.savefig(vector, transparent=True, metadata={"Date": None}, dpi=120)
+    options = {"transparent": True, "metadata": {"Date": None}, "dpi": 120}
+    figure.savefig(vector, **options)
     kept = vector
     if vector.stat().st_size > LARGEST:
+        for artist in figure.findobj(crowded):
+            artist.set_rasterized(True)
+        figure.savefig(vector, **options)
+    if vector.stat().st_size > LARGEST:
         figure.savefig(image, dpi=90, transparent="dark" in name)
-        # A palette is enough for a figure, and a third of the size.
-        Image.open(image).quantize(256, method=Image.Quantize.FASTOCTREE).save(image, optimize=True)
+        if image.stat().st_size > LARGEST:  # a palette is a third of the size, though it may lose a colour
+            Image.open(image).quantize(256, method=Image.Quantize.FASTOCTREE).save(image, optimize=True)
         kept = image
     (image if kept is vector else vector).unlink(missing_ok=True)
     print(f"{kept.name}: {kept.stat().st_size // 1000} kB")
+
+
+def crowded(artist: Any) -> bool:
+    """Whether an artist has so many points that an image of them is smaller."""
+    if isinstance(artist, Line2D):
+        return len(artist.get_xdata()) > MANY and artist.get_marker() not in ("None", "", None)
+    if isinstance(artist, Collection):
+        return len(artist.get_offsets()) > MANY or sum(len(path.vertices) for path in artist.get_paths()) > MANY
+    return False
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from mutants.scaling import SCALING
 from mutants.sde import SDE
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SDE + SCALING
+MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SCALING + SDE
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
@@ -72,7 +72,7 @@ def pass_alone(file: str) -> bool:
 
 def tested(files: tuple[str, ...], sources: Path) -> subprocess.CompletedProcess[str]:
     """Some files of tests, up to the first failure."""
-    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--hypothesis-profile=unshrunk"]
     return run(["pytest", *options, *(f"tests/{name}" for name in files)], sources)
 
 

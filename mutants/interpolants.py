@@ -26,8 +26,18 @@ INTERPOLANTS = [
         ("(height - s * change)", "(height + s * change)", "book/stagewise"),
         ("= sign * scipy.optimize", "= scipy.optimize", "book/stagewise"),
         ("~tied | (correlation * s < 0)", "~tied", ""),
-        ("half_squared(p / (p - 1)), w)", "half_squared(p), w)", ""),
-        ("np.hstack([rows, -rows])", "np.hstack([rows, rows])", "book/stagewise"),
+    ),
+    *(
+        Mutant(f"theory/{module}.py", old, new, ("theory/test_interpolants.py",), tuple(studies.split()))
+        for module, old, new, studies in (
+            ("_least_norms", "np.hstack([X, -X])", "np.hstack([X, X])", "book/stagewise"),
+            ("_least_norms", "least / size, 1 / (p - 1))", "least / size, 1 / p)", ""),
+            ("_least_norms", "** (2 - p) * size ** (p - 1)", "** (2 - p)", ""),
+            ("_power_equation", "_log(v, exponent) * (1 - exponent)", "-_log(v, exponent)", ""),
+            ("_power_equation", "(v - v.max()) / (1 + top)", "(v - v.max())", ""),
+            ("_power_equation", "np.log(np.abs(1 + x))) / exponent", "np.log(np.abs(1 + x)))", "book/fig-8.1"),
+            ("_dual_newton", "np.maximum(values, least)", "np.maximum(values, 0 * least)", ""),
+        )
     ),
     Mutant(
         "optim/mirror.py",

@@ -8,6 +8,7 @@ import signal
 
 import jax
 import pytest
+from hypothesis import Phase, settings
 
 from secant.dynamics import runner
 
@@ -19,6 +20,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Traces are trees of small objects that reference counts free: to look for circles after every 700 of them, as is
 # usual, takes a twentieth of the time.
 gc.set_threshold(200_000, 50, 1_000)
+
+# For those who only ask whether a test fails: nobody looks for the smallest example.
+settings.register_profile("unshrunk", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 
 BROWSER_ARGUMENTS = [
     "--no-sandbox",

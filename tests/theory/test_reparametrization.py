@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
+from secant import flow
 from secant.theory import diagonal
 from secant.theory.reparametrization import NotCommutingError, commutes, flow_limit, metric
 
@@ -42,21 +43,26 @@ def test_the_limit_of_a_difference_of_squares_is_the_least_hypentropy(alpha):
     np.testing.assert_allclose(diagonal.weights(X.T @ found.times, alpha), found.weights, atol=1e-10)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.integers(0, 10_000), st.floats(0.6, 3.0))
-def test_the_limit_is_where_the_flow_ends(seed, alpha):
-    """The flow in its dual, of as many unknowns as samples, far beyond its last change."""
-    X, y = data(seed)
-    found = flow_limit(difference, start(alpha), X, y)
-    end = solve_ivp(
-        lambda _, nu: y - X @ diagonal.weights(X.T @ nu, alpha),
-        (0, 1e7),
-        np.zeros(2),
-        method="LSODA",
-        rtol=1e-10,
-        atol=1e-12,
-    ).y[:, -1]
-    np.testing.assert_allclose(found.weights, diagonal.weights(X.T @ end, alpha), atol=1e-6 * np.abs(y).max())
+@settings(max_examples=1, deadline=None)
+@given(st.integers(0, 10_000))
+def test_fifty_flows_end_in_their_limits(seed):
+    """All parameters of fifty problems at once, each in units of its slowest rate, for thirty of them."""
+    X, y = map(np.stack, zip(*(data(50 * seed + k) for k in range(50)), strict=True))
+    alpha = np.random.default_rng(seed).uniform(0.6, 3.0, 50)
+    ends = np.stack([flow_limit(difference, start(a), *one).weights for a, *one in zip(alpha, X, y, strict=True)])
+    # u^2 - v^2 moves by 4 (u^2 + v^2) times its pull, which is least at the start or at the end.
+    square = 2 * alpha[:, None] ** 2
+    bends = [(X * 4 * size[:, None]) @ X.transpose(0, 2, 1) for size in (square + 0 * ends, np.hypot(ends, square))]
+    unit = 1 / np.minimum(*(np.linalg.eigvalsh(bend)[:, 0] for bend in bends))
+
+    def field(state, k):
+        u, v = state
+        pull = 2 * jnp.asarray(unit)[k] * (jnp.asarray(y)[k] - jnp.asarray(X)[k] @ (u**2 - v**2)) @ jnp.asarray(X)[k]
+        return u * pull, -v * pull
+
+    begin = lambda k: (jnp.full(5, jnp.asarray(alpha)[k]),) * 2  # noqa: E731
+    u, v = flow(field, begin, 30.0, over={"k": np.arange(50)}, samples=2, rtol=1e-9, atol=1e-11).state
+    np.testing.assert_allclose(u**2 - v**2, ends, atol=1e-6 * np.abs(y).max())
 
 
 def test_cubes_end_where_their_flow_ends():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from jaxtyping import Array, Float
 from secant.core.arguments import is_traced, positive
 from secant.core.types import Params
 from secant.dynamics.map import Map
+from secant.theory.potentials import steepest
 
 Norm = Any
 """A number from 1 to infinity, a positive definite matrix, or `"spectral"`."""
@@ -79,19 +79,7 @@ def _direction(norm: Norm) -> Callable[[Params], Params]:
 
     def along(tree: Params) -> Params:
         g, back = ravel_pytree(tree)
-        size = jnp.abs(g)
-        top = jnp.max(size)
-        unit = jnp.where(top > 0, top, 1.0)
-        known = not is_traced(norm)  # an axis of a run is between 1 and infinity
-        if known and norm == 1:
-            j = jnp.argmax(size)
-            return back(jnp.zeros_like(g).at[j].set(-g[j]))
-        if known and norm == math.inf:
-            return back(-jnp.sum(size) * jnp.sign(g))
-        q = norm / (norm - 1)
-        share = size / unit  # powers of shares cannot overflow
-        dual = jnp.where(top > 0, jnp.sum(share**q), 1.0) ** (1 / q)
-        return back(-unit * dual ** (2 - q) * jnp.sign(g) * share ** (q - 1))
+        return back(steepest(g, norm))
 
     return along
 

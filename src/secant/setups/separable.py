@@ -10,6 +10,7 @@ import numpy as np
 
 from secant.setups import real
 from secant.theory.margins import dual, max_margin, norm_of
+from secant.theory.potentials import steepest
 
 MANY = 16
 """Norms that are descended together."""
@@ -74,17 +75,6 @@ def log_loss(margins: np.ndarray) -> np.ndarray:
     return np.log(np.exp(least[..., None] - margins).sum(-1)) - least
 
 
-def direction(g: np.ndarray, norm: float) -> np.ndarray:
-    r"""The steepest direction $\operatorname{argmin}_v g\cdot v + \frac12\|v\|^2$ in $\ell_p$."""
-    if norm == 1:
-        j = int(np.argmax(np.abs(g)))
-        return -g[j] * np.eye(1, len(g), j)[0]
-    if norm == math.inf:
-        return -np.abs(g).sum() * np.sign(g)
-    q = dual(norm)
-    return -(norm_of(g, q) ** (2 - q)) * np.sign(g) * np.abs(g) ** (q - 1)
-
-
 class Descent(NamedTuple):
     r"""Steepest descent in several norms at once, a row a norm and a column a step, the start first.
 
@@ -128,7 +118,7 @@ def descend(
         shares[:, t] = np.exp(np.minimum(ratio, limit + logs[:, t]))
         if t < steps:
             for k, norm in enumerate(norms):
-                W[k] += shares[k, t] * direction(g[k], norm)
+                W[k] += shares[k, t] * steepest(g[k], norm)
     return Descent(logs, slopes, shares[:, :-1], least, size, W)
 
 

@@ -15,7 +15,13 @@ MOST_STEPS = 100
 
 
 def newton(
-    X: np.ndarray, y: np.ndarray, potential: Potential, dual: np.ndarray, guess: np.ndarray | None = None
+    X: np.ndarray,
+    y: np.ndarray,
+    potential: Potential,
+    dual: np.ndarray,
+    guess: np.ndarray | None = None,
+    close: float = 1e-16,
+    reach: float = math.inf,
 ) -> tuple[Any, Any, int, Any]:
     r"""Weights, multipliers, steps, and how much of $y$ is missed, for rows of `X` that are orthonormal.
 
@@ -25,6 +31,8 @@ def newton(
         potential: $R$.
         dual: $z_0$.
         guess: $\nu$ to begin with, else zero.
+        close: a share of $y$ that may be missed.
+        reach: how far $\nu$ may move in one step along each eigenvector of the curvature.
     """
     axes = potential.axes
     flat, entries = X.reshape(len(X), -1), math.prod(X.shape[1:])
@@ -46,11 +54,13 @@ def newton(
 
     nu = np.zeros((*lead, len(X))) + (0.0 if guess is None else guess)
     z, _, off, short, size = at(nu)
-    steps, stalled, done, best = 0, np.zeros(lead), short < 1e-16, (nu, short)
+    steps, stalled, done, best = 0, np.zeros(lead), short < close, (nu, short)
     while steps < MOST_STEPS and not np.all(done):
         steep = potential.slope(z, X.reshape(len(X), *(1,) * len(lead), *X.shape[1:]))
         steep = np.moveaxis(np.broadcast_to(vector(steep), (len(X), *lead, entries)), 0, -2)
         step, clear = _solve(steep, flat, -off, potential.separable)
+        if not clear and reach < math.inf:
+            step = _within(steep @ flat.T, -off, reach)
         step = np.nan_to_num(step, posinf=0.0, neginf=0.0)
         trials = [nu + _line_search(step, off, y, flat, z, potential)[..., None] * step]
         if np.any(near := short < 1e-7):
@@ -65,9 +75,22 @@ def newton(
         stalled = np.where(short < best[1] / 2, 0, stalled + 1)
         better = short < best[1]
         best = (np.where(better[..., None], nu, best[0]), np.where(better, short, best[1]))
-        done |= (short < 1e-16) | (stalled >= np.where(best[1] < 1e-13, 1, np.where(best[1] < 1e-9, 5, MOST_STEPS)))
+        done |= (short < close) | (stalled >= np.where(best[1] < 1e-13, 1, np.where(best[1] < 1e-9, 5, MOST_STEPS)))
         steps += 1
     return at(best[0])[1], best[0], steps, best[1]
+
+
+def _within(curvature: np.ndarray, right: np.ndarray, reach: float) -> np.ndarray:
+    """Newton's direction, cut along each eigenvector on its own.
+
+    Where weights have to grow or to fall by powers of ten, the curvature is that of the weights as they are, and the
+    longest part of a step would leave nothing of the others.
+    """
+    curvature = np.nan_to_num((curvature + np.swapaxes(curvature, -1, -2)) / 2, posinf=1e300, neginf=-1e300)
+    values, vectors = np.linalg.eigh(curvature)
+    inner = (np.swapaxes(vectors, -1, -2) @ right[..., None])[..., 0]
+    least = np.maximum(np.abs(inner) / reach, 1e-300)
+    return (vectors @ (inner / np.maximum(values, least))[..., None])[..., 0]
 
 
 def _filtered(curvature: np.ndarray, right: np.ndarray, rounding: Any) -> np.ndarray:

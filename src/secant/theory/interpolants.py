@@ -16,8 +16,13 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 from secant.theory._dual_newton import MOST_STEPS, newton
+from secant.theory._least_norms import linear_program, near_one, onto, power_norm
 from secant.theory._types import Real
-from secant.theory.potentials import Potential, half_squared
+from secant.theory.margins import dual, norm_of
+from secant.theory.potentials import Potential
+
+NEAR_ONE = 1.1
+"""Exponents of norms below it are reached in stages."""
 
 MOST_CORNERS = 100_000
 """Corners of a stagewise path, at most."""
@@ -94,9 +99,15 @@ def bregman_projection(X: Real, y: Real, potential: Potential, start: Real | Non
     flat = X.reshape(len(X), -1)
     rows, targets, back = _independent("bregman_projection", flat, y)
     wide = rows.reshape(len(rows), *shape)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        found = newton(wide, targets, potential, potential.gradient(begin))
+    if potential.exponent is not None and potential.exponent < NEAR_ONE and not np.any(begin):
+        found = near_one(rows, targets, potential.exponent, begin)
+    else:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            found = newton(wide, targets, potential, potential.gradient(begin))
     weights, nu, steps, off = found
+    if potential.exponent is not None and 1e-13 < np.max(off) < 1e-3:  # what the last digits of a dual leave
+        weights = onto(rows, targets, weights)
+        off = np.linalg.norm(weights @ rows.T - targets, axis=-1) / np.linalg.norm(targets, axis=-1)
     if np.any(off > 1e-9):
         _explain(flat, y, potential, float(off.max()))
     residual = np.linalg.norm(weights.reshape(*weights.shape[: weights.ndim - axes], -1) @ flat.T - y, axis=-1)
@@ -141,6 +152,11 @@ def _explain(X: np.ndarray, y: np.ndarray, potential: Potential, off: float) -> 
     if potential.domain == "positive weights":
         for target in y.reshape(-1, len(X)):
             positive_solution("bregman_projection", X, target)
+    if potential.exponent is not None and potential.exponent < NEAR_ONE:
+        raise ValueError(
+            f"bregman_projection: with `p` = {potential.exponent!r} and this `start` no solution was found: Xw - y is "
+            f"still {off:.3g} of y. Leave out `start`, for the least norm, or take a larger `p`."
+        )
     raise ValueError(
         f"bregman_projection: no solution was found in {MOST_STEPS} steps: Xw - y is still {off:.3g} of y. With "
         f"the {potential.name} the solution must be in the interior of its domain, {potential.domain}."
@@ -182,11 +198,27 @@ def positive_solution(caller: str, X: Real, y: Real) -> np.ndarray:
     )
 
 
+class LeastNorm(NamedTuple):
+    r"""Weights of least norm that fit the data, with their proof.
+
+    Attributes:
+        weights: $w$, shape `(d,)`.
+        multipliers: $\nu$, shape `(n,)`, with $\|X^\top\nu\|_q = 1$ in the dual norm: then $\|w\|_p \ge y\cdot\nu$ for
+            every $w$ that fits.
+        norm: $\|w\|_p$.
+        gap: by how much `norm` is above that bound, relatively: what rounding left.
+    """
+
+    weights: np.ndarray
+    multipliers: np.ndarray
+    norm: float
+    gap: float
+
+
 def min_norm(X: Real, y: Real, p: Real) -> np.ndarray:
     r"""The weights of least norm that fit the data, $\operatorname{argmin}_{Xw = y}\|w\|_p$, of shape `(d,)`.
 
-    For $p = 1$ and $p = \infty$ a linear program (HiGHS), which gives one solution where there are several; for $p = 2$
-    the pseudo-inverse; else Newton's method, in the dual if $p < 2$.
+    The weights of [`least_norm`][secant.theory.interpolants.least_norm], which gives their proof too.
 
     Args:
         X: samples, shape `(n, d)`.
@@ -202,81 +234,70 @@ def min_norm(X: Real, y: Real, p: Real) -> np.ndarray:
         interpolants.min_norm(X, y, 4 / 3)  # 0.00023, 4.99989, -4.00012
         ```
     """
+    return least_norm(X, y, p).weights
+
+
+def least_norm(X: Real, y: Real, p: Real) -> LeastNorm:
+    r"""The weights of least norm that fit the data, with multipliers that prove it.
+
+    For $p = 1$ and $p = \infty$ a linear program (HiGHS), which gives one solution where there are several; for $p = 2$
+    the pseudo-inverse; else Newton's method. Exponents near 1, as $1 + 10^{-9}$, and large ones, as $10^9$, are
+    reached from 1.1 and 11 in stages. Where the linear program of their limit has several solutions they choose among
+    them.
+
+    Args:
+        X: samples, shape `(n, d)`.
+        y: targets, shape `(n,)`.
+        p: the norm's exponent, from 1 to infinity.
+
+    Raises:
+        ValueError: if nothing fits the data, with the least residual.
+
+    Example:
+        ```python
+        import numpy as np
+        from secant.theory import interpolants
+
+        X, y = np.array([[1.0, 1.0, 2.0]]), np.array([4.0])
+        for p in (1, 1 + 1e-9, 1e9):
+            print(interpolants.least_norm(X, y, p).weights.round(6))
+        both = interpolants.least_norm(np.ones((1, 2)), np.array([4.0]), 1 + 1e-9).weights
+        print(both.round(6))  # of all solutions of least 1-norm
+        ```
+
+        ```text
+        [0. 0. 2.]
+        [0. 0. 2.]
+        [1. 1. 1.]
+        [2. 2.]
+        ```
+    """
     X, y, p = np.asarray(X, float), np.asarray(y, float), float(p)
     if not p >= 1:
         raise ValueError(f"min_norm: `p` must be at least 1, infinity included, got {p!r}.")
     if X.ndim != 2 or y.shape != (len(X),) or not len(X):
         raise ValueError(f"min_norm: `X` must have shape (n, d) and `y` (n,), got {X.shape} and {y.shape}.")
     _finite("min_norm", X=X, y=y)
-    rows, targets, _ = _independent("min_norm", X, y)
-    d = X.shape[1]
-    if p == 2 or not np.any(targets):
-        return targets @ rows
-    if p < 1.001:
-        found = scipy.optimize.linprog(np.ones(2 * d), A_eq=np.hstack([rows, -rows]), b_eq=targets, method="highs")
-        least = found.x[:d] - found.x[d:]
-        return least if p == 1 else _near_one(rows, targets, p, least, np.asarray(found.eqlin.marginals))
-    if p == math.inf:
-        bound = np.vstack([np.hstack([s * np.eye(d), -np.ones((d, 1))]) for s in (1, -1)])
-        found = scipy.optimize.linprog(
-            np.append(np.zeros(d), 1.0),
-            A_ub=bound,
-            b_ub=np.zeros(2 * d),
-            A_eq=np.hstack([rows, np.zeros((len(rows), 1))]),
-            b_eq=targets,
-            bounds=[(None, None)] * d + [(0, None)],
-            method="highs",
-        )
-        return found.x[:d]
-    if p < 2:
-        return bregman_projection(X, y, half_squared(p), np.zeros(d)).weights
-    return _flat(rows, targets, p)
-
-
-def _flat(X: np.ndarray, y: np.ndarray, p: float) -> np.ndarray:
-    r"""For $p > 2$ the norm itself is the smoother side.
-
-    With $NX^\top = 0$ and $w = X^\dagger y + N^\top c$ it is least where $N\,\nabla\frac12\|w\|_p^2 = 0$, an
-    equation of the same kind.
-    """
-    w = y @ X
-    if len(X) == len(w):
-        return w
-    away = np.linalg.svd(X)[2][len(X) :]
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        _, c, _, off = newton(away, np.zeros(len(away)), half_squared(p / (p - 1)), w)
-    if not off < 1e-9:
+    rows, targets, back = _independent("min_norm", X, y)
+    if not np.any(targets):
+        return LeastNorm(np.zeros(X.shape[1]), np.zeros(len(X)), 0.0, 0.0)
+    least = targets @ rows
+    if p == 2:
+        w, nu = least, targets
+    elif p in (1, math.inf):
+        w, nu = linear_program(rows, targets, p)
+    else:
+        w, nu = power_norm(rows, targets, least, p)
+    nu = nu / norm_of(nu @ rows, dual(p))
+    size = norm_of(w, p)
+    gap = size / float(targets @ nu) - 1
+    missed = float(np.linalg.norm(rows @ w - targets) / np.linalg.norm(targets))
+    if not (abs(gap) < 1e-6 and missed < 1e-9):
         raise ValueError(
-            f"min_norm: with `p` = {p:g} no solution was found in {MOST_STEPS} steps; the limit, `p=math.inf`, is a "
-            "linear program."
+            f"min_norm: with `p` = {p!r} no solution was found: the norm is within {gap:.1e} of its bound, and Xw - y "
+            f"is {missed:.1e} of y. The limits, `p=1` and `p=math.inf`, are linear programs."
         )
-    return w + c @ away
-
-
-def _near_one(X: np.ndarray, y: np.ndarray, p: float, least: np.ndarray, nu: np.ndarray) -> np.ndarray:
-    r"""The least $p$-norm from the least 1-norm and its multipliers, where $\frac1q\sum_i|x_i\cdot\nu|^q$ is steep.
-
-    On the support of the least 1-norm the dual is $\operatorname{sign}(w)|w|^{p-1}$, which is near $\pm 1$.
-    """
-    size, q = np.abs(least).max(), p / (p - 1)
-    on = np.abs(least) > 1e-9 * size
-    wanted = np.sign(least[on]) * (np.abs(least[on]) / size) ** (p - 1)
-    nu = nu + np.linalg.lstsq(X[:, on].T, wanted - nu @ X[:, on], rcond=None)[0]
-    powers = Potential(
-        f"power {p:g}",
-        value=lambda w: (np.abs(w) ** p).sum(-1) / p,
-        gradient=lambda w: np.sign(w) * np.abs(w) ** (p - 1),
-        inverse=lambda z: np.sign(z) * np.abs(z) ** (q - 1),
-        slope=lambda z, v: (q - 1) * np.abs(z) ** (q - 2) * v,
-    )
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        w, _, _, off = newton(X, y / size, powers, np.zeros(X.shape[1]), nu)
-    if not off < 1e-6:  # what the rounding of a dual near 1 leaves, to the power q
-        raise ValueError(
-            f"min_norm: with `p` = 1 + {p - 1:.3g} no solution was found: Xw - y is still {off:.3g} of y; the limit, "
-            "`p=1`, is a linear program."
-        )
-    return size * w
+    return LeastNorm(w, nu @ back, size, max(gap, 0.0))
 
 
 class Path(NamedTuple):

@@ -36,6 +36,7 @@ class Potential:
         domain: where that is, in words.
         axes: how many axes of an array are one $w$: 1 for vectors, 2 for matrices.
         separable: whether $R$ is a sum over entries, so that its gradient acts on each alone.
+        exponent: $p$ where $R$ is half the squared $p$-norm, else none.
 
     Example:
         ```python
@@ -57,6 +58,7 @@ class Potential:
     domain: str = "finite weights"
     axes: int = 1
     separable: bool = True
+    exponent: float | None = None
 
     def divergence(self, w: Any, start: Any) -> Any:
         r"""The Bregman divergence $D_R(w, w') = R(w) - R(w') - \langle\nabla R(w'), w - w'\rangle$, at least 0.
@@ -209,11 +211,6 @@ def lp(p: Real) -> Potential:
             f"lp: `p` must be above 1 and at most 2, where the squared norm is smooth and strongly convex, got {p!r}; "
             "the interpolant of least norm for any `p` is `interpolants.min_norm`."
         )
-    return half_squared(p)
-
-
-def half_squared(p: float) -> Potential:
-    r"""$\frac12\|w\|_p^2$ for any $1 < p < \infty$; its inverse gradient has no derivative at zeros if $p > 2$."""
     q = p / (p - 1)
     return Potential(
         f"l{p:g}",
@@ -222,17 +219,18 @@ def half_squared(p: float) -> Potential:
         inverse=lambda z: _of_norm(z, q),
         slope=lambda z, v: _slope_of_norm(z, v, q),
         separable=False,
+        exponent=p,
     )
 
 
-def _norm(w: Any, p: float) -> Any:
+def _norm(w: Any, p: Any) -> Any:
     """The norm over the last axis, kept as one of length 1; of the largest entry apart, so that no power overflows."""
     xp = _namespace(w)
     size = abs(w).max(-1, keepdims=True)
     return size * ((abs(w) / xp.where(size > 0, size, 1.0)) ** p).sum(-1, keepdims=True) ** (1 / p)
 
 
-def _of_norm(w: Any, p: float) -> Any:
+def _of_norm(w: Any, p: Any) -> Any:
     xp = _namespace(w)
     norm = _norm(w, p)
     return norm * xp.sign(w) * (abs(w) / xp.where(norm > 0, norm, 1.0)) ** (p - 1)
@@ -243,11 +241,47 @@ def _slope_of_norm(z: Any, v: Any, q: float) -> Any:
     xp = _namespace(z, v)
     norm = _norm(z, q)
     u = abs(z) / xp.where(norm > 0, norm, 1.0)
-    if q < 2:  # infinite at 0: as steep as at the smallest number whose power is not
-        u = xp.maximum(u, 1e-200)
     s = xp.sign(z) * u ** (q - 1)
     found = (q - 1) * u ** (q - 2) * v + (2 - q) * s * (s * v).sum(-1, keepdims=True)
     return xp.where(norm > 0, found, v)  # at 0 there is no derivative: that of the squared 2-norm
+
+
+def steepest(g: Any, p: Real) -> Any:
+    r"""The steepest direction in $\ell_p$, $\operatorname{argmin}_v g\cdot v + \frac12\|v\|_p^2$, over the last axis.
+
+    It is $-\nabla\frac12\|g\|_q^2$ in the dual norm, $\frac1p + \frac1q = 1$, so that
+    $-g\cdot v = \|v\|_p^2 = \|g\|_q^2$: in $\ell_1$ $-g_je_j$ at the largest entry of $g$, the first of several; in
+    $\ell_\infty$ $-\|g\|_1\operatorname{sign} g$; in between $-\|g\|_q^{2-q}\operatorname{sign}(g)|g|^{q-1}$.
+
+    Args:
+        g: the gradient, shape `(..., d)`.
+        p: the norm's exponent, from 1 to infinity; a traced number is between them.
+
+    Example:
+        ```python
+        import numpy as np
+        from secant.theory import potentials
+
+        for p in (1, 2, np.inf):
+            print(potentials.steepest(np.array([1.0, -3.0]), p))
+        ```
+
+        ```text
+        [0. 3.]
+        [-1.  3.]
+        [-4.  4.]
+        ```
+    """
+    if not is_traced(p):
+        xp = _namespace(g)
+        if p == 1:
+            size = abs(g)
+            return xp.where(xp.arange(g.shape[-1]) == size.argmax(-1)[..., None], -g, 0.0)
+        if p == 2:
+            return -g
+        if p == np.inf:
+            return -abs(g).sum(-1, keepdims=True) * xp.sign(g)
+    return -_of_norm(g, p / (p - 1))
 
 
 def hypentropy(alpha: Real) -> Potential:
