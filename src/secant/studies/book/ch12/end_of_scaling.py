@@ -59,9 +59,9 @@ def run(config: Config) -> xr.Dataset:
             scaled_up = mean_losses(kernel, residual, k * lr, k, config.steps // k)[:, quarter // k :: quarter // k]
             ratio[d, i] = scaled_up / first
     # Of the last problem and factor, at a third of the critical step: real batches.
-    lr = critical_step(kernel, k, sampling="iid", tol=1e-6).step / (3 * k)
-    exact = mean_losses(kernel, residual, np.array([k * lr]), k, config.steps // k)[0, -1]
-    real = chain_losses(rng, X, w, k * lr, k, config.steps // k, config.chains)
+    third = critical_step(kernel, k, sampling="iid", tol=1e-6).step / (3 * k)
+    exact = mean_losses(kernel, residual, np.array([k * third]), k, config.steps // k)[0, -1]
+    real = chain_losses(rng, X, w, k * third, k, config.steps // k, config.chains)
     return xr.Dataset(
         {"ratio": (("draw", "factor", "share", "look"), ratio), "exact": exact, "losses": ("chain", real)},
         coords={"factor": list(config.factors), "share": share},
