@@ -143,8 +143,10 @@ def descend(loss: Loss, start: np.ndarray, lr: float, decay: float, steps: int) 
     return Path(square, value, gradient, w)
 
 
-def separable_neuron(random: np.random.Generator, samples: int, features: int) -> Neuron:
-    """A neuron with data of different spreads, and labels that a plane and noise decide."""
-    x = random.normal(size=(samples, features)) * np.linspace(1, 0.5, features)
+def three_losses(random: np.random.Generator, dim: int, samples: int) -> dict[str, Loss]:
+    """A quotient with random eigenvalues, ascending, a cosine, and a neuron on data of different spreads."""
+    quotient, cosine = Quotient(np.sort(random.normal(size=dim))), Cosine(random.normal(size=dim))
+    x = random.normal(size=(samples, dim)) * np.linspace(1, 0.5, dim)
     x = x - x.mean(0)
-    return Neuron(x, np.where(x @ random.normal(size=features) + random.normal(size=samples) > 0, 1.0, -1.0))
+    y = np.where(x @ random.normal(size=dim) + random.normal(size=samples) > 0, 1.0, -1.0)
+    return {"quotient": quotient, "cosine": cosine, "neuron": Neuron(x, y)}
