@@ -106,13 +106,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             next_order: dict[str, Any] = {"within": 3 * product, "why": why}
             ends: dict[str, Any] = {"within": 3 * product + first,
                                     "why": f"{why}, and what is left of a start that is off by its own size"}
+            mean = float(one.slope.mean())
+            theory = equilibrium(config.lr, product / config.lr, np.sqrt(mean))
             yield claims.equal(f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", 1.0,
-                               ratio_of_means(one.fourth, config.lr**2 * one.slope / (2 * product)),
+                               ratio_of_means(one.fourth, theory.norm**4 * one.slope / mean),
                                **(next_order if signal == 0 else ends))
             yield claims.equal(f"{name}: mean square angle of a step over 2 eta decay", 1.0,
-                               estimate(one.turn / (2 * product)), **next_order)
+                               estimate(one.turn / theory.angle**2), **next_order)
             yield claims.equal(f"{name}: mean step size on the sphere over sqrt(2 eta decay/<|g|^2>)", 1.0,
-                               estimate(one.pace / np.sqrt(2 * product / one.slope.mean())),
+                               estimate(one.pace / theory.effective_lr),
                                **(next_order if signal == 0 else ends))
     at = int(1 / (4 * config.products[0]))
     size = float(equilibrium(config.lr, config.products[0] / config.lr, np.sqrt(config.weights - 1)).norm)

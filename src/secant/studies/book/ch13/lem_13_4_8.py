@@ -66,6 +66,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.at_least("growth of |w|^2 a step before T over 6 pi^2 rho decay eta^2, least", 1.0,
                           lambda: data.growth.min(), "the lemma", given=bool(np.isfinite(data.growth).any()),
                           otherwise="every start has a small gradient at once")
+    least = 6 * math.pi**2 * config.smoothness * config.product * config.lr
+    floor = gradient_floor(config.lr, config.product / config.lr, config.smoothness)
+    grown = config.lr**2 * floor / border - 2 * config.product * border
+    yield claims.equal("growth at |w|^2 = pi^2 rho eta and the gradient's floor over 6 pi^2 rho decay eta^2", 1.0,
+                       grown / least, 1e-12, "both borders at once: eight parts less two")
+    yield claims.count("steps of the least growth from zero to pi^2 rho eta", math.ceil(border / least * (1 - 1e-12)),
+                       int(data.steps), "1/(6 eta decay), rounded up")
     yield claims.count("starts that end long or with a small gradient", config.starts, int((data["first"] >= 0).sum()))
 
 

@@ -62,6 +62,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one = data.sel(start=start)
         yield claims.at_most(f"|w_0|^2 = {start:g} pi^2 rho eta: first step with a small gradient", float(one.time) - 1,
                              float(one.hit) if one.hit >= 0 else np.inf, "before T_0, rounded up")
+        shrunk = start * (1 - config.product) ** (2 * float(one.time))
+        yield claims.equal(f"|w_0|^2 = {start:g} pi^2 rho eta: what decay alone leaves at T_0, over pi^2 rho eta", 0.5,
+                           shrunk, config.product * (2 + math.log(2 * start)),
+                           "the step to which T_0 is rounded up, and the next order in eta decay")
     yield claims.zero("sum of 200 steps against the squared length, largest difference over |w_0|^2",
                       np.abs((data.left - data.right) / data.rounding).max(), 1e-12, "an identity")
     one = data.isel(start=0)
