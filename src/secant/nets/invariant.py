@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import jax
@@ -113,7 +113,7 @@ def scale_invariant(
     if not sizes:
         raise ValueError("scale_invariant: `widths` is empty. Without a hidden layer there is nothing to train.")
     at_least_one("scale_invariant", outputs=outputs)
-    kinds = {
+    kinds: dict[str, Callable[..., Network]] = {
         "layer": layer_norm,
         "group": functools.partial(group_norm, groups),
         "batch": batch_norm,

@@ -104,7 +104,7 @@ def is_scale_invariant(
     """
     scaled = _scaler("is_scale_invariant", params, part)
     base = np.asarray(f(params))
-    kind = base.dtype if np.issubdtype(base.dtype, np.floating) else np.dtype(float)
+    kind: Any = base.dtype if np.issubdtype(base.dtype, np.floating) else float
     allowed = np.finfo(kind).eps ** (2 / 3) if within is None else positive("is_scale_invariant", "within", within)
     size = np.linalg.norm(base)
     return all(np.linalg.norm(np.asarray(f(scaled(c))) - base) <= allowed * size for c in factors)

@@ -94,7 +94,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
                       np.abs(left).max() / config.steps, 1e-12, "an identity of every layer, to rounding")
     late = data.isel(step=slice(config.steps // 2, None))
     times = 4 * config.product * config.steps / 2
-    enough = {"given": times >= 4, "otherwise": "half of the run is less than four relaxation times"}
+    enough: dict[str, Any] = {"given": times >= 4, "otherwise": "half of the run is less than four relaxation times"}
     why = "the next order in an angle that comes in bursts, and what the ends of the window leave, by Pythagoras"
     for layer in data.layer.values:
         for start in STARTS:

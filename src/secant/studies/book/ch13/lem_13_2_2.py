@@ -1,6 +1,7 @@
 """Lemma 13.2.2: layers behind a layer norm have degree one, and a network with a frozen top has degree zero."""
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -9,6 +10,7 @@ import xarray as xr
 
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.nets import Homogeneity
 from secant.theory.scale_invariance import degree
 
 EPSILONS = (1e-8, 1e-6, 1e-4, 1e-2)
@@ -72,10 +74,13 @@ def run(config: Config) -> xr.Dataset:
     apply = jax.jit(network(config).apply)
     top = (f"[{last}]['gain']", f"[{last}]['shift']", f"[{last + 1}]['weight']")
     names = [name for name in exact if name != "f"]
-    whole = [degree(lambda p, name=name: forward(p, x, 0.0)[name], params, factors=FACTORS) for name in names]
-    invariant = degree(lambda p: forward(p, x, 0.0)["f"], params, lambda path: path not in top, factors=FACTORS)
-    alone = [degree(lambda p: forward(p, x, 0.0)["f"], params, lambda path, i=i: path == f"[{i}]['weight']",
-                    factors=FACTORS) for i in range(config.layers)]
+
+    def of(name: str, part: Callable[[str], bool] | None = None) -> Homogeneity:
+        return degree(lambda p: forward(p, x, 0.0)[name], params, part, factors=FACTORS)
+
+    whole = [of(name) for name in names]
+    invariant = of("f", lambda path: path not in top)
+    alone = [of("f", lambda path, own=f"[{i}]['weight']": path == own) for i in range(config.layers)]  # type: ignore[misc]
     output = degree(lambda p: apply(as_tree(p), x), params, factors=FACTORS)
     frozen = degree(lambda p: apply(as_tree(p), x), params, lambda path: path not in top, factors=FACTORS)
 

@@ -1,7 +1,7 @@
 """Lemma 13.2.3: gradients and Hessians of scale-invariant functions."""
 
 import itertools
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 
-NORMS = ("layer", "group", "batch")
+NORMS: tuple[Literal["layer", "group", "batch"], ...] = ("layer", "group", "batch")
 
 
 class Config(Seeded):
@@ -33,7 +33,7 @@ def derivatives(net: nets.Network, params: Any, x: np.ndarray, y: np.ndarray) ->
     unravel = ravel_pytree(params)[1]
 
     def loss(w: jax.Array) -> jax.Array:
-        return jnp.mean((net.apply(unravel(w), x) - y) ** 2)
+        return jnp.mean((net.apply(unravel(w), jnp.asarray(x)) - y) ** 2)
 
     def at(w: jax.Array) -> Any:
         value, gradient = jax.value_and_grad(loss)(w)

@@ -1,5 +1,6 @@
 """Problem 13.1.3: a ReLU network of depth k without biases is homogeneous of degree k in its parameters."""
 
+import functools
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ class Config(Seeded):
 
 def measured(net: nets.Network, config: Config, seed: int) -> dict[str, Any]:
     """Degrees of the outputs and of the gradient, by factors and by Euler's identity."""
-    x = np.random.default_rng(seed).normal(size=(config.samples, config.features))
+    x: Any = np.random.default_rng(seed).normal(size=(config.samples, config.features))
     params = net.init(jax.random.key(seed), x.shape)
 
     def both(p: Any) -> Any:
@@ -38,7 +39,9 @@ def measured(net: nets.Network, config: Config, seed: int) -> dict[str, Any]:
     # Where every neuron is off, there is no degree to be seen.
     if not np.any(np.asarray(outputs)) or not np.any(np.asarray(gradient)):
         return dict.fromkeys(("degree", "residual", "slope", "euler", "misfit"), np.nan) | {"grown": np.nan}
-    of_outputs, of_gradient = (degree(lambda p, i=i: look(p)[i], params, factors=FACTORS) for i in (0, 1))
+    of_outputs, of_gradient = (
+        degree(functools.partial(lambda i, p: look(p)[i], i), params, factors=FACTORS) for i in (0, 1)
+    )
     return {
         "degree": float(of_outputs.degree), "residual": float(of_outputs.residual), "slope": float(of_gradient.degree),
         "euler": float(euler.degree), "misfit": float(euler.residual),
@@ -64,7 +67,7 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    alive = {"given": bool(data.degree.notnull().any()), "otherwise": "no neuron of any network is on"}
+    alive: dict[str, Any] = {"given": bool(data.degree.notnull().any()), "otherwise": "no neuron of any network is on"}
     for name, what in (("degree", "degree by scaling the parameters"), ("euler", "degree by Euler's identity")):
         off = np.abs(data[name] - data.depth).max()
         yield claims.zero(f"{what} less the depth, largest", lambda off=off: off, 1e-11, "rounding, over log c",

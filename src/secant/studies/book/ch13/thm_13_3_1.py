@@ -54,9 +54,8 @@ def of_network(random: np.random.Generator, config: Config) -> dict[str, np.ndar
     growing = schedule_without_decay(lr, decay, len(rows)).lr
 
     def loss(w: Any, index: Any) -> Any:
-        return jnp.mean(jnp.logaddexp(0.0, -y[index] * net.apply(({"weight": w}, (), (), (), ()), x[index])))
-
-    x, y = jnp.asarray(x), jnp.asarray(y)
+        outputs = net.apply(({"weight": w}, (), (), (), ()), jnp.asarray(x)[index])
+        return jnp.mean(jnp.logaddexp(0.0, -jnp.asarray(y)[index] * outputs))
 
     def both(pair: Any, given: Any) -> Any:
         index, size = given
