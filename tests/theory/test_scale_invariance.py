@@ -94,3 +94,13 @@ def test_the_smoothness_of_a_rayleigh_quotient_is_twice_its_range():
     found = si.sphere_smoothness(lambda p: jnp.sum(spectrum * p["w"] ** 2) / (p["w"] @ p["w"]), {"w": jnp.ones(5)})
     assert found == pytest.approx(15.934578, abs=1e-5)
     assert math.isfinite(found)
+
+
+def test_the_smoothness_counts_curvature_of_both_signs():
+    def loss(w):
+        return jnp.exp(2 * w[0] / jnp.linalg.norm(w))
+
+    # Its curvature lies between -2 exp(2) and 8.174.
+    for sign in (1, -1):
+        found = si.sphere_smoothness(lambda w, sign=sign: sign * loss(w), jnp.ones(3), starts=3)
+        assert found == pytest.approx(2 * math.exp(2), rel=1e-6)
