@@ -50,6 +50,7 @@ def test_gradients_and_smoothness_of_the_losses():
         np.testing.assert_allclose((w * g).sum(-1), 0, atol=1e-14)
         for i, e in enumerate(1e-6 * np.eye(4)):
             np.testing.assert_allclose((loss.value(w + e) - loss.value(w - e)) / 2e-6, g[:, i], atol=1e-8)
+    assert losses["quotient"].smoothness == pytest.approx(2 * np.ptp(losses["quotient"].spectrum))
     b = losses["cosine"].direction
     angles = np.linspace(0, np.pi, 2001)
     points = np.stack([np.cos(angles), np.sin(angles)], 1)

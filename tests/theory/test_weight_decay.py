@@ -58,6 +58,13 @@ def test_the_sharper_descent_implies_the_plain_one(norm, gradient, lr, product):
     assert sharp >= lr * (1 - 2 * 2.0 * lr / norm**2) * gradient**2 * (1 - 1e-12) - 1e-12
 
 
+def test_descent_near_the_minimum_of_a_parabola_on_the_sphere():
+    """L = t^2 beside a minimum, smoothness 2: t becomes t (1 - 2 lr/(|w|^2 (1 - lr decay)))."""
+    norm, lr, decay, t = 1.5, 0.4, 0.5, 0.1
+    after = t * (1 - 2 * lr / (norm**2 * (1 - lr * decay)))
+    assert wd.least_descent(norm, 2 * t / norm, lr, decay, 2.0) == pytest.approx(t**2 - after**2, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
