@@ -24,12 +24,26 @@ from mutants.library import LIBRARY
 from mutants.margins import MARGINS
 from mutants.mutant import ROOT, Mutant, copy_sources
 from mutants.noise import NOISE
+from mutants.normalisation import NORMALISATION
 from mutants.rates import RATES
 from mutants.scaling import SCALING
 from mutants.sde import SDE
 from mutants.theory import THEORY
 
-MUTANTS = THEORY + LIBRARY + BIAS + DESCENT + INTERPOLANTS + LANDSCAPES + MARGINS + NOISE + RATES + SCALING + SDE
+MUTANTS = (
+    THEORY
+    + LIBRARY
+    + BIAS
+    + DESCENT
+    + INTERPOLANTS
+    + LANDSCAPES
+    + MARGINS
+    + NOISE
+    + NORMALISATION
+    + RATES
+    + SDE
+    + SCALING
+)
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",

@@ -33,9 +33,11 @@ class Signals(NamedTuple):
 
 
 def network_of(f: Any) -> Network | None:
-    """The network whose `apply` this is, or None for any other function."""
+    """The network whose `apply` this is, if it treats every sample alone; None for any other function."""
     owner = getattr(f, "__self__", None)
-    return owner if isinstance(owner, Network) and getattr(f, "__name__", "") == "apply" else None
+    if not isinstance(owner, Network) or getattr(f, "__name__", "") != "apply" or owner.mixes_samples:
+        return None
+    return owner
 
 
 def signals(net: Network, params: Any, x: Array, weigh: Callable[[Array], Array] | None = None) -> list[Signals]:

@@ -8,6 +8,7 @@ the distance within which there is sure to be an eigenvalue, `_error`, the estim
 from secant.measure import events
 from secant.measure.batch import batch_critical_lr, batch_loss
 from secant.measure.course import distance, gradient_norm, loss
+from secant.measure.effective_lr import effective_lr, group_names
 from secant.measure.features import alignment
 from secant.measure.kernel import kernel_drift, kernel_top, loss_within
 from secant.measure.landscape import landscape
@@ -24,9 +25,11 @@ __all__ = [
     "batch_loss",
     "batch_sharpness",
     "distance",
+    "effective_lr",
     "events",
     "gradient_noise",
     "gradient_norm",
+    "group_names",
     "kernel_drift",
     "kernel_top",
     "kkt",

@@ -31,7 +31,7 @@ def _batch_critical(problem: Problem, every: int) -> Probe:
     critical = kernel_critical_lr(problem.f, get_loss(problem.loss))
 
     def look(state: BatchState) -> Array:
-        params, inputs, _ = _seen("batch_critical_lr", problem, state)
+        params, inputs, _ = seen("batch_critical_lr", problem, state)
         return critical(params, inputs)
 
     return Probe(look, every, label=r"$\eta_{\mathrm{crit}}$ of the batch", whole=True)
@@ -48,12 +48,12 @@ def batch_loss(*, every: int = 1) -> Measurement:
 
 def _batch_loss(problem: Problem, every: int) -> Probe:
     def look(state: BatchState) -> Array:
-        return problem.objective_on(*_seen("batch_loss", problem, state))
+        return problem.objective_on(*seen("batch_loss", problem, state))
 
     return Probe(look, every, label="loss of the batch", whole=True)
 
 
-def _seen(caller: str, problem: Problem, state: Any) -> tuple[Any, Any, Any]:
+def seen(caller: str, problem: Problem, state: Any) -> tuple[Any, Any, Any]:
     """Parameters, inputs and targets of the next step."""
     if not isinstance(state, BatchState):
         raise ValueError(f"measure.{caller}: there are batches in a run on batches only. Pass `batches` to the run.")

@@ -20,8 +20,10 @@ from secant.nets.graphs.network import dag, edge_weights, with_edge_weights
 from secant.nets.graphs.recursion import pre_activation_hessian
 from secant.nets.homogeneity import Homogeneity, homogeneity
 from secant.nets.images import average_pool, conv, global_average_pool, patches
-from secant.nets.layers import activation, dense, flatten, identity, layer_norm, scalar
+from secant.nets.invariant import frozen, scale_invariant
+from secant.nets.layers import activation, dense, flatten, identity, scalar
 from secant.nets.network import Network, count_parameters
+from secant.nets.norms import batch_norm, group_norm, layer_norm
 from secant.nets.parametrization import Draw, Parametrization
 from secant.nets.rebuild import with_parametrizations
 from secant.nets.taps import Site, observe
@@ -41,6 +43,7 @@ __all__ = [
     "add",
     "attention",
     "average_pool",
+    "batch_norm",
     "cnn",
     "concat",
     "conv",
@@ -51,8 +54,10 @@ __all__ = [
     "densenet",
     "edge_weights",
     "flatten",
+    "frozen",
     "global_average_pool",
     "graphs",
+    "group_norm",
     "homogeneity",
     "identity",
     "layer_norm",
@@ -66,6 +71,7 @@ __all__ = [
     "residual",
     "resnet",
     "scalar",
+    "scale_invariant",
     "serial",
     "two_layer",
     "vit",

@@ -10,8 +10,9 @@ from secant.nets.activations import Function
 from secant.nets.combinators import concat, residual, serial
 from secant.nets.images import average_pool, conv, global_average_pool, patches
 from secant.nets.layers import activation as activation_layer
-from secant.nets.layers import at_least_one, dense, flatten, identity, layer_norm, scalar
+from secant.nets.layers import at_least_one, dense, flatten, identity, scalar
 from secant.nets.network import Network
+from secant.nets.norms import layer_norm
 from secant.nets.parametrization import Parametrization, parametrized
 from secant.nets.tokens import attention, positions
 

@@ -1,12 +1,10 @@
-"""Layers, each a Network of its own. Those of image and token networks are in `images` and `tokens`."""
+"""Layers, each a Network of its own. Norms are in `norms`, those of image and token networks in `images`, `tokens`."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, PRNGKeyArray
 
 from secant.core.types import Params
@@ -14,7 +12,7 @@ from secant.nets import taps
 from secant.nets.activations import Function, activate, named
 from secant.nets.network import FeatureMismatchError, Network, Shape, keys_of
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.records import Activation, Dense, Flatten, Identity, Layer, LayerNorm, Scalar
+from secant.nets.records import Activation, Dense, Flatten, Identity, Layer, Scalar
 
 
 def fixed(name: str, function: Any, out: Any, layer: Layer, axes: int | None = None) -> Network:
@@ -97,40 +95,3 @@ def dense(
         return taps.shift(params["bias"], z, rule.bias(fan_in, features, last=last).scale) if bias else z
 
     return Network(new, run, "dense", layer=Dense(features, rule, bias, last))
-
-
-def layer_norm(
-    *, over: Literal["features", "sample"] = "features", gain: bool = True, shift: bool = True, epsilon: float = 1e-6
-) -> Network:
-    r"""Makes every sample's entries have mean 0 and variance 1, $z = g \circ (x - \mu) / \sqrt{v + \epsilon} + b$.
-
-    Args:
-        over: `features` takes mean $\mu$ and variance $v$ over the last axis, at every position alone; `sample` takes
-            them over everything but the samples.
-        gain: whether there is a trained $g$, one number a feature, starting at 1.
-        shift: whether there is a trained $b$, one number a feature, starting at 0.
-        epsilon: added to the variance.
-    """
-    if over not in ("features", "sample"):
-        raise ValueError(f"layer_norm: `over` must be 'features' or 'sample', got {over!r}.")
-
-    def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
-        params = {}
-        if gain:
-            params["gain"] = jnp.ones(shape[-1:], dtype)
-        if shift:
-            params["shift"] = jnp.zeros(shape[-1:], dtype)
-        return params or (), shape
-
-    def run(params: Params, x: Array) -> Array:
-        axes = -1 if over == "features" else tuple(range(1, x.ndim))
-        centred = x - jnp.mean(x, axes, keepdims=True)
-        z = centred * jax.lax.rsqrt(jnp.mean(centred**2, axes, keepdims=True) + epsilon)
-        for name, use in (("gain", taps.stretch), ("shift", taps.shift)):
-            if name in params:
-                if params[name].shape != x.shape[-1:]:
-                    raise FeatureMismatchError("layer_norm", x.shape[-1], len(params[name]))
-                z = use(params[name], z)
-        return z
-
-    return Network(new, run, "layer_norm", layer=LayerNorm(over, gain, shift, epsilon))

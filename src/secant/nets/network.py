@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.core.types import Params
 from secant.nets.activations import listening
-from secant.nets.records import Layer
+from secant.nets.records import BatchNorm, Layer
 
 Shape = tuple[int, ...]
 """The shape of an array; that of one sample has no axis for samples."""
@@ -32,8 +33,8 @@ class Network:
     r"""An architecture: `init(key, shape)` draws parameters, `apply(params, x)` evaluates it.
 
     A layer is a network, and so is anything the combinators make of layers; all of them act on batches, with one
-    row a sample, and treat each sample alone. Everything in Secant that measures or trains takes `net.apply`, and
-    any other function of `(params, x)` as well.
+    row a sample, and all but `batch_norm` treat each sample alone. Everything in Secant that measures or trains takes
+    `net.apply`, and any other function of `(params, x)` as well.
 
     Attributes:
         new: `(key, shape of one sample, dtype) -> (params, shape of one output)`.
@@ -104,6 +105,11 @@ class Network:
         with listening() as heard:
             outputs = self.apply(params, x)
         return (*heard, outputs)
+
+    @functools.cached_property
+    def mixes_samples(self) -> bool:
+        """Whether an output depends on the other samples of its batch: whether there is a `batch_norm` in it."""
+        return isinstance(self.layer, BatchNorm) or any(part.mixes_samples for part in self.parts)
 
     def output_shape(self, shape: Shape) -> Shape:
         """Shape of the outputs for inputs of shape `shape`, found without computing anything."""

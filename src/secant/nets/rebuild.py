@@ -11,7 +11,7 @@ from secant.nets.images import conv
 from secant.nets.layers import dense
 from secant.nets.network import Network
 from secant.nets.parametrization import Parametrization, parametrized
-from secant.nets.records import Attention, Concat, Conv, Dense, Positions, Product, Residual, Serial, Sum
+from secant.nets.records import Attention, Concat, Conv, Dense, Frozen, Positions, Product, Residual, Serial, Sum
 from secant.nets.tokens import attention, positions
 
 JOINS: dict[type, Any] = {Serial: serial, Residual: residual, Concat: concat, Sum: add, Product: multiply}
@@ -22,6 +22,8 @@ def parametrizations(net: Network) -> list[Parametrization]:
     """Those of all layers that have one, in the order of the network."""
     if isinstance(net.layer, PARAMETRIZED):
         return [net.layer.parametrization]
+    if isinstance(net.layer, Frozen):  # stays as it has been drawn
+        return []
     return [rule for part in net.parts for rule in parametrizations(part)]
 
 
@@ -58,7 +60,7 @@ def _rebuilt(net: Network, rules: Iterator[Parametrization]) -> Network:
     layer = net.layer
     if isinstance(layer, PARAMETRIZED):
         return _layer(layer, next(rules))
-    if not net.parts:
+    if not net.parts or isinstance(layer, Frozen):
         return net
     if type(layer) not in JOINS:
         raise ValueError(f"with_parametrizations: {net.name} is not made by a combinator of secant.nets.")

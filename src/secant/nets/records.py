@@ -120,6 +120,33 @@ class LayerNorm(Layer):
 
 
 @dataclass(frozen=True)
+class GroupNorm(Layer):
+    """The same over equal groups of features, at every position alone or over all positions of the sample."""
+
+    groups: int
+    over: Literal["features", "sample"]
+    gain: bool
+    shift: bool
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class BatchNorm(Layer):
+    """Features of mean 0 and variance 1 over the batch: the one layer that mixes samples."""
+
+    gain: bool
+    shift: bool
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Frozen(Layer):
+    """A network, the only part, whose parameters are drawn once from a seed and not trained."""
+
+    seed: int
+
+
+@dataclass(frozen=True)
 class Attention(Layer):
     """Several heads of attention; `features` of all heads together, None for as many as the input has."""
 

@@ -72,6 +72,15 @@ def observe(
     return result, tape.sites, tape.outputs
 
 
+def unobserved(run: Callable[[], Any]) -> Any:
+    """Runs what has no parameters to be looked at, also where a network around it is observed."""
+    token = _tape.set(None)
+    try:
+        return run()
+    finally:
+        _tape.reset(token)
+
+
 def _note(outputs: Array, site: Callable[[], Site]) -> Array:
     tape = _tape.get()
     if tape is None:

@@ -12,6 +12,7 @@ from secant.theory import (
     diagonal,
     edge_limit,
     escape,
+    factors,
     finite_width,
     fluctuation,
     gaussian_matrices,
@@ -42,6 +43,7 @@ from secant.theory import (
     relu_kernel,
     relu_paths,
     reparametrization,
+    scale_invariance,
     single_eigenvalue,
     skeleton,
     stability,
@@ -50,6 +52,7 @@ from secant.theory import (
     two_eigenvalue,
     two_step,
     weak_error,
+    weight_decay,
     worst_functions,
 )
 
@@ -65,6 +68,7 @@ __all__ = [
     "diagonal",
     "edge_limit",
     "escape",
+    "factors",
     "finite_width",
     "fluctuation",
     "gaussian_matrices",
@@ -95,6 +99,7 @@ __all__ = [
     "relu_kernel",
     "relu_paths",
     "reparametrization",
+    "scale_invariance",
     "single_eigenvalue",
     "skeleton",
     "stability",
@@ -103,5 +108,6 @@ __all__ = [
     "two_eigenvalue",
     "two_step",
     "weak_error",
+    "weight_decay",
     "worst_functions",
 ]

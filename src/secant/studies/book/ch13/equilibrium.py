@@ -1,0 +1,151 @@
+"""Where weight decay and noise leave the length of scale-invariant weights, and by what angle a step turns them."""
+
+from typing import Any
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Figure, Findings, Seeded, claims, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.theory.weight_decay import equilibrium, norm_after
+
+SIGNALS = (0.0, 10.0)
+"""Curvature of the loss that all chains share, against noise of variance 1 a weight."""
+STARTS = (0.5, 2.0)
+"""Lengths over that of the equilibrium, for the way to it."""
+
+
+class Config(Seeded):
+    weights: int = option(20, at_least=5, at_most=500, help="of each chain")
+    chains: int = scaled(smoke=32, laptop=256, at_least=4, at_most=10**4, help="independent runs")
+    lr: float = option(0.1, at_least=1e-3, at_most=10, help="step size")
+    products: tuple[float, ...] = option((1e-3, 1e-2), at_least=2e-4, at_most=0.05, ascending=True, longest=5,
+                                         help="step size times decay")
+    steps: int = scaled(smoke=2_500, laptop=20_000, at_least=500, at_most=10**6, help="steps of each chain")
+
+
+def wander(random: np.random.Generator, config: Config) -> dict[str, np.ndarray]:
+    """Chains on w . A w/|w|^2 + z . w/|w| with a normal z a step; everything is over (product, signal, chain)."""
+    shape = (len(config.products), len(SIGNALS), config.chains)
+    product = np.array(config.products)[:, None, None, None]
+    spectrum = np.linspace(0, 1, config.weights)
+    strength = np.array(SIGNALS)[:, None, None]
+    gradient = np.sqrt(config.weights - 1)
+    w = random.normal(size=(*shape, config.weights))
+    sizes = np.array([equilibrium(config.lr, p / config.lr, gradient).norm for p in config.products])
+    w *= sizes[:, None, None, None] / np.linalg.norm(w, axis=-1, keepdims=True)
+    burn = config.steps // 3
+    sums = {name: np.zeros(shape) for name in ("fourth", "slope", "turn", "pace", "cosine")}
+    square = (w**2).sum(-1, keepdims=True)
+    begin = square.copy()
+    for t in range(config.steps):
+        u = w / np.sqrt(square)
+        pull = strength * 2 * spectrum * u + random.normal(size=w.shape)
+        pull -= (pull * u).sum(-1, keepdims=True) * u  # the gradient on the sphere
+        size = (pull**2).sum(-1, keepdims=True)
+        new = (1 - product) * w - config.lr * pull / np.sqrt(square)
+        after = (new**2).sum(-1, keepdims=True)
+        cosine = (w * new).sum(-1, keepdims=True) / np.sqrt(square * after)
+        sums["cosine"] += np.log(cosine)[..., 0]
+        if t >= burn:
+            for name, value in (("fourth", square**2), ("slope", size), ("turn", np.arccos(cosine) ** 2),
+                                ("pace", config.lr / square)):
+                sums[name] += value[..., 0]
+        w, square = new, after
+    kept = config.steps - burn
+    found = {name: value / (config.steps if name == "cosine" else kept) for name, value in sums.items()}
+    return found | {"drift": np.log(square / begin)[..., 0] / 2 / config.steps}
+
+
+def approach(random: np.random.Generator, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    """Fourth powers of lengths over their equilibrium on the way to it, for noise alone; over (start, step, chain)."""
+    product = config.products[0]
+    size = float(equilibrium(config.lr, product / config.lr, np.sqrt(config.weights - 1)).norm)
+    square = np.repeat((np.array(STARTS) * size)[:, None] ** 2, config.chains, axis=1)
+    rows = []
+    steps = int(1 / product)
+    for _ in range(steps):
+        rows.append(square**2 / size**4)
+        noise = random.chisquare(config.weights - 1, square.shape)  # of a normal vector, orthogonal to the weights
+        square = (1 - product) ** 2 * square + config.lr**2 * noise / square
+    return np.stack(rows, 1), np.arange(steps)
+
+
+@study(
+    "book/equilibrium", section="13.4", title="The equilibrium of scale-invariant weights", new=True,
+    statement=r"""
+    Steps $w' = (1 - \eta\lambda)w - \eta g$ on scale-invariant losses, batches or not, obey
+    $\ln\cos\theta = \ln(1 - \eta\lambda) - \ln(|w'|/|w|)$ at every step. So weights that stay bounded turn by
+    $\sqrt{2\eta\lambda}$ a step, settle at $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$, and with
+    it at the step size on the sphere $\eta/|w|^2 = \sqrt{2\eta\lambda/\langle|g(\bar w)|^2\rangle}$. From any length
+    $|w_t|^4$ comes to its equilibrium as $e^{-4\eta\lambda t}$; long weights take $1/(2\eta\lambda)$ steps for each
+    factor $e$ of $|w|^2$.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    found = wander(random, config)
+    way, steps = approach(random, config)
+    return xr.Dataset(
+        {name: (("product", "signal", "chain"), value) for name, value in found.items()}
+        | {"way": (("start", "step", "chain"), way)},
+        coords={"product": list(config.products), "signal": list(SIGNALS), "start": list(STARTS), "step": steps},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    left = data.cosine - np.log(1 - data["product"]) + data.drift
+    yield claims.zero("mean of ln cos(angle) less ln(1 - eta decay), plus the drift of ln |w|, largest",
+                      np.abs(left).max(), 1e-12, "an identity of every step, to rounding")
+    burn = config.steps // 3
+    for product in config.products:
+        for signal in SIGNALS:
+            one = data.sel(product=product, signal=signal)
+            name = f"eta decay = {product:g}, {'noise and a signal' if signal else 'noise alone'}"
+            first = np.exp(-4 * product * burn) / (4 * product * (config.steps - burn))
+            why = "the next order in eta decay, times less than 3"
+            next_order: dict[str, Any] = {"within": 3 * product, "why": why}
+            ends: dict[str, Any] = {"within": 3 * product + first,
+                                    "why": f"{why}, and what is left of a start that is off by its own size"}
+            mean = float(one.slope.mean())
+            theory = equilibrium(config.lr, product / config.lr, np.sqrt(mean))
+            yield claims.equal(f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", 1.0,
+                               ratio_of_means(one.fourth, theory.norm**4 * one.slope / mean),
+                               **(next_order if signal == 0 else ends))
+            yield claims.equal(f"{name}: mean square angle of a step over 2 eta decay", 1.0,
+                               estimate(one.turn / theory.angle**2), **next_order)
+            yield claims.equal(f"{name}: mean step size on the sphere over sqrt(2 eta decay/<|g|^2>)", 1.0,
+                               estimate(one.pace / theory.effective_lr),
+                               **(next_order if signal == 0 else ends))
+    at = int(1 / (4 * config.products[0]))
+    size = float(equilibrium(config.lr, config.products[0] / config.lr, np.sqrt(config.weights - 1)).norm)
+    for start in STARTS:
+        expected = (norm_after(at, start * size, config.lr, config.products[0] / config.lr,
+                               np.sqrt(config.weights - 1)) / size) ** 4
+        yield claims.equal(f"from {start:g} of the equilibrium: |w|^4 over it after 1/(4 eta decay) steps", expected,
+                           estimate(data.way.sel(start=start)[at]), 5 * config.products[0],
+                           "the next order in eta decay: at most 1 + ln of what |w|^4 lacks, times it")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    size = np.sqrt(config.weights - 1)
+    unit = float(equilibrium(config.lr, config.products[0] / config.lr, size).norm)
+    for i, start in enumerate(STARTS):
+        left.plot(data.step, data.way.sel(start=start) ** 0.25, color=f"C{i}", lw=0.4, alpha=0.5)
+        path = norm_after(data.step.values, start * unit, config.lr, config.products[0] / config.lr, size) / unit
+        sheet.guide(left, data.step, path, r"$|w|^4 \to$ at rate $4\eta\lambda$" if i == 0 else None)
+    sheet.mark(left, x=1 / (4 * config.products[0]), color=sheet.faint())
+    sheet.label(left, "Length on its way", "step", "$|w|$ over its equilibrium", "upper right")
+    for i, signal in enumerate(SIGNALS):
+        one, label = data.sel(signal=signal), "noise and a signal" if signal else "noise alone"
+        middle.plot(data["product"], np.sqrt(one.turn.mean("chain")), "os"[i], ms=9 - 4 * i, color=f"C{i}", label=label)
+        right.plot(config.lr**2 * one.slope.mean("chain") / (2 * data["product"]), one.fourth.mean("chain"), "os"[i],
+                   ms=9 - 4 * i, color=f"C{i}", label=label)
+    x = np.geomspace(config.products[0] / 2, config.products[-1] * 2, 50)
+    sheet.guide(middle, x, np.sqrt(2 * x), r"$\sqrt{2\eta\lambda}$")
+    sheet.label(middle, "Angle of a step", r"$\eta\lambda$", "radians", "upper left", xscale="log", yscale="log")
+    ends = np.array(right.get_xlim()) * [1, 1.05]
+    sheet.guide(right, ends, ends, "equal")
+    sheet.label(right, "Length", r"$\eta\langle|g(\bar w)|^2\rangle/(2\lambda)$", r"$\langle|w|^4\rangle$",
+                "upper left", xscale="log", yscale="log")

@@ -1,0 +1,141 @@
+"""Every layer of a normalised network comes to an equilibrium of its own between its gradients and weight decay."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import data as datasets
+from secant import nets
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.theory.weight_decay import equilibrium
+
+STARTS = (0.3, 3.0)
+"""Lengths of all layers at the start."""
+
+NEXT = 0.05
+"""The next order of the laws in eta decay, 0.002 times the kurtosis of the gradients' length: up to 25."""
+
+
+class Config(Seeded):
+    data: str = scaled(smoke="digits", laptop="cifar10", help="images: digits, cifar10, mnist or fashion-mnist")
+    samples: int = scaled(smoke=1_000, laptop=5_000, at_least=100, at_most=50_000, help="training data")
+    width: int = scaled(smoke=64, laptop=128, at_least=4, at_most=1_024, help="neurons of the two hidden layers")
+    batch: int = option(16, at_least=2, at_most=1_000, help="samples a step")
+    lr: float = option(0.1, at_least=1e-3, at_most=10, help="step size")
+    product: float = option(2e-3, at_least=2e-4, at_most=0.05, help="step size times decay")
+    steps: int = scaled(smoke=1_500, laptop=6_000, at_least=200, at_most=10**6, help="steps of stochastic descent")
+
+    def check(self) -> None:
+        """Data with this name, and enough of it for a batch."""
+        known = ("digits", "cifar10", "mnist", "fashion-mnist")
+        if self.data not in known:
+            raise ValueError(f"data: must be one of {', '.join(known)}, got {self.data!r}.")
+        if self.batch > self.samples:
+            raise ValueError(f"batch: must be at most the samples, {self.samples}, got {self.batch}.")
+
+
+def trained(config: Config, x: np.ndarray, y: np.ndarray) -> Any:
+    """Loss, lengths, gradients on the sphere and angles of both layers at every step, over (start, step, layer)."""
+    random = np.random.default_rng(config.seed)
+    net = nets.scale_invariant([config.width] * 2, outputs=y.shape[1], seed=config.seed)
+    shapes = (x.shape[1], config.width), (config.width, config.width)
+    weights = [random.normal(size=shape) for shape in shapes]
+    per = len(x) // config.batch
+    epochs = -(-config.steps // per)
+    rows = np.concatenate([random.permutation(len(x))[: per * config.batch].reshape(per, -1) for _ in range(epochs)])
+    inputs, targets = jnp.asarray(x), jnp.asarray(y)
+
+    def loss(pair: Any, index: Any) -> Any:
+        outputs = net.apply(({"weight": pair[0]}, (), (), {"weight": pair[1]}, (), (), ()), inputs[index])
+        return -jnp.mean(jnp.sum(targets[index] * jax.nn.log_softmax(outputs), 1))
+
+    def step(pair: Any, index: Any) -> Any:
+        value, slopes = jax.value_and_grad(loss)(pair, index)
+        new = [(1 - config.product) * w - config.lr * g for w, g in zip(pair, slopes, strict=True)]
+        size, after, slope = (jnp.stack([jnp.linalg.norm(w) for w in many]) for many in (pair, new, slopes))
+        inner = jnp.stack([jnp.vdot(w, v) for w, v in zip(pair, new, strict=True)])
+        return new, (value, size, size * slope, inner / (size * after))
+
+    def whole(scale: Any) -> Any:
+        start = [scale * w / np.linalg.norm(w) for w in weights]
+        return jax.lax.scan(step, start, jnp.asarray(rows[: config.steps]))[1]
+
+    return jax.jit(jax.vmap(whole))(np.array(STARTS))
+
+
+@study(
+    "book/equilibrium-layers", section="13.4", title="Every layer has an equilibrium of its own", new=True,
+    statement=r"""
+    In a network whose every weight matrix is followed by a layer norm, stochastic descent with weight decay brings each
+    layer to $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$ with its own gradients, and turns all of
+    them by the same angle $\sqrt{2\eta\lambda}$ a step, from any length at the start. Images, two hidden layers, cross
+    entropy, batches.""",
+)
+def run(config: Config) -> xr.Dataset:
+    task = datasets.load(config.data, samples=config.samples, labels="one-hot", seed=config.seed, dtype=np.float64)
+    found = trained(config, np.asarray(task.train.x), np.asarray(task.train.y))
+    loss, size, slope, cosine = (np.asarray(one) for one in found)
+    axes = ("start", "step", "layer")
+    return xr.Dataset(
+        {"loss": (axes[:2], loss), "length": (axes, size), "slope": (axes, slope),
+         "angle": (axes, np.arccos(np.minimum(cosine, 1.0))), "log_cosine": (axes, np.log(cosine))},
+        coords={"start": list(STARTS), "layer": [1, 2]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    turned = data.log_cosine[:, :-1].sum("step") - (config.steps - 1) * np.log(1 - config.product)
+    left = turned + np.log(data.length[:, -1] / data.length[:, 0])
+    yield claims.zero("sum of ln cos(angle) - ln(1 - eta decay), plus ln |w_T|/|w_0|, a step, largest",
+                      np.abs(left).max() / config.steps, 1e-12, "an identity of every layer, to rounding")
+    late = data.isel(step=slice(config.steps // 2, None))
+    times = 4 * config.product * config.steps / 2
+    enough: dict[str, Any] = {"given": times >= 4, "otherwise": "half of the run is less than four relaxation times"}
+    why = "the next order in an angle that comes in bursts, and what the ends of the window leave, by Pythagoras"
+    for layer in data.layer.values:
+        for start in STARTS:
+            one = late.sel(layer=layer, start=start)
+            square, moved = one.length**2, config.product * (one.sizes["step"] - 1)
+            theory = equilibrium(config.lr, config.product / config.lr, np.sqrt(float((one.slope**2).mean())))
+            name = f"layer {layer} from |w| = {start:g}"
+            ends = abs(float(square[-1] ** 2 - square[0] ** 2)) / (4 * moved * float((square**2).mean()))
+            yield claims.equal(f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", 1.0, (square**2).mean() / theory.norm**4,
+                               NEXT + ends, why, **enough)
+            ends = abs(float(np.log(square[-1] / square[0]))) / (2 * moved)
+            yield claims.equal(f"{name}: mean square angle of a step over 2 eta decay", 1.0,
+                               (one.angle**2).mean() / (2 * config.product), NEXT + ends, why, **enough)
+            yield claims.at_least(f"{name}: mean step size on the sphere over eta/<|w|^4>^(1/2)", 1.0,
+                                  (config.lr / square).mean() * np.sqrt((square**2).mean()) / config.lr,
+                                  "Jensen: lengths that come and go make it larger", slack=1e-12)
+    both = late.length.mean("step")
+    yield claims.zero("lengths from both starts, relative difference, largest over layers",
+                      np.abs(both[1] / both[0] - 1).max(), 0.2, "they began a factor 10 apart", **enough)
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    steps, every = np.arange(config.steps), max(1, config.steps // 400)
+    for layer in (1, 2):
+        for start, style in zip(STARTS, ("-", ":"), strict=True):
+            one = data.sel(layer=layer, start=start)
+            left.plot(steps[::every], one.length[::every], color=f"C{layer - 1}", ls=style,
+                      label=f"layer {layer}" if style == "-" else None)
+            if style == "-":
+                window = max(1, int(1 / (4 * config.product)))
+                smooth = np.convolve(one.angle**2, np.ones(window) / window, "valid")
+                right.plot(steps[: len(smooth)][::every] + window / 2, np.sqrt(smooth)[::every], color=f"C{layer - 1}",
+                           label=f"layer {layer}")
+    late = data.isel(step=slice(config.steps // 2, None), start=0)
+    for layer in (1, 2):
+        slope = np.sqrt(float((late.slope.sel(layer=layer) ** 2).mean()))
+        sheet.mark(left, y=equilibrium(config.lr, config.product / config.lr, slope).norm,
+                   label=r"$(\eta\langle|g|^2\rangle/2\lambda)^{1/4}$" if layer == 1 else None)
+    sheet.label(left, f"Lengths, {config.data}", "step", "$|w|$", "best", yscale="log")
+    sheet.mark(right, y=np.sqrt(2 * config.product), label=r"$\sqrt{2\eta\lambda}$")
+    sheet.label(right, "Angle of a step", "step", "radians, root of the mean square", "best",
+                ylim=(0, 2.5 * np.sqrt(2 * config.product)))

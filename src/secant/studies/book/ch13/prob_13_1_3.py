@@ -1,0 +1,100 @@
+"""Problem 13.1.3: a ReLU network of depth k without biases is homogeneous of degree k in its parameters."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jax.flatten_util import ravel_pytree
+
+from secant import nets
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.nets import homogeneity
+from secant.theory.scale_invariance import degree
+
+FACTORS = (0.5, 2.0, 10.0)
+
+
+class Config(Seeded):
+    depths: tuple[int, ...] = scaled(smoke=(2, 5), laptop=(1, 2, 3, 4, 6, 8), at_least=1, at_most=12, distinct=True,
+                                     longest=8, help="layers of weights")
+    width: int = option(8, at_least=4, at_most=256, help="neurons of hidden layers")
+    features: int = option(4, at_least=1, at_most=256, help="of the inputs")
+    samples: int = option(6, at_least=1, at_most=256, help="inputs")
+
+
+def measured(net: nets.Network, config: Config, seed: int) -> dict[str, Any]:
+    """Degrees of the outputs and of the gradient, by factors and by Euler's identity."""
+    x: Any = np.random.default_rng(seed).normal(size=(config.samples, config.features))
+    params = net.init(jax.random.key(seed), x.shape)
+
+    def both(p: Any) -> Any:
+        outputs, pull = jax.vjp(lambda p: net.apply(p, x), p)
+        return outputs, ravel_pytree(pull(jnp.ones_like(outputs)))[0], homogeneity(net.apply, p, x)
+
+    look = jax.jit(both)
+    outputs, gradient, euler = look(params)
+    # Where every neuron is off, there is no degree to be seen.
+    if not np.any(np.asarray(outputs)) or not np.any(np.asarray(gradient)):
+        return dict.fromkeys(("degree", "residual", "slope", "euler", "misfit"), np.nan) | {"grown": np.nan}
+    of_outputs, of_gradient = (
+        degree(functools.partial(lambda i, p: look(p)[i], i), params, factors=FACTORS) for i in (0, 1)
+    )
+    return {
+        "degree": float(of_outputs.degree), "residual": float(of_outputs.residual), "slope": float(of_gradient.degree),
+        "euler": float(euler.degree), "misfit": float(euler.residual),
+        "grown": float(np.linalg.norm(look(jax.tree.map(lambda w: 1.1 * np.asarray(w), params))[1])
+                       / np.linalg.norm(gradient)),
+    }
+
+
+@study(
+    "book/prob-13.1.3", section="13.1", title="The degree of a ReLU network is its depth",
+    statement=r"""
+    A feed-forward network of depth $k$ with ReLU gates and no biases has, as a function of its parameters at fixed
+    inputs, degree of homogeneity $k$: $f(c\,\theta) = c^kf(\theta)$ for all $c > 0$, and with Euler
+    $\langle\theta, \nabla f\rangle = kf$. Its gradient has degree $k - 1$: in a deep network small changes of scale
+    change gradients a lot.""",
+)
+def run(config: Config) -> xr.Dataset:
+    rows = [measured(nets.mlp([config.width] * (k - 1)), config, config.seed) for k in config.depths]
+    biased = measured(nets.mlp([config.width], bias=True), config, config.seed)
+    table = {name: ("depth", [row[name] for row in rows]) for name in rows[0]}
+    return xr.Dataset(table | {"biased": biased["residual"]}, coords={"depth": list(config.depths)})
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    alive: dict[str, Any] = {"given": bool(data.degree.notnull().any()), "otherwise": "no neuron of any network is on"}
+    for name, what in (("degree", "degree by scaling the parameters"), ("euler", "degree by Euler's identity")):
+        off = np.abs(data[name] - data.depth).max()
+        yield claims.zero(f"{what} less the depth, largest", lambda off=off: off, 1e-11, "rounding, over log c",
+                          **alive)
+    yield claims.zero("|f(c theta) - c^k f(theta)|/|c^k f|, largest", lambda: data.residual.max(), 1e-12,
+                      "rounding of a forward pass", **alive)
+    yield claims.zero("|<theta, grad f> - k f| over its size, largest", lambda: data.misfit.max(), 1e-12, "rounding",
+                      **alive)
+    off = np.abs(data.slope - (data.depth - 1)).max()
+    yield claims.zero("degree of the gradient less k - 1, largest", lambda: off, 1e-11, "rounding, over log c", **alive)
+    off = np.abs(data.grown / 1.1 ** (data.depth - 1) - 1).max()
+    yield claims.zero("gradient of weights longer by a tenth over 1.1^(k-1) of it, less 1", lambda: off, 1e-12,
+                      "rounding", **alive)
+    yield claims.at_least("with biases, depth 2: |f(c theta) - c^k f(theta)|/|c^k f| at the best k", 1e-3,
+                          lambda: data.biased, "no degree fits; far above rounding",
+                          given=bool(np.isfinite(data.biased)), otherwise="no neuron is on")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, right = sheet.panels(figure, (10.5, 4.2), 2)
+    k = np.arange(1, max(config.depths) + 1)
+    left.plot(data.depth, data.degree, "o", color="C0", label="outputs")
+    left.plot(data.depth, data.slope, "s", color="C1", label="gradient")
+    sheet.guide(left, k, k, "$k$ and $k - 1$")
+    sheet.guide(left, k, k - 1)
+    sheet.label(left, "Degree of homogeneity", "depth $k$", "degree", "upper left", xticks=k)
+    right.plot(data.depth, data.grown, "s", color="C1", label="measured")
+    sheet.guide(right, k, 1.1 ** (k - 1.0), r"$1.1^{k-1}$")
+    sheet.label(right, "Weights longer by a tenth", "depth $k$", "gradient, times as long", "upper left", xticks=k)

@@ -1,0 +1,156 @@
+"""Theorem 13.3.1: step sizes that grow exponentially do what weight decay does."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+
+from secant import nets
+from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.setups.scale_invariant import Quotient
+from secant.theory.scale_invariance import schedule_without_decay
+
+SPECTRUM = np.array([1.0, 0.5, 0.2, 0.1, 0.0])
+PAIRS = ((0.05, 0.05), (0.1, 0.05), (0.5, 0.02))
+
+
+class Config(Seeded):
+    steps: int = option(200, at_least=20, at_most=2_000, help="steps of descent on few weights")
+    spread: float = option(0.02, at_least=0, at_most=0.1, help="of the noise that every step's loss has of its own")
+    width: int = scaled(smoke=16, laptop=64, at_least=4, at_most=256, help="neurons of the layer-norm network")
+    epochs: int = scaled(smoke=25, laptop=100, at_least=3, at_most=200, help="passes over its data, 32 samples")
+
+
+def of_weights(random: np.random.Generator, etas: np.ndarray, decay: float, config: Config) -> dict[str, Any]:
+    """Both runs on quotients that change from step to step; and what the first step would need."""
+    schedule = schedule_without_decay(etas, decay)
+    # So long that to the end of the run the step size on the sphere stays below half of the edge, 2 over the curvature.
+    long = etas.max() * Quotient(SPECTRUM).smoothness / schedule.scale[-1] ** 2
+    w = random.normal(size=5)
+    w = twin = w * np.sqrt(long) / np.linalg.norm(w)
+    apart, first = [0.0], np.nan
+    for t, lr in enumerate(etas):
+        loss = Quotient(SPECTRUM + config.spread * random.normal(size=5))
+        g = loss.gradient(w)
+        new = (1 - lr * decay) * w - lr * g
+        if t == 0:
+            first = float(np.linalg.norm(w - new / (1 - lr * decay)) / np.linalg.norm(g))
+        w, twin = new, twin - schedule.lr[t] * loss.gradient(twin)
+        apart.append(float(np.linalg.norm(w / np.linalg.norm(w) - twin / np.linalg.norm(twin))))
+    end = np.linalg.norm(schedule.scale[-1] * twin - w) / np.linalg.norm(w)
+    return {"apart": max(apart), "end": end, "first": first, "schedule": schedule.lr}
+
+
+def of_network(random: np.random.Generator, config: Config) -> dict[str, np.ndarray]:
+    """Losses of a layer-norm network with decay and of its twin without, on the same batches."""
+    lr, decay, n, batch = 0.1, 0.04, 32, 8
+    x = random.normal(size=(n, 4))
+    y = np.sign(x @ random.normal(size=4))
+    net = nets.scale_invariant([config.width], activation="tanh")
+    start = random.normal(size=(4, config.width)) / np.sqrt(4 * config.width)
+    rows = np.concatenate([random.permutation(n).reshape(-1, batch) for _ in range(config.epochs)])
+    growing = schedule_without_decay(lr, decay, len(rows)).lr
+
+    def loss(w: Any, index: Any) -> Any:
+        outputs = net.apply(({"weight": w}, (), (), (), ()), jnp.asarray(x)[index])
+        return jnp.mean(jnp.logaddexp(0.0, -jnp.asarray(y)[index] * outputs))
+
+    def both(pair: Any, given: Any) -> Any:
+        index, size = given
+        values, slopes = jax.vmap(jax.value_and_grad(loss), (0, None))(pair, index)
+        kept, steps = jnp.array([1 - lr * decay, 1.0]), jnp.stack([jnp.asarray(lr), size])
+        return kept[:, None, None] * pair - steps[:, None, None] * slopes, values
+
+    _, losses = jax.jit(lambda pair: jax.lax.scan(both, pair, (rows, growing)))(np.stack([start, start]))
+    return {"network": np.asarray(losses), "growing": growing}
+
+
+def of_linear(random: np.random.Generator, config: Config) -> np.ndarray:
+    """Losses of least squares, which sees the scale of its weights, with decay and with the schedule."""
+    x = random.normal(size=(40, 5))
+    y = x @ random.normal(size=5) + random.normal(size=40)
+    lr = 1 / np.linalg.eigvalsh(x.T @ x / 40)[-1]  # half of the critical step size
+    decay = 0.01 / lr
+    growing = schedule_without_decay(lr, decay, 200).lr
+    w = twin = random.normal(size=5)
+    losses = []
+    for size in growing:
+        residuals = x @ w - y, x @ twin - y
+        losses.append([np.mean(r**2) / 2 for r in residuals])
+        w = (1 - lr * decay) * w - lr * x.T @ residuals[0] / 40
+        twin = twin - size * x.T @ residuals[1] / 40
+        if losses[-1][1] > 1e30:
+            break
+    return np.array(losses + [losses[-1]] * (200 - len(losses)))
+
+
+@study(
+    "book/thm-13.3.1", section="13.3", title="Growing step sizes instead of weight decay",
+    statement=r"""
+    For scale-invariant losses $w_{t+1} = (1 - \eta\lambda)w_t - \eta\nabla L_t(w_t)$ computes the same functions as
+    $\hat w_{t+1} = \hat w_t - \eta_t\nabla L_t(\hat w_t)$ with $\eta_t = \eta(1 - \eta\lambda)^{-(2t+1)}$, in which
+    $\hat w_t = w_t/(1 - \eta\lambda)^t$. For step sizes that change, $\hat\eta_t = \eta_t/(P_tP_{t+1})$ with
+    $P_t = \prod_{s<t}(1 - \eta_s\lambda)$. The text leaves the factor $\eta$ out.""",
+)
+def run(config: Config) -> xr.Dataset:
+    random = np.random.default_rng(config.seed)
+    cases = {f"eta = {eta:g}, decay = {decay:g}": (np.full(config.steps, eta), decay) for eta, decay in PAIRS}
+    third = config.steps // 3
+    pieces = np.repeat([0.2, 0.1, 0.02], [third, third, config.steps - 2 * third])
+    cases["eta in three pieces, decay = 0.05"] = pieces, 0.05
+    found = [of_weights(random, etas, decay, config) for etas, decay in cases.values()]
+    network, linear = of_network(random, config), of_linear(random, config)
+    names = ("apart", "end", "first")
+    return xr.Dataset(
+        {name: ("case", [one[name] for one in found]) for name in names}
+        | {"schedule": (("case", "step"), [one["schedule"] for one in found]),
+           "network": (("batch", "run"), network["network"]), "growing": ("batch", network["growing"]),
+           "linear": (("move", "run"), linear)},
+        coords={"case": list(cases), "run": ["decay", "growing steps"]},
+    )
+
+
+@run.findings
+def check(data: xr.Dataset, config: Config) -> Findings:
+    rounding = "rounding, which descent below the edge does not amplify"
+    for name in data.case.values:
+        one = data.sel(case=name)
+        yield claims.zero(f"{name}: distance of both directions, largest", one.apart, 1e-12, rounding)
+        yield claims.zero(f"{name}: |P w^ - w|/|w| at the end", one.end, 1e-12, rounding)
+    eta, decay = PAIRS[0]
+    yield claims.erratum(
+        f"first step size without decay, eta = {eta:g} and decay = {decay:g}",
+        (r"(1 - \eta\lambda)^{-1}", 1 / (1 - eta * decay)), (r"\eta(1 - \eta\lambda)^{-1}", eta / (1 - eta * decay)),
+        data["first"][0], 1e-12, "rounding", where="Theorem 13.3.1",
+        note="the proof has the factor eta; measured is what takes w_0 to w_1/(1 - eta decay) along the gradient",
+    )
+    growth = data.schedule[0, 1:].values / data.schedule[0, :-1].values
+    yield claims.zero("growth of the step size a step less (1 - eta decay)^-2, largest",
+                      np.abs(growth - (1 - eta * decay) ** -2).max(), 1e-12, "an identity")
+    L = data.network.values
+    yield claims.zero("layer-norm network: difference of both losses over their size, largest",
+                      np.abs(L[:, 0] - L[:, 1]).max() / L.max(), 1e-9,
+                      "rounding of more weights, amplified by some hundred steps",
+                      note=f"{len(L)} steps of batches of 8")
+    yield claims.at_least("the same: how much the step size has grown", 1.1, data.growing[-1] / data.growing[0],
+                          "the twin's steps are not those of the run")
+    with_decay, growing = data.linear[:, 0], data.linear[:, 1]
+    yield claims.at_least("least squares, which is not invariant: last loss of growing steps over the first", 10.0,
+                          growing[-1] / growing[0], "past twice the step size it diverges")
+    yield claims.at_most("least squares: last loss with decay over the first", 1.0, with_decay[-1] / with_decay[0],
+                         "half of the critical step size")
+
+
+@run.figure
+def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
+    left, middle, right = sheet.panels(figure, (13, 4.2), 3)
+    for i, name in enumerate(data.case.values):
+        left.semilogy(data.schedule.sel(case=name), color=f"C{i}", label=str(name).replace("eta", r"$\eta$"))
+    sheet.label(left, "Step sizes in place of decay", "step", r"$\hat\eta_t$", "upper left")
+    for axes, values, title in ((middle, data.network, "Layer-norm network"), (right, data.linear, "Least squares")):
+        axes.plot(values[:, 0], color="C0", lw=2.5, label="weight decay")
+        axes.plot(values[:, 1], color="C1", lw=1.2, ls="--", label="growing steps")
+        sheet.label(axes, title, "step", "loss", "upper right" if axes is middle else "upper left")
+    right.set(yscale="log", ylim=(1e-6, 1e6))
