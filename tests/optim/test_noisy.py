@@ -96,6 +96,7 @@ def test_weight_decay_of_gradient_descent():
     last = sc.simulate(rule(lambda x: 3 * x**2 / 2), 1.0, 4).state
     assert float(last) == pytest.approx((1 - 0.35) ** 4, rel=1e-6)
     assert sc.optimisers.gd(0.1, weight_decay=0) == sc.optimisers.gd(0.1)
+    assert not rule.rotates  # in the span of the data the rest of the weights would not decay
 
 
 def test_bad_input_is_refused_by_name():

@@ -42,6 +42,7 @@ def gd(lr: float | Schedule, weight_decay: float = 0.0) -> Optimiser:
         settings=(("lr", lr), ("weight_decay", decay)),
         transformation=optax.chain(optax.add_decayed_weights(decay), plain.transformation),
         edge=_edge(lr, lambda size: stability_factor() / size - decay),
+        rotates=False,  # what the data does not span decays as well
     )
 
 
