@@ -397,15 +397,3 @@ def lyapunov_exponent(
             total += np.log(np.maximum(length[:, 0], np.finfo(float).tiny))
     rates = total / steps
     return Growth(float(rates.mean()), float(rates.std(ddof=1) / math.sqrt(runs)))
-
-
-__all__ = [
-    "Growth",
-    "MeanSquareStep",
-    "Pairs",
-    "batches_of",
-    "critical_step",
-    "dense_map",
-    "lyapunov_exponent",
-    "pairs",
-]
