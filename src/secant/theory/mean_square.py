@@ -180,11 +180,11 @@ def critical_step(
 def mean_losses(
     kernel: Matrix,
     residual: np.ndarray,
-    lr: np.ndarray | float,
+    lr: np.ndarray | float | int,
     batch: int,
     steps: int,
     *,
-    amplify: float = 1.0,
+    amplify: float | int = 1,
     sampling: Sampling = "iid",
 ) -> np.ndarray:
     r"""Mean losses $\frac1{2n}E|r_t|^2$ of SGD on independent batches, exactly, by the recursion of second moments.
