@@ -1,0 +1,1 @@
+"""Section 13.4: weight decay on scale-invariant losses."""
