@@ -148,7 +148,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
     for i, name in enumerate(data.case.values):
         left.semilogy(data.schedule.sel(case=name), color=f"C{i}", label=str(name).replace("eta", r"$\eta$"))
-    sheet.label(left, "Step sizes in place of decay", "step", r"$\hat\eta_t$", "upper left")
+    sheet.label(left, "Step sizes in place of decay", "step", r"$\hat\eta_t$", "upper left",
+                ylim=(None, 30 * float(data.schedule.max())))
     for axes, values, title in ((middle, data.network, "Layer-norm network"), (right, data.linear, "Least squares")):
         axes.plot(values[:, 0], color="C0", lw=2.5, label="weight decay")
         axes.plot(values[:, 1], color="C1", lw=1.2, ls="--", label="growing steps")

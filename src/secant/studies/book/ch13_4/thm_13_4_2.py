@@ -104,12 +104,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
     for i, start in enumerate(data.start.values):
         one = data.sel(start=start)
-        middle.plot(data.step, one.length, color=f"C{i}", label=f"{start:g}")
-        right.plot(data.step, config.lr / one.length**2, color=f"C{i}")
+        middle.plot(data.step, one.length, color=f"C{i}")
+        right.plot(data.step, config.lr / one.length**2, color=f"C{i}", label=f"{start:g}")
     left.plot(data.start, data.hit.where(data.hit >= 0) + 1, "o-", color="C0", label="first step below the floor")
     sheet.guide(left, data.start, data.bound, "bound")
-    sheet.label(left, r"$|\nabla L|^2 \leq 8\pi^4\rho^2\lambda\eta$", "$|w_0|$", "step", "lower right", xscale="log",
-                yscale="log")
-    sheet.label(middle, "Length of the weights", "step", "$|w|$", {"title": "$|w_0|$", "loc": "upper right"},
-                yscale="log")
-    sheet.label(right, "Step size on the sphere", "step", r"$\eta/|w|^2$", yscale="log")
+    sheet.label(left, r"$|\nabla L|^2 \leq 8\pi^4\rho^2\lambda\eta$", "$|w_0|$", "step", "upper right", xscale="log",
+                yscale="log", ylim=(None, 10 * float(data.bound.max())))
+    sheet.label(middle, "Length of the weights", "step", "$|w|$", yscale="log")
+    sheet.label(right, "Step size on the sphere", "step", r"$\eta/|w|^2$",
+                {"title": "$|w_0|$", "loc": "lower right", "ncols": 3},
+                yscale="log", ylim=(float(config.lr / data.length.max() ** 2) / 1e4, None))
