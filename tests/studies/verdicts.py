@@ -79,9 +79,7 @@ LECTURES_11_16: Verdicts = {
 BOOK_12: Verdicts = {
     # Twenty steps from three starts: claims about networks, judged at laptop scale.
     ("book/noise-shape", "test-error-noise"): "inconclusive",
-    ("book/noise-shape", "test-error-gaussian"): "inconclusive",
     ("book/noise-shape", "sharpness-noise-batches"): "inconclusive",
-    ("book/noise-shape", "sharpness-gaussian-noise"): "inconclusive",
 }
 
 OTHERWISE = QUADREG_3 | THESIS_2 | THESIS_3 | THESIS_4 | LECTURES_11_16 | BOOK_12
