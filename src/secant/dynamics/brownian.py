@@ -15,6 +15,9 @@ from jaxtyping import Array
 from secant.dynamics.axes import call_with
 from secant.dynamics.stop import is_finite
 
+FEW = 16
+"""Noises whose products are written out."""
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -35,7 +38,7 @@ class Noise:
         if self.kind == "product":
             return self.factor(z)
         if self.kind == "matrix":
-            return jax.tree.map(lambda b: b @ z, self.factor)
+            return jax.tree.map(lambda b: _product(b, z), self.factor)
         leaves, structure = jax.tree.flatten(state)
         ends = np.cumsum([int(np.prod(leaf.shape)) for leaf in leaves])
         parts = [z[end - leaf.size : end].reshape(leaf.shape) for leaf, end in zip(leaves, ends, strict=True)]
@@ -51,6 +54,13 @@ class Noise:
     def matrix(self, state: Any) -> Array:
         r"""$\sigma$ for all entries of the state in one column, dense."""
         return jax.vmap(lambda z: ravel_pytree(self.applied(state, z))[0], out_axes=1)(jnp.eye(self.size))
+
+
+def _product(b: Array, z: Array) -> Array:
+    """The product of a matrix and a vector; a small one column by column, which many at a time are faster at."""
+    if len(z) > FEW:
+        return b @ z
+    return sum((b[..., j] * z[j] for j in range(1, len(z))), b[..., 0] * z[0])
 
 
 def noise_of(diffusion: Callable[..., Any], available: Mapping[str, Any], state: Any, wanted: int | None) -> Noise:

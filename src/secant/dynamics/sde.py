@@ -18,6 +18,7 @@ from secant.core.device import jit
 from secant.dynamics.axes import Axes, call_with, is_function
 from secant.dynamics.brownian import Noise, noise_of, refuse_for, solved
 from secant.dynamics.loop import stable_types
+from secant.dynamics.normals import normals
 from secant.dynamics.probes import Probe, as_probes, look_afresh
 from secant.dynamics.stop import Outcome, is_finite
 from secant.dynamics.trajectory import Trajectory, outcome_variables, record_variable
@@ -210,9 +211,9 @@ class _System:
         shape = (size,) if self.paths is None else (self.paths, size)
 
         def draw(key: Any, k: Any) -> Any:
-            return jax.random.normal(jax.random.fold_in(key, k), shape, dtype)
+            return normals(jax.random.fold_in(key, k), shape, dtype)
 
-        draws = jax.vmap(draw, (0, None)) if own and self.batched else draw
+        draws = (lambda keys, k: lax.map(lambda key: draw(key, k), keys)) if own and self.batched else draw
         moved = self._moved(own)
         look = self.lift(self.look, False, True)
 

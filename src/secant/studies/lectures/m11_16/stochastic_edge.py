@@ -21,19 +21,25 @@ LARGE = 200
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=48, laptop=256, at_least=16, at_most=512, help="digits, even against odd ones")
-    width: int = option(64, at_least=4, at_most=1_024, help="hidden units of both layers")
-    batches: tuple[int, ...] = scaled(smoke=(4, 16), laptop=(4, 16, 64), at_least=2, at_most=256, longest=6,
-                                      ascending=True, distinct=True, help="samples a batch, beside all of them")
-    flipped: float = option(0.5, at_least=0, at_most=0.5, help="share of wrong labels, which make training long")
+    data: str = scaled(smoke="digits", laptop="digits", paper="cifar10", help="images, even classes against odd ones")
+    samples: int = scaled(smoke=48, laptop=256, paper=5_000, at_least=16, at_most=5_000, help="of them")
+    width: int = scaled(smoke=64, laptop=64, paper=200, at_least=4, at_most=1_024, help="hidden units of both layers")
+    batches: tuple[int, ...] = scaled(smoke=(4, 16), laptop=(4, 16, 64), paper=(4, 16, 64, 256), at_least=2,
+                                      at_most=1_024, longest=6, ascending=True, distinct=True,
+                                      help="samples a batch, beside all of them")
+    flipped: float = scaled(smoke=0.5, laptop=0.5, paper=0.0, at_least=0, at_most=0.5,
+                            help="share of wrong labels, which make training on few images long")
     ratio: float = option(0.4, at_least=0.01, at_most=0.9,
                           help="step size over the critical one of full batches at the start")
-    looks: int = scaled(smoke=6, laptop=24, at_least=2, at_most=200, help="measurements along a run")
-    every: int = scaled(smoke=20, laptop=100, at_least=1, at_most=5_000, help="steps between them")
+    looks: int = scaled(smoke=6, laptop=24, paper=32, at_least=2, at_most=200, help="measurements along a run")
+    kernels: int = scaled(smoke=6, laptop=24, paper=2, at_least=1, at_most=200, help="the last of them with a kernel")
+    every: int = scaled(smoke=20, laptop=100, paper=200, at_least=1, at_most=5_000, help="steps between them")
     draws: int = option(16, at_least=4, at_most=200, help="random batches in a measurement of batch sharpness")
 
     def check(self) -> None:
-        """Batches are smaller than the data."""
+        """Images that there are, and batches smaller than their number."""
+        if self.data not in datasets.NAMES:
+            raise ValueError(f"data: must be one of {', '.join(datasets.NAMES)}; got {self.data!r}.")
         if max(self.batches) >= self.samples:
             raise ValueError(f"batches must be below samples, {self.samples}, got {max(self.batches)}")
 
@@ -62,8 +68,7 @@ def follower(net: nets.Network) -> Any:
             bend = jax.linearize(jax.grad(lambda p: loss(p, all_of)), at)[1]
             found = {
                 "loss": loss(at, all_of), "sharpness": spectral_norm(bend, start, 16).value,
-                "quotient": jax.lax.map(lambda weights: quotient(at, weights), draws),
-                "kernel": pair_kernel(net.apply)(unravel(at), x, None),
+                "quotient": jax.lax.map(lambda weights: quotient(at, weights), draws), "place": at,
             }
             after, _ = jax.lax.scan(lambda p, weights: (p - lr * jax.grad(loss)(p, weights), None), at, between)
             return after, found
@@ -71,6 +76,12 @@ def follower(net: nets.Network) -> Any:
         return jax.lax.scan(look, flat, steps)[1]
 
     return jit(run)
+
+
+def kernel(net: nets.Network, like: Any) -> Any:
+    """`(place, x) -> K`, the tangent kernel at parameters in one row."""
+    unravel = ravel_pytree(like)[1]
+    return jit(lambda at, x: pair_kernel(net.apply)(unravel(at), x, None))
 
 
 @study(
@@ -83,28 +94,30 @@ def follower(net: nets.Network) -> Any:
     bear, as $2/\eta_2(B)$. Shown as it comes out.""",
 )
 def run(config: Config) -> xr.Dataset:
-    task = datasets.load("digits", samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed,
+    task = datasets.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed,
                          dtype=np.float64)
     x = jnp.asarray(task.train.x)
-    digit = np.asarray(task.train.y).argmax(1)
+    label = np.asarray(task.train.y).argmax(1)
     net = nets.mlp([config.width, config.width], activation="tanh", parametrization="standard")
     params = net.init(jax.random.key(config.seed), x.shape, x.dtype)
     random, n = np.random.default_rng(config.seed), config.samples
-    signs = np.where(digit % 2 == 0, 1.0, -1.0)
+    signs = np.where(label % 2 == 0, 1.0, -1.0)
     y = jnp.asarray(np.where(random.random(n) < 2 * config.flipped, random.choice([-1.0, 1.0], n), signs))
     start = jnp.asarray(random.normal(size=sum(leaf.size for leaf in jax.tree.leaves(params))))
-    follow, sizes = follower(net), [*config.batches, n]
+    follow, kernel_at, sizes = follower(net), kernel(net, params), [*config.batches, n]
     lr = config.ratio * 2 * n / float(np.linalg.eigvalsh(np.asarray(ntk(net.apply, params, x).dense()))[-1])
     found: dict[str, list[np.ndarray]] = {name: [] for name in ("loss", "sharpness", "quotient", "bearable")}
     for batch in sizes:
         steps, draws = tables(random, n, batch, config.looks, config.every), tables(random, n, batch, config.draws)
         records = {name: np.asarray(value) for name, value in
                    follow(params, x, y, lr, steps, draws, start).items()}
-        finite = np.isfinite(records["kernel"]).all((1, 2))
-        borne = [2 / critical_step(K, batch, tol=1e-4).step if fine else np.nan
-                 for K, fine in zip(records["kernel"], finite, strict=True)]
+        borne = np.full(config.looks, np.nan)
+        for look in range(config.looks)[-config.kernels :]:
+            K = np.asarray(kernel_at(records["place"][look], x))
+            if np.isfinite(K).all():
+                borne[look] = 2 / critical_step(K, batch, tol=1e-4).step
         for name in found:
-            found[name].append(np.asarray(borne) if name == "bearable" else records[name])
+            found[name].append(borne if name == "bearable" else records[name])
     return xr.Dataset(
         {name: (("batch", "step", "draw")[: 2 + (name == "quotient")], np.stack(rows)) for name, rows in found.items()}
         | {"lr": lr},
@@ -153,7 +166,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         panel.plot(one.step, one.sharpness / edge, color="C0", label="sharpness")
         panel.plot(one.step, mean / edge, color="C1", label="batch sharpness")
         panel.fill_between(one.step, (mean - error) / edge, (mean + error) / edge, color="C1", alpha=0.25, lw=0)
-        panel.plot(one.step, one.bearable / edge, color="C2", ls="--", label=r"$2/\eta_2(B)$")
+        panel.plot(one.step, one.bearable / edge, color="C2", ls="--", marker="o" if config.kernels < 4 else None, label=r"$2/\eta_2(B)$")
         sheet.mark(panel, y=1.0)
         name = "all samples" if batch == config.samples else f"batches of {batch}"
         sheet.label(panel, name, "step", r"over $2/\eta$" if i == 0 else "",
