@@ -49,6 +49,7 @@ def test_neighbours_and_partners_are_independent(drawn):
 
 def test_keys_and_precisions():
     a, b = (np.asarray(normals(jax.random.key(seed), (4, 3), jnp.dtype("float32"))) for seed in (0, 1))
-    assert a.shape == (4, 3) and a.dtype == np.float32 and (a != b).all()
+    assert (a.shape, a.dtype) == ((4, 3), np.float32)
+    assert (a != b).all()
     wide = normals(jax.random.key(0), (4, 3), jnp.dtype("float64"))
     assert (wide == jax.random.normal(jax.random.key(0), (4, 3), jnp.float64)).all()

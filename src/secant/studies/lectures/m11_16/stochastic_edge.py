@@ -166,7 +166,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         panel.plot(one.step, one.sharpness / edge, color="C0", label="sharpness")
         panel.plot(one.step, mean / edge, color="C1", label="batch sharpness")
         panel.fill_between(one.step, (mean - error) / edge, (mean + error) / edge, color="C1", alpha=0.25, lw=0)
-        panel.plot(one.step, one.bearable / edge, color="C2", ls="--", marker="o" if config.kernels < 4 else None, label=r"$2/\eta_2(B)$")
+        few = "o" if config.kernels < 4 else None
+        panel.plot(one.step, one.bearable / edge, color="C2", ls="--", marker=few, label=r"$2/\eta_2(B)$")
         sheet.mark(panel, y=1.0)
         name = "all samples" if batch == config.samples else f"batches of {batch}"
         sheet.label(panel, name, "step", r"over $2/\eta$" if i == 0 else "",
