@@ -24,7 +24,7 @@ class Row:
     """One piece of work.
 
     `ratio` is our cost over the peer's where the promise is a ceiling (`at most`), and the peer's over ours where it
-    is a speed-up (`at least`).
+    is a speed-up (`at least`). Where a row compares no times, its `unit` says what.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Row:
     seconds: float
     target: float
     sense: str = "at most"
+    unit: str = "s"
 
     @property
     def ratio(self) -> float:
