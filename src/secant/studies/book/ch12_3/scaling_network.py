@@ -95,7 +95,8 @@ def run(config: Config) -> xr.Dataset:
     critical = np.array([critical_step(kernel, k * config.batch, tol=1e-6).step for k in factors])
     lr, train = config.share * critical[0], trainer(net, x, y, tx, ty)
     found = np.stack([
-        train(start, k * lr, epochs(random, n, k * config.batch, config.steps, config.draws), config.steps // k // LOOKS)
+        train(start, k * lr, epochs(random, n, k * config.batch, config.steps, config.draws),
+              config.steps // (k * LOOKS))
         for k in factors
     ])
     return xr.Dataset(
@@ -108,7 +109,7 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     yield claims.equal("critical step of all samples times the largest eigenvalue, over the samples", 2.0,
-                       data.critical[-1] * data.top / config.samples, 1e-5, "the tolerance of the critical step is 1e-6")
+                       data.critical[-1] * data.top / config.samples, 1e-5, "the critical step is found to 1e-6")
     large, why = config.samples >= LARGE, f"a claim about networks, judged from {LARGE} samples on"
     late = data.seen.isel(look=slice(1, None))
     small = late.sel(factor=1)
