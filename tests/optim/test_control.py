@@ -365,3 +365,20 @@ def test_line_searches_of_optax_train_too():
 def test_what_makes_no_sense_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_reading_from_elsewhere_takes_the_place_of_a_look():
+    looked = []
+
+    def loss(x):
+        looked.append(1)
+        return 5.0 * x**2
+
+    rule = optax.chain(optax.sgd(1.0), control.below_critical(share=0.5))
+    x = jnp.ones(())
+    state = rule.init(x)
+    seen = {"value": 5.0, "grad": 10.0 * x, "value_fn": loss}
+    for reading, expected in ((0.2, 0.1), (float("nan"), 0.1), (0.1, 0.05), (-1.0, 0.05)):
+        _, state = rule.update(10.0 * x, state, x, critical=reading, **seen)
+        assert float(control.reading(state).size) == pytest.approx(expected)
+    assert not looked  # neither the loss nor its curvature was asked for

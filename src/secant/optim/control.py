@@ -112,7 +112,9 @@ def below_critical(
             u^\top Hu$ turns positive, averaged over some steps; this fits any optimiser, such as Adam.
         factor: $s$ of `"top"`: 2 for gradient descent, $2 + 2\beta$ for momentum.
         every: steps between two looks; a look costs as much as three or four steps, `"update"` as two.
-        critical: `params -> step size`, if you know better, such as by the tangent kernel.
+        critical: `params -> step size`, if you know better, such as by the tangent kernel. Where somebody else looks,
+            such as a [monitor][secant.monitors.monitor], hand its reading to the step: `update(..., critical=reading)`
+            takes the place of a look, and costs nothing; one that is no number leaves the last.
 
     Example:
         ```python
@@ -262,11 +264,17 @@ def _controller(
         state = state._replace(first=jnp.where(unknown, value, state.first), astray=astray)
         # Where the loss has shot up, the direction in which it curves most is another one.
         anew = (state.step == 0) | (state.over & (value > ANEW * state.before))
-        meter = lax.cond(
-            (state.step % every == 0) | anew,
-            lambda: look(value_fn, params, updates, state.meter, anew),
-            lambda: state.meter,
-        )
+        told = others.get("critical")
+        if told is None:
+            meter = lax.cond(
+                (state.step % every == 0) | anew,
+                lambda: look(value_fn, params, updates, state.meter, anew),
+                lambda: state.meter,
+            )
+        else:
+            given_size = jnp.asarray(told, state.meter.critical.dtype)
+            known = jnp.where(given_size > 0, given_size, state.meter.critical)
+            meter = state.meter._replace(critical=known)
         finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(updates)]
         sound = functools.reduce(operator.and_, finite, jnp.isfinite(value) & (meter.critical > 0) & ~astray)
         calm = state._replace(meter=meter, over=jnp.zeros_like(sound), age=jnp.where(state.over, 1, state.age))
