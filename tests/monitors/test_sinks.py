@@ -96,7 +96,8 @@ def scalars(folder):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_tensorboard_reads_the_scalars_while_the_run_goes_on(tmp_path):
+def test_tensorboard_reads_the_scalars_while_the_run_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("secant.monitors.sinks.SECONDS", 0.0)
     sinks = Sinks(["tensorboard"], tmp_path)
     fill(sinks)
     found = scalars(tmp_path / "tensorboard")
@@ -129,7 +130,8 @@ class Service:
 
     def log_batch(self, run_id, metrics=(), params=(), tags=(), synchronous=None):
         assert synchronous is False
-        self.rows.append((run_id, metrics[0].step, {metric.key: metric.value for metric in metrics}))
+        for step in dict.fromkeys(metric.step for metric in metrics):
+            self.rows.append((run_id, step, {metric.key: metric.value for metric in metrics if metric.step == step}))
         return types.SimpleNamespace(wait=lambda: None)
 
     def set_terminated(self, run_id, status=None, end_time=None):
@@ -215,6 +217,35 @@ def test_looks_between_two_rows_of_the_users_wandb_run_do_not_overwrite_each_oth
     sinks.write(40, {"loss": 0.1})
     sinks.close()
     assert [row["secant/step"] for *_, row in one.rows if row] == [0, 10, 20, 30, 40]
+
+
+def test_rows_that_wait_for_a_users_row_are_few(tmp_path, service):
+    one = service("wandb", active=True)
+    with Sinks("wandb", tmp_path) as sinks:
+        for step in range(5001):
+            sinks.write(step, {"loss": float(step), **({"sharpness": 9.0} if step == 77 else {})})
+    rows = [row for *_, row in one.rows if row]
+    steps = [row["secant/step"] for row in rows]
+    assert steps == sorted(steps)
+    assert (steps[0], steps[-1]) == (0, 5000)
+    assert 128 <= len(steps) <= 260
+    assert sum("secant/sharpness" in row for row in rows) == 1
+
+
+def test_many_numbers_go_to_mlflow_at_once_and_none_is_lost(tmp_path, service):
+    one = service("mlflow", active=True)
+    calls = []
+    keep = one.log_batch
+    one.log_batch = lambda run, metrics, synchronous: (
+        calls.append(len(metrics)) or keep(run, metrics, synchronous=False)
+    )
+    with Sinks("mlflow", tmp_path) as sinks:
+        for step in range(400):
+            sinks.write(step, {"loss": 1.0, "lr": 0.1, "gradient_norm": 2.0})
+    assert sum(calls) == 1200
+    assert max(calls) <= 500
+    assert len(calls) < 10
+    assert [step for _, step, _ in one.rows] == sorted(step for _, step, _ in one.rows)
 
 
 class Broken:

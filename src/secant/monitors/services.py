@@ -16,13 +16,19 @@ PREFIX = "secant/"
 """Before the name of a quantity, where others write too."""
 
 ON_THE_WAY = 16
-"""Rows that may be under way to a server before the loop waits for the first of them."""
+"""Calls that may be under way to a server before the loop waits for the first of them."""
+
+TOGETHER, SECONDS = 500, 5.0
+"""Numbers that are sent in one call, and how long the first of them waits for others."""
+
+WAITING = 256
+"""Rows that may wait for rows of a user's run."""
 
 
 class MLflow:
     """Metrics of the active MLflow run, or of a new one in the experiment `secant`.
 
-    They are sent in the background, so that a slow server does not hold up the loop.
+    They are sent in the background and many at once, so that a slow server does not hold up the loop.
 
     Args:
         name: of a new run.
@@ -32,27 +38,32 @@ class MLflow:
     def __init__(self, name: str, facts: Mapping[str, Any] | None = None) -> None:
         self.name, self.facts = name, dict(facts or {})
         self._client: Any = None
+        self._metrics: list[Any] = []
         self._sent: list[Any] = []
+        self._last = time.monotonic()
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Sends the metrics of a step; raises what went wrong with earlier ones."""
+        """Sends the metrics of a few steps together; raises what went wrong with earlier ones."""
         from mlflow.entities import Metric
 
         if self._client is None:
             self._begin()
-        self._settle(leave=ON_THE_WAY)
         now = int(1000 * time.time())
-        metrics = [Metric(_mlflow_name(PREFIX + name), float(value), now, int(step)) for name, value in row.items()]
-        self._sent.append(self._client.log_batch(self._run, metrics=metrics, synchronous=False))
+        for name, value in row.items():
+            self._metrics.append(Metric(_mlflow_name(PREFIX + name), float(value), now, int(step)))
+        if len(self._metrics) >= TOGETHER or time.monotonic() - self._last > SECONDS:
+            self._send()
+            self._settle(leave=ON_THE_WAY)
 
     def close(self) -> None:
         """Waits for what is on its way, and ends the run if it is ours."""
         if self._client is None:
             return
-        client, self._client = self._client, None
         try:
+            self._send()
             self._settle(leave=0)
         finally:
+            client, self._client = self._client, None
             if self._ours:
                 client.set_terminated(self._run)
 
@@ -69,6 +80,12 @@ class MLflow:
             active = client.create_run(experiment, run_name=self.name, tags=tags)
         self._run = active.info.run_id
         self._client = client
+
+    def _send(self) -> None:
+        for start in range(0, len(self._metrics), TOGETHER):  # MLflow takes so many at once
+            batch = self._metrics[start : start + TOGETHER]
+            self._sent.append(self._client.log_batch(self._run, metrics=batch, synchronous=False))
+        self._metrics, self._last = [], time.monotonic()
 
     def _settle(self, *, leave: int) -> None:
         """Waits until what was sent has arrived, but for the last few."""
@@ -103,6 +120,11 @@ class WandB:
             self._run.log(values)
             return
         self._waiting.append(values)
+        if (
+            len(self._waiting) > WAITING
+        ):  # the user logs far more rarely: two rows share one, where the later one counts
+            pairs = zip(self._waiting[::2], self._waiting[1::2], strict=False)
+            self._waiting = [first | second for first, second in pairs] + [values] * (len(self._waiting) % 2)
         if self._run.step != self._row:
             self._row = self._run.step
             self._run.log(self._waiting.pop(0), commit=False)

@@ -12,6 +12,7 @@ import importlib
 import io
 import os
 import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -20,6 +21,9 @@ import numpy as np
 
 from secant.core.files import replacing
 from secant.monitors.services import PREFIX, MLflow, Trackio, WandB
+
+SECONDS = 2.0
+"""After which what was written for TensorBoard is there to be read."""
 
 LONGEST = 1 << 16
 """Bytes of a line of a table."""
@@ -117,6 +121,7 @@ class TensorBoard:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
         self._writer: Any = None
+        self._flushed = -SECONDS
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
         """Adds a scalar for every quantity."""
@@ -127,7 +132,9 @@ class TensorBoard:
         with np.errstate(over="ignore"):  # TensorBoard keeps single precision: what is larger is infinite there
             for name, value in row.items():
                 self._writer.add_scalar(PREFIX + name, float(value), int(step))
-        self._writer.flush()
+        if (now := time.monotonic()) - self._flushed >= SECONDS:
+            self._writer.flush()
+            self._flushed = now
 
     def close(self) -> None:
         """Closes the file."""
