@@ -68,9 +68,9 @@ def place(name: str | os.PathLike[str] | None = None) -> Path:
     return home() / "watched" / text
 
 
-def kept() -> list[Path]:
-    """The folders of records in Secant's home, the one that was written last at the end; links are passed by."""
-    root = home() / "watched"
+def kept(root: Path | None = None) -> list[Path]:
+    """The folders of records below `root`, by default Secant's home, the last written at the end; no links."""
+    root = home() / "watched" if root is None else root
     found = []
     for path in root.iterdir() if root.is_dir() else ():
         with contextlib.suppress(OSError):

@@ -239,7 +239,12 @@ def facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is known about a run, as words; the plan is told apart."""
     names = [*(name for name in TOLD if name in about), *(name for name in about if name not in TOLD)]
     skipped = ("format", "plan")
-    return [(name, _words(about[name])) for name in names if name not in skipped and about[name] is not None]
+    told = [(name, _words(about[name])) for name in names if name not in skipped and about[name] is not None]
+    share = budget_of(about)
+    return [
+        (name, f"{100 * share:.3g} % of the time" if name == "budget" and share is not None else words)
+        for name, words in told
+    ]
 
 
 def plan_rows(about: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -328,3 +333,22 @@ def _words(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(_words(one) for one in value[:20])[:400]
     return str(value)[:400]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened in a run: from a step to another, and what it was."""
+
+    step: int
+    end: int | None
+    text: str
+
+
+def events(run: Watched) -> list[Event]:
+    """Spikes of the loss with what caused them, and the first loss that is not finite."""
+    found = []
+    steps, losses = run.column("loss")
+    broken = np.flatnonzero(~np.isfinite(losses))
+    if broken.size:
+        found.append(Event(int(steps[broken[0]]), None, f"the loss is {losses[broken[0]]:g}"))
+    return found
