@@ -19,7 +19,7 @@ from rich.text import Text
 from secant.cli import braille
 from secant.cli.options import UsageError, parse
 from secant.monitors.record import Reader, RecordError, Watched, kept, read, running
-from secant.monitors.showing import Last, above_edge, budget_of, facts, last_step, last_values, panels
+from secant.monitors.showing import Last, above_edge, budget_of, events, facts, last_step, last_values, panels
 from secant.monitors.text import clean
 
 CHARTS = 4
@@ -124,7 +124,11 @@ def _numbers(run: Watched, rows: list[Last], width: int) -> Table:
 
 
 def _said(run: Watched) -> list[Text]:
-    lines = [Text("")] if run.notes or run.damaged else []
+    happened = events(run, last=5_000)[-NOTES:]
+    lines = [Text("")] if run.notes or run.damaged or happened else []
+    for event in happened:
+        until = "" if event.end is None else f" to {event.end:,}"
+        lines.append(Text.assemble((f"step {event.step:,}{until}: ", "dim"), (event.text, "red")))
     if len(run.notes) > NOTES:
         lines.append(Text(f"{len(run.notes) - NOTES:,} earlier notes", style="dim"))
     for step, text in run.notes[-NOTES:]:

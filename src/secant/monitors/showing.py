@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from secant.monitors.record import Watched
 
 WIDE = 30.0
 """Largest over smallest value from which on an axis is logarithmic."""
+
+SMALL = 1e-290
+"""Less than this is nothing: a quotient of such numbers has no digits."""
 
 TOLD = (
     "framework",
@@ -80,9 +85,9 @@ class Panel:
         if not finite.size:
             return 0.0, 1.0
         low, high = float(finite.min()), float(finite.max())
-        if low == high:
-            room = abs(low) / 2 or 1.0
-            return low - room, min(high + room, 1.7e308)
+        if high / 2 - low / 2 <= SMALL:
+            room = abs(high) / 2 if abs(high) > SMALL else 1.0
+            return max(low - room, -1.7e308), min(high + room, 1.7e308)
         return low, high
 
     def heights(self, values: np.ndarray) -> np.ndarray:
@@ -344,11 +349,18 @@ class Event:
     text: str
 
 
-def events(run: Watched) -> list[Event]:
-    """Spikes of the loss with what caused them, and the first loss that is not finite."""
-    found = []
+def events(run: Watched, last: int = 20_000) -> list[Event]:
+    """The spikes of the loss with what caused each, and the first loss that is not finite, in the last rows."""
+    run = replace(run, rows=[row for row in run.rows if "loss" in row or "sharpness" in row][-last:])
     steps, losses = run.column("loss")
     broken = np.flatnonzero(~np.isfinite(losses))
-    if broken.size:
-        found.append(Event(int(steps[broken[0]]), None, f"the loss is {losses[broken[0]]:g}"))
-    return found
+    found = [Event(int(steps[broken[0]]), None, f"the loss is {losses[broken[0]]:g}")] if broken.size else []
+    with contextlib.suppress(Exception), np.errstate(all="ignore"):  # of a record that makes no sense there are none
+        for spike in importlib.import_module("secant.monitors.spikes").spikes(run):
+            text = "a spike" if spike.cause == "unknown" else f"a spike, {spike.cause}"
+            if math.isfinite(spike.height):
+                text += f": the loss rose to {spike.height:.3g} times what was usual"
+            if math.isfinite(spike.load):
+                text += f"; the curvature was {spike.load:.3g} of the edge before"
+            found.append(Event(int(spike.onset), None if spike.end is None else int(spike.end), text))
+    return sorted(found, key=lambda event: event.step)
