@@ -123,4 +123,7 @@ def of_record(path: str | os.PathLike[str], argument: str | None = None) -> Run:
     """
     record = read(path)
     name = clean(record.path.resolve().name) or "run"
-    return Run(name, argument or os.fspath(path), record, running(path))
+    written = (
+        (argument or os.fspath(path)).encode("utf-8", "replace").decode()
+    )  # a name may have bytes that are no text
+    return Run(name, written, record, running(path))

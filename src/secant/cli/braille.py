@@ -39,7 +39,7 @@ def chart(panel: Panel, width: int, span: tuple[int, int] | None = None, height:
     for index in reversed(range(len(panel.series))):  # the first quantity lies over all others
         series = panel.series[index]
         dots = _drawn(panel, series, first, last, 2 * across, 4 * height)
-        if series.edge:
+        if series.edge and dots.any(axis=0).sum() > 4:
             dots[:, np.arange(2 * across) % 4 >= 2] = False
         bits = (dots.reshape(height, 4, across, 2) * _DOTS[None, :, None, :]).sum(axis=(1, 3))
         owner[bits > 0] = index

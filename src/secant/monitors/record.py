@@ -134,7 +134,7 @@ class Writer:
 
     def _begin(self) -> None:
         earlier = self.path / ABOUT
-        if earlier.exists():
+        if earlier.is_symlink() or earlier.exists():
             before = _read_about(self.path).get("resumed", 0)
             self.about = {**self.about, "resumed": 1 + (before if isinstance(before, int) else 0)}
         replace(earlier, json.dumps(plain(self.about), indent=1, sort_keys=True).encode())

@@ -17,6 +17,9 @@ from secant.monitors.record import Watched
 WIDE = 30.0
 """Largest over smallest value from which on an axis is logarithmic."""
 
+FACTS = 40
+"""Facts about a run that are shown, at most."""
+
 SMALL = 1e-290
 """Less than this is nothing: a quotient of such numbers has no digits."""
 
@@ -244,7 +247,8 @@ def facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What is known about a run, as words; the plan is told apart."""
     names = [*(name for name in TOLD if name in about), *(name for name in about if name not in TOLD)]
     skipped = ("format", "plan")
-    told = [(name, _words(about[name])) for name in names if name not in skipped and about[name] is not None]
+    kept = [name for name in names if name not in skipped and about[name] is not None][:FACTS]
+    told = [(name[:80], _words(about[name])) for name in kept]
     share = budget_of(about)
     return [
         (name, f"{100 * share:.3g} % of the time" if name == "budget" and share is not None else words)
@@ -326,17 +330,19 @@ def _finite(values: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _words(value: Any) -> str:
+def _words(value: Any, depth: int = 3) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "none"}[value]
     if isinstance(value, int):
         return f"{value:,}" if abs(value) < 10**15 else f"{float(min(max(value, -(10**300)), 10**300)):.4g}"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, dict | list) and not depth:
+        return "\u2026"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_words(one)}" for name, one in list(value.items())[:20])[:400]
+        return ", ".join(f"{name} {_words(one, depth - 1)}" for name, one in list(value.items())[:20])[:400]
     if isinstance(value, list):
-        return ", ".join(_words(one) for one in value[:20])[:400]
+        return ", ".join(_words(one, depth - 1) for one in value[:20])[:400]
     return str(value)[:400]
 
 

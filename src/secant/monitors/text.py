@@ -29,12 +29,18 @@ def clean(text: str) -> str:
     return _COMMANDS.sub("\ufffd", _BLANKS.sub(" ", text))
 
 
-def cleaned(value: Any) -> Any:
+DEEPEST = 20
+"""What lies deeper in facts about a run is left out."""
+
+
+def cleaned(value: Any, depth: int = DEEPEST) -> Any:
     """The same, for every text of plain facts, and every key."""
     if isinstance(value, str):
         return clean(value)
+    if isinstance(value, dict | list) and not depth:
+        return "\u2026"
     if isinstance(value, dict):
-        return {clean(key): cleaned(one) for key, one in value.items()}
+        return {clean(key): cleaned(one, depth - 1) for key, one in value.items()}
     if isinstance(value, list):
-        return [cleaned(one) for one in value]
+        return [cleaned(one, depth - 1) for one in value]
     return value
