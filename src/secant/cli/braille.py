@@ -50,7 +50,8 @@ def chart(panel: Panel, width: int, span: tuple[int, int] | None = None, height:
         label = number(high) if row == 0 else number(low) if row == height - 1 else ""
         line = Text(f"{label:>{margin - 1}} ", style="dim")
         for column in range(across):
-            line.append(chr(0x2800 + cells[row, column]), styles[owner[row, column]] if cells[row, column] else "")
+            bits = int(cells[row, column])
+            line.append(chr(0x2800 + bits) if bits else " ", styles[owner[row, column]] if bits else "")
         lines.append(line)
     ends = f"{first:,}", f"{last:,}"
     gap = max(across - len(ends[0]) - len(ends[1]), 1)

@@ -22,7 +22,9 @@ from secant.monitors.record import Reader, RecordError, Watched, kept, read, run
 from secant.monitors.showing import Last, above_edge, budget_of, events, facts, last_step, last_values, panels
 from secant.monitors.text import clean
 
-CHARTS = 4
+CHARTS = ("Loss", "Sharpness against", "Batch sharpness", "Noise scale", "How much longer")
+"""How the titles of the panels begin that are drawn; the others are numbers with their course."""
+AT_MOST = 4
 NOTES = 5
 LARGE = 32 * 2**20
 """Bytes of a record of which the list shows no numbers."""
@@ -89,8 +91,8 @@ def _head(run: Watched, *, goes_on: bool) -> list[Text]:
 def _charts(run: Watched, width: int) -> Iterator[list[Text]]:
     """The first panels, each as lines."""
     steps = [row["step"] for row in run.rows]
-    drawn = [panel for panel in panels(run) if panel.finite.size]
-    for panel in drawn[:CHARTS]:
+    drawn = [panel for panel in panels(run) if panel.finite.size and panel.title.startswith(CHARTS)]
+    for panel in drawn[:AT_MOST]:
         heading = Text(panel.title, style="bold", overflow="ellipsis", no_wrap=True)
         alone = sum(not series.edge for series in panel.series) == 1
         for index, series in enumerate(panel.series):
