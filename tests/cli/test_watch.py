@@ -168,7 +168,7 @@ def test_a_frame_is_no_taller_than_the_terminal(run):
 
 def dots(lines, height=4):
     """Which dots of a chart are set, `(down, across)`."""
-    cells = np.array([[ord(char) - 0x2800 if char != " " else 0 for char in line.plain[9:]] for line in lines[:height]])
+    cells = np.array([[ord(char) - 0x2800 for char in line.plain[9:]] for line in lines[:height]])
     places = np.array([[0, 3], [1, 4], [2, 5], [6, 7]])
     bits = (cells[:, None, :, None] >> places[None, :, None, :]) & 1
     return bits.reshape(4 * height, -1).astype(bool)

@@ -51,7 +51,8 @@ def chart(panel: Panel, width: int, span: tuple[int, int] | None = None, height:
         line = Text(f"{label:>{margin - 1}} ", style="dim")
         for column in range(across):
             bits = int(cells[row, column])
-            line.append(chr(0x2800 + bits) if bits else " ", styles[owner[row, column]] if bits else "")
+            # An empty field is a character of the same kind, for a font may have these wider than a blank.
+            line.append(chr(0x2800 + bits), styles[owner[row, column]] if bits else "")
         lines.append(line)
     ends = f"{first:,}", f"{last:,}"
     gap = max(across - len(ends[0]) - len(ends[1]), 1)

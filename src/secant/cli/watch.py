@@ -71,8 +71,8 @@ def frame(run: Watched, width: int, *, goes_on: bool, height: int | None = None)
             room -= len(lines)
             body += lines
     rows = last_values(run, at_most=min(24, max(room - 1, 0)))
-    numbers = [Text(""), _numbers(run, rows, width)] if rows else []
-    return Group(*head, *body, *numbers, *said)
+    body += [Text(""), _numbers(run, rows, width)] if rows else []
+    return Group(*head, *body, *said)
 
 
 def _head(run: Watched, *, goes_on: bool) -> list[Text]:
