@@ -253,14 +253,15 @@ def test_facts_of_any_shape_are_shown(folder, tmp_path, secant, about):
 def test_no_text_of_a_record_commands_a_terminal_or_a_reader(folder, tmp_path, secant):
     lines = [{"step": 0, "loss": 1.0, ESCAPES: 2.0}, {"step": 0, "said": ESCAPES}]
     about = {"framework": ESCAPES, ESCAPES: {ESCAPES: [ESCAPES]}, "plan": {"looks": {ESCAPES: {"every": ESCAPES}}}}
+    about |= {"name": ESCAPES, "optimiser": {"name": ESCAPES}, "model": ESCAPES}
     raw(folder, about, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
     shown = [command for command in ("watch", "doctor") if command in COMMANDS]
     said = [secant(command, str(folder), *(["--once"] if command == "watch" else []))[1] for command in shown]
     said.append(atlas.watched_page(folder, tmp_path / "page").read_text(encoding="utf-8"))
     raw(folder, {"format": 99, "secant": ESCAPES})
     said += [secant(command, str(folder))[1] for command in shown]
+    assert sum("fake" in text for text in said) >= 3  # it is there to be read
     for text in said:
-        assert "fake" in text
         assert "\nfake" not in text
         assert {char for char in text if char != "\n" and clean(char) not in (char, " ")} == set()
 
