@@ -159,7 +159,7 @@ def test_a_run_is_followed_until_it_ends(secant, home, monkeypatch):
 def test_a_frame_is_no_taller_than_the_terminal(run):
     from rich.console import Console
 
-    for height in (12, 24, 50):
+    for height in (16, 24, 50):
         console = Console(width=80, height=height, record=True, quiet=True)
         lines = console.render_lines(watch.frame(read(run), 80, goes_on=True, height=height), pad=False)
         assert len(lines) <= height

@@ -60,6 +60,17 @@ def raw(folder, about=None, lines=b""):
     return folder
 
 
+def examined(secant, folder, tmp_path):
+    """The doctor says something of a record, healthy or not, and is not hurt by it."""
+    if "doctor" in COMMANDS:
+        page = tmp_path / "doctor.html"
+        status, said = secant("doctor", str(folder), "--page", str(page))
+        assert status in (0, 1), said
+        assert "Traceback" not in said
+        assert "Error:" not in said, said
+        assert page.is_file()
+
+
 # Links, pipes and devices in the folder of a record
 
 
@@ -225,6 +236,7 @@ def test_extreme_numbers_are_shown(folder, tmp_path, secant):
     assert len(read(folder).rows) == 10
     assert secant("watch", str(folder), "--once")[0] == 0
     assert atlas.watched_page(folder, tmp_path / "page").is_file()
+    examined(secant, folder, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +255,7 @@ def test_facts_of_any_shape_are_shown(folder, tmp_path, secant, about):
     raw(folder, about, b'{"step": 0, "loss": 1.0}\n')
     assert secant("watch", str(folder), "--once")[0] == 0
     assert atlas.watched_page(folder, tmp_path / "page").is_file()
+    examined(secant, folder, tmp_path)
     with Writer(folder, {}) as writer:
         assert isinstance(writer.about["resumed"], int)
 
@@ -255,6 +268,7 @@ def test_no_text_of_a_record_commands_a_terminal_or_a_reader(folder, tmp_path, s
     about = {"framework": ESCAPES, ESCAPES: {ESCAPES: [ESCAPES]}, "plan": {"looks": {ESCAPES: {"every": ESCAPES}}}}
     about |= {"name": ESCAPES, "optimiser": {"name": ESCAPES}, "model": ESCAPES}
     raw(folder, about, b"".join(json.dumps(line).encode() + b"\n" for line in lines))
+    examined(secant, folder, tmp_path)
     shown = [command for command in ("watch", "doctor") if command in COMMANDS]
     said = [secant(command, str(folder), *(["--once"] if command == "watch" else []))[1] for command in shown]
     said.append(atlas.watched_page(folder, tmp_path / "page").read_text(encoding="utf-8"))
