@@ -146,8 +146,6 @@ class WandB:
 
         self._ours = wandb.run is None
         if self._ours:
-            if self.folder is not None:
-                self.folder.mkdir(parents=True, exist_ok=True)
             self._run = wandb.init(
                 project="secant", name=self.name, config=self.facts, dir=self.folder, reinit="create_new"
             )

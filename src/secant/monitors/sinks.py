@@ -13,7 +13,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -147,7 +147,7 @@ MAKERS: dict[str, Callable[[Path, Mapping[str, Any]], Sink]] = {
     "csv": lambda folder, facts: Csv(folder / "metrics.csv"),
     "tensorboard": lambda folder, facts: TensorBoard(folder / "tensorboard"),
     "mlflow": lambda folder, facts: MLflow(folder.name, facts),
-    "wandb": lambda folder, facts: WandB(folder.name, facts, folder),
+    "wandb": lambda folder, facts: WandB(folder.name, facts, folder if folder.is_dir() else None),
     "trackio": lambda folder, facts: Trackio(folder.name, facts),
 }
 """Name -> the sink of a record's folder, with the facts about the run."""
@@ -158,7 +158,7 @@ class Sinks:
 
     Args:
         given: names (`csv`, `tensorboard`, `mlflow`, `wandb`, `trackio`), objects with `write` and `close`, or both.
-        folder: of the record, in which CSV and TensorBoard keep their files.
+        folder: of the record, in which CSV and TensorBoard keep their files; None where there is no record.
         say: called as `say(step, text)` when one is dropped.
         facts: about the run.
 
@@ -187,14 +187,13 @@ class Sinks:
 
     def __init__(
         self,
-        given: str | Sink | tuple[str | Sink, ...] | list[str | Sink],
-        folder: Path,
+        given: str | Sink | Sequence[str | Sink],
+        folder: Path | None,
         say: Callable[[int, str], None] = lambda step, text: None,
         facts: Mapping[str, Any] | None = None,
     ) -> None:
-        several = given if isinstance(given, tuple | list) else (given,)
         self._say, self._step = say, 0
-        self._open = [(_name(one), _made(one, Path(folder), dict(facts or {}))) for one in several]
+        self._open = [(_name(one), sink) for one, sink in zip(_several(given), made(given, folder, facts), strict=True)]
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
         """Gives a row to every sink that has not failed."""
@@ -223,17 +222,31 @@ class Sinks:
                 self._say(self._step, f"the sink {name} is dropped: {type(error).__name__}: {error}"[:500])
 
 
+def made(
+    given: str | Sink | Sequence[str | Sink], folder: Path | None, facts: Mapping[str, Any] | None = None
+) -> list[Sink]:
+    """The sinks by name or as they are, as [`Sinks`][secant.monitors.sinks.Sinks] takes them; raises what that does."""
+    return [_made(one, folder, dict(facts or {})) for one in _several(given)]
+
+
+def _several(given: str | Sink | Sequence[str | Sink]) -> Sequence[Any]:
+    return given if isinstance(given, tuple | list) else (given,)
+
+
 def _name(one: Any) -> str:
     return one if isinstance(one, str) else type(one).__name__
 
 
-def _made(one: Any, folder: Path, facts: dict[str, Any]) -> Sink:
+def _made(one: Any, folder: Path | None, facts: dict[str, Any]) -> Sink:
     if not isinstance(one, str):
         if not all(callable(getattr(one, method, None)) for method in ("write", "close")):
             raise ValueError(f"sinks: an object needs `write(step, row)` and `close()`, got {one!r}.")
         return one
     if one not in MAKERS:
         raise ValueError(f"sinks: unknown sink {one!r}. Use one of {', '.join(MAKERS)}, or an object of your own.")
+    if folder is None and one in ("csv", "tensorboard"):
+        kind = {"csv": "Csv(path)", "tensorboard": "TensorBoard(folder)"}[one]
+        raise ValueError(f"sinks: {one!r} writes beside the record, and there is none. Give sinks.{kind} instead.")
     if one != "csv":  # imported now, as it can take seconds that no step should wait for
         try:
             importlib.import_module("tensorboard.summary" if one == "tensorboard" else one)
@@ -241,7 +254,7 @@ def _made(one: Any, folder: Path, facts: dict[str, Any]) -> Sink:
             raise ImportError(
                 f"sinks: {one!r} needs the package {one}, which cannot be imported ({error}): `pip install {one}`."
             ) from error
-    return MAKERS[one](folder, facts)
+    return MAKERS[one](folder or Path("secant"), facts)
 
 
 def _cell(name: str) -> str:
