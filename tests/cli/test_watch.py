@@ -60,8 +60,10 @@ def test_one_frame_has_the_charts_the_numbers_and_the_notes(secant, run, width, 
 
 
 def test_a_folder_will_do_as_well_as_a_name(secant, tmp_path):
-    filled(tmp_path / "elsewhere" / "run")
-    assert secant("watch", str(tmp_path / "elsewhere" / "run"), "--once")[0] == 0
+    filled(tmp_path / "elsewhere" / "run", optimiser={"lr": 0.1, "name": "sgd", "settings": {"momentum": 0.9}})
+    status, output, _ = secant("watch", str(tmp_path / "elsewhere" / "run"), "--once")
+    assert status == 0
+    assert "jax, sgd, lr 0.1, settings momentum 0.9, parameters 78,000" in output
 
 
 def test_without_a_name_the_records_are_listed(secant, run, home):

@@ -340,7 +340,9 @@ def _words(value: Any, depth: int = 3) -> str:
     if isinstance(value, dict | list) and not depth:
         return "\u2026"
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_words(one, depth - 1)}" for name, one in list(value.items())[:20])[:400]
+        named = [_words(value["name"], depth - 1)] if "name" in value else []
+        others = [f"{name} {_words(one, depth - 1)}" for name, one in list(value.items())[:20] if name != "name"]
+        return ", ".join(named + others)[:400]
     if isinstance(value, list):
         return ", ".join(_words(one, depth - 1) for one in value[:20])[:400]
     return str(value)[:400]
