@@ -278,7 +278,7 @@ def test_a_sink_that_fails_is_said_once_and_the_others_go_on(tmp_path):
 def test_wrong_sinks_are_refused_with_what_would_work(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=r"unknown sink 'tensorbord'.*tensorboard"):
         Sinks(("tensorbord",), tmp_path)
-    with pytest.raises(ValueError, match=r"write\(step, row\)"):
+    with pytest.raises(TypeError, match=r"write\(step, row\)"):
         Sinks((3,), tmp_path)
     with pytest.raises(ValueError, match=r"there is none. Give sinks.Csv\(path\)"):
         Sinks("csv", None)

@@ -163,7 +163,8 @@ class Sinks:
         facts: about the run.
 
     Raises:
-        ValueError: a name is not known, or an object has no `write` or `close`.
+        ValueError: a name is not known, or needs a record where there is none.
+        TypeError: an object has no `write` or `close`.
         ImportError: the package of a sink is not installed.
 
     Example:
@@ -240,19 +241,23 @@ def _name(one: Any) -> str:
 def _made(one: Any, folder: Path | None, facts: dict[str, Any]) -> Sink:
     if not isinstance(one, str):
         if not all(callable(getattr(one, method, None)) for method in ("write", "close")):
-            raise ValueError(f"sinks: an object needs `write(step, row)` and `close()`, got {one!r}.")
+            raise TypeError(f"monitor: `sinks` must have `write(step, row)` and `close()`, or a name, got {one!r}.")
         return one
     if one not in MAKERS:
-        raise ValueError(f"sinks: unknown sink {one!r}. Use one of {', '.join(MAKERS)}, or an object of your own.")
+        raise ValueError(
+            f"monitor: `sinks` has an unknown sink {one!r}. Use one of {', '.join(MAKERS)}, or an object of your own."
+        )
     if folder is None and one in ("csv", "tensorboard"):
         kind = {"csv": "Csv(path)", "tensorboard": "TensorBoard(folder)"}[one]
-        raise ValueError(f"sinks: {one!r} writes beside the record, and there is none. Give sinks.{kind} instead.")
+        raise ValueError(
+            f"monitor: the sink {one!r} writes beside the record, and there is none. Give sinks.{kind} instead."
+        )
     if one != "csv":  # imported now, as it can take seconds that no step should wait for
         try:
             importlib.import_module("tensorboard.summary" if one == "tensorboard" else one)
         except ImportError as error:
             raise ImportError(
-                f"sinks: {one!r} needs the package {one}, which cannot be imported ({error}): `pip install {one}`."
+                f"monitor: the sink {one!r} needs the package {one}, which cannot be imported ({error}): `pip install {one}`."
             ) from error
     return MAKERS[one](folder or Path("secant"), facts)
 
