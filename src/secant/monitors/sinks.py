@@ -257,7 +257,8 @@ def _made(one: Any, folder: Path | None, facts: dict[str, Any]) -> Sink:
             importlib.import_module("tensorboard.summary" if one == "tensorboard" else one)
         except ImportError as error:
             raise ImportError(
-                f"monitor: the sink {one!r} needs the package {one}, which cannot be imported ({error}): `pip install {one}`."
+                f"monitor: the sink {one!r} needs the package {one}, which cannot be imported ({error}): "
+                f"`pip install {one}`."
             ) from error
     return MAKERS[one](folder or Path("secant"), facts)
 
