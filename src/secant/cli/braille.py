@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from rich.text import Text
 
@@ -48,11 +50,10 @@ def chart(panel: Panel, width: int, span: tuple[int, int] | None = None, height:
     lines = []
     for row in range(height):
         label = number(high) if row == 0 else number(low) if row == height - 1 else ""
-        line = Text(f"{label:>{margin - 1}} ", style="dim")
-        for column in range(across):
-            bits = int(cells[row, column])
-            # An empty field is a character of the same kind, for a font may have these wider than a blank.
-            line.append(chr(0x2800 + bits), styles[owner[row, column]] if bits else "")
+        line = Text().append(f"{label:>{margin - 1}} ", "dim")
+        # An empty field is a character of the same kind, for a font may have these wider than a blank.
+        for which, places in itertools.groupby(range(across), key=owner[row].__getitem__):
+            line.append("".join(chr(0x2800 + int(cells[row, column])) for column in places), (*styles, "")[which])
         lines.append(line)
     ends = f"{first:,}", f"{last:,}"
     gap = max(across - len(ends[0]) - len(ends[1]), 1)
