@@ -21,7 +21,8 @@ from secant.atlas.watched import Run, of_record
 from secant.cli.entry import COMMANDS
 from secant.cli.watch import frame
 from secant.monitors import RecordError, Watched, Writer, read
-from secant.monitors.record import LARGEST, Reader, kept, running
+from secant.monitors.record import LARGEST, Reader
+from secant.monitors.shelf import kept, running
 from secant.monitors.showing import facts
 from secant.monitors.sinks import Sinks
 from secant.monitors.text import clean

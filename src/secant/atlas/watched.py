@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secant.atlas import curves
-from secant.monitors.record import RecordError, Watched, kept, read, running
-from secant.monitors.showing import Event, Last, events, facts, last_step, last_values, panels, plan_rows
+from secant.monitors.record import RecordError, Watched, read
+from secant.monitors.shelf import kept, running
+from secant.monitors.showing import Event, Last, Panel, events, facts, last_step, last_values, panels, plan_rows
 from secant.monitors.text import clean
 
 NOTES = 200
@@ -51,16 +52,19 @@ class Run:
         return last_step(self.watched)
 
     @functools.cached_property
+    def _panels(self) -> list[Panel]:
+        return [panel for panel in panels(self.watched) if panel.finite.size]
+
+    @functools.cached_property
     def charts(self) -> list[curves.Chart]:
         """Everything that was measured and can be drawn."""
         steps = [row["step"] for row in self.watched.rows]
-        drawn = [panel for panel in panels(self.watched) if panel.finite.size]
-        return [curves.chart(panel, (min(steps), max(steps))) for panel in drawn]
+        return [curves.chart(panel, (min(steps), max(steps))) for panel in self._panels]
 
     @functools.cached_property
     def spark(self) -> str:
         """The loss as a path, for the index."""
-        loss = next((panel for panel in panels(self.watched) if panel.title == "Loss" and panel.finite.size), None)
+        loss = next((panel for panel in self._panels if panel.title == "Loss"), None)
         return curves.spark(loss.series[0]) if loss else ""
 
     @functools.cached_property

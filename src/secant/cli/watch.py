@@ -18,7 +18,8 @@ from rich.text import Text
 
 from secant.cli import braille
 from secant.cli.options import UsageError, parse
-from secant.monitors.record import Reader, RecordError, Watched, kept, read, running
+from secant.monitors.record import Reader, RecordError, Watched, read
+from secant.monitors.shelf import kept, running
 from secant.monitors.showing import Last, above_edge, budget_of, events, facts, last_step, last_values, panels
 from secant.monitors.text import clean
 

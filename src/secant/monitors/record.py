@@ -38,7 +38,7 @@ LARGEST = 1 << 20
 """Bytes of `about.json`, or of a line: what is longer is no record of ours."""
 
 
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 class RecordError(OSError):
@@ -60,23 +60,12 @@ def place(name: str | os.PathLike[str] | None = None) -> Path:
     apart = os.sep in text or (os.altsep is not None and os.altsep in text) or text in (".", "..")
     if "\0" not in text and (apart or (text and Path(text).is_dir())):
         return Path(text).expanduser()
-    if not _NAME.fullmatch(text):
+    if not NAME.fullmatch(text):
         raise RecordError(
             f"monitor: a record's name has letters, digits, '.', '_' and '-', got {text!r}. Give a path to put it "
             "elsewhere."
         )
     return home() / "watched" / text
-
-
-def kept(root: Path | None = None) -> list[Path]:
-    """The folders of records below `root`, by default Secant's home, the last written at the end; no links."""
-    root = home() / "watched" if root is None else root
-    found = []
-    for path in root.iterdir() if root.is_dir() else ():
-        with contextlib.suppress(OSError):
-            if _NAME.fullmatch(path.name) and not path.is_symlink() and (path / ABOUT).is_file():
-                found.append((max(file.lstat().st_mtime for file in path.iterdir()), path))
-    return [path for _, path in sorted(found)]
 
 
 @dataclass(frozen=True)
@@ -99,15 +88,25 @@ class Watched:
 
     def column(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps at which a quantity was measured, `(n,)`, and its values, `(n,)`."""
-        found = [(row["step"], row[name]) for row in self.rows if name in row]
-        steps, values = zip(*found, strict=True) if found else ((), ())
+        steps, values = self._columns.get(name, ([], []))
         return np.asarray(steps, int), np.asarray(values, float)
 
     @property
     def names(self) -> list[str]:
         """Quantities that were measured at least once."""
-        seen = dict.fromkeys(name for row in self.rows for name in row)
-        return [name for name in seen if name not in ("step", "time")]
+        return [name for name in self._columns if name not in ("step", "time")]
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, tuple[list[int], list[float]]]:
+        """All of them in one pass, for there may be a million rows."""
+        found: dict[str, tuple[list[int], list[float]]] = {}
+        for row in self.rows:
+            step = row["step"]
+            for name, value in row.items():
+                steps, values = found.setdefault(name, ([], []))
+                steps.append(step)
+                values.append(value)
+        return found
 
 
 class Writer:
@@ -322,26 +321,6 @@ def _read_about(folder: Path) -> dict[str, Any]:
             f"this is Secant {__version__}, which knows {FORMAT}. Update Secant, or write to another folder."
         )
     return about
-
-
-def running(path: str | os.PathLike[str]) -> bool:
-    """Whether somebody writes the record now; where a system cannot tell, it is taken for finished."""
-    try:
-        import fcntl
-
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        handle = os.open(place(path) / LOCK, flags)
-    except (ImportError, OSError):
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(handle)
-    return False
 
 
 def _appended(path: Path) -> Any:

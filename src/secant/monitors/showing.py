@@ -185,8 +185,9 @@ def panels(run: Watched) -> list[Panel]:
 
 def last_values(run: Watched, at_most: int = 60) -> list[Last]:
     """The last value of every quantity, those that we know first."""
-    known = [name for name in COLUMNS if name in set(run.names)]
-    others = [name for name in run.names if name not in COLUMNS]
+    measured = dict.fromkeys(run.names)
+    known = [name for name in COLUMNS if name in measured]
+    others = [name for name in measured if name not in COLUMNS]
     found = []
     for name in (known + others)[:at_most]:
         steps, values = run.column(name)
