@@ -106,7 +106,7 @@ def watched_page(path: str | os.PathLike[str], destination: Path | str) -> Path:
     run = of_record(path)
     destination = Path(destination)
     with replacing(destination) as directory:
-        page = _environment().get_template("watched.html").render(_common(), root="", alone=True, run=run)
+        page = environment().get_template("watched.html").render(_common(), root="", alone=True, run=run)
         (directory / "index.html").write_text(page, encoding="utf-8")
         _copy_static(directory)
     return destination.expanduser().resolve() / "index.html"
@@ -178,7 +178,7 @@ def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> b
 
 
 def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None:
-    environment = _environment()
+    templates = environment()
     shelf = reading.shelf()
     carried = {page.name: page.page for page in shelf}
     book = parts(entries)
@@ -194,7 +194,7 @@ def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None
     def write(path: str, template: str, **values: Any) -> None:
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        page = environment.get_template(template).render(common, root="../" * path.count("/"), **values)
+        page = templates.get_template(template).render(common, root="../" * path.count("/"), **values)
         target.write_text(page, encoding="utf-8")
 
     done = [entry for entry in entries if entry.shown]
@@ -223,7 +223,8 @@ def _copy_reading_figures(page: reading.Page, directory: Path) -> None:
         shutil.copyfile(Path(root or "") / name, target)
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """Templates, in which everything is escaped that is not marked as safe."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("secant.atlas", "templates"),
         autoescape=True,
