@@ -1,4 +1,4 @@
-"""Draws the figures of the pages again: `python docs/figures.py`, or with the ids of some studies, or `results`.
+"""Draws the figures of the pages again: `python docs/figures.py`, or with ids of studies, `results`, `watched`.
 
 Each is light and dark, as it was drawn and with its panels below one another for a narrow window: as SVG, or as PNG
 where it has so many points that an SVG would be large even with these as an image.
@@ -6,7 +6,11 @@ where it has so many points that an SVG would be large even with these as an ima
 
 from __future__ import annotations
 
+import os
+import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 import secant as sc
+from secant import atlas
 from secant.kernels import phase_diagram
 from secant.lab import drawn, get, panels
 
@@ -67,9 +72,9 @@ LOOKS = (("light", ""), ("dark", "-dark"))
 
 def main(ids: list[str]) -> None:
     """Runs each study at laptop scale, or reads it back, and saves its figure."""
-    for id in ids or (*STUDIES, "results"):
-        if id == "results":
-            results()
+    for id in ids or (*STUDIES, "results", "watched"):
+        if id in ("results", "watched"):
+            {"results": results, "watched": watched}[id]()
             continue
         study, record = get(id), sc.run(id, scale="laptop", figure=False)
         for look, ending in LOOKS:
@@ -99,6 +104,25 @@ def results() -> None:
         save(density.plot(look=look).figure, f"guide-density{ending}")
         save(heavy.plot(look=look).figure, f"guide-ruler{ending}")
         save(phases.plot(look=look).figure, f"guide-phases{ending}")
+
+
+def watched() -> None:
+    """The page of a watched run, as a browser shows it: that of the guide, whose code makes the record."""
+    from playwright.sync_api import sync_playwright
+
+    guide = (Path(__file__).parent / "guide" / "watching.md").read_text()
+    code = re.findall(r"^```python\n(.*?)^```", guide, re.DOTALL | re.MULTILINE)
+    with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
+        os.environ["SECANT_HOME"] = home
+        exec(code[0], {"__name__": "__example__"})
+        page = atlas.watched_page("catapult", Path(home) / "page")
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for look, ending in LOOKS:
+            window = browser.new_context(viewport={"width": 1040, "height": 860}, color_scheme=look).new_page()
+            window.goto(page.as_uri())
+            window.locator(".chart .field").nth(1).hover(position={"x": 150, "y": 40})
+            window.screenshot(path=FOLDER / f"guide-watched{ending}.png")
+        browser.close()
 
 
 def save(figure: Any, name: str) -> None:

@@ -143,6 +143,10 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
         monkeypatch.setattr("secant.atlas.pages.catalog", lambda: shown)
         scale = arguments[arguments.index("--scale") + 1] if "--scale" in arguments else "smoke"
         entry.main(["run", QUICK_STUDIES[-1], "--scale", scale])
+    if name == "watch":  # the record that the page makes
+        monkeypatch.setenv("SECANT_HOME", str(tmp_path / "home"))
+        page = (ROOT / "docs" / "guide" / "watching.md").read_text()
+        exec(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0], {"__name__": "__example__"})
     if command == "secant show quadreg/fig-2":
         entry.main(["run", "quadreg/fig-2", "--scale", "smoke", "--no-figure"])
     expected = STATUS.get(command, 0)

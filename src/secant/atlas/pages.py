@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shutil
 import warnings
 from collections.abc import Iterable
@@ -18,11 +19,12 @@ from secant.atlas.entries import Entry, parts, totals
 from secant.atlas.listing import with_shared
 from secant.atlas.runs import Shown, choose, outdated
 from secant.atlas.swap import AtlasError, replacing
+from secant.atlas.watched import Run, of_record, runs_below
 from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, figure_files, files, save_figures
 from secant.lab.execute import draw
 from secant.lab.record import sealed
 
-__all__ = ["AtlasError", "build"]
+__all__ = ["AtlasError", "build", "watched_page"]
 
 
 def build(
@@ -37,7 +39,7 @@ def build(
     Of each study the pages show the sound run that today's code made of the study's own configuration, at the largest
     scale there is (`paper`, then `laptop`, then `smoke`), or at `scale` only. A run with changed options is shown where
     there is no other. Studies without a run are listed with the command that runs them. Figures that are missing are
-    drawn; one that is not what was drawn is left out, with a warning that names it.
+    drawn; one that is not what was drawn is left out, with a warning that names it. Every watched run has a page too.
 
     The pages are complete before they take the place of older ones, and ask nothing of a network or a server.
 
@@ -67,12 +69,60 @@ def build(
         entries = [_entry(study, store, scale) for study in (catalog() if studies is None else studies)]
         for entry in entries:
             _copy_files(entry, store, directory / entry.directory)
-        _write_pages(entries, directory)
-        for file in resources.files("secant.atlas").joinpath("static").iterdir():
-            target = directory / "static" / file.name
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(file.read_bytes())
+        _write_pages(entries, runs_below(store.root / "watched"), directory)
+        _copy_static(directory)
     return destination.expanduser().resolve() / "index.html"
+
+
+def watched_page(path: str | os.PathLike[str], destination: Path | str) -> Path:
+    """Writes the page of one watched run and returns its path.
+
+    It needs no network and no server: what it shows lies beside it.
+
+    Args:
+        path: the folder of a record, or its name in Secant's home.
+        destination: a directory that is new, empty, or holds pages of an earlier build, which are replaced as a whole.
+
+    Raises:
+        secant.monitors.RecordError: there is no record, or it cannot be read.
+        FileExistsError: `destination` holds something else.
+        AtlasError: the page cannot be written.
+
+    Example:
+        ```python
+        import tempfile
+        from pathlib import Path
+        from secant import atlas, monitors
+
+        folder = Path(tempfile.mkdtemp())
+        with monitors.Writer(folder / "run", {"framework": "jax", "optimiser": "sgd"}) as writer:
+            writer.append({"step": 0, "loss": 2.0}, {"step": 10, "loss": 1.5})
+        print(atlas.watched_page(folder / "run", folder / "page").name)
+        ```
+        ```text
+        index.html
+        ```
+    """
+    run = of_record(path)
+    destination = Path(destination)
+    with replacing(destination) as directory:
+        page = environment().get_template("watched.html").render(_common(), root="", alone=True, run=run)
+        (directory / "index.html").write_text(page, encoding="utf-8")
+        _copy_static(directory)
+    return destination.expanduser().resolve() / "index.html"
+
+
+def _copy_static(directory: Path) -> None:
+    for file in resources.files("secant.atlas").joinpath("static").iterdir():
+        target = directory / "static" / file.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(file.read_bytes())
+
+
+def _common() -> dict[str, Any]:
+    """What every page says."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {"version": __version__, "built": now, "alone": False, "theory": None, "errata_count": 0, "runs": []}
 
 
 def _entry(study: Study, store: Store, scale: str | None) -> Entry:
@@ -127,25 +177,24 @@ def _copy_figure(study: Study, shown: Shown, store: Store, directory: Path) -> b
     return found is not None
 
 
-def _write_pages(entries: list[Entry], directory: Path) -> None:
-    environment = _environment()
+def _write_pages(entries: list[Entry], runs: list[Run], directory: Path) -> None:
+    templates = environment()
     shelf = reading.shelf()
     carried = {page.name: page.page for page in shelf}
     book = parts(entries)
-    common: dict[str, Any] = {
+    common = _common() | {
         "parts": book,
         "totals": totals(entries),
         "errata_count": sum(len(part.errata) for part in book),
         "theory": carried.get(reading.THEORY),
         "verdicts": carried.get(reading.VERDICTS),
-        "version": __version__,
-        "built": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "runs": runs,
     }
 
     def write(path: str, template: str, **values: Any) -> None:
         target = directory / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        page = environment.get_template(template).render(common, root="../" * path.count("/"), **values)
+        page = templates.get_template(template).render(common, root="../" * path.count("/"), **values)
         target.write_text(page, encoding="utf-8")
 
     done = [entry for entry in entries if entry.shown]
@@ -155,6 +204,8 @@ def _write_pages(entries: list[Entry], directory: Path) -> None:
     for before, entry, after in zip([None, *entries], entries, [*entries[1:], None], strict=False):
         beside = {"previous": before, "next": after, "beside": entry.beside(entries)}
         write(entry.page, "study.html", entry=entry, study=entry.study, shown=entry.shown, **beside)
+    for run in runs:
+        write(run.page, "watched.html", run=run)
     listings = {entry.listing: entry for entry in entries if entry.listing}
     for one in with_shared(list(listings)):
         write(one.page, "code.html", listing=one, entry=listings.get(one))
@@ -172,7 +223,8 @@ def _copy_reading_figures(page: reading.Page, directory: Path) -> None:
         shutil.copyfile(Path(root or "") / name, target)
 
 
-def _environment() -> jinja2.Environment:
+def environment() -> jinja2.Environment:
+    """Templates, in which everything is escaped that is not marked as safe."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("secant.atlas", "templates"),
         autoescape=True,

@@ -22,6 +22,7 @@ COMMANDS = {
     "run": ("commands.run", "run a study: findings, figure, saved run"),
     "sweep": ("sweep.sweep", "run a study at every combination of some values of its options"),
     "verify": ("commands.verify", "all findings, predicted against measured"),
+    "watch": ("watch.watch", "a training run of your own that is watched, in the terminal"),
     "atlas": ("commands.atlas", "the web pages of all runs"),
     "runs": ("commands.runs", "what the store holds"),
     "tour": ("tour.tour", "a first look: a few studies, their findings, the pages"),
@@ -69,7 +70,7 @@ def _guarded(command: Callable[[list[str]], int], name: str, rest: list[str]) ->
     from secant.lab.trouble import in_a_line, trace
 
     try:
-        if name not in ("list", "show", "runs"):  # those compile nothing
+        if name not in ("list", "show", "runs", "watch"):  # those compile nothing
             keep_compiled_code()
         return command(rest)
     except UsageError as error:

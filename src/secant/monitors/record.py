@@ -3,11 +3,15 @@
 A record is a folder. `about.json` says what is watched; `rows.jsonl` has a line of JSON for every look, with the step
 and those [columns][secant.monitors.columns.COLUMNS] that were measured. Lines are whole or are not read: a kill or a
 full disk loses the line it hits and nothing before it. One writer at a time holds the lock.
+
+A record may come from a stranger. Its files are read only where they are plain files of its folder, whatever is in them
+is a number or text, and the text is made [harmless][secant.monitors.text.clean] as it is read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import math
 import os
@@ -22,7 +26,9 @@ import numpy as np
 
 from secant._version import __version__
 from secant.core.files import replace
+from secant.lab import files
 from secant.lab.store import home
+from secant.monitors.text import clean, cleaned
 
 FORMAT = 1
 """Of the files; a reader refuses a later one."""
@@ -32,6 +38,9 @@ LARGEST = 1 << 20
 """Bytes of `about.json`, or of a line: what is longer is no record of ours."""
 
 _LINE = json.JSONEncoder(allow_nan=False)  # one for all lines
+
+
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 class RecordError(OSError):
@@ -50,9 +59,10 @@ def place(name: str | os.PathLike[str] | None = None) -> Path:
             number += 1
         return root / f"run-{number}"
     text = os.fspath(name)
-    if os.sep in text or (os.altsep and os.altsep in text) or text in (".", "..") or (text and Path(text).is_dir()):
+    apart = os.sep in text or (os.altsep is not None and os.altsep in text) or text in (".", "..")
+    if "\0" not in text and (apart or (text and Path(text).is_dir())):
         return Path(text).expanduser()
-    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", text):
+    if not NAME.fullmatch(text):
         raise RecordError(
             f"monitor: a record's name has letters, digits, '.', '_' and '-', got {text!r}. Give a path to put it "
             "elsewhere."
@@ -80,15 +90,25 @@ class Watched:
 
     def column(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Steps at which a quantity was measured, `(n,)`, and its values, `(n,)`."""
-        found = [(row["step"], row[name]) for row in self.rows if name in row]
-        steps, values = zip(*found, strict=True) if found else ((), ())
+        steps, values = self._columns.get(name, ([], []))
         return np.asarray(steps, int), np.asarray(values, float)
 
     @property
     def names(self) -> list[str]:
         """Quantities that were measured at least once."""
-        seen = dict.fromkeys(name for row in self.rows for name in row)
-        return [name for name in seen if name not in ("step", "time")]
+        return [name for name in self._columns if name not in ("step", "time")]
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, tuple[list[int], list[float]]]:
+        """All of them in one pass, for there may be a million rows."""
+        found: dict[str, tuple[list[int], list[float]]] = {}
+        for row in self.rows:
+            step = row["step"]
+            for name, value in row.items():
+                steps, values = found.setdefault(name, ([], []))
+                steps.append(step)
+                values.append(value)
+        return found
 
 
 class Writer:
@@ -115,10 +135,11 @@ class Writer:
 
     def _begin(self) -> None:
         earlier = self.path / ABOUT
-        if earlier.exists():
-            self.about = {**self.about, "resumed": _read_about(self.path).get("resumed", 0) + 1}
+        if earlier.is_symlink() or earlier.exists():
+            before = _read_about(self.path).get("resumed", 0)
+            self.about = {**self.about, "resumed": 1 + (before if isinstance(before, int) else 0)}
         replace(earlier, json.dumps(plain(self.about), indent=1, sort_keys=True).encode())
-        self._file = (self.path / ROWS).open("ab", buffering=0)
+        self._file = _appended(self.path / ROWS)
         size = os.fstat(self._file.fileno()).st_size
         if size:  # a line that a kill left half is closed, so that the next one is whole
             with (self.path / ROWS).open("rb") as file:
@@ -183,16 +204,58 @@ def read(path: str | os.PathLike[str]) -> Watched:
         ['loss', 'sharpness'] [2.  1.5]
         ```
     """
-    folder = place(path)
-    with _explained(folder):
-        about = _read_about(folder)
-        found = _Rows()
-        rows = folder / ROWS
-        if rows.exists():
-            with rows.open("rb") as file:
-                for line in _lines(file):
-                    found.take(line)
-    return Watched(folder, about, found.rows, found.notes, found.damaged)
+    return Reader(path).read()
+
+
+class Reader:
+    """Reads a record again and again while it grows, each time only what is new; `read` is one time.
+
+    Args:
+        path: its folder, or its name in Secant's home.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = place(path)
+        self._start()
+
+    def read(self) -> Watched:
+        """The record as it is now.
+
+        Raises:
+            RecordError: there is none, or it is of a later version.
+        """
+        with _explained(self.path):
+            about = _read_about(self.path)
+            half = _Rows()
+            if (self.path / ROWS).is_symlink() or (self.path / ROWS).exists():
+                with files.opened(self.path, ROWS) as file:
+                    half = self._take(file)
+        found = self._found
+        rows, notes = found.rows + half.rows, found.notes + half.notes
+        return Watched(self.path, about, rows, notes, found.damaged + half.damaged)
+
+    def _start(self) -> None:
+        self._found, self._end, self._node = _Rows(), 0, -1
+
+    def _take(self, file: Any) -> _Rows:
+        """Takes the lines that have come; what is behind the last of them, which may lack nothing but its end."""
+        facts = os.fstat(file.fileno())
+        if facts.st_ino != self._node or facts.st_size < self._end:  # another file than last time
+            self._start()
+            self._node = facts.st_ino
+        file.seek(self._end)
+        behind = _Rows()
+        while line := file.readline(LARGEST):
+            if not line.endswith(b"\n"):
+                if len(line) < LARGEST:
+                    behind.take(line)
+                    break
+                while line and not line.endswith(b"\n"):  # the rest of a line that is none of ours
+                    line = file.readline(LARGEST)
+                line = b"too long"
+            self._found.take(line)
+            self._end = file.tell()
+        return behind
 
 
 @dataclass
@@ -203,20 +266,22 @@ class _Rows:
 
     def take(self, line: bytes) -> None:
         try:
-            row = json.loads(line, parse_constant=_refuse)
+            row = _DECODER.decode(line.decode())
             step = row["step"]
             if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 2**63:
                 raise ValueError("step")
             if "said" in row:
-                self.notes.append((step, str(row["said"])))
+                self.notes.append((step, clean(str(row["said"]))))
             else:
-                self.rows.append({"step": step} | {str(k): number(v) for k, v in row.items() if k != "step"})
-        except (ValueError, TypeError, KeyError, RecursionError):
+                self.rows.append({"step": step} | {_key(k): number(v) for k, v in row.items() if k != "step"})
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             self.damaged += bool(line.strip())
 
 
 def number(value: Any) -> float:
     """A number of a line; those that JSON has no word for are written as text."""
+    if type(value) is float:  # nearly always
+        return value
     if isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -244,16 +309,16 @@ def plain(value: Any) -> Any:
 
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
-    if not path.is_file():
+    if not path.is_symlink() and not path.is_file():
         raise RecordError(f"{folder}: there is no record of a watched run, no {ABOUT}. Give the folder of one.")
-    content = path.read_bytes()[: LARGEST + 1]
     try:
-        about = json.loads(content, parse_constant=_refuse)
+        about = cleaned(_DECODER.decode(files.content(folder, ABOUT, at_most=LARGEST).decode()))
         version = about["format"]
-        if len(content) > LARGEST or not isinstance(version, int):
-            raise ValueError("format")
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise RecordError(f"{path}: it cannot be read ({error}). The run's lines are in {ROWS} beside it.") from error
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise ValueError("its format is no number")
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise RecordError(f"{path}: it cannot be read ({why}). The run's lines are in {ROWS} beside it.") from error
     if version > FORMAT:
         raise RecordError(
             f"{folder}: the record is of format {version}, written by Secant {about.get('secant', 'of later date')}; "
@@ -262,14 +327,17 @@ def _read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _lines(file: Any) -> Iterator[bytes]:
-    while line := file.readline(LARGEST):
-        yield line
+def _appended(path: Path) -> Any:
+    """A file to be appended to, made if it is not there; a link is not followed."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise RecordError(f"{path} is not a file of this record but leads elsewhere. Give a folder of its own.")
+    return os.fdopen(os.open(path, flags, 0o644), "ab", buffering=0)
 
 
 def _locked(path: Path) -> Any:
     """The lock of a folder, held until the file is closed."""
-    file = path.open("ab")
+    file = _appended(path)
     try:
         import fcntl
     except ImportError:  # a system without them: two writers are then the user's affair
@@ -296,3 +364,9 @@ def _explained(folder: Path) -> Iterator[None]:
 
 def _refuse(text: str) -> None:
     raise ValueError(f"{text} is no number of JSON")
+
+
+_key = functools.lru_cache(maxsize=4096)(clean)
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""One for all lines: to make it takes longer than to read one."""

@@ -1,4 +1,4 @@
-// Light or dark, searching, copying, enlarging. The pages read well without any of it.
+// Light or dark, searching, copying, enlarging, reading curves. The pages read well without any of it.
 "use strict";
 
 const root = document.documentElement;
@@ -94,4 +94,61 @@ function enlarging() {
   dialog.addEventListener("click", () => dialog.close());
 }
 
-addEventListener("DOMContentLoaded", () => { themeButton(); search(); copying(); enlarging(); });
+// Curves of a watched run: what is pointed at is told in numbers, and a name in the key takes its curve away.
+function curves() {
+  const told = (value) => (value === null ? "no number" : Number(value.toPrecision(4)).toString().replace("-", "\u2212"));
+  const nearest = (points, step) => {
+    let low = 0, high = points.length - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (points[middle][0] <= step) low = middle; else high = middle;
+    }
+    return Math.abs(points[high][0] - step) < Math.abs(points[low][0] - step) ? points[high] : points[low];
+  };
+  for (const chart of document.querySelectorAll(".chart")) {
+    const data = JSON.parse(chart.dataset.chart);
+    const field = chart.querySelector(".field"), svg = field.querySelector("svg");
+    const pointer = chart.querySelector(".pointer"), at = chart.querySelector(".at");
+    const numbers = [...chart.querySelectorAll(".key b")], usual = numbers.map((number) => number.innerHTML);
+    const steps = [...new Set(data.curves.flatMap((curve) => curve.points.map((point) => point[0])))].sort((a, b) => a - b);
+    let here = null;
+    const show = (step) => {
+      here = step;
+      const x = (1000 * (step - data.first)) / Math.max(data.last - data.first, 1);
+      pointer.setAttribute("d", `M${x} 0V1000`);
+      pointer.removeAttribute("hidden");
+      at.textContent = `step ${step.toLocaleString("en")}`;
+      data.curves.forEach((curve, i) => { numbers[i].textContent = told(nearest(curve.points, step)[1]); });
+    };
+    const rest = () => {
+      here = null;
+      pointer.setAttribute("hidden", "");
+      at.textContent = "";
+      numbers.forEach((number, i) => { number.innerHTML = usual[i]; });
+    };
+    field.addEventListener("pointermove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const share = Math.min(Math.max((event.clientX - box.left) / box.width, 0), 1);
+      show(nearest(steps.map((step) => [step]), data.first + share * (data.last - data.first))[0]);
+    });
+    field.addEventListener("pointerleave", rest);
+    field.addEventListener("blur", rest);
+    field.addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!move || !steps.length) return;
+      event.preventDefault();
+      const place = here === null ? (move > 0 ? 0 : steps.length - 1) : steps.indexOf(here) + move;
+      show(steps[Math.min(Math.max(place, 0), steps.length - 1)]);
+    });
+    for (const button of chart.querySelectorAll(".key button")) {
+      const curve = chart.querySelector(`.curve[data-curve="${button.dataset.curve}"]`);
+      button.addEventListener("click", () => {
+        const on = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(on));
+        curve.style.display = on ? "" : "none";
+      });
+    }
+  }
+}
+
+addEventListener("DOMContentLoaded", () => { themeButton(); search(); copying(); enlarging(); curves(); });
