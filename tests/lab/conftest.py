@@ -70,9 +70,12 @@ def store(tmp_path):
     return Store(tmp_path / "home")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster():
-    """A Ray cluster of two workers on this machine, to which this process is connected."""
+    """A Ray cluster of two workers on this machine, to which this process is connected.
+
+    Its processes look around thirty times a second, so it is not kept until all tests are done.
+    """
     ray = pytest.importorskip("ray")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called")
