@@ -16,45 +16,21 @@ KILLS = 30
 
 SERVER = textwrap.dedent("""
     import os, sys
-    import jax, numpy as np, xarray, h5netcdf, h5py
-    from secant.dynamics import Map, Probe, Stop, simulate
+    sys.path.insert(0, sys.argv[1])
+    import chores, h5netcdf, h5py, jax, scipy.special
     from secant.dynamics import runner
+    from secant.lab import Store, run
     from secant.lab.code import code_version
-    from secant.lab import Finding, Options, Store, Tolerance, option, run, study
 
     runner.SAVE_SECONDS = 0.01
     runner.CHUNK_SECONDS = 0.005
-
-    class Config(Options):
-        steps: int = option(60_000)
-
-    @study("demo/chaos", section="1", title="Chaos", statement="Sensitive to every bit.")
-    def chaos(config: Config) -> xarray.Dataset:
-        rates = np.linspace(3.6, 4.0, 64)
-        parts = []
-        for start in (0.2, 0.3):
-            parts.append(
-                simulate(
-                    lambda rate: Map(init=lambda x: x, step=lambda x: rate * x * (1 - x)),
-                    start,
-                    config.steps,
-                    probes={f"x{start}": Probe(lambda x: x, every=100)},
-                    over={"rate": rates},
-                ).dataset[f"x{start}"]
-            )
-        return xarray.merge(parts)
-
-    @chaos.findings
-    def check(data, config):
-        yield Finding("bounded", 1.0, float(abs(data["x0.2"]).max()), Tolerance(0, why="exact"), relation="at most")
-
-    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+    jax.config.update("jax_compilation_cache_dir", sys.argv[2])
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    code_version(chaos)  # the library is read once, and not by every child
+    code_version(chores.chaos)  # what every child needs is read and imported once
     for line in sys.stdin:
         child = os.fork()
         if child == 0:
-            record = run(chaos, scale="smoke", store=Store(line.strip()), figure=False)
+            record = run(chores.chaos, scale="smoke", store=Store(line.strip()), figure=False)
             os._exit(0)
         print(child, flush=True)
         _, status = os.waitpid(child, 0)
@@ -67,8 +43,8 @@ def only_record(home):
     return load(record.directory)
 
 
-def test_killing_a_run_at_random_moments_changes_nothing(tmp_path):
-    forks = Forks(SERVER, tmp_path / "compiled")
+def test_killing_a_run_at_random_moments_changes_nothing(tmp_path, request):
+    forks = Forks(SERVER, request.path.parent, tmp_path / "compiled")
     try:
         assert forks.run(tmp_path / "calm") == 0
         began = time.perf_counter()
