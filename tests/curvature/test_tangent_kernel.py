@@ -48,7 +48,7 @@ def test_the_blocks_do_fit_the_budget(params, monkeypatch):
     sides = []
 
     def spy(f, way):
-        pair = tangent_kernel.pair_kernel(f, way)
+        pair = jax.jit(tangent_kernel.pair_kernel(f, way))
 
         def run(p, x, x2):
             sides.append(len(x))

@@ -60,7 +60,7 @@ def test_groups_have_names(params):
     length = np.linalg.norm(params[3]["weight"])
     assert float(only.pace_norm[0, 0]) == pytest.approx(length, rel=1e-12)
     look = sc.measure.effective_lr(LR, groups=lambda path: "all").on(sc.Problem(NET.apply, X, Y, "half_sum"))
-    record, _ = look.function(params, look.memory(params))
+    record, _ = jax.jit(look.function)(params, look.memory(params))
     assert record["norm"].shape == (1,)
     assert float(record["norm"][0] ** 2) == pytest.approx(length**2 + np.sum(np.square(params[0]["weight"])), rel=1e-12)
 

@@ -23,21 +23,21 @@ def test_what_is_kept_is_from_the_look_with_the_smallest_validation_loss():
     critical = sc.critical_lr(net.apply, draw.start, draw.x, draw.y, sc.losses.mean_mse).ntk
     assert lr == pytest.approx(0.8 * critical, rel=1e-3)
 
+    loss = jax.jit(lambda p, x, y: sc.losses.mean_mse(net.apply(p, x), y))
+    descend = jax.jit(lambda p, x, y: sc.gradient_descent(lambda q: sc.losses.mean_mse(net.apply(q, x), y), lr).step(p))
+    drawn = jax.jit(lambda step: Batches(4, seed=1).indices(20, step))
+    xs, ys = np.asarray(draw.x), np.asarray(draw.y)
     params, looks, over = draw.start, [], []
     for step in range(26):
         if step % 5 == 0:
-            valid = float(sc.losses.mean_mse(net.apply(params, draw.x_valid), draw.y_valid))
-            looks.append((valid, params, sum(over)))
-        rows = Batches(4, seed=1).indices(20, step)
+            looks.append((float(loss(params, draw.x_valid, draw.y_valid)), params, sum(over)))
+        rows = np.asarray(drawn(step))
         own = sc.batch_critical_lr(net.apply, params, draw.x, draw.y, sc.losses.mean_mse, np.asarray([rows]))
         over.append(bool(own[0] < lr))
-        x, y = draw.x[rows], jnp.asarray(draw.y)[rows]
-        params = sc.gradient_descent(lambda p, x=x, y=y: sc.losses.mean_mse(net.apply(p, x), y), lr).step(params)
+        params = descend(params, xs[rows], ys[rows])
     _, best, count = min(looks, key=lambda look: look[0])
     kept = found.sel(batch=4, seed=1)
-    assert float(kept.test) == pytest.approx(
-        float(sc.losses.mean_mse(net.apply(best, draw.x_test), draw.y_test)), rel=1e-4
-    )
+    assert float(kept.test) == pytest.approx(float(loss(best, draw.x_test, draw.y_test)), rel=1e-4)
     truth = sc.data.TARGETS["rank-2"].egop(6)
     assert float(kept.aligned) == pytest.approx(float(sc.alignment(sc.agop(net.apply, best, draw.x), truth)), rel=1e-4)
     assert int(kept.catapults) == count
