@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Int, UInt32
 
 from secant.core.arguments import whole
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.dynamics.map import Map, State
 
@@ -82,16 +84,7 @@ class Batches:
         key = jax.random.key(self.seed)
         if self.replace:
             return jax.random.randint(jax.random.fold_in(key, step), (self.size,), 0, samples)
-        # The first position is (step * size) mod n, without the product, which would overflow in a long run.
-        step = jnp.asarray(step, jnp.uint32)
-        per = math.lcm(self.size, samples) // self.size  # after so many steps, a batch begins an epoch again
-        first = (step % per) * jnp.uint32(self.size)
-        epoch = (step // per) * jnp.uint32(per * self.size // samples) + first // samples
-        positions = (first % samples) + jnp.arange(self.size, dtype=jnp.uint32)
-        # A batch is not larger than an epoch, so that it touches two epochs at most.
-        words = jnp.stack([_words(key, epoch), _words(key, epoch + 1)])
-        which = (positions >= samples).astype(jnp.int32)
-        return shuffled(words[which], positions % samples, samples).astype(jnp.int32)
+        return _of_epochs(key, jnp.asarray(step, jnp.uint32), size=self.size, samples=samples)
 
     def chosen(self, samples: int, step: Any) -> Bool[Array, " samples"]:
         """Which of the samples a Bernoulli batch of this step holds, a truth value each.
@@ -206,6 +199,21 @@ def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int
     return lax.while_loop(
         lambda value: jnp.any(value >= n), lambda value: jnp.where(value >= n, once(value), value), once(first)
     )
+
+
+# Compiled as a whole: operation by operation, a batch that is looked at by hand takes thirty programs.
+@functools.partial(jit, quick=True, static_argnames=("size", "samples"))
+def _of_epochs(key: Array, step: UInt32[Array, ""], *, size: int, samples: int) -> Int[Array, " size"]:
+    """A batch without replacement."""
+    # The first position is (step * size) mod n, without the product, which would overflow in a long run.
+    per = math.lcm(size, samples) // size  # after so many steps, a batch begins an epoch again
+    first = (step % per) * jnp.uint32(size)
+    epoch = (step // per) * jnp.uint32(per * size // samples) + first // samples
+    positions = (first % samples) + jnp.arange(size, dtype=jnp.uint32)
+    # A batch is not larger than an epoch, so that it touches two epochs at most.
+    words = jnp.stack([_words(key, epoch), _words(key, epoch + 1)])
+    which = (positions >= samples).astype(jnp.int32)
+    return shuffled(words[which], positions % samples, samples).astype(jnp.int32)
 
 
 def _words(key: Array, epoch: Any) -> Array:
