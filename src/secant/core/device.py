@@ -82,6 +82,11 @@ def to_device(leaf: Any) -> Any:
     return jnp.asarray(leaf)
 
 
+def all_finite(leaf: Any) -> bool:
+    """Whether all numbers of an array are finite, looked at where the array lies."""
+    return bool(_all_finite(leaf))
+
+
 def cores() -> int:
     """How many threads XLA computes with on a processor."""
     told = os.environ.get("NPROC", "")
@@ -132,3 +137,4 @@ def is_tracing(*arguments: Any) -> bool:
 
 
 _ZERO = np.zeros((), np.float32)
+_all_finite = jit(lambda leaf: jnp.all(jnp.isfinite(leaf)), quick=True)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from secant.core.arguments import is_traced
-from secant.core.device import jit
+from secant.core.device import all_finite, jit
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.losses import LOSSES, Loss
@@ -127,7 +127,7 @@ def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
 
 def finite_results(caller: str, *results: Array) -> None:
     """Refuses to hand out what is not finite, where that can be seen."""
-    if not is_traced(results) and not all(bool(jnp.all(jnp.isfinite(result))) for result in results):
+    if not is_traced(results) and not all(map(all_finite, results)):
         raise FloatingPointError(
             f"{caller}: the result is not finite. Are the parameters, the data and the loss finite?"
         )

@@ -205,7 +205,7 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
         c = squared_curvature("kernel_critical_lr", loss, jnp.zeros((samples, found.shape[0] // samples)))
         return 2 / (c * largest_eigenvalue(found))
 
-    return critical
+    return jit(critical)
 
 
 def sample_numbers(caller: str, batches: Any, samples: int) -> Int[Array, "count b"]:

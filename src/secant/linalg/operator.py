@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.core.arguments import whole
-from secant.core.device import jit
+from secant.core.device import all_finite, jit
 from secant.linalg.lanczos import block_lanczos
 from secant.linalg.ritz import Ritz, Which
 from secant.linalg.spaces import Space, Vector, is_flat, size_of, unravel_like, wide
@@ -258,7 +258,7 @@ class Operator:
             whole(f"{self.name}.{method}", name, value, 1)
 
     def _finite(self, method: str, result: Array) -> None:
-        if not bool(jnp.all(jnp.isfinite(result))):
+        if not all_finite(result):
             raise FloatingPointError(
                 f"{self.name}.{method}: a product is not finite. Are the parameters, the data and the loss finite?"
             )

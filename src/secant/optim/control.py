@@ -29,6 +29,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from secant.core.arguments import positive, whole
 from secant.core.arguments import share as between
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.optim.placement import MisplacedError, refuse_uphill, slope
 
@@ -230,17 +231,9 @@ def _controller(
     import optax
 
     def init(params: Params) -> ControlState:
-        leaves, structure = jax.tree.flatten(params)
-        if not leaves:
+        if not jax.tree.leaves(params):
             raise ValueError(f"{caller}: `params` has no arrays in it.")
-        keys = jax.random.split(jax.random.key(0), len(leaves))
-        drawn = [
-            jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf))
-            for key, leaf in zip(keys, leaves, strict=True)
-        ]
-        zero, count, no = jnp.zeros((), jnp.result_type(*leaves)), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
-        meter = Meter(_unit(jax.tree.unflatten(structure, drawn)), zero, zero, zero)
-        return ControlState(meter, zero + 1, count, count, no, no, count + 1, zero, zero, count, count)
+        return _at_start(params)
 
     def update(
         updates: Params,
@@ -283,6 +276,18 @@ def _controller(
         return taken, after._replace(step=state.step + 1, skipped=state.skipped + ~sound)
 
     return optax.GradientTransformationExtraArgs(init, update)
+
+
+@functools.partial(jit, quick=True)
+def _at_start(params: Params) -> ControlState:
+    leaves, structure = jax.tree.flatten(params)
+    keys = jax.random.split(jax.random.key(0), len(leaves))
+    drawn = [
+        jax.random.normal(key, jnp.shape(leaf), jnp.result_type(leaf)) for key, leaf in zip(keys, leaves, strict=True)
+    ]
+    zero, count, no = jnp.zeros((), jnp.result_type(*leaves)), jnp.zeros((), jnp.int32), jnp.zeros((), bool)
+    meter = Meter(_unit(jax.tree.unflatten(structure, drawn)), zero, zero, zero)
+    return ControlState(meter, zero + 1, count, count, no, no, count + 1, zero, zero, count, count)
 
 
 def check_order(transformation: optax.GradientTransformation) -> None:
