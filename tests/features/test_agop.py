@@ -14,7 +14,8 @@ NET = sc.nets.mlp([5, 4], outputs=3, activation="tanh", bias=True)
 
 def dense(f, params, x):
     """From the Jacobian of every sample, written out."""
-    jacobians = np.stack([jax.jacrev(lambda row: f(params, row[None])[0])(row) for row in jnp.asarray(x)])
+    jacobian = jax.jit(jax.jacrev(lambda row: f(params, row[None])[0]))
+    jacobians = np.stack([jacobian(row) for row in np.asarray(x)])
     flat = jacobians.reshape(-1, x[0].size)
     return flat.T @ flat / len(x)
 

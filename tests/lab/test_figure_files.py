@@ -101,7 +101,7 @@ HARM = {
 def test_a_figure_that_is_not_what_was_drawn_is_left_out_by_the_pages_and_drawn_again_by_a_run(
     demo, store, record, tmp_path, name, harm, quickly
 ):
-    if name != "figure.svg":
+    if (name, harm) != ("figure.svg", HARM["edited"]):  # one is drawn in earnest
         quickly()
     before = figure_files.read(record)
     harm(record.directory / name)

@@ -8,7 +8,7 @@ import secant as sc
 
 NET = sc.nets.mlp([5], activation="tanh")
 RANDOM = np.random.default_rng(0)
-BATCHES = [(RANDOM.normal(size=(8, 3)), RANDOM.normal(size=8)) for _ in range(3)]
+BATCHES = [(RANDOM.normal(size=(8, 3)), RANDOM.normal(size=8)) for _ in range(2)]
 
 
 @pytest.mark.parametrize("name", ["loss", "gradient_norm", "distance", "sharpness", "kernel_top", "kernel_drift"])

@@ -257,12 +257,12 @@ class Drawn(NamedTuple):
 
 @pytest.fixture(scope="module")
 def draws():
-    """Three draws of data and weights of one small network."""
+    """Two draws of data and weights of one small network."""
     with jax.enable_x64(True):
         net, random = sc.nets.mlp([6], activation="tanh"), np.random.default_rng(0)
         each = [
             Drawn(x, random.normal(size=8), net.init(jax.random.key(seed), x.shape), np.uint32(seed))
-            for seed, x in enumerate(random.normal(size=(3, 8, 5)))
+            for seed, x in enumerate(random.normal(size=(2, 8, 5)))
         ]
         return net, each, jax.tree.map(lambda *leaves: np.stack(leaves), *each)
 

@@ -1,7 +1,6 @@
 """Runs on batches of several sizes and with raised step sizes: what is kept of them, against plain loops."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr

@@ -1,5 +1,7 @@
 """Random networks without their weights: drawn in blocks, they are those of arrays of their own shape."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,10 +10,15 @@ import pytest
 from secant.setups.two_layer import starts
 
 
-def written_out(key, width, seeds, signs):
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def drawn(key, width, seeds, signs):
     inner, outer = jax.random.split(key)
     s = jnp.maximum(jax.random.normal(inner, (seeds, width)), 0)
-    v = (jax.random.rademacher if signs else jax.random.normal)(outer, (seeds, width))
+    return s, (jax.random.rademacher if signs else jax.random.normal)(outer, (seeds, width))
+
+
+def written_out(key, width, seeds, signs):
+    s, v = map(np.asarray, drawn(key, width, seeds, signs))
     return np.sum(v * s, axis=1) / np.sqrt(width), np.mean((s > 0) * (v**2 + s**2), axis=1)
 
 

@@ -19,7 +19,7 @@ def start(seed):
 
 def test_the_second_derivative_is_constant_and_correct():
     theta, x = start(0)
-    hessian = jax.hessian(lambda t: net.output(t, x, WIDTH))(theta)
+    hessian = jax.jit(jax.hessian(lambda t: net.output(t, x, WIDTH)))(theta)
     np.testing.assert_allclose(net.second_derivative(x[None], WIDTH)[0], hessian, atol=1e-12)
 
 

@@ -22,17 +22,21 @@ def test_eigenvalue_derivatives_are_those_of_the_flow():
     Q, start = jax.tree.map(lambda leaf: leaf[0], draws(1, 8, 16, sigma_z=0.3, sigma_J=0.4))
     field, h = qr.flow_field(Q), 2e-4
 
+    @jax.jit
     def after(time):
-        state, dt = start, time / 40
-        for _ in range(40):  # Runge and Kutta, whose error is far below that of the differences
+        dt = time / 40
+
+        def move(_, state):  # Runge and Kutta, whose error is far below that of the differences
             a = field(state)
             b = field(jax.tree.map(lambda s, k: s + dt / 2 * k, state, a))
             c = field(jax.tree.map(lambda s, k: s + dt / 2 * k, state, b))
             d = field(jax.tree.map(lambda s, k: s + dt * k, state, c))
-            state = jax.tree.map(lambda s, a, b, c, d: s + dt / 6 * (a + 2 * b + 2 * c + d), state, a, b, c, d)
-        return float(jnp.linalg.eigvalsh(state.J @ state.J.T)[-1])
+            return jax.tree.map(lambda s, a, b, c, d: s + dt / 6 * (a + 2 * b + 2 * c + d), state, a, b, c, d)
 
-    back, here, ahead = after(-h), after(0.0), after(h)
+        state = jax.lax.fori_loop(0, 40, move, start)
+        return jnp.linalg.eigvalsh(state.J @ state.J.T)[-1]
+
+    back, here, ahead = (float(after(time)) for time in (-h, 0.0, h))
     found = rr.eigenvalue_derivatives(start, Q)
     assert float(found.first) == pytest.approx((ahead - back) / (2 * h), rel=1e-5)
     assert float(found.second) == pytest.approx((ahead - 2 * here + back) / h**2, rel=1e-3)
@@ -43,9 +47,9 @@ def test_the_mean_acceleration_is_exact(convention, over):
     """What is averaged is of second degree in the residuals and in the tensors: a sum over unit ones is its mean."""
     D, P = 3, 4
     J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
-    units = jnp.eye(D * P * P).reshape(-1, D, P, P)
+    units = np.eye(D * P * P).reshape(-1, D, P, P)
     # Each of them is made of independent entries of variance one.
-    tensors = units if over is None else (units + jnp.swapaxes(units, 2, 3)) / over
+    tensors = units if over is None else (units + np.swapaxes(units, 2, 3)) / over
 
     def bent(tensor, residual):
         def second(sign):
@@ -53,7 +57,7 @@ def test_the_mean_acceleration_is_exact(convention, over):
 
         return (second(1.0) + second(-1.0)) / 2  # what is odd in the tensor averages out
 
-    mean = jnp.sum(jax.vmap(lambda tensor: jax.vmap(lambda z: bent(tensor, z))(jnp.eye(D)))(tensors))
+    mean = np.sum(jax.jit(jax.vmap(lambda tensor: jax.vmap(lambda z: bent(tensor, z))(jnp.eye(D))))(tensors))
     assert float(rr.mean_acceleration(J, 1.0, rr.VARIANCE[convention])) == pytest.approx(float(mean), rel=1e-12)
 
 
@@ -121,13 +125,13 @@ def test_the_mean_square_velocity_is_exact(convention, over):
     """Of second degree in the residuals and in the tensors, as the acceleration."""
     D, P = 3, 4
     J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
-    units = jnp.eye(D * P * P).reshape(-1, D, P, P)
-    tensors = units if over is None else (units + jnp.swapaxes(units, 2, 3)) / over
+    units = np.eye(D * P * P).reshape(-1, D, P, P)
+    tensors = units if over is None else (units + np.swapaxes(units, 2, 3)) / over
 
     def squared(tensor, residual):
         return rr.eigenvalue_derivatives(qr.Regression(residual, J), tensor).first ** 2
 
-    mean = jnp.sum(jax.vmap(lambda tensor: jax.vmap(lambda z: squared(tensor, z))(jnp.eye(D)))(tensors))
+    mean = np.sum(jax.jit(jax.vmap(lambda tensor: jax.vmap(lambda z: squared(tensor, z))(jnp.eye(D))))(tensors))
     values = np.linalg.eigvalsh(np.asarray(J @ J.T))
     found = rr.mean_square_velocity(values, 0.7, rr.VARIANCE[convention])
     assert found == pytest.approx(0.49 * float(mean) / (4 * values[-1]), rel=1e-12)

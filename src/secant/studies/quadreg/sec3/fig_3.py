@@ -19,8 +19,8 @@ EDGE = (0.45, 0.65)
 
 
 class Config(Options):
-    outputs: int = scaled(smoke=20, laptop=60, at_least=2, at_most=400, help="number of residuals")
-    parameters: int = scaled(smoke=40, laptop=120, at_least=2, at_most=800, help="number of parameters")
+    outputs: int = scaled(smoke=12, laptop=60, at_least=2, at_most=400, help="number of residuals")
+    parameters: int = scaled(smoke=24, laptop=120, at_least=2, at_most=800, help="number of parameters")
     residuals: tuple[float, ...] = option(
         (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2), at_least=1e-3, at_most=100, ascending=True,
         help="rescaled scales of the residuals",
