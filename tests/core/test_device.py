@@ -33,3 +33,9 @@ def test_options_that_the_compiler_does_not_know_are_left_out():
 def test_free_memory_is_a_number_of_bytes_or_unknown():
     free = _device.available_bytes()
     assert free is None or free > 2**20
+
+
+def test_numbers_that_are_not_finite_are_seen():
+    assert _device.all_finite(jnp.ones((2, 3)))
+    assert not _device.all_finite(jnp.array([1.0, jnp.inf]))
+    assert not _device.all_finite(jnp.array([[1.0], [jnp.nan]]))
