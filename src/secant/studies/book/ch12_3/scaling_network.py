@@ -66,7 +66,7 @@ def trainer(net: nets.Network, x: np.ndarray, y: np.ndarray, tx: np.ndarray, ty:
             return jax.tree.map(lambda p, g: p - lr * g, params, slope)
 
         def look(params: Any, first: Any) -> tuple[Any, jax.Array]:
-            seen = jnp.stack([loss(params, x, y), jnp.mean(net.apply(params, tx) * ty <= 0)])
+            seen = jnp.stack([loss(params, x, y), jnp.mean(net.apply(params, jnp.asarray(tx)) * ty <= 0)])
             return jax.lax.fori_loop(first, first + steps, step, params), seen
 
         return jax.lax.scan(look, params, jnp.arange(LOOKS + 1) * steps)[1]
