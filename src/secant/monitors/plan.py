@@ -1,0 +1,284 @@
+r"""When to look: what looks cost, what they may cost together, and so how often each of them comes.
+
+A budget $b$ is the share of a run's time that all looks may take. Each look $i$ has a part $w_i$ of it, with
+$\sum_iw_i = 1$, and an account: of every second of the run $w_ib$ seconds are paid in, and the look is due when its
+account holds what it costs. What it really took is paid out. So the share converges to the budget whatever looks and
+steps cost, and however that changes; in steps, look $i$ comes every $c_i/(w_ibT)$ of them, where $T$ is the time of a
+step with the looks that fall on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+AIM = 0.95
+"""Of the budget, what is spent: the share is to be within a tenth of the budget, and not above it."""
+
+WARM = 3
+"""Calls before the account begins: the loop compiles its own step in the first of them."""
+
+HELD = 4.0
+"""Looks that an account may hold at most; after a long pause there is no burst of looks."""
+
+RECENT = 0.3
+"""How much the last look counts in what a look is thought to cost."""
+
+
+class Look(NamedTuple):
+    """Something to be measured now and then, and what is known of it beforehand.
+
+    Attributes:
+        name: its first column.
+        columns: what it records, names of [`COLUMNS`][secant.monitors.COLUMNS].
+        price: what it costs, in steps of the loop, before it has been timed.
+        weight: its part of the budget, to be compared with those of the others.
+        after: whether it needs the parameters after the step too: it is then finished at the next call.
+        samples: how many samples of a batch it looks at; None for all.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    price: float = 1.0
+    weight: float = 1.0
+    after: bool = False
+    samples: int | None = None
+
+
+class Entry(NamedTuple):
+    """A line of a plan: a look, what it costs in seconds, and every how many steps it comes."""
+
+    look: Look
+    seconds: float
+    every: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often each look comes, and why; `print` it.
+
+    Attributes:
+        budget: the share of the time, or None where cadences were given by hand.
+        step_seconds: what a step of the loop takes without looks; NaN before it was measured.
+        setup_seconds: what compiling and timing the looks took, once; it is no part of the budget.
+        entries: a line a look.
+    """
+
+    budget: float | None
+    step_seconds: float
+    setup_seconds: float
+    entries: tuple[Entry, ...]
+
+    def facts(self) -> dict[str, Any]:
+        """The plan in plain numbers, as a record has it."""
+        looks = {
+            entry.look.name: {
+                "columns": list(entry.look.columns),
+                "seconds": entry.seconds,
+                "every": entry.every,
+                "samples": entry.look.samples,
+            }
+            for entry in self.entries
+        }
+        return {
+            "budget": self.budget,
+            "step_seconds": self.step_seconds,
+            "setup_seconds": self.setup_seconds,
+            "looks": looks,
+        }
+
+    def __str__(self) -> str:
+        timed = math.isfinite(self.step_seconds)
+        told = "cadences given by hand" if self.budget is None else f"looks take {self.budget:.1%} of the time"
+        step = f"a step takes {_duration(self.step_seconds)}" if timed else "no step has been timed yet"
+        lines = [f"{told}; {step}; setting up took {_duration(self.setup_seconds)}"]
+        table = [("look", "costs", "in steps", "every", "samples")]
+        for look, seconds, every in self.entries:
+            steps = seconds / self.step_seconds if timed and self.step_seconds > 0 else look.price
+            often = f"{every:.0f}" if math.isfinite(every) else "never"
+            sampled = "all" if look.samples is None else f"{look.samples}"
+            table.append((look.name, _duration(seconds), f"{steps:.2g}", often, sampled))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            cells = [
+                row[0].ljust(widths[0]),
+                *(text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)),
+            ]
+            lines.append("  ".join(cells).rstrip())
+        return "\n".join(lines)
+
+
+def cadences(costs: Mapping[str, float], weights: Mapping[str, float], step: float, budget: float) -> dict[str, float]:
+    """Every how many steps each look comes, so that all of them take `budget` of the time.
+
+    A look cannot come more than once a step. What it leaves of its part goes to the others.
+
+    Args:
+        costs: of a look, in seconds.
+        weights: their parts of the budget; only ratios count.
+        step: seconds of a step without looks.
+        budget: above 0 and below 1.
+
+    Example:
+        ```python
+        from secant.monitors.plan import cadences
+
+        costs = {"batch_sharpness": 1.0, "sharpness": 6.8}
+        print(cadences(costs, {"batch_sharpness": 1.0, "sharpness": 1.0}, step=1.0, budget=0.05))
+        ```
+        ```text
+        {'batch_sharpness': 38.0, 'sharpness': 259.0}
+        ```
+    """
+    whole = step / (1 - budget)  # a step with the looks that fall on it
+    found: dict[str, float] = {}
+    left, rest = budget * whole, dict(costs)
+    while rest:
+        total = sum(weights[name] for name in rest)
+        parts = {name: left * weights[name] / total for name in rest}
+        every_step = [name for name, cost in rest.items() if cost <= parts[name]]
+        if not every_step:
+            return {
+                name: found[name] if name in found else float(math.ceil(costs[name] / parts[name])) for name in costs
+            }
+        for name in every_step:
+            found[name] = 1.0
+            left -= rest.pop(name)
+    return {name: found[name] for name in costs}
+
+
+class Account:
+    """Of seconds: what looks may take, what they took, and which of them is due.
+
+    Args:
+        looks: all of them.
+        budget: share of the time, above 0 and below 1; not looked at where `every` is given.
+        every: by name, every how many steps a look comes; those not named never do. Nothing depends on the clock then.
+        clock: seconds, such as `time.perf_counter`.
+    """
+
+    def __init__(
+        self,
+        looks: Sequence[Look],
+        budget: float,
+        every: Mapping[str, int] | None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.looks = {look.name: look for look in looks}
+        self.every, self.clock = every, clock
+        self.budget = None if every is not None else budget
+        self.costs: dict[str, float] = {}
+        self.credit = dict.fromkeys(self.looks, 0.0)
+        self.spent = self.setup = self.elapsed = 0.0
+        self.calls = 0
+        self._counted = 0
+        self._last: float | None = None
+        self._aside = 0.0
+
+    def tick(self) -> None:
+        """Begins a call of the loop: pays in for the time since the last one."""
+        now = self.clock()
+        self.calls += 1
+        if self._last is not None:
+            passed = max(0.0, now - self._last - self._aside)
+            self.elapsed += passed
+            self._counted += 1
+            self._pay_in(passed)
+        if self.calls >= WARM:
+            self._last, self._aside = now, 0.0
+
+    def due(self, step: int) -> list[str]:
+        """The looks to be taken at this step."""
+        if self.every is not None:
+            return [name for name in self.looks if (cadence := self.every.get(name, 0)) and step % cadence == 0]
+        return [name for name in self.looks if name not in self.costs or 0 < self.costs[name] <= self.credit[name]]
+
+    def prepared(self, name: str, seconds: float | None) -> None:
+        """A look was timed while it was set up; without seconds only its price is known."""
+        self.costs[name] = max(seconds, 1e-9) if seconds is not None else self.looks[name].price
+
+    def aside(self, seconds: float) -> None:
+        """Time of setting up, which is no part of the budget."""
+        self.setup += seconds
+        if self._last is not None:
+            self._aside += seconds
+
+    def pay(self, name: str, seconds: float) -> None:
+        """A look took so long."""
+        self.spent += seconds if self._last is not None else 0.0
+        self.credit[name] -= seconds
+        known = self.costs.get(name, seconds)
+        self.costs[name] = max((1 - RECENT) * known + RECENT * seconds, 1e-9)
+
+    def overhead(self, seconds: float) -> None:
+        """Time of the monitor that belongs to no look."""
+        if self._last is None or not self.looks:
+            return
+        self.spent += seconds
+        total = sum(look.weight for look in self.looks.values())
+        for name, look in self.looks.items():
+            self.credit[name] -= seconds * look.weight / total
+
+    def drop(self, name: str) -> None:
+        """A look that cannot be taken; the others have its part."""
+        self.looks.pop(name, None)
+        left = self.credit.pop(name, 0.0)
+        self.costs.pop(name, None)
+        if self.looks and left > 0:
+            for other in self.credit:
+                self.credit[other] += left / len(self.looks)
+
+    @property
+    def share(self) -> float:
+        """Time of all looks so far over the time of everything; NaN before the account began."""
+        return self.spent / self.elapsed if self.elapsed > 0 else math.nan
+
+    @property
+    def step_seconds(self) -> float:
+        """What a step takes without looks."""
+        return (self.elapsed - self.spent) / self._counted if self._counted else math.nan
+
+    def plan(self) -> Plan:
+        """How often each look comes, from what is known by now."""
+        step = self.step_seconds
+        timed = math.isfinite(step) and step > 0
+        unit = step if timed else 1.0
+        costs = {name: self.costs.get(name, look.price * unit) for name, look in self.looks.items()}
+        if self.every is not None:
+            often = {name: float(self.every.get(name, 0)) or math.inf for name in self.looks}
+        elif timed:
+            weights = {name: look.weight for name, look in self.looks.items()}
+            often = cadences(costs, weights, step, AIM * (self.budget or 0.0))
+        else:
+            weights = {name: look.weight for name, look in self.looks.items()}
+            prices = {name: look.price for name, look in self.looks.items()}
+            often = cadences(prices, weights, 1.0, AIM * (self.budget or 0.0))
+        seconds = {name: costs[name] if timed or name in self.costs else math.nan for name in self.looks}
+        entries = tuple(Entry(look, seconds[name], often[name]) for name, look in self.looks.items())
+        return Plan(self.budget, step, self.setup, entries)
+
+    def _pay_in(self, seconds: float) -> None:
+        if self.budget is None or not self.looks:
+            return
+        total = sum(look.weight for look in self.looks.values())
+        left = 0.0
+        for name, look in self.looks.items():
+            limit = HELD * self.costs.get(name, math.inf)
+            paid = self.credit[name] + AIM * self.budget * seconds * look.weight / total
+            self.credit[name] = min(paid, limit)
+            left += paid - self.credit[name]
+        # What a look cannot use, because it comes at every step already, the others may.
+        poor = {name: look.weight for name, look in self.looks.items() if self.credit[name] < self.costs.get(name, 0.0)}
+        for name, weight in poor.items():
+            self.credit[name] += left * weight / sum(poor.values())
+
+
+def _duration(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "?"
+    for size, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} us"

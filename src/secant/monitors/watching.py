@@ -1,0 +1,275 @@
+"""What every monitor does, whatever the framework: looks in time, rows that do not wait, and no error in the loop.
+
+A monitor is called once a step, *before* the optimiser's step, with the parameters and the batch that the step is
+about to use: what it says of a step is what that step meets. Looks that need the step itself, such as the curvature
+along it, hold that point and are finished at the next call; their row still bears the step at which they began.
+
+A subclass says which looks there are and how to take one; here it is decided when.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from secant.core.arguments import share as between
+from secant.core.arguments import whole
+from secant.monitors.columns import COLUMNS
+from secant.monitors.keeping import Keeper, Sink
+from secant.monitors.plan import Account, Look, Plan
+from secant.monitors.record import Watched
+
+LASTING = 3
+"""Calls in a row with a batch of another size before looks are set up for it; the last of an epoch is passed by."""
+
+FLUSHED = 64
+"""Rows after which those that have come are written."""
+
+SECONDS = 5.0
+"""And after which time."""
+
+
+FAILURES = 3
+"""Of a look that worked before, after which it is given up."""
+
+
+class PassedError(Exception):
+    """A look cannot be taken at this step, but may be at another; says why, which is said once."""
+
+
+class Monitor:
+    """Watches a training run; made by [`monitor`][secant.monitors.monitor], called once a step, closed at the end.
+
+    Attributes:
+        plan: how often each look comes, and what it costs; `print` it.
+        watched: what was found so far, as [`read`][secant.monitors.read] has it.
+        last: column -> the last number found.
+    """
+
+    def __init__(
+        self,
+        looks: Sequence[Look],
+        *,
+        record: Any = None,
+        budget: float = 0.05,
+        every: int | Mapping[str, int] | None = None,
+        sinks: Sequence[Sink] = (),
+        about: Mapping[str, Any] | None = None,
+        ready: Callable[[Any], bool] = lambda value: True,
+        number: Callable[[Any], float] = float,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """Args:
+        looks: that can be taken.
+        record: path or name of the record, None for a new one in Secant's home, False for none.
+        budget: share of the time that looks may take.
+        every: cadences by hand, one for all looks or column -> steps; nothing depends on the clock then.
+        sinks: objects with `write(step, row)` and `close()`.
+        about: plain facts of the run.
+        ready: whether a number has come from the device.
+        number: the number, waited for.
+        clock: seconds.
+        """
+        between("monitor", "budget", budget)
+        for sink in sinks:
+            if not callable(getattr(sink, "write", None)) or not callable(getattr(sink, "close", None)):
+                raise TypeError(f"monitor: `sinks` must have `write(step, row)` and `close()`, got {sink!r}.")
+        self._clock = clock
+        self._account = Account(looks, budget, by_hand(looks, every), clock)
+        self._keeper = Keeper(True if record is None else record, about or {}, sinks, ready=ready, number=number)
+        self._shape: Hashable = None
+        self._lasted = 0
+        self._known: set[tuple[str, Hashable]] = set()
+        self._held: tuple[int, Hashable, list[str]] | None = None
+        self._failures: dict[str, int] = {}
+        self._flushed = clock()
+        self._planned = 0.0
+        self.last: dict[str, float] = {}
+
+    @property
+    def plan(self) -> Plan:
+        """How often each look comes, from what has been timed by now."""
+        return self._account.plan()
+
+    @property
+    def watched(self) -> Watched:
+        """What was found so far."""
+        return self._keeper.watched()
+
+    @property
+    def path(self) -> Any:
+        """The folder of the record, or None."""
+        return self._keeper.path
+
+    def say(self, key: str, text: str, step: int = 0) -> None:
+        """Says something once, as a warning and in the record."""
+        self._keeper.say(step, key, text)
+
+    def tell(self, **facts: Any) -> None:
+        """Adds facts to what is known of the run."""
+        self._keeper.tell(**facts)
+
+    def observe(
+        self,
+        step: int,
+        at_hand: Mapping[str, Any],
+        take: Callable[[str], Mapping[str, Any]],
+        *,
+        hold: Callable[[], None] = lambda: None,
+        shape: Hashable = None,
+        wait: Callable[[], None] = lambda: None,
+    ) -> None:
+        """One call of the loop; raises nothing.
+
+        Args:
+            step: its number.
+            at_hand: column -> what the loop has anyway; it may still be under way on the device.
+            take: `name -> {column: number}`, takes a look and waits for its numbers. One with `after` looks at what
+                `hold` kept at the call before.
+            hold: keeps the point from which this step starts.
+            shape: of the batch; looks are set up once for each.
+            wait: until the loop's own work is done, so that it is not counted as the look's.
+        """
+        if self._keeper.closed:
+            return
+        try:
+            self._observe(step, at_hand, take, hold, shape, wait)
+        except Exception as error:
+            self._keeper.say(step, "observe", f"this step could not be watched: {described(error)}")
+
+    def _observe(self, step: int, at_hand: Any, take: Any, hold: Any, shape: Hashable, wait: Any) -> None:
+        account = self._account
+        account.tick()
+        began, others = self._clock(), 0.0
+        usable = self._usual(step, shape)
+        held, self._held = self._held, None
+        if held:
+            others += self._waited(wait)
+            others += self._looks(held[0], held[2], take, held[1], {})
+        due = [name for name in account.due(step) if usable or (name, shape) in self._known]
+        now = [name for name in due if not account.looks[name].after]
+        later = [name for name in due if account.looks[name].after]
+        if now:
+            others += self._waited(wait)
+            others += self._looks(step, now, take, shape, at_hand)
+        elif at_hand:
+            self._keeper.add(step, at_hand)
+        if later:
+            hold()
+            self._held = step, shape, later
+        self._write(bool(now or held))
+        account.overhead(max(0.0, self._clock() - began - others))
+
+    def _waited(self, wait: Callable[[], None]) -> float:
+        began = self._clock()
+        wait()
+        return self._clock() - began
+
+    def _usual(self, step: int, shape: Hashable) -> bool:
+        """Whether looks may be set up for a batch of this shape."""
+        known = {its for _, its in self._known}
+        if shape == self._shape:
+            self._lasted += 1
+        else:
+            if known and shape not in known:
+                self._keeper.say(step, "shape", f"from step {step} on batches are of another size, {shape}.")
+            self._shape, self._lasted = shape, 1
+        return not known or shape in known or self._lasted >= LASTING
+
+    def _looks(self, step: int, names: Sequence[str], take: Any, shape: Hashable, at_hand: Mapping[str, Any]) -> float:
+        """Takes looks and records their row; the seconds that have been accounted for."""
+        account, row, seconds = self._account, dict(at_hand), 0.0
+        total = 0.0
+        for name in names:
+            fresh = (name, shape) not in self._known
+            began = self._clock()
+            try:
+                found = take(name)
+                if fresh:
+                    self._known.add((name, shape))
+                    account.aside(self._clock() - began)
+                    seconds += self._clock() - began
+                    began = self._clock()
+                    if account.budget is not None:  # once more, now that it is compiled, to see what it costs
+                        found = take(name)
+            except PassedError as passed:
+                self._keeper.say(step, str(passed), f"at step {step} there was no look at `{name}`: {passed}")
+                continue
+            except Exception as error:
+                spent = self._clock() - began
+                account.aside(spent)
+                seconds += spent
+                self._failures[name] = self._failures.get(name, 0) + 1
+                if fresh or self._failures[name] >= FAILURES:
+                    account.drop(name)
+                    self._keeper.say(step, f"look {name}", f"no more looks at `{name}`: {described(error)}")
+                else:
+                    self._keeper.say(step, f"failed {name}", f"a look at `{name}` failed: {described(error)}")
+                continue
+            spent = self._clock() - began
+            seconds += spent
+            total += spent
+            if fresh:
+                account.aside(spent)
+                account.prepared(name, spent if account.budget is not None else None)
+            else:
+                account.pay(name, spent)
+            row.update(found)
+        measured = {name: float(value) for name, value in row.items() if name not in at_hand}
+        self.last.update(measured)
+        row["look_seconds"] = total
+        if math.isfinite(account.share):
+            row["share"] = account.share
+        self._keeper.add(step, row)
+        return seconds
+
+    def _write(self, looked: bool) -> None:
+        now = self._clock()
+        if looked or self._keeper.waiting >= FLUSHED or now - self._flushed > SECONDS:
+            self._flushed = now
+            self._keeper.flush()
+        # The plan goes into the record when there is one, and now and then anew.
+        if looked and math.isfinite(self._account.step_seconds) and self._account.elapsed >= self._planned:
+            self._planned = max(4 * self._account.elapsed, 1.0)
+            self._keeper.tell(plan=self.plan.facts())
+
+    def close(self) -> None:
+        """Waits for the last numbers, writes them and the plan, and ends; calls after this do nothing."""
+        if not self._keeper.closed:
+            with contextlib.suppress(Exception):
+                self._keeper.tell(plan=self.plan.facts())
+        self._keeper.close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def by_hand(looks: Sequence[Look], every: int | Mapping[str, int] | None) -> dict[str, int] | None:
+    """Look -> cadence, from one for all or from cadences of columns; 0 for never."""
+    if every is None:
+        return None
+    if not isinstance(every, Mapping):
+        cadence = whole("monitor", "every", every)
+        return {look.name: cadence for look in looks}
+    found: dict[str, int] = {}
+    for column, cadence in every.items():
+        owner = next((look.name for look in looks if column == look.name or column in look.columns), None)
+        if owner is None:
+            known = ", ".join(look.name for look in looks)
+            why = "nobody measures it" if column not in COLUMNS else "it needs something that was not given"
+            raise ValueError(f"monitor: `every` names {column!r}; {why}. Looks here: {known}.")
+        cadence = whole("monitor", f"every[{column!r}]", cadence, least=0)
+        found[owner] = min(cadence, found[owner]) if found.get(owner) else cadence
+    return found
+
+
+def described(error: BaseException) -> str:
+    """An error in a line."""
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__
