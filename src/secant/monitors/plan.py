@@ -176,6 +176,8 @@ class Account:
         self._counted = 0
         self._last: float | None = None
         self._aside = 0.0
+        self._wakes = -math.inf  # no look is due before so much time has passed
+        self._settled = self._other = 0.0
 
     def tick(self) -> None:
         """Begins a call of the loop: pays in for the time since the last one."""
@@ -185,7 +187,6 @@ class Account:
             passed = max(0.0, now - self._last - self._aside)
             self.elapsed += passed
             self._counted += 1
-            self._pay_in(passed)
         if self.calls >= WARM:
             self._last, self._aside = now, 0.0
 
@@ -193,7 +194,10 @@ class Account:
         """The looks to be taken at this step."""
         if self.every is not None:
             return [name for name in self.looks if (cadence := self.every.get(name, 0)) and step % cadence == 0]
-        return [name for name in self.looks if name not in self.costs or 0 < self.costs[name] <= self.credit[name]]
+        if self.elapsed < self._wakes:  # most calls end here
+            return []
+        self._settle()
+        return [name for name in self.looks if name not in self.costs or self.costs[name] <= self.credit[name]]
 
     def prepared(self, name: str, seconds: float | None) -> None:
         """A look was timed while it was set up; without seconds only its price is known."""
@@ -207,6 +211,7 @@ class Account:
 
     def pay(self, name: str, seconds: float) -> None:
         """A look took so long."""
+        self._wakes = -math.inf
         self.spent += seconds if self._last is not None else 0.0
         self.credit[name] -= seconds
         known = self.costs.get(name, seconds)
@@ -214,16 +219,14 @@ class Account:
 
     def overhead(self, seconds: float) -> None:
         """Time of the monitor that belongs to no look."""
-        if self._last is None or not self.looks:
-            return
-        self.spent += seconds
-        total = sum(look.weight for look in self.looks.values())
-        for name, look in self.looks.items():
-            self.credit[name] -= seconds * look.weight / total
+        if self._last is not None:
+            self.spent += seconds
+            self._other += seconds
 
     def drop(self, name: str) -> None:
         """A look that cannot be taken; the others have its part."""
         self.looks.pop(name, None)
+        self._wakes = -math.inf
         left = self.credit.pop(name, 0.0)
         self.costs.pop(name, None)
         if self.looks and left > 0:
@@ -259,20 +262,26 @@ class Account:
         entries = tuple(Entry(look, seconds[name], often[name]) for name, look in self.looks.items())
         return Plan(self.budget, step, self.setup, entries)
 
-    def _pay_in(self, seconds: float) -> None:
-        if self.budget is None or not self.looks:
+    def _settle(self) -> None:
+        """Pays in for the time since this was last done, and says when a look can be due next."""
+        seconds, other = self.elapsed - self._settled, self._other
+        self._settled, self._other = self.elapsed, 0.0
+        if not self.looks:
+            self._wakes = math.inf
             return
         total = sum(look.weight for look in self.looks.values())
+        rates = {name: AIM * (self.budget or 0.0) * look.weight / total for name, look in self.looks.items()}
         left = 0.0
         for name, look in self.looks.items():
-            limit = HELD * self.costs.get(name, math.inf)
-            paid = self.credit[name] + AIM * self.budget * seconds * look.weight / total
-            self.credit[name] = min(paid, limit)
+            paid = self.credit[name] + rates[name] * seconds - other * look.weight / total
+            self.credit[name] = min(paid, HELD * self.costs.get(name, math.inf))
             left += paid - self.credit[name]
         # What a look cannot use, because it comes at every step already, the others may.
         poor = {name: look.weight for name, look in self.looks.items() if self.credit[name] < self.costs.get(name, 0.0)}
         for name, weight in poor.items():
             self.credit[name] += left * weight / sum(poor.values())
+        missing = (self.costs.get(name, -math.inf) - self.credit[name] for name in self.looks)
+        self._wakes = self.elapsed + min(lack / rate for lack, rate in zip(missing, rates.values(), strict=True))
 
 
 def _duration(seconds: float) -> str:

@@ -31,6 +31,8 @@ ABOUT, ROWS, LOCK = "about.json", "rows.jsonl", ".lock"
 LARGEST = 1 << 20
 """Bytes of `about.json`, or of a line: what is longer is no record of ours."""
 
+_LINE = json.JSONEncoder(allow_nan=False)  # one for all lines
+
 
 class RecordError(OSError):
     """A record cannot be read or written; says which, why, and what would work."""
@@ -126,7 +128,7 @@ class Writer:
 
     def append(self, *rows: Mapping[str, Any]) -> None:
         """Writes lines, all in one go. A write that fails leaves the lines before it as they were."""
-        content = b"".join(json.dumps(plain(row), allow_nan=False).encode() + b"\n" for row in rows)
+        content = b"".join(_LINE.encode(plain(row)).encode() + b"\n" for row in rows)
         with _explained(self.path):
             start = self._file.tell()
             written = self._file.write(content)
@@ -224,6 +226,8 @@ def number(value: Any) -> float:
 
 def plain(value: Any) -> Any:
     """Facts as JSON has them: numbers of arrays as numbers, NaN and infinity as text."""
+    if type(value) is float and math.isfinite(value):  # nearly always
+        return value
     if isinstance(value, Mapping):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
