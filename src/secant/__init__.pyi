@@ -55,6 +55,7 @@ from secant.lab import verify as verify
 from secant.models import Model as Model
 from secant.models import lift as lift
 from secant.models import model as model
+from secant.monitors import monitor as monitor
 from secant.optim import Batches as Batches
 from secant.optim import Problem as Problem
 from secant.optim import control as control

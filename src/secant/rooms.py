@@ -80,7 +80,7 @@ TOWER = (
     ),
     Room("measure"),
     Room("lab", ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "sweep", "verify")),
-    Room("monitors"),
+    Room("monitors", ("monitor",)),
     Room("setups", entered=False),
     Room("studies", entered=False),
     Room("atlas"),

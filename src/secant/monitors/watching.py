@@ -40,6 +40,10 @@ class PassedError(Exception):
     """A look cannot be taken at this step, but may be at another; says why, which is said once."""
 
 
+class HopelessError(Exception):
+    """No look can ever be taken in this run; says why, and the loop's own numbers are recorded alone."""
+
+
 class Monitor:
     """Watches a training run; made by [`monitor`][secant.monitors.monitor], called once a step, closed at the end.
 
@@ -197,6 +201,12 @@ class Monitor:
                     began = self._clock()
                     if account.budget is not None:  # once more, now that it is compiled, to see what it costs
                         found = take(name)
+            except HopelessError as why:
+                for other in tuple(account.looks):
+                    account.drop(other)
+                self._keeper.say(step, "hopeless", f"there will be no looks: {why}")
+                account.aside(self._clock() - began)
+                return seconds + self._clock() - began
             except PassedError as passed:
                 self._keeper.say(step, str(passed), f"at step {step} there was no look at `{name}`: {passed}")
                 continue
@@ -213,7 +223,8 @@ class Monitor:
                 continue
             spent = self._clock() - began
             seconds += spent
-            total += spent
+            if not fresh or account.budget is not None:
+                total += spent
             if fresh:
                 account.aside(spent)
                 account.prepared(name, spent if account.budget is not None else None)

@@ -1,0 +1,193 @@
+"""The monitor of a training loop in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from secant.core.arguments import whole
+from secant.core.types import Params
+from secant.losses import Loss
+from secant.losses import get as get_loss
+from secant.monitors import jax_outputs
+from secant.monitors.jax_taking import Call, Setting, Taker
+from secant.monitors.keeping import Sink
+from secant.monitors.plan import Look, cadences
+from secant.monitors.rule import Rule, is_optimiser
+from secant.monitors.trees import samples_of, split
+from secant.monitors.watching import Monitor, PassedError, described
+
+LOOKS = (
+    Look("batch_sharpness", ("gradient_norm", "parameter_norm", "batch_sharpness", "dead_units", "batch", "lr"), 2, 4),
+    Look("sharpness", ("sharpness", "sharpness_error", "threshold", "critical_lr"), 7, 4),
+    Look("update_curvature", ("update_norm", "update_curvature", "stable_multiple"), 1, 1.5, after=True),
+    Look("noise_scale", ("noise_scale",), 1, 1),
+)
+"""What can be looked at with nothing but the loss."""
+
+OF_OUTPUTS = (
+    Look("kernel_drift", ("kernel_critical_lr", "kernel_drift"), 3, 1, samples=jax_outputs.SAMPLES),
+    Look("agop_change", ("agop_change",), 1, 0.5, samples=jax_outputs.SAMPLES),
+)
+"""And with the model's outputs."""
+
+TREES = 3
+"""How often parameters may become those of another tree; after that looks wait for the last one to come back."""
+
+
+class JaxMonitor(Monitor):
+    """Watches a loop in JAX; made by [`monitor`][secant.monitors.monitor]."""
+
+    def __init__(
+        self,
+        loss: Any,
+        *,
+        optimiser: Any = None,
+        f: Callable[..., Any] | None = None,
+        inputs: Callable[[Any], Any] | None = None,
+        samples: int | None = None,
+        stacked: bool | str = False,
+        name: str | None = None,
+        record: Any = None,
+        budget: float = 0.05,
+        every: int | Mapping[str, int] | None = None,
+        sinks: Sequence[Sink] = (),
+        **options: Any,
+    ) -> None:
+        """Args: those of [`monitor`][secant.monitors.monitor]."""
+        _check(loss, f, optimiser, samples)
+        looks = tuple(look._replace(samples=samples) for look in LOOKS) + (OF_OUTPUTS if f is not None else ())
+        first = jax.process_index() == 0
+        if every is None and jax.process_count() > 1:  # clocks differ between processes, and all must look at once
+            prices, weights = ({look.name: look[k] for look in looks} for k in (2, 3))
+            every = {own: int(steps) for own, steps in cadences(prices, weights, 1.0, budget).items()}
+        about = {"framework": "jax", "jax": jax.__version__, "device": jax.default_backend()}
+        super().__init__(
+            looks,
+            record=record if first else False,
+            budget=budget,
+            every=every,
+            sinks=sinks if first else (),
+            about=about | ({} if name is None else {"name": str(name)}),
+            ready=lambda value: value.is_ready() if isinstance(value, jax.Array) else True,
+            number=lambda value: float(np.asarray(value).reshape(())),
+            **options,
+        )
+        named = get_loss(loss) if isinstance(loss, str | Loss) else None
+        find = jax_outputs.inputs_of if inputs is None else inputs
+
+        def of_outputs(params: Params, batch: Any, *others: Any) -> Any:
+            assert f is not None
+            assert named is not None
+            return named(f(params, find(batch)), batch[1])
+
+        function = loss if named is None else of_outputs
+        self._setting = Setting(function, optimiser, f, find, named, samples, stacked)
+        self._taker: Taker | None = None
+        self._trees = 0
+        self._copies = True
+        self._point: tuple[Call, Any] | None = None
+
+    def __call__(
+        self,
+        step: int,
+        params: Params,
+        opt_state: Any,
+        batch: Any,
+        *others: Any,
+        loss: Any = None,
+        grads: Params | None = None,
+    ) -> None:
+        """Watches a step, before it is taken; raises nothing.
+
+        Args:
+            step: its number, from 0.
+            params: the parameters from which the step starts.
+            opt_state: the state of the optimiser, or None.
+            batch: of the step, any tree of arrays.
+            others: what else the loss takes: keys of dropout, running statistics.
+            loss: the loss of this step, if the loop has it; it is not waited for.
+            grads: the gradient of this batch at these parameters, if the loop has it: a look then costs half.
+        """
+        try:
+            call = Call(int(step), params, opt_state, batch, others, grads)
+            self.observe(
+                call.step,
+                {} if loss is None else {"loss": loss},
+                lambda name: self._take(name, call),
+                hold=lambda: self._hold(call),
+                shape=samples_of(batch),
+                wait=lambda: jax.block_until_ready((params, opt_state)),
+            )
+            if self._held is None:
+                self._point = None
+        except Exception as error:
+            self.say("call", f"this step could not be watched: {described(error)}")
+
+    def _take(self, name: str, call: Call) -> Mapping[str, Any]:
+        taker = self._taker_of(call)
+        if name != "update_curvature":
+            return taker.take(name, call)
+        if self._point is None:
+            return {}
+        before, witness = self._point
+        gone = isinstance(witness, jax.Array) and witness.is_deleted()
+        if gone and not self._copies:  # the loop has begun to give its parameters away
+            self._copies = True
+            return {}
+        self._copies = gone
+        return taker.update(before, call.params)
+
+    def _taker_of(self, call: Call) -> Taker:
+        """What takes looks at parameters of this tree."""
+        if self._taker is None or split(call.params)[1] != self._taker.tree:
+            if self._taker is not None:
+                self._trees += 1
+                if self._trees > TREES:
+                    raise PassedError("the parameters are of another tree than at the last look.")
+                text = f"from step {call.step} on the parameters are of another tree or other shapes: looks begin anew."
+                self.say("tree", text, call.step)
+                self._point = None
+            self._taker = Taker(self._setting, call, lambda key, text: self.say(key, text, call.step))
+            self.tell(optimiser=self._taker.rule.facts.told(), parameters=self._taker.parameters)
+            if self._taker.rule.missing and self._setting.optimiser is not None:
+                self.say("optimiser", self._taker.rule.missing, call.step)
+        return self._taker
+
+    def _hold(self, call: Call) -> None:
+        """Keeps the point from which a step starts, until the next call.
+
+        A loop may give its parameters away to its step, and the next batch may be read into the same memory: then
+        copies are kept. Otherwise arrays are, which costs nothing.
+        """
+
+        def kept(leaf: Any) -> Any:
+            if isinstance(leaf, np.ndarray):
+                return leaf.copy()
+            return jnp.copy(leaf) if self._copies and isinstance(leaf, jax.Array) else leaf
+
+        witness = next((leaf for leaf in split(call.params)[0] if isinstance(leaf, jax.Array)), None)
+        parts = jax.tree.map(kept, (call.params, call.batch, call.others))
+        self._point = Call(call.step, parts[0], None, *parts[1:]), witness
+
+
+def _check(loss: Any, f: Any, optimiser: Any, samples: Any) -> None:
+    if isinstance(loss, str | Loss) and f is None:
+        raise ValueError("monitor: a `loss` of outputs and targets needs `f`, the function that gives the outputs.")
+    if not isinstance(loss, str) and not callable(loss):
+        raise TypeError(f"monitor: `loss` must be a function (params, batch) -> number, got {type(loss).__name__}.")
+    if f is not None and not callable(f):
+        raise TypeError(f"monitor: `f` must be a function (params, x) -> outputs, got {type(f).__name__}.")
+    if not is_optimiser(optimiser):
+        raise TypeError(
+            "monitor: `optimiser` must be a transformation of optax, one of secant.optimisers, or facts such as "
+            f"{{'name': 'adam', 'lr': 1e-3}}, got {type(optimiser).__name__}."
+        )
+    if isinstance(optimiser, Mapping):
+        Rule(optimiser, ())  # wrong facts are told here, not in the loop
+    if samples is not None:
+        whole("monitor", "samples", samples, least=2)
