@@ -87,6 +87,8 @@ def monitor(
     if model is not None:
         from secant.monitors.torch_monitor import TorchMonitor
 
+        if f is None:
+            del given["f"]
         return TorchMonitor(loss, model, **given)
     from secant.monitors.jax_monitor import JaxMonitor
 

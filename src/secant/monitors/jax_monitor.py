@@ -63,7 +63,7 @@ class JaxMonitor(Monitor):
         looks = tuple(look._replace(samples=samples) for look in LOOKS) + (OF_OUTPUTS if f is not None else ())
         first = jax.process_index() == 0
         if every is None and jax.process_count() > 1:  # clocks differ between processes, and all must look at once
-            prices, weights = ({look.name: look[k] for look in looks} for k in (2, 3))
+            prices, weights = {look.name: look.price for look in looks}, {look.name: look.weight for look in looks}
             every = {own: int(steps) for own, steps in cadences(prices, weights, 1.0, budget).items()}
         about = {"framework": "jax", "jax": jax.__version__, "device": jax.default_backend()}
         super().__init__(
@@ -73,7 +73,7 @@ class JaxMonitor(Monitor):
             every=every,
             sinks=sinks if first else (),
             about=about | ({} if name is None else {"name": str(name)}),
-            ready=lambda value: value.is_ready() if isinstance(value, jax.Array) else True,
+            ready=lambda value: value.is_ready() if hasattr(value, "is_ready") else True,
             number=lambda value: float(np.asarray(value).reshape(())),
             **options,
         )

@@ -96,7 +96,7 @@ def _own(optimiser: Optimiser, params: Params) -> tuple[Facts, StepSize]:
     name = "sgd" if optimiser.name == "gd" else optimiser.name
     found = Facts(name, corrected=name != "rmsprop", **facts)
     if not callable(found.lr):
-        return explained(found), lambda state: found.lr  # type: ignore[return-value]
+        return explained(found), lambda state: found.lr
     asked = _asked(optimiser.transformation, params)
     found = dataclasses.replace(found, lr=float(found.lr(asked.begun)))
     return explained(found), _step_size(optimiser.transformation, asked, found)

@@ -106,7 +106,7 @@ def _squares(state: Any, params: Params) -> tuple[list[Any], Any]:
     for tree in trees:
         rows = jax.tree.leaves(tree)
         if len(rows) != len(leaves):
-            rows = structure.flatten_up_to(tree)
+            rows = structure.flatten_up_to(tree)  # type: ignore[attr-defined]
         for number, (row, leaf) in enumerate(zip(rows, leaves, strict=True)):
             if hasattr(row, "shape") and row.shape == leaf.shape:
                 found[number] = row
