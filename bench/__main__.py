@@ -43,15 +43,15 @@ def show(rows: list[Row]) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold")
-    for column in ("row", "work", "peer", "peer's time", "ours", "ratio", "target", ""):
-        table.add_column(column, justify="right" if column in ("peer's time", "ours", "ratio") else "left")
+    for column in ("row", "work", "peer", "the peer's", "ours", "ratio", "target", ""):
+        table.add_column(column, justify="right" if column in ("the peer's", "ours", "ratio") else "left")
     for row in rows:
         table.add_row(
             row.name,
             row.work,
             row.peer,
-            _short(row.peer_seconds, 3) + " s",
-            _short(row.seconds, 3) + " s",
+            f"{_short(row.peer_seconds, 3)} {row.unit}",
+            f"{_short(row.seconds, 3)} {row.unit}",
             _short(row.ratio, 2),
             f"{row.sense} {row.target:g}",
             "[green]met[/]" if row.met else "[bold red]missed[/]",

@@ -121,4 +121,4 @@ def kernel_agreement() -> Row:
     count = len(DENSE) + len(IMAGES)
     work = f"largest relative difference of both kernels in float64, {count} architectures ({where})"
     peer = f"neural-tangents {report.versions['neural-tangents']} on JAX {report.versions['jax']}"
-    return Row("kernel_agreement", work, peer, 1.0, worst, 1e-9)
+    return Row("kernel_agreement", work, peer, 1.0, worst, 1e-9, unit="")

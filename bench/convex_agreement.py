@@ -128,7 +128,7 @@ def convex_agreement() -> Row:
         f"divergences, {monotone} monotone paths, {len(_methods())} worst cases"
     )
     peer = f"cvxpy {report.versions['cvxpy']}, scikit-learn {report.versions['scikit-learn']}, PEPit"
-    return Row("convex_agreement", work, peer, 1.0, off[where], CLOSE)
+    return Row("convex_agreement", work, peer, 1.0, off[where], CLOSE, unit="")
 
 
 def main() -> None:

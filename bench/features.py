@@ -52,7 +52,7 @@ def agop_memory() -> Row:
     """Peak memory, in a process of its own; the row's seconds are gibibytes."""
     peak = environments.run(environments.OURS, "agop_memory").values["peak_gib"]
     work = "peak memory (GiB) of the AGOP of a 4-layer network, width 1024, over 5,000 samples of 3,072 inputs"
-    return Row("agop_memory", work, "limit of 1 GiB", 1.0, peak, target=1.0)
+    return Row("agop_memory", work, "limit of 1 GiB", 1.0, peak, target=1.0, unit="GiB")
 
 
 @row

@@ -24,7 +24,7 @@ class Row:
     """One piece of work.
 
     `ratio` is our cost over the peer's where the promise is a ceiling (`at most`), and the peer's over ours where it
-    is a speed-up (`at least`).
+    is a speed-up (`at least`). Where a row compares no times, its `unit` says what.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Row:
     seconds: float
     target: float
     sense: str = "at most"
+    unit: str = "s"
 
     @property
     def ratio(self) -> float:
@@ -69,3 +70,14 @@ def alternate(ours: Callable[[], Any], peer: Callable[[], Any], rounds: int = 9)
 def seconds(function: Callable[[], Any], rounds: int = 9) -> float:
     """Median seconds of a function that ends when its work is done; it runs once first."""
     return alternate(function, lambda: None, rounds)[0]
+
+
+def processor_seconds(function: Callable[[], Any], rounds: int = 5) -> float:
+    """Median of what all threads of this process work, which a busy machine hardly changes; it runs once first."""
+    function()
+    found = []
+    for _ in range(rounds):
+        began = time.process_time()
+        function()
+        found.append(time.process_time() - began)
+    return statistics.median(found)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +10,7 @@ import numpy as np
 
 import secant as sc
 from bench import environments
-from bench.row import Row, alternate, row
+from bench.row import Row, alternate, processor_seconds, row
 
 PATHS, DIM, STEPS = 20_000, 5, 200
 RATES = np.arange(1.0, DIM + 1) / DIM
@@ -30,16 +27,6 @@ def diffusion(x: Any) -> Any:
     return 0.3 * (jnp.eye(DIM) + 0.2 * jnp.outer(bent, bent))
 
 
-def _processor(function: Callable[[], Any], rounds: int = 5) -> float:
-    function()
-    found = []
-    for _ in range(rounds):
-        began = time.process_time()
-        function()
-        found.append(time.process_time() - began)
-    return statistics.median(found)
-
-
 def _ensemble(name: str, peer: str, target: float) -> Row:
     start = np.ones(DIM, np.float32)
 
@@ -53,7 +40,7 @@ def _ensemble(name: str, peer: str, target: float) -> Row:
     error = np.sqrt(2 * last.var(0) / PATHS)
     assert (np.abs(last.mean(0) - np.array(theirs.values["mean"])) < 5 * error).all(), "other means"
     work = f"{PATHS:,} paths in {DIM} dimensions, Sigma(x), {STEPS} steps; processor seconds"
-    return Row(name, work, best, theirs.median, _processor(ours), target, "at least")
+    return Row(name, work, best, theirs.median, processor_seconds(ours), target, "at least")
 
 
 @row

@@ -8,6 +8,7 @@ LINEAR = ("theory/test_linear_noise.py",)
 WEAK = ("theory/test_weak_error.py",)
 NOISY = ("optim/test_noisy.py",)
 PATHS = ("dynamics/test_sde.py",)
+NORMAL = ("dynamics/test_normals.py",)
 
 
 def _in(path: str, tests: tuple[str, ...], *errors: tuple[str, str, str]) -> list[Mutant]:
@@ -86,10 +87,19 @@ SDE = [
         PATHS,
         ("root = jnp.sqrt(length)", "root = length", "book/ex-12.2.3"),
         (
-            "jax.random.normal(jax.random.fold_in(key, k), shape, dtype)",
+            "normals(jax.random.fold_in(key, k), shape, dtype)",
             "jax.random.normal(key, shape, dtype)",
             "book/ex-12.2.3",
         ),
         ("times[np.argmin(good, axis=0)]", "times[np.argmax(good, axis=0)]", ""),
+    ),
+    *_in(
+        "dynamics/normals.py",
+        NORMAL,
+        ("np.float32(-2) * _log(u)", "np.float32(-1) * _log(u)", ""),
+        ("* np.float32(2.0**-33)", "* np.float32(2.0**-34)", ""),
+        ("^ (angle << 31)", "^ (angle << 32)", ""),
+        ("_at(_COSINE, v * v)", "_at(_COSINE, v)", ""),
+        ("exponent.astype(jnp.float32) * np.float32(np.log(2))", "exponent.astype(jnp.float32)", ""),
     ),
 ]

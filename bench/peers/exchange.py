@@ -64,16 +64,21 @@ class Exchange:
         (self.folder / "result.json").write_text(text)
 
 
-def timed(function: Callable[[int], Any], repetitions: int, warm: bool = True) -> tuple[list[float], list[Any]]:
+def timed(
+    function: Callable[[int], Any],
+    repetitions: int,
+    warm: bool = True,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[list[float], list[Any]]:
     """Seconds and results of `function(0)`, `function(1)`, ...; one untimed call comes first if `warm`."""
     if warm:
         function(0)
     seconds, results = [], []
     for repetition in range(repetitions):
         gc.collect()
-        began = time.perf_counter()
+        began = clock()
         results.append(function(repetition))
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     return seconds, results
 
 

@@ -12,8 +12,8 @@ from secant import linalg as linalg
 from secant import look as look
 from secant import losses as losses
 from secant import measure as measure
-from secant import monitors as monitors
 from secant import models as models
+from secant import monitors as monitors
 from secant import nets as nets
 from secant import optim as optim
 from secant import theory as theory

@@ -79,6 +79,9 @@ def test_divergence_is_an_outcome():
     run = sde(lambda x: x**3, lambda x, time: 0.01 * time, lambda path: 0.1 + 3.0 * path, 1.0, **told)
     assert run["outcome"].values.tolist() == [Outcome.UNFINISHED, Outcome.DIVERGED, Outcome.DIVERGED]
     assert run["stopped_at"].values[0] == 1.0
+    # At the first record that is not finite.
+    good = np.isfinite(run["x"].values)
+    assert run["stopped_at"].values[1:].tolist() == [run["x"].time.values[~row][0] for row in good[1:]]
     assert (run["stopped_at"].values[1:] < 1).all()
 
 

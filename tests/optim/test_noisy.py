@@ -44,6 +44,12 @@ def test_noise_has_mean_zero_and_its_covariance(noise, covariance):
     )
 
 
+def test_noise_is_multiplied_by_the_step_size():
+    rule = {lr: noisy(PROBLEM.objective, lr, noises.isotropic(0.5), seed=3) for lr in (0.5, 1.0)}
+    moved = {lr: np.asarray(m.shown(m.step(m.init(START)))["a"] - START["a"]) for lr, m in rule.items()}
+    np.testing.assert_allclose(moved[0.5], moved[1.0] / 2, rtol=1e-12)
+
+
 def test_third_moments_and_tails():
     skewed = np.asarray(noises.two_point(1.0)(jax.random.key(0), jnp.zeros(100_000)))
     assert set(np.round(skewed, 4)) == {3.0, -0.3333}

@@ -5,6 +5,7 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import stats
 
 import secant as sc
 from secant.optim.scaling import compared
@@ -73,6 +74,13 @@ def test_what_is_compared():
     assert compared(first, np.where(first > 1.2, np.inf, first), 0.2).verdict == "diverged"
     with pytest.raises(ValueError, match="SGD itself diverges"):
         compared(np.full((3, 2), np.nan), first[:3, :2], 0.2)
+    # The logarithm of a quotient has the squared relative errors of both.
+    alone = compared(np.ones((30, 4)) + 1e-9 * first, first, 0.2)
+    both = compared(first, first[::-1], 0.2)
+    wider = np.log(both.high / both.low)[1:] / np.log(alone.high / alone.low)[1:]
+    np.testing.assert_allclose(
+        wider, np.sqrt(2) * stats.t.ppf(1 - 0.005 / 3, 58) / stats.t.ppf(1 - 0.005 / 3, 29), 1e-6
+    )
     at_first = compared(first, first, 0.2)
     assert (at_first.low[0], at_first.high[0]) == (1.0, 1.0)
 

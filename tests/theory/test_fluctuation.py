@@ -1,11 +1,14 @@
 """Stationary states, against the listing of all batches and against simulated chains."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from secant.theory import fluctuation as fl
+from secant.theory import linear_noise
 from secant.theory.mean_square import batches_of
 
 LAWS = st.sampled_from(["fixed", "iid", "bernoulli"])
@@ -90,3 +93,17 @@ def test_equal_strides_give_an_equal_law():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_the_stationary_covariance_is_that_of_all_batches_as_random_steps(batch):
+    """By another way: every batch is an affine step with its chance."""
+    rng = np.random.default_rng(batch)
+    x, y, lr = rng.normal(size=(4, 2)), rng.normal(size=4), 0.1
+    rows = [list(chosen) for chosen in itertools.combinations(range(4), batch)]
+    steps = linear_noise.RandomSteps(
+        np.stack([np.eye(2) - lr / batch * x[b].T @ x[b] for b in rows]),
+        np.stack([lr / batch * x[b].T @ y[b] for b in rows]),
+        np.full(len(rows), 1 / len(rows)),
+    )
+    np.testing.assert_allclose(fl.stationary(x, y, lr, batch).covariance, steps.stationary().covariance, rtol=1e-10)

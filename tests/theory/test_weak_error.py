@@ -42,6 +42,13 @@ def test_an_order_is_as_uncertain_as_its_errors():
     assert np.isnan(weak_error.order(sizes, 0 * sizes, noise).value)
 
 
+def test_the_error_of_a_weak_error_is_that_of_a_mean_of_pairs():
+    x = np.array([[0.0], [1.0], [2.0], [5.0]])
+    found = weak_error.weak_errors({"x": lambda x: x[:, 0]}, x, x**2)
+    apart = np.array([0.0, 0.0, -2.0, -20.0])
+    assert found["x"] == pytest.approx((apart.mean(), np.sqrt(((apart - apart.mean()) ** 2).sum() / 3 / 4)), rel=1e-12)
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), steps=st.integers(1, 12))
 def test_hybrids_sum_to_the_error(seed, steps):

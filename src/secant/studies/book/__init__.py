@@ -28,5 +28,5 @@ SOURCE = Source(
         "18": "Adversarial examples",
     },
     folders={str(chapter): f"ch{chapter:02}" for chapter in range(1, 19)}
-    | {"2.5": "ch02_5", "8.1": "ch08_1", "8.3": "ch08_3", "12.4": "ch12_4", "13.4": "ch13_4"},
+    | {"2.5": "ch02_5", "8.1": "ch08_1", "8.3": "ch08_3", "12.3": "ch12_3", "12.4": "ch12_4", "13.4": "ch13_4"},
 )

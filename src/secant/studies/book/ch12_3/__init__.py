@@ -1,0 +1,1 @@
+"""Section 12.3: orders, scaling, hybrids."""
