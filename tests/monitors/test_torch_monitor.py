@@ -274,3 +274,42 @@ def test_a_budget_is_kept_by_a_clock_of_steps() -> None:
                 train(model, optimiser, data[:1])
     assert watch._account.share == pytest.approx(0.1, rel=0.1)
     assert "sharpness" in str(watch.plan)
+
+
+def test_outputs_are_looked_at_where_they_are_given() -> None:
+    model, data = smooth().double(), [(x.double(), y.double()) for x, y in batches(3, 5)]
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+
+    def jacobian(model: nn.Module, x: Any) -> Any:
+        lines = [
+            torch.autograd.grad(one, list(model.parameters())) for row in x for one in model(row[None]).reshape(-1)
+        ]
+        return torch.stack([torch.cat([part.reshape(-1) for part in line]) for line in lines])
+
+    def uses(model: nn.Module, x: Any) -> Any:
+        lines = torch.autograd.functional.jacobian(lambda x: model(x).sum(0), x)[0]
+        return lines.T @ lines
+
+    def taken() -> tuple[Any, Any]:
+        found = jacobian(model, data[0][0])
+        return found @ found.T, uses(model, data[0][0])
+
+    with TorchMonitor(cost, model, optimiser, f=lambda model, x: model(x), every=1, record=False) as watch:
+        first = taken()
+        train(model, optimiser, data[:2], watch)
+        last = taken()
+        train(model, optimiser, data[2:], watch, begin=2)
+    assert watch.watched.column("kernel_drift")[1][0] == 0
+    assert watch.last["kernel_critical_lr"] == pytest.approx(10 / float(torch.linalg.eigvalsh(last[0])[-1]), rel=1e-9)
+    for name, one, two in zip(("kernel_drift", "agop_change"), first, last, strict=True):
+        assert watch.last[name] == pytest.approx(float((two - one).norm() / one.norm()), rel=1e-6), name
+
+
+def test_a_model_that_mixes_samples_has_no_kernel() -> None:
+    model = network()
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+    watch = TorchMonitor(cost, model, optimiser, f=lambda model, x: model(x), every=1, record=False)
+    with pytest.warns(MonitorWarning, match="mixes samples"):
+        train(model, optimiser, batches(2), watch)
+    assert "kernel_drift" not in watch.last
+    assert watch.last["sharpness"] > 0

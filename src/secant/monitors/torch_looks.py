@@ -42,7 +42,7 @@ class LookError(RuntimeError):
     """Something cannot be looked at; says what, and what would work."""
 
 
-class _Wrapped(nn.Module):
+class Wrapped(nn.Module):
     """`loss(model, batch)` as a module, whose parameters can be put in."""
 
     def __init__(self, loss: Loss, model: nn.Module) -> None:
@@ -50,6 +50,7 @@ class _Wrapped(nn.Module):
         self.model, self.loss = model, loss
 
     def forward(self, batch: Any) -> Any:
+        """What the function gives."""
         return self.loss(self.model, batch)
 
 
@@ -87,7 +88,7 @@ class Looks:
     def __init__(self, loss: Loss, model: nn.Module, among: Sequence[Tensor] | None = None) -> None:
         self.model = bare(model)
         self.loss = loss
-        self.wrapped = _Wrapped(loss, self.model)
+        self.wrapped = Wrapped(loss, self.model)
         kept = None if among is None else {id(p) for p in among}
         self.names: list[str] = []
         self.others: list[str] = []
@@ -164,7 +165,7 @@ class Looks:
     def value(self, batch: Any) -> float:
         """The loss of a batch."""
         with aside(self.model), torch.no_grad():
-            return float(self._loss(self._here(), _single(batch)))
+            return float(self._loss(self.here(), single(batch)))
 
     def gradient(self, batch: Any, at: Tensor | None = None) -> tuple[float, Tensor]:
         """The loss of a batch and its gradient, `(parameters,)`.
@@ -174,12 +175,12 @@ class Looks:
             at: a vector of parameters other than those that the module has.
         """
         with aside(self.model):
-            return self._gradient(self._here(at), _single(batch))
+            return self._gradient(self.here(at), single(batch))
 
     def along(self, v: Tensor, batch: Any, at: Tensor | None = None) -> float:
         r"""$v^\top Hv$ of a batch."""
         with aside(self.model):
-            batch = _single(batch)
+            batch = single(batch)
             self._choose(v, batch, at)
             if self.taken.get("along") == FORWARD:
                 return self._forward(v, batch, at)
@@ -188,7 +189,7 @@ class Looks:
     def product(self, v: Tensor, batch: Any, at: Tensor | None = None) -> Tensor:
         r"""$Hv$ of a batch, `(parameters,)`."""
         with aside(self.model):
-            batch = _single(batch)
+            batch = single(batch)
             self._choose(v, batch, at)
             return self._product(v, batch, at)
 
@@ -241,7 +242,7 @@ class Looks:
         return None
 
     def _forward(self, v: Tensor, batch: Any, at: Tensor | None) -> float:
-        point, direction = tuple(self._here(at)), tuple(self._parts(v))
+        point, direction = tuple(self.here(at)), tuple(self._parts(v))
 
         def slope(*params: Tensor) -> Tensor:
             return jvp(lambda *p: self._loss(p, batch), params, direction)[1]
@@ -250,7 +251,7 @@ class Looks:
             return float(jvp(slope, point, direction)[1])
 
     def _backward(self, v: Tensor, batch: Any, at: Tensor | None) -> Tensor:
-        leaves = [p.requires_grad_() for p in self._here(at)]
+        leaves = [p.requires_grad_() for p in self.here(at)]
         with Spelled():
             slopes = self._differentiated(self._loss(leaves, batch), leaves, create_graph=True)
         pairs = [(g, d) for g, d in zip(slopes, self._parts(v), strict=True) if g is not None and g.requires_grad]
@@ -289,8 +290,9 @@ class Looks:
         kinds = {torch.float32 if p.dtype in LOW else p.dtype for p in self.parameters}
         return torch.float64 if torch.float64 in kinds else torch.float32
 
-    def _here(self, at: Tensor | None = None) -> list[Tensor]:
-        return [_wide(p.detach()) for p in self.parameters] if at is None else self._parts(at)
+    def here(self, at: Tensor | None = None) -> list[Tensor]:
+        """The parameters, or others from a vector, as tensors that no graph knows of."""
+        return [wide(p.detach()) for p in self.parameters] if at is None else self._parts(at)
 
     def _parts(self, v: Tensor) -> list[Tensor]:
         """A vector as tensors of the parameters' shapes, where the parameters are."""
@@ -302,8 +304,8 @@ class Looks:
     def _loss(self, params: Sequence[Tensor], batch: Any) -> Tensor:
         """The loss at other parameters, with the masks of this look; buffers are copies."""
         values = dict(zip(self.names, params, strict=True))
-        values |= {name: _wide(self.wrapped.get_parameter(name).detach()) for name in self.others}
-        values |= {name: _wide(buffer.detach().clone()) for name, buffer in self.wrapped.named_buffers()}
+        values |= {name: wide(self.wrapped.get_parameter(name).detach()) for name in self.others}
+        values |= {name: wide(buffer.detach().clone()) for name, buffer in self.wrapped.named_buffers()}
         seed(self.number, sorted({p.device for p in params}, key=str))
         loss = functional_call(self.wrapped, values, (batch,))
         if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -312,10 +314,11 @@ class Looks:
         return loss.reshape(())
 
 
-def _wide(tensor: Tensor) -> Tensor:
+def wide(tensor: Tensor) -> Tensor:
+    """A tensor in single precision where it has less."""
     return tensor.float() if tensor.dtype in LOW else tensor
 
 
-def _single(batch: Any) -> Any:
+def single(batch: Any) -> Any:
     """A batch in which low precision is single; autocast is off during a look."""
-    return mapped(lambda leaf: _wide(leaf.detach()), batch)
+    return mapped(lambda leaf: wide(leaf.detach()), batch)

@@ -16,6 +16,7 @@ from secant.monitors.torch_aside import bare, leaves, mapped, rows, samples_of
 from secant.monitors.torch_looks import DIFFERENCE, Looks
 from secant.monitors.torch_measures import View, along_update, batch_sharpness, largest, noise
 from secant.monitors.torch_optimisers import Reading, kind_of, read, unwrapped
+from secant.monitors.torch_outputs import SAMPLES, Outputs, inputs_of
 from secant.monitors.torch_ranks import AGREED, Several, ranks_of
 from secant.monitors.torch_sharded import ShardedLooks, is_sharded
 from secant.monitors.watching import Monitor, PassedError, described
@@ -27,6 +28,12 @@ LOOKS = (
     Look("noise_scale", ("noise_scale",), 1, 1),
 )
 """What can be looked at with nothing but the loss; prices in steps, as seen on a residual network."""
+
+OF_OUTPUTS = (
+    Look("kernel_drift", ("kernel_critical_lr", "kernel_drift"), 8, 1, samples=SAMPLES),
+    Look("agop_change", ("agop_change",), 1, 0.5, samples=SAMPLES),
+)
+"""And with the model's outputs."""
 
 FIRST, LATER = 36, 6
 """Products in the search for the largest curvature: from nowhere, and from where the last look ended."""
@@ -42,6 +49,8 @@ class TorchMonitor(Monitor):
         loss: `loss(model, batch) -> scalar tensor`; it must call the model that it is given.
         model: the module that trains.
         optimiser: of `torch.optim`, or one that a library has wrapped.
+        f: `f(model, x) -> outputs`, a row a sample: for the tangent kernel and the use of inputs.
+        inputs: finds $x$ in a batch; by default its first part.
         scaler: a `GradScaler`, whose scale is recorded.
         samples: how many samples of a batch are looked at, the first ones; by default all.
         group: the processes of `torch.distributed` that train together; by default all.
@@ -81,6 +90,8 @@ class TorchMonitor(Monitor):
         model: nn.Module,
         optimiser: Any = None,
         *,
+        f: Callable[[Any, Any], Any] | None = None,
+        inputs: Callable[[Any], Any] = inputs_of,
         scaler: Any = None,
         samples: int | None = None,
         group: Any = None,
@@ -101,6 +112,8 @@ class TorchMonitor(Monitor):
                 f"monitor: `optimiser` must be one of torch.optim, got {type(optimiser).__name__}. Leave it out to be "
                 "told everything that needs no optimiser."
             )
+        if f is not None and not callable(f):
+            raise TypeError(f"monitor: `f` must be a function (model, x) -> outputs, got {type(f).__name__}.")
         if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 2):
             raise ValueError(f"monitor: `samples` must be a whole number of at least 2, got {samples!r}.")
         moved = None if optimiser is None else [p for group in optimiser.param_groups for p in group["params"]]
@@ -108,13 +121,18 @@ class TorchMonitor(Monitor):
         sharded = is_sharded(model)
         self._looks_at = ShardedLooks(loss, model, moved, self._ranks) if sharded else Looks(loss, model, moved)
         self._optimiser, self._scaler, self._samples = optimiser, scaler, samples
+        self._f, self._inputs = f, inputs
+        self._outputs: Outputs | None = None
         self._parts: list[Any] = []
         self._direction: Tensor | None = None
         self._noise: tuple[float, float] | None = None
         self._point: tuple[int, Tensor, list[Any]] | None = None
         own = self._looks_at.parameters
         super().__init__(
-            [look._replace(samples=samples) for look in LOOKS],
+            [
+                *(look._replace(samples=samples) for look in LOOKS),
+                *(OF_OUTPUTS if f is not None and not sharded else ()),
+            ],
             record=record if self._ranks.leader else False,
             budget=budget,
             every=every,
@@ -206,6 +224,11 @@ class TorchMonitor(Monitor):
             return found | more
         if name == "sharpness":
             return self._sharpness(view, step)
+        if name in ("kernel_drift", "agop_change"):
+            if self._outputs is None:
+                assert self._f is not None
+                self._outputs = Outputs(self._f, self._looks_at, parts[0], self._inputs)
+            return self._outputs.kernel() if name == "kernel_drift" else self._outputs.uses()
         trace, square = noise(view)
         kept = (trace, square)
         if self._noise is not None:
