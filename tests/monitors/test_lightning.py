@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    pl = pytest.importorskip("lightning.pytorch")
+pl = pytest.importorskip("lightning.pytorch")
 
 import torchmetrics  # noqa: E402
 from torch import nn  # noqa: E402
@@ -21,8 +18,6 @@ from torch.nn import functional  # noqa: E402
 from secant import monitors  # noqa: E402
 from secant.monitors.lightning import SecantMonitor  # noqa: E402
 from secant.monitors.torch_monitor import TorchMonitor  # noqa: E402
-
-pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's own advice on loaders and devices
 
 
 class Net(pl.LightningModule):
