@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax.flatten_util import ravel_pytree
 
@@ -51,6 +52,47 @@ def test_the_same_weights_and_batches_have_the_same_numbers(make: Any, shape: tu
     expected = in_jax(net.apply, params, theirs, targets) | {"threshold": sc.optimisers.momentum(0.2, 0.9).threshold}
     for name, value in expected.items():
         assert watch.last[name] == pytest.approx(value, rel=DIGITS), name
+
+
+def test_both_monitors_say_the_same_of_a_run() -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 3))
+    random = np.random.default_rng(1)
+    data = [random.normal(size=(16, 12)).astype(np.float32) for _ in range(3)]
+    batches = [(x, x[:, :3] + 1) for x in data]
+    net, params, _ = sc.lift(model, torch.as_tensor(data[0]))
+    rule = optax.sgd(0.02, momentum=0.9)
+    state = rule.init(params)
+
+    def loss(params: Any, batch: Any) -> Any:
+        return sc.losses.mean_mse(net.apply(params, batch[0]), batch[1])
+
+    gradient = jax.jit(jax.grad(loss))
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    with (
+        sc.monitor(cost, model=model, optimiser=optimiser, every=1, record=False) as ours,
+        sc.monitor(loss, optimiser=rule, every=1, record=False) as theirs,
+    ):
+        for step, (x, y) in enumerate(batches * 4):
+            given = torch.as_tensor(x), torch.as_tensor(y)
+            ours(step, given)
+            theirs(step, params, state, (x, y))
+            optimiser.zero_grad()
+            cost(model, given).backward()
+            optimiser.step()
+            updates, state = rule.update(gradient(params, (x, y)), state)
+            params = optax.apply_updates(params, updates)
+        one, two = ours.watched, theirs.watched
+        for step in range(12, 40):  # at the last point, where both searches for the sharpness go on
+            ours(step, given)
+            theirs(step, params, state, (x, y))
+    assert set(one.names) == set(two.names)
+    for name in set(one.names) - {"look_seconds", "share", "sharpness", "sharpness_error", "critical_lr"}:
+        steps, values = one.column(name)
+        assert list(steps) == list(two.column(name)[0]), name
+        assert values == pytest.approx(two.column(name)[1], rel=DIGITS), name
+    for name in ("sharpness", "critical_lr", "threshold"):
+        assert ours.last[name] == pytest.approx(theirs.last[name], rel=DIGITS), name
 
 
 def in_jax(f: Any, params: Any, x: Any, y: Any) -> dict[str, float]:

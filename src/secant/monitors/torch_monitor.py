@@ -35,7 +35,7 @@ OF_OUTPUTS = (
 )
 """And with the model's outputs."""
 
-FIRST, LATER = 36, 6
+FIRST, LATER = 15, 6
 """Products in the search for the largest curvature: from nowhere, and from where the last look ended."""
 
 KEPT = 0.9
