@@ -10,6 +10,7 @@ from bench import (  # noqa: F401
     interpolants,
     kernels,
     margins,
+    monitors,
     noise,
     quadratic_models,
     regression,
