@@ -10,6 +10,7 @@ from bench import (  # noqa: F401
     interpolants,
     kernels,
     margins,
+    monitors,
     monitors_torch,
     noise,
     quadratic_models,

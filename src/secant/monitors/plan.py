@@ -96,7 +96,8 @@ class Plan:
         lines = [f"{told}; {step}; setting up took {_duration(self.setup_seconds)}"]
         table = [("look", "costs", "in steps", "every", "samples")]
         for look, seconds, every in self.entries:
-            steps = seconds / self.step_seconds if timed and self.step_seconds > 0 else look.price
+            known = timed and self.step_seconds > 0 and math.isfinite(seconds)
+            steps = seconds / self.step_seconds if known else look.price
             often = f"{every:.0f}" if math.isfinite(every) else "never"
             sampled = "all" if look.samples is None else f"{look.samples}"
             table.append((look.name, _duration(seconds), f"{steps:.2g}", often, sampled))
@@ -200,8 +201,9 @@ class Account:
         return [name for name in self.looks if name not in self.costs or self.costs[name] <= self.credit[name]]
 
     def prepared(self, name: str, seconds: float | None) -> None:
-        """A look was timed while it was set up; without seconds only its price is known."""
-        self.costs[name] = max(seconds, 1e-9) if seconds is not None else self.looks[name].price
+        """A look was timed while it was set up; None where it was not."""
+        if seconds is not None:
+            self.costs[name] = max(seconds, 1e-9)
 
     def aside(self, seconds: float) -> None:
         """Time of setting up, which is no part of the budget."""
@@ -258,8 +260,7 @@ class Account:
             weights = {name: look.weight for name, look in self.looks.items()}
             prices = {name: look.price for name, look in self.looks.items()}
             often = cadences(prices, weights, 1.0, AIM * (self.budget or 0.0))
-        seconds = {name: costs[name] if timed or name in self.costs else math.nan for name in self.looks}
-        entries = tuple(Entry(look, seconds[name], often[name]) for name, look in self.looks.items())
+        entries = tuple(Entry(look, self.costs.get(name, math.nan), often[name]) for name, look in self.looks.items())
         return Plan(self.budget, step, self.setup, entries)
 
     def _settle(self) -> None:
