@@ -313,3 +313,24 @@ def test_a_model_that_mixes_samples_has_no_kernel() -> None:
         train(model, optimiser, batches(2), watch)
     assert "kernel_drift" not in watch.last
     assert watch.last["sharpness"] > 0
+
+
+def test_a_gradient_at_hand_is_taken() -> None:
+    model, (batch, *_) = smooth(), batches(1)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1)
+    calls = []
+
+    def counted(model: nn.Module, batch: Any) -> Any:
+        calls.append(1)
+        return cost(model, batch)
+
+    value = cost(model, batch)
+    value.backward()
+    with TorchMonitor(counted, model, optimiser, every={"batch_sharpness": 1}, record=False) as watch:
+        watch(0, batch, loss=value)
+        first, begun = dict(watch.last), len(calls)
+        watch(1, batch, loss=value, grads=True)
+        assert len(calls) - begun == 1  # forward over forward, and no gradient
+    for name in ("gradient_norm", "batch_sharpness", "dead_units"):
+        assert watch.last[name] == pytest.approx(first[name], rel=1e-5)
+    assert watch.watched.column("loss")[1] == pytest.approx([value.item()] * 2)

@@ -71,7 +71,7 @@ def _tallies(model: nn.Module) -> Iterator[None]:
 
 
 def seed(number: int, devices: Sequence[torch.device]) -> None:
-    """Begins all random numbers anew, so that the same masks are drawn; only within [`aside`][]."""
+    """Begins all random numbers anew, so that the same masks are drawn; only within `aside`."""
     torch.default_generator.manual_seed(number)
     for device in devices:
         if device.type == "cuda":

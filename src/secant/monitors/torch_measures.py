@@ -93,13 +93,18 @@ def _mean(vectors: Sequence[Tensor]) -> Tensor:
     return vectors[0] if len(vectors) == 1 else torch.stack(list(vectors)).mean(0)
 
 
-def batch_sharpness(view: View) -> dict[str, float]:
-    r"""$g^\top Hg/|g|^2$ of the batch, its loss, and the lengths of its gradient and of the parameters."""
-    loss, slope = view.slope
+def batch_sharpness(view: View, given: Tensor | None = None) -> dict[str, float]:
+    r"""$g^\top Hg/|g|^2$ of the batch, its loss, and the lengths of its gradient and of the parameters.
+
+    Args:
+        view: of the batch.
+        given: its gradient, where the loop has it; the loss is then left out.
+    """
+    loss, slope = view.slope if given is None else (None, given)
     square = view.dot(slope, slope)
     here = view.looks.flat() if view.at is None else view.at
-    found = {
-        "loss": loss,
+    found = {} if loss is None else {"loss": loss}
+    found |= {
         "gradient_norm": math.sqrt(square),
         "parameter_norm": math.sqrt(view.dot(here, here)),
         "batch_sharpness": math.nan,

@@ -169,13 +169,14 @@ class TorchMonitor(Monitor):
         """
         self._parts.append(batch)
 
-    def __call__(self, step: int, batch: Any = None, *, loss: Any = None) -> None:
+    def __call__(self, step: int, batch: Any = None, *, loss: Any = None, grads: bool = False) -> None:
         """Watches a step, before the optimiser takes it; never raises.
 
         Args:
             step: its number, from 0.
             batch: of the step; None for those that `part` was given.
             loss: the loss of the step, if the loop has it; it is not waited for.
+            grads: whether `.grad` is the gradient of this batch, neither scaled nor clipped: a look then costs less.
         """
         if self._keeper.closed:
             return
@@ -185,7 +186,7 @@ class TorchMonitor(Monitor):
             self.observe(
                 number,
                 at_hand,
-                lambda name: self._take(name, number, parts),
+                lambda name: self._take(name, number, parts, grads),
                 hold=lambda: self._hold(number, parts),
                 wait=self._wait,
             )
@@ -210,12 +211,14 @@ class TorchMonitor(Monitor):
             if kind.type == "cuda":
                 torch.cuda.synchronize(kind)
 
-    def _take(self, name: str, step: int, parts: list[Any]) -> dict[str, float]:
+    def _take(self, name: str, step: int, parts: list[Any], grads: bool = False) -> dict[str, float]:
         if name == "update_curvature":
             return self._update()
         view = self._look_at(step, parts)
         if name == "batch_sharpness":
-            found = batch_sharpness(view)
+            own = [p.grad for p in self._looks_at.parameters] if grads and self._samples is None else [None]
+            there = all(slope is not None for slope in own)
+            found = batch_sharpness(view, self._looks_at.flat(own) if there else None)
             reading = self._reading(None)
             more = {"batch": float(view.samples or math.nan)}
             if reading is not None and reading.lr is not None:
