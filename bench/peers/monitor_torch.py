@@ -109,7 +109,7 @@ def main() -> None:
     pairs = zip(loops["plain"].model.state_dict().values(), loops["watched"].model.state_dict().values(), strict=True)
     exchange.values = {
         "same": all(torch.equal(one, other) for one, other in pairs),
-        "looks": sum("look_seconds" in row for row in watch.watched.rows) - 1,
+        "looks": sum("look_seconds" in row and row["step"] >= WARM for row in watch.watched.rows),
         "share": watch.watched.rows[-1].get("share", watch._account.share),
         "parameters": sum(p.numel() for p in loops["plain"].model.parameters()),
     }
