@@ -65,6 +65,17 @@ REQUIREMENTS: dict[str, tuple[str, ...]] = {
     "backpack": ("torch==2.13.0", "backpack-for-pytorch==1.7.1", "numpy==2.4.6", "scipy==1.17.1"),
     "sde": ("jax==0.10.2", "jaxlib==0.10.2", "diffrax==0.7.2", "torch==2.13.0", "torchsde==0.2.6", "numpy==2.4.6"),
     "xrfm": ("torch==2.13.0", "xrfm==0.4.5", "numpy==2.4.6", "scikit-learn==1.9.1"),
+    # What Secant itself needs to watch a loop in PyTorch, and no more.
+    "monitor-torch": (
+        "torch==2.13.0",
+        "jax==0.10.2",
+        "jaxlib==0.10.2",
+        "jaxtyping==0.3.11",
+        "matfree==0.6.3",
+        "xarray==2026.9.0",
+        "numpy==2.4.6",
+        "scipy==1.17.1",
+    ),
 }
 
 

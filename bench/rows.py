@@ -11,6 +11,7 @@ from bench import (  # noqa: F401
     kernels,
     margins,
     monitors,
+    monitors_torch,
     noise,
     quadratic_models,
     regression,

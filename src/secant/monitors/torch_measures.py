@@ -1,0 +1,218 @@
+r"""What one look at a PyTorch run finds, from a gradient and a few products.
+
+All of it is of a *view*: a model, a batch in one or more parts, on one or more processes. The loss is the mean over
+parts and processes, so that a batch cut into pieces has the curvature of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from secant.monitors.torch_aside import rows, samples_of
+from secant.monitors.torch_looks import LookError, Looks
+from secant.monitors.torch_ranks import Ranks
+
+NEAR = 0.03
+"""The search for the sharpness ends when an eigenvalue is within this part of what was found."""
+
+LEAST = 3
+"""Products that the search takes at least, so that it goes on from look to look."""
+
+PIECES = 2
+"""Into how many pieces a batch is cut for its gradient noise, in every process."""
+
+
+class View:
+    """Derivatives of the mean loss over the parts of a batch and over all processes.
+
+    Args:
+        looks: of the model.
+        parts: batches; several of them where gradients are accumulated.
+        ranks: processes.
+        at: a vector of parameters other than those that the model has.
+    """
+
+    def __init__(self, looks: Looks, parts: Sequence[Any], ranks: Ranks, at: Tensor | None = None) -> None:
+        self.looks, self.parts, self.ranks, self.at = looks, parts, ranks, at
+        self._slope: tuple[float, Tensor] | None = None
+
+    @property
+    def samples(self) -> int | None:
+        """Of all parts and processes; None where a batch does not say."""
+        counts = [samples_of(part) for part in self.parts]
+        return None if None in counts else sum(count or 0 for count in counts) * self.ranks.size
+
+    @property
+    def slope(self) -> tuple[float, Tensor]:
+        """The loss and its gradient, taken once."""
+        if self._slope is None:
+            self._slope = self.gradient(self.parts)
+        return self._slope
+
+    def gradient(self, parts: Sequence[Any]) -> tuple[float, Tensor]:
+        """The mean loss of batches and its gradient."""
+        like = self.looks.flat()
+
+        def local() -> Tensor:
+            found = [self.looks.gradient(part, self.at) for part in parts]
+            loss = sum(value for value, _ in found) / len(found)
+            return torch.cat([like.new_tensor([loss]), _mean([slope for _, slope in found])])
+
+        both = self.looks.averaged(self.ranks, local, torch.cat([like[:1], like]))
+        return float(both[0]), both[1:]
+
+    def along(self, v: Tensor) -> float:
+        r"""$v^\top Hv$."""
+
+        def local() -> Tensor:
+            return v.new_tensor([sum(self.looks.along(v, part, self.at) for part in self.parts) / len(self.parts)])
+
+        return float(self.looks.averaged(self.ranks, local, v[:1]))
+
+    def slope_along(self, v: Tensor) -> float:
+        r"""$g^\top v$."""
+        return self.dot(self.slope[1], v)
+
+    def product(self, v: Tensor) -> Tensor:
+        r"""$Hv$."""
+        return self.looks.averaged(
+            self.ranks, lambda: _mean([self.looks.product(v, part, self.at) for part in self.parts]), v
+        )
+
+    def dot(self, a: Tensor, b: Tensor) -> float:
+        """Of two vectors."""
+        return self.looks.dot(a, b)
+
+
+def _mean(vectors: Sequence[Tensor]) -> Tensor:
+    return vectors[0] if len(vectors) == 1 else torch.stack(list(vectors)).mean(0)
+
+
+def batch_sharpness(view: View, given: Tensor | None = None) -> dict[str, float]:
+    r"""$g^\top Hg/|g|^2$ of the batch, its loss, and the lengths of its gradient and of the parameters.
+
+    Args:
+        view: of the batch.
+        given: its gradient, where the loop has it; the loss is then left out.
+    """
+    loss, slope = view.slope if given is None else (None, given)
+    square = view.dot(slope, slope)
+    here = view.looks.flat() if view.at is None else view.at
+    found = {} if loss is None else {"loss": loss}
+    found |= {
+        "gradient_norm": math.sqrt(square),
+        "parameter_norm": math.sqrt(view.dot(here, here)),
+        "batch_sharpness": math.nan,
+    }
+    if math.isfinite(square) and square > 0:
+        unit = slope / math.sqrt(square)  # of length one, so that no power of it overflows
+        found["batch_sharpness"] = view.along(unit)
+    # A unit that is off on the whole batch hands its bias and its scale a gradient of exactly zero.
+    vectors = view.looks.vectors(slope)
+    if vectors.numel():
+        found["dead_units"] = float((vectors == 0).float().mean())
+    return found
+
+
+def along_update(view: View, update: Tensor) -> dict[str, float]:
+    r"""$u^\top Hu/|u|^2$ along an update, and by what the update could be multiplied, $-2g^\top u/u^\top Hu$."""
+    length = math.sqrt(view.dot(update, update))
+    found = {"update_norm": length, "update_curvature": math.nan, "stable_multiple": math.nan}
+    if not math.isfinite(length) or length == 0:
+        return found
+    unit = update / length
+    bend, slope = view.along(unit), view.slope_along(unit)
+    multiple = -2 * slope / (bend * length) if bend > 0 else math.inf
+    return found | {"update_curvature": bend, "stable_multiple": multiple if not math.isnan(bend) else math.nan}
+
+
+class Top(NamedTuple):
+    """The largest eigenvalue found, within `error` of which there is one, its vector, and the products it took."""
+
+    value: float
+    error: float
+    vector: Tensor
+    products: int
+
+
+def largest(view: View, start: Tensor, scale: Tensor | None, products: int, tol: float = NEAR) -> Top:
+    r"""The largest eigenvalue of $SHS$ by Lanczos' method, orthogonal to rounding.
+
+    Args:
+        view: of which $H$ is the Hessian.
+        start: where to begin, such as the last eigenvector.
+        scale: the diagonal $S = P^{-1/2}$, or None for the identity.
+        products: at most.
+        tol: relative error at which it ends.
+    """
+    basis: list[Tensor] = []
+    diagonal: list[float] = []
+    beside: list[float] = []
+    vector = start / math.sqrt(view.dot(start, start))
+    while True:
+        basis.append(vector)
+        image = view.product(vector if scale is None else scale * vector)
+        image = image if scale is None else scale * image
+        diagonal.append(view.dot(vector, image))
+        for _ in range(2):  # twice is enough
+            for other in basis:
+                image = image - view.dot(other, image) * other
+        length = math.sqrt(view.dot(image, image))
+        matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+        if beside:
+            off = torch.tensor(beside, dtype=torch.float64)
+            matrix = matrix + torch.diag(off, 1) + torch.diag(off, -1)
+        if not bool(torch.isfinite(matrix).all()) or not math.isfinite(length):
+            return Top(math.nan, math.nan, start, len(basis))
+        values, vectors = torch.linalg.eigh(matrix)
+        value, weights = float(values[-1]), vectors[:, -1]
+        error = abs(length * float(weights[-1]))
+        span = float(values.abs().max())
+        near = error <= tol * abs(value) and len(basis) >= LEAST
+        if near or len(basis) >= products or length <= 1e-6 * span:
+            mixed = sum(float(weight) * one for weight, one in zip(weights, basis, strict=True))
+            assert isinstance(mixed, Tensor)
+            return Top(value, error, mixed, len(basis))
+        beside.append(length)
+        vector = image / length
+
+
+def noise(view: View) -> tuple[float, float]:
+    r"""Unbiased estimates of $\mathrm{tr}\,\Sigma$, of one sample, and of $|g|^2$, from pieces of a batch.
+
+    $E|g_b|^2 = |g|^2 + \mathrm{tr}\,\Sigma/b$ for pieces of $b$ samples, and the same for all $B$ of them: both
+    unknowns follow.
+    """
+    pieces, size = _pieces(view)
+    like = view.looks.flat()
+
+    def local() -> Tensor:
+        slopes = [view.looks.gradient(piece, view.at)[1] for piece in pieces]
+        squares = sum(view.dot(slope, slope) for slope in slopes) / len(slopes)
+        return torch.cat([like.new_tensor([squares]), _mean(slopes)])
+
+    both = view.looks.averaged(view.ranks, local, torch.cat([like[:1], like]))
+    few, whole = float(both[0]), view.dot(both[1:], both[1:])
+    small, total = size * view.looks.spans, size * len(pieces) * view.ranks.size
+    trace = (few - whole) / (1 / small - 1 / total)
+    return trace, whole - trace / total
+
+
+def _pieces(view: View) -> tuple[list[Any], int]:
+    """A batch in pieces of one size: its parts where there are several, else a few of its rows each."""
+    counts = [samples_of(part) for part in view.parts]
+    if None in counts:
+        raise LookError("the batch cannot be cut: its tensors do not have one first axis, that of samples.")
+    first = counts[0] or 0
+    if len(counts) > 1 and set(counts) == {first}:
+        return list(view.parts), first
+    many = min(PIECES, first)
+    if many * view.ranks.size // view.looks.spans < 2:
+        raise LookError("a batch of one sample has no gradient noise to be seen.")
+    each = first // many
+    return [rows(view.parts[0], number * each, (number + 1) * each) for number in range(many)], each
