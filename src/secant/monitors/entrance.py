@@ -18,7 +18,7 @@ def monitor(
     record: Any = None,
     budget: float = 0.05,
     every: int | Mapping[str, int] | None = None,
-    sinks: Sequence[Sink] = (),
+    sinks: str | Sink | Sequence[str | Sink] = (),
     samples: int | None = None,
     name: str | None = None,
     **options: Any,

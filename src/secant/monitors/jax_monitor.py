@@ -55,7 +55,7 @@ class JaxMonitor(Monitor):
         record: Any = None,
         budget: float = 0.05,
         every: int | Mapping[str, int] | None = None,
-        sinks: Sequence[Sink] = (),
+        sinks: str | Sink | Sequence[str | Sink] = (),
         **options: Any,
     ) -> None:
         """Args: those of [`monitor`][secant.monitors.monitor]."""

@@ -10,10 +10,11 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from secant.monitors.columns import COLUMNS
 from secant.monitors.record import RecordError, Watched, Writer, place
+from secant.monitors.sinks import Sink, made
 
 ROWS = 50_000
 """Rows that are kept in memory; of older ones every second is dropped, those of looks last."""
@@ -24,16 +25,6 @@ WAITING = 4_096
 
 class MonitorWarning(UserWarning):
     """A monitor could not do something; the run goes on."""
-
-
-class Sink(Protocol):
-    """Where rows go, besides the record."""
-
-    def write(self, step: int, row: Mapping[str, float]) -> None:
-        """A row of a step: column -> number."""
-
-    def close(self) -> None:
-        """There are no more."""
 
 
 class Keeper:
@@ -53,7 +44,7 @@ class Keeper:
         self,
         record: Any,
         about: Mapping[str, Any],
-        sinks: Sequence[Sink] = (),
+        sinks: str | Sink | Sequence[str | Sink] = (),
         *,
         ready: Callable[[Any], bool] = lambda value: True,
         number: Callable[[Any], float] = float,
@@ -62,13 +53,19 @@ class Keeper:
         self.notes: list[tuple[int, str]] = []
         self.about: dict[str, Any] = dict(about)
         self.path: Path | None = None
-        self._sinks, self._ready, self._number = list(sinks), ready, number
+        self._sinks: list[Sink] = []
+        self._ready, self._number = ready, number
         self._waiting: deque[tuple[int, dict[str, Any]]] = deque()
         self._said: set[str] = set()
         self._writer: Writer | None = None
         self._step, self.closed = 0, False
         if record is not None and record is not False:
             self._open(record)
+        try:
+            self._sinks = made(sinks, self.path, self.about)
+        except BaseException:
+            self.close()
+            raise
         _close_at_exit(self)
 
     def __del__(self) -> None:

@@ -60,7 +60,7 @@ class Monitor:
         record: Any = None,
         budget: float = 0.05,
         every: int | Mapping[str, int] | None = None,
-        sinks: Sequence[Sink] = (),
+        sinks: str | Sink | Sequence[str | Sink] = (),
         about: Mapping[str, Any] | None = None,
         ready: Callable[[Any], bool] = lambda value: True,
         number: Callable[[Any], float] = float,
@@ -78,9 +78,6 @@ class Monitor:
         clock: seconds.
         """
         between("monitor", "budget", budget)
-        for sink in sinks:
-            if not callable(getattr(sink, "write", None)) or not callable(getattr(sink, "close", None)):
-                raise TypeError(f"monitor: `sinks` must have `write(step, row)` and `close()`, got {sink!r}.")
         self._clock = clock
         self._account = Account(looks, budget, by_hand(looks, every), clock)
         self._keeper = Keeper(True if record is None else record, about or {}, sinks, ready=ready, number=number)
