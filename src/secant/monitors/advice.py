@@ -7,16 +7,16 @@ $$\eta\lambda < \frac{2(1 - \beta^2)}{(1 + \beta)\kappa + (1 - \beta)},$$
 
 which is $2(1 + \beta)$ without noise and $2/(1 + \kappa)$ without momentum: noise takes little from plain SGD, and from
 momentum as much as it has to give. Short of that the mean square is $1/(1 - m)$ times what it would be without noise,
-$m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambda)}$, so $m$ is the share of noise in it. A
-safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
+$m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambda)}$, noise has the share $m$.
+A safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
 
-$\kappa = E|H_bv|^2/\lambda^2 - 1$ for the sharpest direction $v$. Where the gradient points along it, as it often does at the
-start, that is the relative variance of the batch's gradient, critical batch over batch; and it is at least what the
+$\kappa = E|H_bv|^2/\lambda^2 - 1$ for the sharpest direction $v$. Where the gradient points along it, as it often does
+at the start, that is the relative variance of the batch's gradient, critical batch over batch; and it is at least what the
 sharpness scatters from look to look.
 
 Beyond that edge plain gradient descent does not diverge at once: its curvature falls and the loss comes back, up to
-$4/\lambda$, the catapult. Of that room a step takes as much as lets the loss at most double a step, $(\eta\lambda - 1)^2
-= 2$, 1.21 times the edge. With momentum or a second moment nothing is taken beyond the edge.
+$4/\lambda$, the catapult. Of that room a step takes as much as lets the loss at most double a step,
+$(\eta\lambda - 1)^2 = 2$, 1.21 times the edge. With momentum or a second moment nothing is taken beyond the edge.
 """
 
 from __future__ import annotations

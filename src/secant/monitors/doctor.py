@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from secant.monitors.advice import DOUBLING, SafeStep, gain, safe_step
 from secant.monitors.reading import rule_of
 from secant.monitors.record import Watched, plain
 from secant.monitors.regimes import HALF_PROGRESS, State, diverged, state_of
-from secant.monitors.spikes import Spike, spikes
+from secant.monitors.spikes import FORGETTING, Spike, spikes, staleness
 
 VERDICTS = (
     "healthy",
@@ -154,7 +153,15 @@ def _verdict(watched: Watched, found: list[Spike], state: State) -> str:
         return worst.cause
     if found and found[-1].end is None and found[-1].harmful:
         return "unexplained"
+    if _restless(state):
+        stale = staleness(watched, rule_of(watched), watched.rows[-1]["step"])
+        return "stale second moment" if stale**-2 < FORGETTING else "catapult"
     return "step too small" if state.regime == "step far too small" else "healthy"
+
+
+def _restless(state: State) -> bool:
+    """Whether a run at its edge loses ground: spikes that follow so close that none stands out."""
+    return state.regime == "edge" and state.halvings <= -1
 
 
 def shown(value: float, error: float = math.nan) -> str:
@@ -168,7 +175,9 @@ def shown(value: float, error: float = math.nan) -> str:
 def _of_spikes(watched: Watched, found: list[Spike]) -> list[Sentence]:
     said = []
     for one in sorted(found, key=lambda one: (one.cause == "unknown", -one.height))[:5]:
-        rise = "to numbers that are not finite" if math.isinf(one.height) else f"{shown(one.height)} times what was usual"
+        rise = (
+            "to numbers that are not finite" if math.isinf(one.height) else f"{shown(one.height)} times what was usual"
+        )
         back = f"and was back at step {one.end}" if one.end is not None else "and is not back"
         text = f"At step {one.onset} the loss began to rise, {rise}, {back}: "
         load = f"curvature {shown(one.load, one.error)} times the optimiser's edge at step {one.look}"
@@ -177,8 +186,8 @@ def _of_spikes(watched: Watched, found: list[Spike]) -> list[Sentence]:
             said.append(Sentence("spike", text, one.load, one.error, "thesis/thm-3.3.1"))
         elif one.cause == "stale second moment":
             text += (
-                f"a stale second moment, {load}. It remembered gradients {shown(one.numbers['second_moment'])} times as "
-                "large as those of late, and fell until the division by it was too much."
+                f"a stale second moment, {load}. It remembered gradients {shown(one.numbers['second_moment'])} times "
+                "as large as those of late, and fell until the division by it was too much."
             )
             said.append(Sentence("spike", text, one.load, one.error, "quadreg/optimisers"))
         elif one.cause == "bad batch":
@@ -189,14 +198,18 @@ def _of_spikes(watched: Watched, found: list[Spike]) -> list[Sentence]:
         elif one.cause == "overflow":
             fell = one.numbers.get("scaler_fell", 1.0)
             scaler = f" The loss scale had fallen {shown(fell)} times." if fell > 1 else ""
-            text += f"an overflow: from one step to the next, with {load if one.look >= 0 else 'no look before'}.{scaler}"
+            text += (
+                f"an overflow: from one step to the next, with {load if one.look >= 0 else 'no look before'}.{scaler}"
+            )
             said.append(Sentence("spike", text, one.load, one.error))
         else:
             known = load if math.isfinite(one.load) else "no curvature was looked at"
             text += f"no cause is seen; {known}."
             said.append(Sentence("spike", text, one.load, one.error))
     if len(found) > 5:
-        said.append(Sentence("spike", f"There are {len(found)} spikes in all.", float(len(found)), 0.0, "thesis/fig-4.7"))
+        said.append(
+            Sentence("spike", f"There are {len(found)} spikes in all.", float(len(found)), 0.0, "thesis/fig-4.7")
+        )
     return said
 
 
@@ -212,6 +225,12 @@ def _of_regime(state: State, watched: Watched) -> Sentence:
                         float(loss[-1]), math.nan, "thesis/max-step")  # fmt: skip
     if state.regime == "catapult":
         return Sentence("regime", f"A catapult is under way: {below}.", value, error, "thesis/thm-3.3.1")
+    if _restless(state):
+        text = (
+            f"The run is at the edge and loses ground: {below}, and between the second and the last quarter the loss "
+            f"doubled {shown(-state.halvings)} times."
+        )
+        return Sentence("regime", text, value, error, "thesis/fig-4.4")
     if state.regime == "edge":
         return Sentence("regime", f"The run is at the edge of stability: {below}.", value, error, edge)
     if state.regime == "stochastic edge":
@@ -231,19 +250,20 @@ def _of_regime(state: State, watched: Watched) -> Sentence:
     if state.regime == "step far too small":
         times = 1 / state.room
         text = (
-            f"The step is far too small: nine looks of ten found the edge at least {shown(times)} times away, where half "
-            f"of the progress is made at {shown(1 / HALF_PROGRESS)}, and between the second and the last quarter the loss "
-            f"halved {shown(max(state.halvings, 0.0))} times."
+            f"The step is far too small: nine looks of ten found the edge at least {shown(times)} times away, where "
+            f"half of the progress is made at {shown(1 / HALF_PROGRESS)}, and between the second and the last quarter "
+            f"the loss halved {shown(max(state.halvings, 0.0))} times."
         )
         return Sentence("regime", text, times, times * state.load.error / max(value, 1e-30), "lectures/09-26-rates")
     if state.regime == "unknown":
-        return Sentence("regime", f"The regime is not known: {len(watched.rows)} rows have no curvature that can be held "
-                        "against the optimiser's edge.", float(len(watched.rows)), 0.0)  # fmt: skip
+        rows = len(watched.rows)
+        text = f"The regime is not known: {rows} rows have no curvature to hold against the optimiser's edge."
+        return Sentence("regime", text, float(rows), 0.0)
     return Sentence("regime", f"The run is stable: {below}.", value, error, edge)
 
 
 def _of_step(watched: Watched, safe: SafeStep, first: SafeStep, state: State) -> list[Sentence]:
-    steps, lr = watched.column("lr")
+    _, lr = watched.column("lr")
     if not safe.known or not len(lr):
         return [Sentence("step", "The largest safe step is not known: no look has a curvature and a step size.")]
     rule, now = rule_of(watched), float(lr[-1])
@@ -253,7 +273,9 @@ def _of_step(watched: Watched, safe: SafeStep, first: SafeStep, state: State) ->
         why += f" on average over batches, whose curvatures scatter by {shown(math.sqrt(safe.scatter))} of their size"
     if rule.plain:
         why += f", and up to {DOUBLING:.2f} times that a rise at most doubles the loss in a step, and comes back"
-    text = f"The largest safe step now is {shown(safe.lr, safe.error)}, {shown(safe.lr / now)} times that in use: {why}."
+    text = (
+        f"The largest safe step now is {shown(safe.lr, safe.error)}, {shown(safe.lr / now)} times that in use: {why}."
+    )
     study = "lectures/11-16-critical-step" if safe.scatter > 0.001 else "thesis/max-step"
     said = [Sentence("step", text, safe.lr, safe.error, study if rule.plain else "quadreg/optimisers")]
     if first.known:
@@ -297,17 +319,19 @@ def _limits(watched: Watched) -> list[Sentence]:
     if "entropy" in facts and len(sound) > 1 and np.median(sound[-5:]) < 0.1 * sound[0]:
         share = float(np.median(sound[-5:]) / sound[0])
         text = (
-            f"The loss is a cross-entropy at {shown(share)} of where it began: its curvature fades as samples are fitted, "
-            "so a small one says nothing of the step, and the largest safe step is said for the samples as they are now."
+            f"The loss is a cross-entropy at {shown(share)} of where it began: its curvature fades as samples are "
+            "fitted, so a small one says nothing of the step, and the largest safe step is by the sharpest look."
         )
         said.append(Sentence("limits", text, -share, math.nan, "lectures/11-14-max-margin"))
     if any(word in facts for word in ("batchnorm", "batch_norm", "batch norm")):
         text = (
-            "Batches are normalised: samples of a batch mix, and weights before a norm have no scale, so that the edge is "
-            "that of the effective step, step size over squared length."
+            "Batches are normalised: samples of a batch mix, and weights before a norm have no scale, so that the "
+            "edge is that of the effective step, step size over squared length."
         )
         said.append(Sentence("limits", text, 0.0, math.nan, "book/lem-13.2.3"))
     if "augment" in facts and '"augmentation": false' not in facts:
-        text = "Samples are augmented: no two looks see the same loss, and what scatters between them is in every error."
+        text = (
+            "Samples are augmented: no two looks see the same loss, and what scatters between them is in every error."
+        )
         said.append(Sentence("limits", text, 0.0, math.nan, "lectures/11-16-noise"))
     return said

@@ -1,8 +1,8 @@
 r"""A record as a diagnosis reads it: what is known of the optimiser, and how near its edge each look found it.
 
 Of a look the *load* is the curvature over that at which the optimiser is unstable: 1 at the edge. A record seldom has
-all columns, so the load is what the best of those that are there says: the sharpness over the optimiser's own threshold,
-and the curvature along the update or the gradient, which is at most as large.
+all columns, so the load is what the best of those that are there says: the sharpness over the optimiser's own
+threshold, and without it the curvature along the update or the gradient, which is at most as large.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def rule_of(watched: Watched) -> Rule:
     betas = facts.get("betas")
     first, second = betas if isinstance(betas, list | tuple) and len(betas) == 2 else (None, None)
     adaptive = any(word in name for word in ADAPTIVE)
-    usual = 0.9 if any(word in name for word in ("adam", "momentum", "nesterov", "lamb")) else 0.0
+    told = {"lr", "schedule", "b2"} & set(facts)  # settings are there, and those that are zero are left out
+    usual = 0.9 if not told and any(word in name for word in ("adam", "momentum", "nesterov", "lamb")) else 0.0
     beta = _share(facts.get("beta", facts.get("momentum", facts.get("b1", facts.get("beta1", first)))), usual)
     b2 = _share(facts.get("b2", facts.get("beta2", facts.get("decay", facts.get("alpha", second)))), 0.999)
     plain = any(word in name for word in ("gd", "sgd", "momentum", "nesterov", "gradient"))

@@ -11,13 +11,13 @@ one $B^*$:
 | stochastic edge | the curvature of batches along their own gradients within a quarter of $2/\eta$, and $B < B^*$ |
 | noise-dominated | below the edge, and $B < B^*$ |
 | lazy | below the edge, the loss has halved and the tangent kernel has moved by less than a tenth |
-| step far too small | at the start, and at nine looks of ten, a step makes less than half of the progress it could, while the loss falls |
+| step far too small | at the start and at nine looks of ten a step makes less than half of the progress it could |
 | stable | below the edge, none of these |
 
-A step of $r$ times the best along a direction makes $2r - r^2$ of the best progress, to second order; the best is half of
-the edge, so $r = 2q$, and half of the progress is made at $q = \frac12(1 - \sqrt{1/2}) = 0.146$. A loss that is not
-known to be squared may lose its curvature as it is fitted: there a small load counts only if the loss does not halve
-between the second and the last quarter of the record.
+A step of $r$ times the best along a direction makes $2r - r^2$ of the best progress, to second order; the best is half
+of the edge, so $r = 2q$, and half of the progress is made at $q = \frac12(1 - \sqrt{1/2}) = 0.146$. That is said only
+while the loss falls. A loss that is not known to be squared may lose its curvature as it is fitted: there a small load
+counts only if the loss does not halve between the second and the last quarter of the record.
 """
 
 from __future__ import annotations
@@ -115,9 +115,7 @@ class State:
     whole: bool
 
 
-def state_of(
-    watched: Watched, found: list[Spike] | None = None, *, late: bool = False, squared: bool = False
-) -> State:
+def state_of(watched: Watched, found: list[Spike] | None = None, *, late: bool = False, squared: bool = False) -> State:
     """The regime of a record, with the numbers that say so.
 
     Args:
@@ -139,7 +137,6 @@ def state_of(
     room, halvings = _room(watched), _halvings(loss)
     whole = bool(loads.whole[now].all()) if now.any() else False
     noisy = batch.known and noise.known and batch.value < noise.value
-    near = lambda one: one.known and 1 / NEAR <= one.value <= NEAR
     last = found[-1] if found else None
     if diverged(watched, found):
         regime = "diverging"
@@ -147,9 +144,9 @@ def state_of(
         regime = "catapult"
     elif not load.known and not along.known:
         regime = "unknown"
-    elif noisy and near(along) and rule_of(watched).plain:
+    elif noisy and _near(along) and rule_of(watched).plain:
         regime = "stochastic edge"
-    elif near(load):
+    elif _near(load):
         regime = "edge"
     elif not late and room < HALF_PROGRESS and (halvings < 1 or squared) and falls(loss):
         regime = "step far too small"
@@ -171,13 +168,17 @@ def diverged(watched: Watched, found: list[Spike]) -> bool:
     return bool(found and found[-1].end is None and not ends < np.median(loss[: min(5, found[0].onset + 1)]))
 
 
+def _near(one: Level) -> bool:
+    return one.known and 1 / NEAR <= one.value <= NEAR
+
+
 def _late(watched: Watched, name: str, since: float) -> Level:
     steps, values = watched.column(name)
     return level(values[steps >= since])
 
 
 def falls(loss: np.ndarray) -> bool:
-    """Whether the last quarter of the losses lies below the second: a rank test that noise passes once in a thousand."""
+    """Whether the last quarter of the losses is below the second, by a rank test: noise passes once in a thousand."""
     quarter = len(loss) // 4
     if quarter < FEWEST or not np.isfinite(loss).all():
         return False

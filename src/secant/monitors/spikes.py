@@ -1,14 +1,15 @@
 r"""Spikes of the loss in a record, and what came before each.
 
-A *spike* is a loss far above those before it: by a factor of two, and by more than noise does once in a hundred records.
+A *spike* is a loss far above those before it: by a factor of two, and by more than noise is once in a hundred records.
 Noise is measured by $|e_t|$, where $e_t$ is the logarithm of the loss less the median of those before it. Its tails are
-taken to be exponential, which is heavier than a normal's, $P(e > x) = \frac12e^{-x/b}$, so that among $n$ losses the limit
-is $b\log(n/0.02)$; and $b$ is the lower quartile of $|e|$ over $\log\frac43$, for a run may be in spikes half of its time.
+taken to be exponential, which is heavier than a normal's, $P(e > x) = \frac12e^{-x/b}$, so that among $n$ losses the
+limit is $b\log(n/0.02)$; and $b$ is the lower quartile of $|e|$ over $\log\frac43$, for a run may be in spikes half of
+its time.
 
 Its cause is read from what was seen before it:
 
 * *bad batch*: the loss jumps in one step, by more than the curvature seen before can explain;
-* *catapult*: the load was above 1: the curvature beyond the optimiser's edge, so that a direction grew from step to step;
+* *catapult*: the load was above 1, the curvature beyond the optimiser's edge, so that a direction grew step by step;
 * *stale second moment*: the same for an optimiser that divides by a second moment, which was falling because gradients
   had long been smaller than it remembers: it is the division that took the run over the edge;
 * *overflow*: numbers that are not finite while a scaler of mixed precision was falling, or from one step to the next.
@@ -114,9 +115,13 @@ def spikes(watched: Watched) -> list[Spike]:
 def _join(found: list[Spike], spike: Spike, rule: Rule) -> None:
     """Adds a spike; one without a cause that begins while momentum still carries a bad batch is of that batch."""
     last = found[-1] if found else None
-    if last is None or last.end is None or last.cause != "bad batch" or spike.cause != "unknown":
-        found.append(spike)
-    elif spike.onset - last.end > 1 / (1 - rule.beta):
+    if (
+        last is None
+        or last.end is None
+        or last.cause != "bad batch"
+        or spike.cause != "unknown"
+        or spike.onset - last.end > 1 / (1 - rule.beta)
+    ):
         found.append(spike)
     else:
         higher = max(last, spike, key=lambda one: one.height)

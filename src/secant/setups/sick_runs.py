@@ -98,7 +98,7 @@ def plan(kind: str, seed: int, rule: str | None = None) -> Plan:
     rows = np.tile(np.arange(BATCH), (STEPS, 1)) if whole else random.integers(0, SAMPLES, (STEPS, BATCH))
     lr, stretch = np.ones(STEPS), np.ones(STEPS)
     if rule == "adam":
-        usual = between(0.03, 0.06) if kind == "stale second moment" else between(0.005, 0.015)
+        usual = between(0.05, 0.08) if kind == "stale second moment" else between(0.005, 0.015)
     else:
         critical = edge(rule, seed, rows, entropy)
         # On batches momentum bears less: what it keeps of one adds to the next.
@@ -155,12 +155,12 @@ def _dot(a: Any, b: Any) -> jax.Array:
     return jnp.vdot(ravel_pytree(a)[0], ravel_pytree(b)[0])
 
 
-def _look(value: Callable[[Any], Any], each: Callable[[Any], Any], params: Any, g: Any, u: Any, scale: Any, v: Any):
+def _look(value: Callable[[Any], Any], gradients: Any, params: Any, g: Any, u: Any, scale: Any, v: Any):
     """What a look measures at the parameters, and the direction that the next one begins with."""
     _, product = jax.linearize(jax.grad(value), params)
     square, bent = _dot(g, g), _dot(g, product(g))
     along = _dot(u, product(u))
-    flat, unravel = ravel_pytree(params)
+    _, unravel = ravel_pytree(params)
     root = jnp.sqrt(ravel_pytree(scale)[0])
 
     def divided(w: jax.Array) -> jax.Array:
@@ -180,7 +180,6 @@ def _look(value: Callable[[Any], Any], each: Callable[[Any], Any], params: Any, 
     w = lax.fori_loop(0, REFINED, refine, v)
     image = divided(w)
     top = w @ image
-    gradients = each(params)
     spread = jnp.sum(gradients**2) / len(gradients) - jnp.sum(gradients.mean(0) ** 2)
     spread, length = spread * len(gradients) / (len(gradients) - 1), jnp.sum(gradients.mean(0) ** 2)
     found = {
@@ -208,17 +207,25 @@ def _loop(watched: bool) -> Callable[..., Any]:
             batch, size, by, look = now
             inputs, targets = jnp.asarray(x)[batch] * by, jnp.asarray(y)[batch]
             targets = jnp.where(by != 1, jnp.roll(targets, 1, -1), targets)
-            value = lambda p: loss(p, inputs, targets, entropy)
+
+            def value(p: Any) -> jax.Array:
+                return loss(p, inputs, targets, entropy)
+
             at, g = jax.value_and_grad(value)(carry.params)
             rule = _rule(which, size)
             u, inner = rule.transformation.update(g, carry.inner, carry.params)
             row = {"loss": at, "gradient_norm": jnp.sqrt(_dot(g, g)), "update_norm": jnp.sqrt(_dot(u, u))}
             vector = carry.vector
             if watched:
-                one = lambda p, a, b: ravel_pytree(jax.grad(lambda q: loss(q, a[None], b[None], entropy))(p))[0]
-                each = lambda p: jax.vmap(one, (None, 0, 0))(p, inputs, targets)
                 scale = rule.scale(inner, carry.params)
-                seen = lambda: _look(value, each, carry.params, g, u, scale, vector)
+
+                def one(p: Any, a: Any, b: Any) -> jax.Array:
+                    return ravel_pytree(jax.grad(loss)(p, a[None], b[None], entropy))[0]
+
+                def seen() -> Any:
+                    each = jax.vmap(one, (None, 0, 0))(carry.params, inputs, targets)
+                    return _look(value, each, carry.params, g, u, scale, vector)
+
                 empty = jax.tree.map(lambda leaf: jnp.full(leaf.shape, jnp.nan, leaf.dtype), jax.eval_shape(seen))
                 found, vector = lax.cond(look, seen, lambda: (empty[0], vector))
                 row |= found
@@ -242,13 +249,19 @@ def _made(plan: Plan, watched: bool) -> dict[str, Any]:
     return _loop(watched)(start(plan.seed), which, np.bool_(plan.entropy), *arrays)
 
 
-def watch(plan: Plan) -> Watched:
-    """The record of a run: loss and lengths at every step, curvature and noise at every tenth; it ends with the first
-    number that is not finite, as a loop that checks does."""
+def watch(plan: Plan, until: int | None = None) -> Watched:
+    """The record of a run: loss and lengths at every step, curvature and noise at every tenth.
+
+    It ends with the first number that is not finite, as a loop that checks does.
+
+    Args:
+        plan: the run.
+        until: steps that have been made when the record is read; by default all.
+    """
     found = {name: np.asarray(values, float) for name, values in _made(plan, True).items()}
     rows: list[dict[str, Any]] = []
     whole = bool((plan.rows == plan.rows[0]).all())
-    for step, lr in enumerate(plan.lr):
+    for step, lr in enumerate(plan.lr[:until]):
         row: dict[str, Any] = {"step": step, "lr": float(lr), "batch": float(plan.rows.shape[1])}
         row |= {name: float(found[name][step]) for name in ("loss", "gradient_norm", "update_norm")}
         if step % EVERY == 0:
