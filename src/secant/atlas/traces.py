@@ -109,7 +109,8 @@ def _kept(curve: Curve, logarithmic: bool) -> tuple[np.ndarray, np.ndarray]:
         y = np.log10(y)
     if len(x) > MOST:
         parts = np.array_split(np.arange(len(x)), MOST // 2)
-        chosen = np.unique([part[f(y[part])] for part in parts for f in (np.argmin, np.argmax)])
+        inner = [part[f(y[part])] for part in parts for f in (np.argmin, np.argmax)]
+        chosen = np.unique([0, *inner, len(x) - 1])
         x, y = x[chosen], y[chosen]
     return x, y
 

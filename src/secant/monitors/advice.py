@@ -11,8 +11,8 @@ $m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambd
 A safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
 
 $\kappa = E|H_bv|^2/\lambda^2 - 1$ for the sharpest direction $v$. Where the gradient points along it, as it often does
-at the start, that is the relative variance of the batch's gradient, critical batch over batch; and it is at least what the
-sharpness scatters from look to look.
+at the start, that is the relative variance of the batch's gradient, critical batch over batch; and it is at least what
+the sharpness scatters from look to look.
 
 Beyond that edge plain gradient descent does not diverge at once: its curvature falls and the loss comes back, up to
 $4/\lambda$, the catapult. Of that room a step takes as much as lets the loss at most double a step,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +28,8 @@ def confusion(seeds: Iterable[int] = range(20)) -> dict[str, Counter[str]]:
     kinds = [("healthy", rule) for rule in runs.RULES] + [(kind, None) for kind in runs.KINDS[1:]]
     for kind, rule in kinds:
         name = kind if rule is None else f"{kind}, {rule}"
-        found[name] = Counter(diagnose(runs.watch(runs.plan(kind, seed, rule))).verdict for seed in seeds)
+        watched = runs.watch([runs.plan(kind, seed, rule) for seed in seeds])
+        found[name] = Counter(diagnose(one).verdict for one in watched)
     return found
 
 
@@ -55,15 +56,12 @@ def safe_steps(rule: str, entropy: bool, whole: bool, seeds: Iterable[int] = ran
         whole: whether every step sees the same samples.
         seeds: of runs.
     """
-    found = []
-    for seed in seeds:
-        base = _base(rule, entropy, whole, seed)
-        said = diagnose(runs.watch(base)).numbers
-        half = runs.watch(base, runs.STEPS // 2)
-        later = np.where(np.arange(runs.STEPS) < runs.STEPS // 2, base.lr, diagnose(half).numbers["safe_lr"])
-        first = said["safe_lr_from_start"]
-        found.append((_diverges(base, first), first / largest(base), _diverges(base, later)))
-    return SafeRow(*map(np.array, zip(*found, strict=True)))
+    bases = [_base(rule, entropy, whole, seed) for seed in seeds]
+    half = runs.STEPS // 2
+    first = np.array([diagnose(one).numbers["safe_lr_from_start"] for one in runs.watch(bases)])
+    now = [diagnose(one).numbers["safe_lr"] for one in runs.watch(bases, half)]
+    later = [np.where(np.arange(runs.STEPS) < half, base.lr, lr) for base, lr in zip(bases, now, strict=True)]
+    return SafeRow(_diverge(bases, first), first / largest(bases), _diverge(bases, later))
 
 
 def _base(rule: str, entropy: bool, whole: bool, seed: int) -> runs.Plan:
@@ -75,20 +73,27 @@ def _base(rule: str, entropy: bool, whole: bool, seed: int) -> runs.Plan:
     return runs.Plan("healthy", rule, rows, np.full(runs.STEPS, lr), np.ones(runs.STEPS), entropy, seed)
 
 
-def _diverges(base: runs.Plan, lr: float | np.ndarray) -> bool:
-    """Whether it ends with numbers that are not finite, or no better than it began."""
-    loss = runs.losses(dataclasses.replace(base, lr=np.broadcast_to(lr, base.lr.shape)))
-    return not (np.isfinite(loss[-1]) and np.median(loss[-20:]) < loss[0])
+def _diverge(bases: Sequence[runs.Plan], lr: Sequence[float | np.ndarray] | np.ndarray) -> np.ndarray:
+    """Which runs end with numbers that are not finite, or no better than they began, with these step sizes."""
+    changed = [
+        dataclasses.replace(base, lr=np.broadcast_to(one, base.lr.shape)) for base, one in zip(bases, lr, strict=True)
+    ]
+    loss = runs.losses(changed)
+    with np.errstate(invalid="ignore"):
+        return ~(np.isfinite(loss[:, -1]) & (np.median(loss[:, -20:], axis=1) < loss[:, 0]))
 
 
-def largest(base: runs.Plan) -> float:
-    """The largest step size that does not diverge, by doubling and then bisecting its logarithm."""
-    low, high = float(base.lr[0]) / 10, float(base.lr[0])
-    while not _diverges(base, high) and high < 1e3 * base.lr[0]:
-        low, high = high, 2 * high
+def largest(bases: Sequence[runs.Plan]) -> np.ndarray:
+    """The largest step sizes that do not diverge, by doubling and then bisecting their logarithms."""
+    usual = np.array([float(base.lr[0]) for base in bases])
+    low, high, open_ = usual / 10, usual.copy(), np.ones(len(usual), bool)
+    while open_.any() and (high < 1e3 * usual).all():
+        open_ &= ~_diverge(bases, high)
+        low, high = np.where(open_, high, low), np.where(open_, 2 * high, high)
     for _ in range(HALVINGS):
-        middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if _diverges(base, middle) else (middle, high)
+        middle = np.sqrt(low * high)
+        lost = _diverge(bases, middle)
+        low, high = np.where(lost, low, middle), np.where(lost, middle, high)
     return low
 
 
