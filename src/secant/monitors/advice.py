@@ -11,8 +11,8 @@ $m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambd
 A safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
 
 $\kappa = E|H_bv|^2/\lambda^2 - 1$ for the sharpest direction $v$. Where the gradient points along it, as it often does
-at the start, that is the relative variance of the batch's gradient, critical batch over batch; and it is at least what
-the sharpness scatters from look to look.
+at the start, that is at most the relative variance of the batch's gradient, critical batch over batch; and it is at
+least what the sharpness scatters from look to look.
 
 Beyond that edge plain gradient descent does not diverge at once: its curvature falls and the loss comes back, up to
 $4/\lambda$, the catapult. Of that room a step takes as much as lets the loss at most double a step,
@@ -26,13 +26,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from secant.monitors.reading import loads_of, rule_of, spread_of
+from secant.monitors.reading import loads_of, looks_of, rule_of, spread_of
 from secant.monitors.record import Watched
 
 DOUBLING = (1 + math.sqrt(2)) / 2
 """The load at which gradient descent on a quadratic doubles the loss in a step."""
 NOISE = 1 / 3
 """Of the mean square along the sharpest direction, the share that may be noise."""
+ALIGNED = 0.5
+"""Of the largest curvature, what a gradient must meet that is said to point along the sharpest direction."""
 LATEST = 5
 """Looks that say what is so now."""
 
@@ -92,8 +94,6 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
         raise ValueError(f"safe_step: `at` must be 'now' or 'start', got {at!r}.")
     rule, loads = rule_of(watched), loads_of(watched)
     usable = (loads.values > 0) & (loads.lr > 0)
-    if loads.whole.any():
-        usable &= loads.whole
     values, errors, lr, steps = (part[usable] for part in (loads.values, loads.errors, loads.lr, loads.steps))
     scatter = max(spread_of(values / lr), _noise_along_top(watched))
     if at == "now" and fading and len(values):
@@ -116,14 +116,17 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
 
 
 def _noise_along_top(watched: Watched) -> float:
-    """Relative variance of a batch's gradient at the first look where it points along the sharpest direction, or 0."""
-    found = [
-        (row["batch_sharpness"] / row["sharpness"], row["noise_scale"] / row["batch"])
-        for row in watched.rows
-        if row.get("sharpness", 0) > 0 and row.get("batch", 0) > 0 and {"batch_sharpness", "noise_scale"} <= set(row)
-    ]
-    found = [(along, noise) for along, noise in found if 0.5 <= along <= 1.1 and math.isfinite(noise) and noise > 0]
-    return found[0][1] if found else 0.0
+    """The smallest bound on the scatter by the noise of gradients that point along the sharpest direction, or 0.
+
+    The noise of a look is at least that part which comes from the sharpest direction: each look bounds it from above.
+    """
+    bounds = [0.0]
+    for row in looks_of(watched):
+        if row.get("sharpness", 0) > 0 and row.get("batch", 0) > 0 and row.get("noise_scale", 0) > 0:
+            along = row.get("batch_sharpness", 0) / row["sharpness"]
+            if ALIGNED <= along and math.isfinite(row["noise_scale"]):
+                bounds.append(row["noise_scale"] / row["batch"] / min(along, 1.0))
+    return min(bounds[1:], default=0.0)
 
 
 def noisy_share(beta: float, scatter: float) -> float:

@@ -97,11 +97,19 @@ class Loads(NamedTuple):
     whole: np.ndarray
 
 
+def looks_of(watched: Watched) -> list[dict[str, Any]]:
+    """The rows of a record with those of the same step made one, in the order of steps."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in watched.rows:
+        found.setdefault(row["step"], {}).update(row)
+    return [found[step] for step in sorted(found)]
+
+
 def loads_of(watched: Watched) -> Loads:
-    """The load of every look that has one."""
+    """The load of every look: of the sharpest direction if that was ever looked at, else along the step."""
     rule, rows = rule_of(watched), []
     lr = float("nan")
-    for row in watched.rows:
+    for row in looks_of(watched):
         lr = row.get("lr", lr)
         edge = row.get("threshold", 2 * (1 + rule.beta) / lr if rule.known and rule.b2 is None else math.nan)
         sharp = row.get("sharpness", math.nan) / edge
@@ -114,6 +122,8 @@ def loads_of(watched: Watched) -> Loads:
             rows.append((row["step"], max(sharp, 0.0), error if math.isfinite(error) else 0.0, lr, True))
         elif known:
             rows.append((row["step"], max(known), 0.0, lr, False))
+    if any(row[-1] for row in rows):
+        rows = [row for row in rows if row[-1]]
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
     kinds = (int, float, float, float, bool)
     return Loads(*(np.asarray(column, kind) for column, kind in zip(columns, kinds, strict=True)))
@@ -123,7 +133,7 @@ def along_of(watched: Watched) -> tuple[np.ndarray, np.ndarray]:
     r"""Steps and loads along the update, $1/$`stable_multiple`, or along the gradient of plain SGD, $\eta s_b/2$."""
     rule, found = rule_of(watched), []
     lr = float("nan")
-    for row in watched.rows:
+    for row in looks_of(watched):
         lr = row.get("lr", lr)
         if row.get("stable_multiple", 0) > 0:
             found.append((row["step"], 1 / row["stable_multiple"]))

@@ -132,12 +132,13 @@ def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of every loss the median of those before it, `(n,)`, and the logarithm by which it may exceed it, `(n,)`."""
     y = np.log(np.maximum(np.where(np.isnan(loss), np.inf, loss), np.finfo(float).tiny))
     usual = np.array([np.median(y[max(0, t - WINDOW) : t]) if t else y[0] for t in range(len(y))])
-    rest = y - usual
+    with np.errstate(invalid="ignore"):
+        rest = y - usual
     sound = np.isfinite(rest)
     sound[: min(3, len(rest))] = False
     if sound.sum() < WINDOW:  # too few to speak of noise: the factor alone decides
         return usual, np.full(len(y), math.log(FACTOR))
-    centred = np.abs(rest - np.median(rest[sound]))
+    centred = np.abs(np.where(sound, rest, 0.0) - np.median(rest[sound]))
     whole = np.quantile(centred[sound], 0.25)
     scale = np.full(len(y), whole)
     for t in range(4 * WINDOW, len(y)):  # noise may grow along a run

@@ -16,7 +16,7 @@ import numpy as np
 from secant.monitors.doctor import diagnose
 from secant.setups import sick_runs as runs
 
-HALVINGS = 5
+HALVINGS = 4
 """Of the bracket of the largest step that does not diverge, in powers."""
 CASES = tuple((rule, entropy, whole) for rule in runs.RULES for entropy in (False, True) for whole in (True, False))
 
