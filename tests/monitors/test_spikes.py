@@ -27,6 +27,13 @@ def test_noise_of_heavy_tails_is_seldom_a_spike():
     assert alarms <= 10  # two are expected; more than ten come once in 60,000
 
 
+def test_noise_of_a_short_record_is_seldom_a_spike():
+    random, alarms = np.random.default_rng(1), 0
+    for _ in range(200):
+        alarms += bool(spikes(record(falling(40, 0.9) * np.exp(random.laplace(scale=0.3, size=40)))))
+    assert alarms <= 20  # a quartile of forty is off by a third
+
+
 def test_a_limit_is_at_least_a_factor_of_two_and_grows_with_noise():
     calm, wild = falling(), np.exp(np.random.default_rng(0).laplace(scale=1.0, size=200))
     assert np.allclose(limits(calm)[1], math.log(2))

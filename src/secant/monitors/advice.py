@@ -124,7 +124,7 @@ def _noise_along_top(watched: Watched) -> float:
     for row in looks_of(watched):
         if row.get("sharpness", 0) > 0 and row.get("batch", 0) > 0 and row.get("noise_scale", 0) > 0:
             along = row.get("batch_sharpness", 0) / row["sharpness"]
-            if ALIGNED <= along and math.isfinite(row["noise_scale"]):
+            if along >= ALIGNED and math.isfinite(row["noise_scale"]):
                 bounds.append(row["noise_scale"] / row["batch"] / min(along, 1.0))
     return min(bounds[1:], default=0.0)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -135,17 +136,27 @@ def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(invalid="ignore"):
         rest = y - usual
     sound = np.isfinite(rest)
-    sound[: min(3, len(rest))] = False
-    if sound.sum() < WINDOW:  # too few to speak of noise: the factor alone decides
-        return usual, np.full(len(y), math.log(FACTOR))
+    sound[:WINDOW] = False  # until there are enough before it, a median is that of a trend
+    if sound.sum() < WINDOW:
+        return usual, np.full(len(y), max(_short(y, len(y)), math.log(FACTOR)))
     centred = np.abs(np.where(sound, rest, 0.0) - np.median(rest[sound]))
     whole = np.quantile(centred[sound], 0.25)
     scale = np.full(len(y), whole)
     for t in range(4 * WINDOW, len(y)):  # noise may grow along a run
         near = centred[t - 4 * WINDOW : t][sound[t - 4 * WINDOW : t]]
         scale[t] = max(whole, np.quantile(near, 0.25)) if len(near) else whole
-    tail = scale / math.log(4 / 3) * math.log(len(y) / (2 * FALSE_ALARMS))
-    return usual, np.maximum(tail, math.log(FACTOR))
+    return usual, np.maximum(_tail(scale, len(y)), math.log(FACTOR))
+
+
+def _tail(quartile: Any, n: int) -> Any:
+    """What noise of exponential tails and this lower quartile exceeds among so many so seldom."""
+    return quartile / math.log(4 / 3) * math.log(n / (2 * FALSE_ALARMS))
+
+
+def _short(y: np.ndarray, n: int) -> float:
+    r"""The limit of a short record, from second differences, which a trend does not change and noise $\sqrt6$-fold."""
+    bends = np.diff(y[np.isfinite(y)], 2)
+    return float(_tail(np.quantile(np.abs(bends), 0.25) / math.sqrt(6), n)) if len(bends) >= 8 else 0.0
 
 
 def _intervals(loss: np.ndarray) -> list[tuple[int, int, int, int | None, float, float]]:
