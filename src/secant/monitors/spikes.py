@@ -98,7 +98,7 @@ def spikes(watched: Watched) -> list[Spike]:
     if len(loss) < 2:
         return []
     rule, loads = rule_of(watched), loads_of(watched)
-    found = []
+    found: list[Spike] = []
     for low, first, peak, end, usual, limit in _intervals(loss):
         height = loss[peak] / usual if math.isfinite(loss[peak]) else math.inf
         jump = loss[first] / max(usual, loss[first - 1]) if math.isfinite(loss[first]) else math.inf
