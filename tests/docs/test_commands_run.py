@@ -14,13 +14,16 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fuzzing import smallest
+from made_up import falling, record
 
 from secant import lab
 from secant.cli import entry
 from secant.cli.options import parse_run
 from secant.data.errors import MissingDataError
+from secant.monitors.record import Writer, place
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -34,6 +37,9 @@ STATUS: dict[str, int] = {
     "secant run quadreg/fig-2 --epsilon 3": 2,  # and an option out of its range
     "secant sweep quadreg/fig-8 --over steps=0:99999999999": 2,  # and too many values
     "secant run thesis/cor-2.3.7 --widths 64 10000000": 1,  # and a size that no machine holds
+    "secant doctor catapult": 1,  # a run that is not healthy
+    "secant doctor catapult --json": 1,
+    "secant doctor catapult --page catapult.html": 1,
 }
 """Commands that end with another status than 0."""
 
@@ -147,6 +153,13 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
         monkeypatch.setenv("SECANT_HOME", str(tmp_path / "home"))
         page = (ROOT / "docs" / "guide" / "watching.md").read_text()
         exec(re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[0], {"__name__": "__example__"})
+    if name == "doctor":  # of the run that the page makes with a few lines of its own
+        monkeypatch.setenv("SECANT_HOME", str(tmp_path))
+        loss = falling()
+        loss[100:112] = loss[99] * 1.5 ** np.r_[1:8, 6:1:-1]
+        run = record(loss, load=lambda t: 1.1 if 80 <= t <= 110 else 0.6)
+        with Writer(place("catapult"), run.about) as writer:
+            writer.append(*run.rows)
     if command == "secant show quadreg/fig-2":
         entry.main(["run", "quadreg/fig-2", "--scale", "smoke", "--no-figure"])
     expected = STATUS.get(command, 0)

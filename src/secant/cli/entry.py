@@ -25,6 +25,7 @@ COMMANDS = {
     "watch": ("watch.watch", "a training run of your own that is watched, in the terminal"),
     "atlas": ("commands.atlas", "the web pages of all runs"),
     "runs": ("commands.runs", "what the store holds"),
+    "doctor": ("doctor.doctor", "what is wrong with a training run that was watched, and its largest safe step"),
     "tour": ("tour.tour", "a first look: a few studies, their findings, the pages"),
 }
 """Where each command is, to be imported when it is asked for, and what it does."""

@@ -1,21 +1,33 @@
 """Monitors of somebody's own training run, in JAX or PyTorch: what they record, where, and how to read it."""
 
+from secant.monitors.advice import SafeStep, safe_step
 from secant.monitors.columns import COLUMNS, Column
+from secant.monitors.doctor import Diagnosis, Sentence, diagnose
 from secant.monitors.entrance import monitor
 from secant.monitors.keeping import MonitorWarning
 from secant.monitors.plan import Plan
 from secant.monitors.record import RecordError, Watched, Writer, read
+from secant.monitors.regimes import REGIMES
+from secant.monitors.spikes import Spike, spikes
 from secant.monitors.watching import Monitor
 
 __all__ = [
     "COLUMNS",
+    "REGIMES",
     "Column",
+    "Diagnosis",
     "Monitor",
     "MonitorWarning",
     "Plan",
     "RecordError",
+    "SafeStep",
+    "Sentence",
+    "Spike",
     "Watched",
     "Writer",
+    "diagnose",
     "monitor",
     "read",
+    "safe_step",
+    "spikes",
 ]

@@ -1,0 +1,117 @@
+"""`secant doctor`: what is wrong with a watched run, or what a model's first look says."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from secant.cli import present
+from secant.cli.options import Json, UsageError, parse
+from secant.core.files import replace
+from secant.monitors import RecordError, Watched, diagnose, read
+from secant.monitors.doctor import Diagnosis
+
+STYLES = {"spike": "bold", "regime": "bold", "limits": "yellow"}
+LOOKS = 4
+"""Looks at a factory's model, each at another batch where it gives several."""
+
+
+@dataclass(frozen=True)
+class DoctorOptions:
+    """What is wrong with a run: from its record, finished or not, or `module:factory` of a model and a batch.
+
+    A factory takes no arguments and returns `(loss, params, batch)`, `loss(params, batch)` a number, and after them an
+    optimiser if there is one. Exit status: 0 healthy, 1 not, 2 the command line is wrong.
+    """
+
+    run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="a record, or module:factory")]
+    json: Json = False
+    page: Annotated[Path | None, tyro.conf.arg(help="write the diagnosis as a page of HTML to this file")] = None
+
+
+def doctor(arguments: list[str]) -> int:
+    """`secant doctor RUN`."""
+    options = parse(DoctorOptions, arguments, "doctor")
+    watched = _watched(options.run)
+    found = diagnose(watched)
+    if options.page is not None:
+        from secant.atlas.doctor import page
+
+        try:
+            replace(options.page, page(watched, found).encode())
+        except OSError as error:
+            raise UsageError(f"doctor: --page {options.page}: {error.strerror or error}.") from None
+    if options.json:
+        print(found.as_json())
+    else:
+        _show(watched, found)
+        if options.page is not None:
+            present.output.print(Text(f"The page is in {options.page}", style="dim"))
+    return int(not found.healthy)
+
+
+def _watched(given: str) -> Watched:
+    module, colon, name = given.partition(":")
+    if colon and not Path(given).exists() and all(part.isidentifier() for part in (*module.split("."), name)):
+        return _looked_at(module, name)
+    try:
+        return read(given)
+    except RecordError as error:
+        raise UsageError(f"doctor: {error}") from None
+
+
+def _looked_at(module: str, name: str) -> Watched:
+    """A few looks at what a factory makes; only this module is imported, from here or from where Python finds it."""
+    from secant.monitors import monitor
+
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        factory = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"doctor: there is no module {error.name!r} to import {module}:{name} from.") from None
+    except AttributeError:
+        raise UsageError(f"doctor: {module} has no {name!r}.") from None
+    if not callable(factory):
+        raise UsageError(f"doctor: {module}:{name} must be a function that returns (loss, params, batch).")
+    made: Any = factory()
+    if not isinstance(made, tuple | list) or len(made) not in (3, 4) or not callable(made[0]):
+        raise UsageError(
+            f"doctor: {module}:{name} must return (loss, params, batch) or (loss, params, batch, optimiser), with "
+            f"loss(params, batch) a number; it returned {type(made).__name__}."
+        )
+    loss, params, batch, optimiser = (*made, None)[:4]
+    init = getattr(getattr(optimiser, "transformation", optimiser), "init", None)
+    state = init(params) if callable(init) else None
+    with monitor(loss, optimiser=optimiser, record=False, every=1, name=f"{module}:{name}") as watch:
+        for step in range(LOOKS):
+            watch(step, params, state, batch, loss=loss(params, batch))
+    return watch.watched
+
+
+def _show(watched: Watched, found: Diagnosis) -> None:
+    from secant.atlas.doctor import title_of
+
+    name = str(watched.about.get("name") or watched.path.name)
+    colour = "green" if found.healthy else "bold red"
+    mark = "✓" if found.healthy else "✗"
+    present.output.print(Text.assemble((name, "bold"), "  ", (f"{mark} {found.verdict}", colour), f"  {found.regime}"))
+    table = Table(box=None, pad_edge=False, show_header=False, width=min(present.output.width - 2, 118))
+    table.add_column(no_wrap=True)
+    table.add_column(ratio=1)
+    for one in found.sentences:
+        table.add_row(Text(one.about, style="dim"), Text(one.text, style=STYLES.get(one.about, "")))
+        if one.study:
+            table.add_row("", Text(f"{title_of(one.study)}: secant run {one.study}", style="dim"))
+    present.output.print(Padding(table, (0, 0, 0, 2)))
+    said = f"{len(watched.rows)} rows" + (f", {watched.damaged} lines that cannot be read" if watched.damaged else "")
+    present.output.print(Text(f"{said} in {watched.path}", style="dim"))

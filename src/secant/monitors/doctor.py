@@ -1,0 +1,138 @@
+"""The diagnosis of a record: what is wrong, or that nothing is, in sentences that each have a number and its error.
+
+It reads a record alone, so it is the same for a run in JAX or PyTorch, finished or not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+
+from secant.monitors import wording
+from secant.monitors.advice import safe_step
+from secant.monitors.reading import rule_of
+from secant.monitors.record import Watched, plain
+from secant.monitors.regimes import State, diverged, state_of
+from secant.monitors.spikes import FORGETTING, Spike, spikes, staleness
+from secant.monitors.wording import Sentence
+
+VERDICTS = (
+    "healthy",
+    "catapult",
+    "divergence",
+    "stale second moment",
+    "bad batch",
+    "overflow",
+    "step too small",
+    "unexplained",
+)
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What a record says about its run.
+
+    Attributes:
+        verdict: one of `VERDICTS`.
+        regime: one of [`REGIMES`][secant.monitors.regimes.REGIMES].
+        sentences: the diagnosis in words, the gravest first.
+        numbers: by name.
+        spikes: each with its cause.
+        healthy: whether nothing is wrong.
+    """
+
+    verdict: str
+    regime: str
+    sentences: list[Sentence]
+    numbers: dict[str, float]
+    spikes: list[Spike]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.verdict == "healthy"
+
+    def as_json(self) -> str:
+        """All of it, for a machine; numbers that JSON has no word for are text."""
+        facts = {
+            "verdict": self.verdict,
+            "healthy": self.healthy,
+            "regime": self.regime,
+            "sentences": [asdict(one) for one in self.sentences],
+            "numbers": self.numbers,
+            "spikes": [asdict(one) for one in self.spikes],
+        }
+        return json.dumps(plain(facts), indent=1)
+
+
+def diagnose(watched: Watched) -> Diagnosis:
+    """What is wrong with a run, or that nothing is.
+
+    Args:
+        watched: its record, from [`read`][secant.monitors.read].
+
+    Example:
+        ```python
+        from pathlib import Path
+        from secant.monitors import Watched, diagnose
+
+        rows = [{"step": t, "lr": 0.1, "loss": 0.97**t} for t in range(200)]
+        for row in rows[::10]:
+            row |= {"sharpness": 12.0, "sharpness_error": 0.2, "threshold": 20.0}
+        found = diagnose(Watched(Path("run"), {"optimiser": "sgd"}, rows, []))
+        print(found.verdict, "|", found.regime)
+        print(found.sentences[0].text)
+        ```
+        ```text
+        healthy | stable
+        The run is stable: its curvature is 0.60 ± 0.01 of that at which the optimiser is unstable.
+        ```
+    """
+    found = spikes(watched)
+    late = wording.fades(watched)
+    loss = str(watched.about.get("loss", "")).lower()
+    squared = any(word in loss for word in ("mse", "squar", "half_", "l2"))
+    state = state_of(watched, found, late=late, squared=squared)
+    safe, first = safe_step(watched, fading=late), safe_step(watched, "start")
+    verdict = _verdict(watched, found, state)
+    regime, seen = [wording.of_regime(state, watched)], wording.of_spikes(found)
+    sentences = regime + seen if verdict == "healthy" else seen + regime
+    sentences += wording.of_step(watched, safe, first)
+    sentences += wording.of_remedy(watched, found, safe, verdict)
+    sentences += [*wording.of_batch(state), *wording.of_others(watched), *wording.of_limits(watched)]
+    numbers = {
+        "steps": float(watched.rows[-1]["step"]) if watched.rows else math.nan,
+        "load": state.load.value,
+        "load_error": state.load.error,
+        "along": state.along.value,
+        "along_error": state.along.error,
+        "batch": state.batch.value,
+        "critical_batch": state.noise.value,
+        "critical_batch_error": state.noise.error,
+        "safe_lr": safe.lr,
+        "safe_lr_error": safe.error,
+        "edge_lr": safe.edge,
+        "safe_lr_from_start": first.lr,
+        "safe_lr_from_start_error": first.error,
+        "scatter": safe.scatter,
+        "spikes": float(len(found)),
+    }
+    return Diagnosis(verdict, state.regime, sentences, {k: v for k, v in numbers.items() if not math.isnan(v)}, found)
+
+
+def _verdict(watched: Watched, found: list[Spike], state: State) -> str:
+    if not watched.column("loss")[1].size:
+        return "unexplained"
+    grave = [one for one in found if one.harmful and one.cause != "unknown"]
+    worst = max(grave, key=lambda one: (one.height, one.end is None), default=None)
+    if diverged(watched, found):
+        return worst.cause if worst is not None and worst.cause in ("bad batch", "overflow") else "divergence"
+    if worst is not None:
+        return worst.cause
+    if found and found[-1].end is None and found[-1].harmful:
+        return "unexplained"
+    if wording.restless(state):
+        stale = staleness(watched, rule_of(watched), watched.rows[-1]["step"])
+        return "stale second moment" if stale**-2 < FORGETTING else "catapult"
+    return "step too small" if state.regime == "step far too small" else "healthy"

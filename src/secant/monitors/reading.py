@@ -1,0 +1,155 @@
+r"""A record as a diagnosis reads it: what is known of the optimiser, and how near its edge each look found it.
+
+Of a look the *load* is the curvature over that at which the optimiser is unstable: 1 at the edge. A record seldom has
+all columns, so the load is what the best of those that are there says: the sharpness over the optimiser's own
+threshold, and without it the curvature along the update or the gradient, which is at most as large.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from secant.monitors.record import Watched
+
+ADAPTIVE = ("adam", "rmsprop", "adagrad", "adadelta", "yogi", "amsgrad", "lamb")
+"""Optimisers that divide by a second moment, by a part of their names."""
+SIGNED = ("lion", "sign", "muon")
+"""Those whose steps have a length of their own, whatever the gradient's."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a record says of the optimiser.
+
+    Attributes:
+        name: as it is written there, in small letters; empty where it is not.
+        beta: of its momentum; 0 without, and where nothing is said.
+        b2: of its second moment; None where it has none.
+        known: whether the name says what it is.
+    """
+
+    name: str
+    beta: float
+    b2: float | None
+    known: bool
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is gradient descent without momentum, whose edge is at 2/eta for every batch."""
+        return self.known and self.beta == 0 and self.b2 is None and not any(word in self.name for word in SIGNED)
+
+    def growth(self, load: float) -> float:
+        r"""By how much the loss grows in a step along a direction of this load, on a quadratic.
+
+        The larger root of $z^2 - (1 + \beta - \eta\lambda)z + \beta$ squared, with $\eta\lambda = 2(1 + \beta)$ times
+        the load: $(\eta\lambda - 1)^2$ without momentum, and 1 at the edge.
+        """
+        middle = abs(1 + self.beta - 2 * (1 + self.beta) * load)
+        inside = middle**2 - 4 * self.beta
+        root = (middle + math.sqrt(inside)) / 2 if inside > 0 else math.sqrt(self.beta)
+        return root**2
+
+
+def rule_of(watched: Watched) -> Rule:
+    """The optimiser of a record, from `about.json`: a name, or a mapping with `name` and its settings."""
+    said = watched.about.get("optimiser") or ""
+    facts: dict[str, Any] = dict(said) if isinstance(said, dict) else {"name": said}
+    settings = facts.get("settings")
+    facts |= settings if isinstance(settings, dict) else {}
+    name = str(facts.get("name") or "").lower()
+    betas = facts.get("betas")
+    first, second = betas if isinstance(betas, list | tuple) and len(betas) == 2 else (None, None)
+    adaptive = any(word in name for word in ADAPTIVE)
+    told = {"lr", "schedule", "b2"} & set(facts)  # settings are there, and those that are zero are left out
+    usual = 0.9 if not told and any(word in name for word in ("adam", "momentum", "nesterov", "lamb")) else 0.0
+    beta = _share(facts.get("beta", facts.get("momentum", facts.get("b1", facts.get("beta1", first)))), usual)
+    b2 = _share(facts.get("b2", facts.get("beta2", facts.get("decay", facts.get("alpha", second)))), 0.999)
+    plain = any(word in name for word in ("gd", "sgd", "momentum", "nesterov", "gradient"))
+    known = bool(name) and (adaptive or plain or any(word in name for word in SIGNED))
+    return Rule(name, beta, b2 if adaptive else None, known)
+
+
+def _share(value: Any, usual: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        return usual
+    return float(value)
+
+
+class Loads(NamedTuple):
+    """How near the edge the looks found the run, each array `(looks,)`.
+
+    Attributes:
+        steps: of the looks.
+        values: the load; 1 at the edge.
+        errors: within this of it there is one, as far as the sharpness is concerned.
+        lr: the step size at the look; NaN where it is not recorded.
+        whole: whether the load is that of the sharpest direction, rather than along gradient or update only.
+    """
+
+    steps: np.ndarray
+    values: np.ndarray
+    errors: np.ndarray
+    lr: np.ndarray
+    whole: np.ndarray
+
+
+def looks_of(watched: Watched) -> list[dict[str, Any]]:
+    """The rows of a record with those of the same step made one, in the order of steps."""
+    found: dict[int, dict[str, Any]] = {}
+    for row in watched.rows:
+        found.setdefault(row["step"], {}).update(row)
+    return [found[step] for step in sorted(found)]
+
+
+def loads_of(watched: Watched) -> Loads:
+    """The load of every look: of the sharpest direction if that was ever looked at, else along the step."""
+    rule, rows = rule_of(watched), []
+    lr = float("nan")
+    for row in looks_of(watched):
+        lr = row.get("lr", lr)
+        edge = row.get("threshold", 2 * (1 + rule.beta) / lr if rule.known and rule.b2 is None else math.nan)
+        sharp = row.get("sharpness", math.nan) / edge
+        along = [1 / row["stable_multiple"] if row.get("stable_multiple", 0) > 0 else math.nan]
+        if rule.plain and "batch_sharpness" in row:
+            along.append(row["batch_sharpness"] * lr / 2)
+        known = [one for one in along if math.isfinite(one) and one >= 0]
+        if math.isfinite(sharp):
+            error = row.get("sharpness_error", 0.0) / edge
+            rows.append((row["step"], max(sharp, 0.0), error if math.isfinite(error) else 0.0, lr, True))
+        elif known:
+            rows.append((row["step"], max(known), 0.0, lr, False))
+    if any(row[-1] for row in rows):
+        rows = [row for row in rows if row[-1]]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+    kinds = (int, float, float, float, bool)
+    return Loads(*(np.asarray(column, kind) for column, kind in zip(columns, kinds, strict=True)))
+
+
+def along_of(watched: Watched) -> tuple[np.ndarray, np.ndarray]:
+    r"""Steps and loads along the update, $1/$`stable_multiple`, or along the gradient of plain SGD, $\eta s_b/2$."""
+    rule, found = rule_of(watched), []
+    lr = float("nan")
+    for row in looks_of(watched):
+        lr = row.get("lr", lr)
+        if row.get("stable_multiple", 0) > 0:
+            found.append((row["step"], 1 / row["stable_multiple"]))
+        elif rule.plain and row.get("batch_sharpness", 0) > 0 and lr > 0:
+            found.append((row["step"], row["batch_sharpness"] * lr / 2))
+    steps, values = zip(*found, strict=True) if found else ((), ())
+    return np.asarray(steps, int), np.asarray(values, float)
+
+
+def spread_of(values: np.ndarray) -> float:
+    r"""Relative variance of positive numbers from look to look, by the middle of their steps.
+
+    With logarithms $y_i$, half the square of $1.4826\,\mathrm{median}|y_{i+1} - y_i|$: what does not change slowly.
+    0 for fewer than four.
+    """
+    y = np.log(values[np.isfinite(values) & (values > 0)])
+    if len(y) < 4:
+        return 0.0
+    return float((1.4826 * np.median(np.abs(np.diff(y)))) ** 2 / 2)

@@ -1,0 +1,284 @@
+r"""Spikes of the loss in a record, and what came before each.
+
+A *spike* is a loss far above those before it: by a factor of two, and by more than noise is once in a hundred records.
+Noise is measured by $|e_t|$, where $e_t$ is the logarithm of the loss less the median of those before it. Its tails are
+taken to be exponential, which is heavier than a normal's, $P(e > x) = \frac12e^{-x/b}$, so that among $n$ losses the
+limit is $b\log(n/0.02)$; and $b$ is the lower quartile of $|e|$ over $\log\frac43$, for a run may be in spikes half of
+its time.
+
+Its cause is read from what was seen before it:
+
+* *bad batch*: the loss jumps in one step, by more than the curvature seen before can explain;
+* *catapult*: the load was above 1, the curvature beyond the optimiser's edge, so that a direction grew step by step;
+* *stale second moment*: the same for an optimiser that divides by a second moment, which was falling because gradients
+  had long been smaller than it remembers: it is the division that took the run over the edge;
+* *overflow*: numbers that are not finite while a scaler of mixed precision was falling, or from one step to the next.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from secant.monitors.reading import Loads, Rule, loads_of, rule_of
+from secant.monitors.record import Watched
+
+FACTOR = 2.0
+"""What does not double the loss is no spike."""
+FALSE_ALARMS = 0.01
+"""Spikes that noise makes in a record."""
+WINDOW = 25
+"""Losses before, of which the median is what is usual."""
+NO_RETURN = 2.0
+"""The load at which a catapult does not come back: four over the curvature, twice the edge."""
+FORGETTING = 0.5
+"""A second moment at less than this share of which the squared gradients are falls at over half its fastest rate."""
+
+CAUSES = ("catapult", "stale second moment", "bad batch", "overflow", "unknown")
+
+
+@dataclass(frozen=True)
+class Spike:
+    """A spike, and what came before it.
+
+    Attributes:
+        onset: the last step before it.
+        peak: the step of the largest loss.
+        end: the first step at which the loss is back to twice what was usual; None where the record ends before.
+        height: the largest loss over what was usual; infinite where it is not finite.
+        cause: one of `CAUSES`.
+        load: curvature over the optimiser's edge before it, 1 at the edge; NaN where no look says.
+        error: of the load.
+        look: the step of the look that says so, -1 without.
+        harmful: False for a bad batch whose trace is gone by the time the optimiser's momentum has forgotten it.
+        jump: the loss at the first step of the spike over what was usual.
+        explained: by what the loss can have grown in that step, by curvature and noise.
+        numbers: others that speak for the cause, by name.
+    """
+
+    onset: int
+    peak: int
+    end: int | None
+    height: float
+    cause: str = "unknown"
+    load: float = math.nan
+    error: float = math.nan
+    look: int = -1
+    harmful: bool = True
+    jump: float = math.nan
+    explained: float = math.nan
+    numbers: dict[str, float] = field(default_factory=dict)
+
+
+def spikes(watched: Watched) -> list[Spike]:
+    """The spikes of a record, in order, each with its cause.
+
+    Example:
+        ```python
+        from pathlib import Path
+        from secant.monitors import Watched
+        from secant.monitors.spikes import spikes
+
+        rows = [{"step": t, "loss": 0.9**t, "gradient_norm": 0.9**t, "lr": 0.1} for t in range(40)]
+        for row in rows[::10]:
+            row["sharpness"], row["threshold"] = 8.0, 20.0
+        rows[25] |= {"loss": 3.0, "gradient_norm": 9.0}
+        run = Watched(Path("run"), {"optimiser": "gd"}, rows, [])
+        (found,) = spikes(run)
+        print(found.cause, found.onset, found.peak, found.load)
+        ```
+        ```text
+        bad batch 24 25 0.4
+        ```
+    """
+    steps, loss = watched.column("loss")
+    if len(loss) < 2:
+        return []
+    rule, loads = rule_of(watched), loads_of(watched)
+    found: list[Spike] = []
+    for low, first, peak, end, usual, limit in _intervals(loss):
+        height = loss[peak] / usual if math.isfinite(loss[peak]) else math.inf
+        jump = loss[first] / max(usual, loss[first - 1]) if math.isfinite(loss[first]) else math.inf
+        spike = Spike(
+            int(steps[low]),
+            int(steps[peak]),
+            None if end is None else int(steps[end]),
+            float(height),
+            jump=float(jump),
+        )
+        _join(found, _explained(watched, rule, loads, spike, int(steps[first]), limit), rule)
+    return found
+
+
+def _join(found: list[Spike], spike: Spike, rule: Rule) -> None:
+    """Adds a spike; one without a cause that begins while momentum still carries a bad batch is of that batch."""
+    last = found[-1] if found else None
+    if (
+        last is None
+        or last.end is None
+        or last.cause != "bad batch"
+        or spike.cause != "unknown"
+        or spike.onset - last.end > 1 / (1 - rule.beta)
+    ):
+        found.append(spike)
+    else:
+        higher = max(last, spike, key=lambda one: one.height)
+        found[-1] = replace(last, peak=higher.peak, height=higher.height, end=spike.end, harmful=True)
+
+
+def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every loss the median of those before it, `(n,)`, and the logarithm by which it may exceed it, `(n,)`."""
+    y = np.log(np.maximum(np.where(np.isnan(loss), np.inf, loss), np.finfo(float).tiny))
+    usual = np.array([np.median(y[max(0, t - WINDOW) : t]) if t else y[0] for t in range(len(y))])
+    with np.errstate(invalid="ignore"):
+        rest = y - usual
+    sound = np.isfinite(rest)
+    sound[:WINDOW] = False  # until there are enough before it, a median is that of a trend
+    if sound.sum() < WINDOW:
+        return usual, np.full(len(y), max(_short(y, len(y)), math.log(FACTOR)))
+    centred = np.abs(np.where(sound, rest, 0.0) - np.median(rest[sound]))
+    whole = np.quantile(centred[sound], 0.25)
+    scale = np.full(len(y), whole)
+    for t in range(4 * WINDOW, len(y)):  # noise may grow along a run
+        near = centred[t - 4 * WINDOW : t][sound[t - 4 * WINDOW : t]]
+        scale[t] = max(whole, np.quantile(near, 0.25)) if len(near) else whole
+    return usual, np.maximum(_tail(scale, len(y)), math.log(FACTOR))
+
+
+def _tail(quartile: Any, n: int) -> Any:
+    """What noise of exponential tails and this lower quartile exceeds among so many so seldom."""
+    return quartile / math.log(4 / 3) * math.log(n / (2 * FALSE_ALARMS))
+
+
+def _short(y: np.ndarray, n: int) -> float:
+    r"""The limit of a short record, from second differences, which a trend does not change and noise $\sqrt6$-fold."""
+    bends = np.diff(y[np.isfinite(y)], 2)
+    return float(_tail(np.quantile(np.abs(bends), 0.25) / math.sqrt(6), n)) if len(bends) >= 8 else 0.0
+
+
+def _intervals(loss: np.ndarray) -> list[tuple[int, int, int, int | None, float, float]]:
+    """`(onset, first, peak, end, usual, limit)` of every spike, all but the last two places in the list of losses."""
+    usual, limit = limits(loss)
+    finite = np.isfinite(loss)
+    # Below the rounding of single precision of where it began, a loss is noise of arithmetic.
+    floor = float(np.finfo(np.float32).eps) * float(loss[finite][0] if finite.any() else 0.0)
+    y = np.log(np.maximum(np.where(finite, loss, np.inf), max(floor, np.finfo(float).tiny)))
+    usual = np.maximum(usual, math.log(max(floor, np.finfo(float).tiny)))
+    found: list[tuple[int, int, int, int | None, float, float]] = []
+    t = 1
+    while t < len(y):
+        if not y[t] > usual[t] + limit[t]:
+            t += 1
+            continue
+        base, rise = usual[t], limit[t]
+        low = t - 1
+        while low > 0 and y[low] > base and (not found or low > (found[-1][3] or 0)):
+            low -= 1
+        back = np.flatnonzero(y[t:] <= base + math.log(FACTOR))
+        end = t + int(back[0]) if back.size else None
+        peak = t + int(np.argmax(y[t:end]))
+        found.append((low, t, peak, end, float(np.exp(base)), float(rise)))
+        if end is None:
+            break
+        t = end + 1
+    return found
+
+
+def _explained(watched: Watched, rule: Rule, loads: Loads, spike: Spike, first: int, limit: float) -> Spike:
+    """The spike with its cause."""
+    load, error, look = _load_before(watched, loads, spike, first)
+    known = math.isfinite(load)
+    explained = math.exp(limit) * max(rule.growth(load + error) if known else 1.0, 1.0)
+    over = known and load + error >= 1
+    sudden = spike.jump > explained and not (known and load >= NO_RETURN)
+    numbers: dict[str, float] = {}
+    if not math.isfinite(spike.height):
+        fallen = _scaler(watched, spike)
+        if fallen > 1:
+            numbers["scaler_fell"] = fallen
+    if "scaler_fell" in numbers and not over:
+        cause = "overflow"
+    elif sudden:
+        numbers["gradient_jump"] = _gradient_jump(watched, first)
+        cause = "overflow" if not math.isfinite(spike.jump) else "bad batch"
+    elif over:
+        stale = staleness(watched, rule, spike.onset)
+        cause = "catapult"
+        if math.isfinite(stale):
+            numbers["second_moment"] = stale
+            if 1 / stale**2 < FORGETTING:
+                cause = "stale second moment"
+    else:
+        cause = "unknown"
+    lasted = math.inf if spike.end is None else spike.end - first
+    harmful = cause != "bad batch" or lasted > max(2.0, 1 / (1 - rule.beta))
+    return replace(
+        spike,
+        cause=cause,
+        load=load,
+        error=error,
+        look=look,
+        harmful=harmful,
+        explained=explained,
+        numbers=numbers,
+    )
+
+
+def _load_before(watched: Watched, loads: Loads, spike: Spike, first: int) -> tuple[float, float, int]:
+    """The largest load of the looks that lead up to a spike, with the step size that it met there.
+
+    Looks at the steps of the rise count as well, for a direction that grows is seen while it does; the look at the
+    first step of a jump is of the batch that made it, and does not.
+    """
+    before = loads.steps < first
+    if not before.any():
+        return math.nan, math.nan, -1
+    apart = int(np.median(np.diff(loads.steps))) if len(loads.steps) > 1 else 1
+    last = int(loads.steps[before][-1])
+    near = before & (loads.steps >= min(last, spike.onset - apart))
+    scale = np.ones(len(loads.steps))
+    steps, lr = watched.column("lr")
+    inside = lr[(steps >= spike.onset) & (steps <= max(first, spike.onset))]
+    if len(inside) and np.nanmax(inside) > 0:
+        usable = loads.lr > 0
+        scale[usable] = np.nanmax(inside) / loads.lr[usable]
+    values = np.where(near, loads.values * scale, -np.inf)
+    best = int(np.argmax(values))
+    return float(values[best]), float(loads.errors[best] * scale[best]), int(loads.steps[best])
+
+
+def staleness(watched: Watched, rule: Rule, step: int) -> float:
+    r"""What the second moment remembers over the gradients of late, $\sqrt{\hat\nu}/|g|$, before a step.
+
+    $\hat\nu$ is the average of $|g|^2$ as the optimiser takes it, with the corrections of its start; $|g|$ the median
+    length over the last tenth of its memory $1/(1 - \beta_2)$. NaN without a second moment or gradients.
+    """
+    steps, norms = watched.column("gradient_norm")
+    keep = (steps <= step) & np.isfinite(norms)
+    steps, norms = steps[keep], norms[keep]
+    if rule.b2 is None or len(norms) < 3:
+        return math.nan
+    age = (step - steps).astype(float)
+    weight = rule.b2**age * np.diff(steps, prepend=steps[0] - 1)
+    remembered = math.sqrt(float(weight @ norms**2 / weight.sum()))
+    late = norms[age <= max(0.1 / (1 - rule.b2), age[-3])]
+    now = float(np.median(late))
+    return remembered / now if now > 0 else math.inf
+
+
+def _gradient_jump(watched: Watched, first: int) -> float:
+    """Length of the gradient at the first step of a spike over the median of those before."""
+    steps, norms = watched.column("gradient_norm")
+    at = np.flatnonzero(steps == first)
+    before = norms[(steps < first) & np.isfinite(norms)][-WINDOW:]
+    return float(norms[at[0]] / np.median(before)) if len(at) and len(before) and np.median(before) > 0 else math.nan
+
+
+def _scaler(watched: Watched, spike: Spike) -> float:
+    """By what a scaler of mixed precision fell before the peak of a spike; 1 where it did not."""
+    steps, scale = watched.column("scaler")
+    scale = scale[(steps <= spike.peak) & (scale > 0)]
+    return float(scale.max() / scale[-1]) if len(scale) else 1.0
