@@ -19,7 +19,7 @@ from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
-from secant.monitors.torch_monitor import TorchMonitor
+from secant.monitors.in_torch.monitor import TorchMonitor
 
 WARM = 4
 """Steps before the clock runs: the third is the first to be looked at."""

@@ -10,10 +10,10 @@ from made_up import falling, record
 
 from secant.lab import registry
 from secant.monitors import Watched, diagnose, safe_step
-from secant.monitors.advice import NOISE, noisy_share
-from secant.monitors.doctor import VERDICTS
-from secant.monitors.regimes import HALF_PROGRESS, REGIMES, level, state_of
-from secant.monitors.wording import shown
+from secant.monitors.doctor.advice import NOISE, noisy_share
+from secant.monitors.doctor.diagnosis import VERDICTS
+from secant.monitors.doctor.regimes import HALF_PROGRESS, REGIMES, level, state_of
+from secant.monitors.doctor.wording import shown
 
 
 def moments(beta, mean, variance):

@@ -14,7 +14,8 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import secant as sc
-from secant.monitors import MonitorWarning, jax_looks, read
+from secant.monitors import MonitorWarning, read
+from secant.monitors.in_jax import looks as jax_looks
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(24, 3)), RNG.normal(size=(24, 2))
@@ -190,7 +191,7 @@ def test_the_noise_scale_of_a_run(monkeypatch):
     """Averaged over looks, it is the trace of the covariance of gradients over the square of their mean."""
     watch = sc.monitor(loss, record=False, every={"noise_scale": 1})
     params, rng = start(), np.random.default_rng(5)
-    monkeypatch.setattr("secant.monitors.jax_taking.KEPT", 0.995)
+    monkeypatch.setattr("secant.monitors.in_jax.taking.KEPT", 0.995)
     for step in range(400):
         rows = rng.integers(0, 24, size=8)
         watch(step, params, None, (X[rows], Y[rows]))

@@ -8,8 +8,8 @@ import optax.contrib
 import pytest
 
 import secant as sc
+from secant.monitors.in_jax.rule import Rule, is_optimiser
 from secant.monitors.optimisers import Facts, from_facts
-from secant.monitors.rule import Rule, is_optimiser
 
 PARAMS = {"b": jnp.ones(2), "w": jnp.ones((3, 2))}
 

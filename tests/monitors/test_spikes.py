@@ -8,8 +8,8 @@ import pytest
 from made_up import falling, record
 
 from secant.monitors import Watched, spikes
-from secant.monitors.reading import Rule, loads_of, rule_of, spread_of
-from secant.monitors.spikes import limits, staleness
+from secant.monitors.doctor.reading import Rule, loads_of, rule_of, spread_of
+from secant.monitors.doctor.spikes import limits, staleness
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9])

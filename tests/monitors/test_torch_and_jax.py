@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import secant as sc  # noqa: E402
-from secant.monitors.torch_monitor import TorchMonitor  # noqa: E402
+from secant.monitors.in_torch.monitor import TorchMonitor  # noqa: E402
 
 DIGITS = 1e-4
 

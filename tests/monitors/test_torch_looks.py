@@ -14,8 +14,8 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from secant.monitors.torch_aside import rows, samples_of  # noqa: E402
-from secant.monitors.torch_looks import BACKWARD, DIFFERENCE, FORWARD, LookError, Looks  # noqa: E402
+from secant.monitors.in_torch.aside import rows, samples_of  # noqa: E402
+from secant.monitors.in_torch.looks import BACKWARD, DIFFERENCE, FORWARD, LookError, Looks  # noqa: E402
 
 NUMBERS = torch.Generator().manual_seed(0)
 

@@ -14,8 +14,8 @@ from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from secant import monitors  # noqa: E402
+from secant.monitors.in_torch.monitor import TorchMonitor  # noqa: E402
 from secant.monitors.keeping import MonitorWarning  # noqa: E402
-from secant.monitors.torch_monitor import TorchMonitor  # noqa: E402
 
 
 def cost(model: nn.Module, batch: Any) -> Any:

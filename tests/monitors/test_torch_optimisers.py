@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import secant as sc  # noqa: E402
-from secant.monitors.torch_optimisers import kind_of, read  # noqa: E402
+from secant.monitors.in_torch.optimisers import kind_of, read  # noqa: E402
 
 OURS: dict[str, tuple[Any, Any]] = {
     "gd": (sc.optimisers.gd(0.1), lambda p: torch.optim.SGD(p, lr=0.1)),

@@ -17,7 +17,7 @@ if not (torch.distributed.is_available() and torch.distributed.is_gloo_available
     pytest.skip("PyTorch without processes", allow_module_level=True)
 
 
-from secant.monitors.torch_monitor import TorchMonitor  # noqa: E402
+from secant.monitors.in_torch.monitor import TorchMonitor  # noqa: E402
 
 sys.path.append(str(Path(__file__).parent))
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from secant import monitors
-from secant.monitors.torch_monitor import TorchMonitor
+from secant.monitors.in_torch.monitor import TorchMonitor
 
 
 def cost(model: nn.Module, batch: Any) -> Any:

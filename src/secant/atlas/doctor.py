@@ -15,8 +15,8 @@ from secant.atlas.pages import environment
 from secant.atlas.traces import Curve, Trace
 from secant.lab import registry
 from secant.lab.store import home
-from secant.monitors.doctor import Diagnosis
-from secant.monitors.reading import along_of, loads_of
+from secant.monitors.doctor.diagnosis import Diagnosis
+from secant.monitors.doctor.reading import along_of, loads_of
 from secant.monitors.record import Watched
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -48,7 +49,7 @@ class Trace:
 
     title: str
     curves: list[Curve]
-    marks: list[tuple[float, float, str]] = field(default_factory=list)
+    marks: Sequence[tuple[float, float, str]] = ()
     logarithmic: bool = True
 
     @property

@@ -17,7 +17,7 @@ from secant.cli import present
 from secant.cli.options import Json, UsageError, parse
 from secant.core.files import replace
 from secant.monitors import RecordError, Watched, diagnose, read
-from secant.monitors.doctor import Diagnosis
+from secant.monitors.doctor.diagnosis import Diagnosis
 
 STYLES = {"spike": "bold", "regime": "bold", "limits": "yellow"}
 LOOKS = 4

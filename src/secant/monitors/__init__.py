@@ -1,14 +1,14 @@
 """Monitors of somebody's own training run, in JAX or PyTorch: what they record, where, and how to read it."""
 
-from secant.monitors.advice import SafeStep, safe_step
 from secant.monitors.columns import COLUMNS, Column
-from secant.monitors.doctor import Diagnosis, Sentence, diagnose
+from secant.monitors.doctor.advice import SafeStep, safe_step
+from secant.monitors.doctor.diagnosis import Diagnosis, Sentence, diagnose
+from secant.monitors.doctor.regimes import REGIMES
+from secant.monitors.doctor.spikes import Spike, spikes
 from secant.monitors.entrance import monitor
 from secant.monitors.keeping import MonitorWarning
 from secant.monitors.plan import Plan
 from secant.monitors.record import RecordError, Watched, Writer, read
-from secant.monitors.regimes import REGIMES
-from secant.monitors.spikes import Spike, spikes
 from secant.monitors.watching import Monitor
 
 __all__ = [

@@ -85,12 +85,12 @@ def monitor(
         **options,
     }
     if model is not None:
-        from secant.monitors.torch_monitor import TorchMonitor
+        from secant.monitors.in_torch.monitor import TorchMonitor
 
         if f is None:
             del given["f"]
         return TorchMonitor(loss, model, **given)
-    from secant.monitors.jax_monitor import JaxMonitor
+    from secant.monitors.in_jax.monitor import JaxMonitor
 
     return JaxMonitor(loss, **given)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lightning.pytorch import Callback
 
-from secant.monitors.torch_monitor import TorchMonitor
+from secant.monitors.in_torch.monitor import TorchMonitor
 
 
 class SecantMonitor(Callback):

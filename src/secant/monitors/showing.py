@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from secant.monitors.columns import COLUMNS
+from secant.monitors.doctor.spikes import spikes
 from secant.monitors.record import Watched
 
 WIDE = 30.0
@@ -365,7 +365,7 @@ def events(run: Watched, last: int = 20_000) -> list[Event]:
     broken = np.flatnonzero(~np.isfinite(losses))
     found = [Event(int(steps[broken[0]]), None, f"the loss is {losses[broken[0]]:g}")] if broken.size else []
     with contextlib.suppress(Exception), np.errstate(all="ignore"):  # of a record that makes no sense there are none
-        for spike in importlib.import_module("secant.monitors.spikes").spikes(run):
+        for spike in spikes(run):
             text = "a spike" if spike.cause == "unknown" else f"a spike, {spike.cause}"
             if math.isfinite(spike.height):
                 text += f": the loss rose to {spike.height:.3g} times what was usual"

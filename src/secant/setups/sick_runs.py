@@ -189,7 +189,7 @@ def _dot(a: Any, b: Any) -> jax.Array:
     return jnp.vdot(ravel_pytree(a)[0], ravel_pytree(b)[0])
 
 
-def _look(value: Callable[[Any], Any], gradients: Any, params: Any, g: Any, u: Any, scale: Any, v: Any):
+def _look(value: Callable[[Any], Any], gradients: Any, params: Any, g: Any, u: Any, scale: Any, v: Any) -> Any:
     """What a look measures at the parameters, and the direction that the next one begins with."""
     _, product = jax.linearize(jax.grad(value), params)
     square, bent = _dot(g, g), _dot(g, product(g))
@@ -314,4 +314,4 @@ def _record(plan: Plan, found: dict[str, np.ndarray], until: int | None) -> Watc
         "loss": "cross-entropy" if plan.entropy else "half_mean",
         "name": f"{plan.kind}-{plan.seed}",
     }
-    return Watched(Path(about["name"]), about, rows, [])
+    return Watched(Path(f"{plan.kind}-{plan.seed}"), about, rows, [])

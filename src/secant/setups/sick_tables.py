@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from secant.monitors.doctor import diagnose
+from secant.monitors.doctor.diagnosis import diagnose
 from secant.setups import sick_runs as runs
 
 HALVINGS = 4

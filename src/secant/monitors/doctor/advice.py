@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from secant.monitors.reading import loads_of, looks_of, rule_of, spread_of
+from secant.monitors.doctor.reading import loads_of, looks_of, rule_of, spread_of
 from secant.monitors.record import Watched
 
 DOUBLING = (1 + math.sqrt(2)) / 2
@@ -80,7 +80,7 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
         ```python
         from pathlib import Path
         from secant.monitors import Watched
-        from secant.monitors.advice import safe_step
+        from secant.monitors.doctor.advice import safe_step
 
         rows = [{"step": t, "lr": 0.1, "sharpness": 16.0, "sharpness_error": 0.1, "threshold": 20.0} for t in range(9)]
         found = safe_step(Watched(Path("run"), {"optimiser": "sgd"}, rows, []))

@@ -9,13 +9,13 @@ import json
 import math
 from dataclasses import asdict, dataclass
 
-from secant.monitors import wording
-from secant.monitors.advice import safe_step
-from secant.monitors.reading import rule_of
+from secant.monitors.doctor import wording
+from secant.monitors.doctor.advice import safe_step
+from secant.monitors.doctor.reading import rule_of
+from secant.monitors.doctor.regimes import State, diverged, state_of
+from secant.monitors.doctor.spikes import FORGETTING, Spike, spikes, staleness
+from secant.monitors.doctor.wording import Sentence
 from secant.monitors.record import Watched, plain
-from secant.monitors.regimes import State, diverged, state_of
-from secant.monitors.spikes import FORGETTING, Spike, spikes, staleness
-from secant.monitors.wording import Sentence
 
 VERDICTS = (
     "healthy",
@@ -35,7 +35,7 @@ class Diagnosis:
 
     Attributes:
         verdict: one of `VERDICTS`.
-        regime: one of [`REGIMES`][secant.monitors.regimes.REGIMES].
+        regime: one of [`REGIMES`][secant.monitors.doctor.regimes.REGIMES].
         sentences: the diagnosis in words, the gravest first.
         numbers: by name.
         spikes: each with its cause.

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from secant.core.types import Params
+from secant.monitors.in_jax.probing import recognised
 from secant.monitors.optimisers import BLIND, Facts, from_facts
-from secant.monitors.probing import recognised
 from secant.optim.optimiser import Optimiser, OptimiserState
 
 SQUARES = frozenset({"ScaleByAdamState", "ScaleByRmsState", "ScaleByRmsWithCountState"})

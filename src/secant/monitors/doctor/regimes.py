@@ -27,10 +27,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from secant.monitors.advice import safe_step
-from secant.monitors.reading import along_of, loads_of, rule_of
+from secant.monitors.doctor.advice import safe_step
+from secant.monitors.doctor.reading import along_of, loads_of, rule_of
+from secant.monitors.doctor.spikes import Spike, spikes
 from secant.monitors.record import Watched
-from secant.monitors.spikes import Spike, spikes
 
 REGIMES = (
     "stable",

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from secant.monitors.torch_aside import rows, samples_of
-from secant.monitors.torch_looks import LookError, Looks
-from secant.monitors.torch_ranks import Ranks
+from secant.monitors.in_torch.aside import rows, samples_of
+from secant.monitors.in_torch.looks import LookError, Looks
+from secant.monitors.in_torch.ranks import Ranks
 
 NEAR = 0.03
 """The search for the sharpness ends when an eigenvalue is within this part of what was found."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from secant.monitors.advice import DOUBLING, SafeStep, gain
-from secant.monitors.reading import rule_of
+from secant.monitors.doctor.advice import DOUBLING, SafeStep, gain
+from secant.monitors.doctor.reading import rule_of
+from secant.monitors.doctor.regimes import HALF_PROGRESS, State
+from secant.monitors.doctor.spikes import WINDOW, Spike
 from secant.monitors.record import Watched
-from secant.monitors.regimes import HALF_PROGRESS, State
-from secant.monitors.spikes import WINDOW, Spike
 
 
 @dataclass(frozen=True)

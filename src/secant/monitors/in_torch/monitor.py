@@ -9,16 +9,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from secant.monitors.in_torch.aside import bare, leaves, mapped, rows, samples_of
+from secant.monitors.in_torch.looks import DIFFERENCE, Looks
+from secant.monitors.in_torch.measures import View, along_update, batch_sharpness, largest, noise
+from secant.monitors.in_torch.optimisers import Reading, kind_of, read, unwrapped
+from secant.monitors.in_torch.outputs import SAMPLES, Outputs, inputs_of
+from secant.monitors.in_torch.ranks import AGREED, Several, ranks_of
+from secant.monitors.in_torch.sharded import ShardedLooks, is_sharded
 from secant.monitors.keeping import Sink
 from secant.monitors.optimisers import BLIND
 from secant.monitors.plan import Account, Look
-from secant.monitors.torch_aside import bare, leaves, mapped, rows, samples_of
-from secant.monitors.torch_looks import DIFFERENCE, Looks
-from secant.monitors.torch_measures import View, along_update, batch_sharpness, largest, noise
-from secant.monitors.torch_optimisers import Reading, kind_of, read, unwrapped
-from secant.monitors.torch_outputs import SAMPLES, Outputs, inputs_of
-from secant.monitors.torch_ranks import AGREED, Several, ranks_of
-from secant.monitors.torch_sharded import ShardedLooks, is_sharded
 from secant.monitors.watching import Monitor, PassedError, described
 
 LOOKS = (
@@ -63,7 +63,7 @@ class TorchMonitor(Monitor):
     Example:
         ```python
         import torch
-        from secant.monitors.torch_monitor import TorchMonitor
+        from secant.monitors.in_torch.monitor import TorchMonitor
 
         torch.manual_seed(0)
         model = torch.nn.Linear(3, 1)

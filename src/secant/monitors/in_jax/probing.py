@@ -58,7 +58,7 @@ def recognised(optimiser: Any, params: Params) -> tuple[Facts, StepSize]:
         ```python
         import jax.numpy as jnp
         import optax
-        from secant.monitors.probing import recognised
+        from secant.monitors.in_jax.probing import recognised
 
         facts, _ = recognised(optax.sgd(0.1, momentum=0.9, nesterov=True), jnp.zeros(3))
         print(facts.name, round(facts.lr, 4), round(facts.momentum, 4))

@@ -111,7 +111,9 @@ def loads_of(watched: Watched) -> Loads:
     lr = float("nan")
     for row in looks_of(watched):
         lr = row.get("lr", lr)
-        edge = row.get("threshold", 2 * (1 + rule.beta) / lr if rule.known and rule.b2 is None else math.nan)
+        usual = 2 * (1 + rule.beta) / lr if lr > 0 and rule.known and rule.b2 is None else math.nan
+        edge = row.get("threshold", usual)
+        edge = edge if edge > 0 else math.nan
         sharp = row.get("sharpness", math.nan) / edge
         along = [1 / row["stable_multiple"] if row.get("stable_multiple", 0) > 0 else math.nan]
         if rule.plain and "batch_sharpness" in row:

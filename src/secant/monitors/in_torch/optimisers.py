@@ -88,7 +88,7 @@ def read(optimiser: Any, params: Sequence[Tensor], gradient: Sequence[Tensor] | 
     Example:
         ```python
         import torch
-        from secant.monitors.torch_optimisers import read
+        from secant.monitors.in_torch.optimisers import read
 
         weight = torch.nn.Parameter(torch.ones(2))
         print(round(read(torch.optim.SGD([weight], lr=0.1, momentum=0.9), [weight]).threshold))

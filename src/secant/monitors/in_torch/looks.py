@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
-from secant.monitors.torch_aside import LOW, Spelled, aside, bare, mapped, seed
-from secant.monitors.torch_ranks import Ranks
+from secant.monitors.in_torch.aside import LOW, Spelled, aside, bare, mapped, seed
+from secant.monitors.in_torch.ranks import Ranks
 
 FORWARD, BACKWARD, DIFFERENCE = "forward over forward", "double backward", "difference of gradients"
 
@@ -71,7 +71,7 @@ class Looks:
     Example:
         ```python
         import torch
-        from secant.monitors.torch_looks import Looks
+        from secant.monitors.in_torch.looks import Looks
 
         torch.manual_seed(0)
         model = torch.nn.Linear(2, 1, bias=False)

@@ -13,12 +13,12 @@ from secant.core.arguments import whole
 from secant.core.types import Params
 from secant.losses import Loss
 from secant.losses import get as get_loss
-from secant.monitors import jax_outputs
-from secant.monitors.jax_taking import Call, Setting, Taker
+from secant.monitors.in_jax import outputs as jax_outputs
+from secant.monitors.in_jax.rule import Rule, is_optimiser
+from secant.monitors.in_jax.taking import Call, Setting, Taker
+from secant.monitors.in_jax.trees import samples_of, split
 from secant.monitors.keeping import Sink
 from secant.monitors.plan import Look, cadences
-from secant.monitors.rule import Rule, is_optimiser
-from secant.monitors.trees import samples_of, split
 from secant.monitors.watching import Monitor, PassedError, described
 
 LOOKS = (

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from secant.monitors.jax_outputs import ROWS, SAMPLES, inputs_of
-from secant.monitors.torch_aside import aside, leaves, rows, samples_of, seed
-from secant.monitors.torch_looks import LookError, Looks, Wrapped, single, wide
+from secant.monitors.in_jax.outputs import ROWS, SAMPLES, inputs_of
+from secant.monitors.in_torch.aside import aside, leaves, rows, samples_of, seed
+from secant.monitors.in_torch.looks import LookError, Looks, Wrapped, single, wide
 from secant.monitors.watching import described
 
 ENTRIES = 1 << 26

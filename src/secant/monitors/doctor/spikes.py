@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from secant.monitors.reading import Loads, Rule, loads_of, rule_of
+from secant.monitors.doctor.reading import Loads, Rule, loads_of, rule_of
 from secant.monitors.record import Watched
 
 FACTOR = 2.0
@@ -80,7 +80,7 @@ def spikes(watched: Watched) -> list[Spike]:
         ```python
         from pathlib import Path
         from secant.monitors import Watched
-        from secant.monitors.spikes import spikes
+        from secant.monitors.doctor.spikes import spikes
 
         rows = [{"step": t, "loss": 0.9**t, "gradient_norm": 0.9**t, "lr": 0.1} for t in range(40)]
         for row in rows[::10]:

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature.checks import refuse_mixing
-from secant.monitors import jax_looks, jax_outputs
-from secant.monitors.rule import Rule
-from secant.monitors.trees import Shell, is_array, is_real, precise, rows, samples_of, split
+from secant.monitors.in_jax import looks as jax_looks
+from secant.monitors.in_jax import outputs as jax_outputs
+from secant.monitors.in_jax.rule import Rule
+from secant.monitors.in_jax.trees import Shell, is_array, is_real, precise, rows, samples_of, split
 from secant.monitors.watching import HopelessError, PassedError, described
 
 FIRST, LATER = 12, 2

@@ -1,0 +1,1 @@
+"""Monitors of loops in PyTorch."""
