@@ -12,15 +12,18 @@ import stat
 import tracemalloc
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 import secant.cli.entry as cli
 from secant import atlas
+from secant.atlas.doctor import page as doctor_page
 from secant.atlas.watched import Run, of_record
 from secant.cli.entry import COMMANDS
 from secant.cli.watch import frame
-from secant.monitors import RecordError, Watched, Writer, read
+from secant.monitors import COLUMNS, RecordError, Watched, Writer, diagnose, read
+from secant.monitors.doctor.diagnosis import VERDICTS
 from secant.monitors.record import LARGEST, Reader
 from secant.monitors.shelf import kept, running
 from secant.monitors.showing import facts
@@ -400,3 +403,28 @@ def test_files_of_a_record_are_not_run_and_not_for_all_to_write(folder):
     for file in folder.iterdir():
         mode = stat.S_IMODE(file.stat().st_mode)
         assert not mode & (stat.S_IWOTH | stat.S_IXUSR), file
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_diagnosis_of_any_numbers_ends(seed):
+    """Rows of a usual size with numbers among them that no run has, and optimisers that are none."""
+    random = np.random.default_rng(seed)
+    names = [name for name in COLUMNS if name != "look_seconds"]
+    odd = np.array([1e308, -1e308, 5e-324, 0.0, np.nan, np.inf, -np.inf, 1.0, 30.0])
+    rules = [None, "sgd", 5, {"name": "adam", "b2": 1.0}, {"name": "momentum", "beta": 1.0}, {"name": 5, "beta": "x"}]
+    for length in (0, 1, 3, 12, 60):
+        for share in (0.02, 0.3, 1.0):
+            usual = np.exp(random.normal(0, 3, len(names)))
+            rows = [
+                {"step": 7 * t}
+                | {
+                    name: float(random.choice(odd) if random.random() < share else size * random.lognormal(0, 0.3))
+                    for name, size in zip(names, usual, strict=True)
+                    if random.random() < 0.8
+                }
+                for t in range(length)
+            ]
+            run = Watched(Path("run"), {"format": 1, "optimiser": rules[random.integers(len(rules))]}, rows, [])
+            found = diagnose(run)
+            assert json.loads(found.as_json())["verdict"] in VERDICTS
+            assert "<svg" in doctor_page(run, found) or length < 2 or share > 0.5

@@ -16,10 +16,11 @@ from secant.atlas.traces import Curve, Trace
 from secant.lab import registry
 from secant.lab.store import home
 from secant.monitors.doctor.diagnosis import Diagnosis
-from secant.monitors.doctor.reading import along_of, loads_of
+from secant.monitors.doctor.reading import along_of, loads_of, sound
 from secant.monitors.record import Watched
 
 
+@np.errstate(all="ignore")  # a record may hold any number
 def page(watched: Watched, diagnosis: Diagnosis) -> str:
     """The diagnosis of a record as a page of HTML; whatever the record says is shown as text.
 
@@ -42,7 +43,7 @@ def page(watched: Watched, diagnosis: Diagnosis) -> str:
             name=str(watched.about.get("name") or watched.path.name),
             diagnosis=diagnosis,
             said=said,
-            traces=[one for one in traces(watched, diagnosis) if one.svg],
+            traces=[one for one in traces(sound(watched), diagnosis) if one.svg],
             facts=facts,
             rows=len(watched.rows),
             damaged=watched.damaged,

@@ -133,6 +133,8 @@ def _power(k: int) -> str:
 
 def _round(low: float, high: float) -> list[float]:
     raw = (high - low) / 5
+    if not 0 < raw < math.inf:
+        return [low]
     unit = 10 ** math.floor(math.log10(raw))
     step = next(unit * k for k in (1, 2, 5, 10) if unit * k >= raw)
     return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]

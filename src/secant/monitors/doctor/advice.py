@@ -136,4 +136,4 @@ def noisy_share(beta: float, scatter: float) -> float:
 
 def gain(batch: float, critical: float) -> float:
     """What of a step's progress is left by the noise of a batch, one over one and the critical batch over this one."""
-    return 1 / (1 + critical / batch)
+    return batch / (batch + critical) if batch + critical > 0 else math.nan

@@ -9,9 +9,11 @@ import json
 import math
 from dataclasses import asdict, dataclass
 
+import numpy as np
+
 from secant.monitors.doctor import wording
 from secant.monitors.doctor.advice import safe_step
-from secant.monitors.doctor.reading import rule_of
+from secant.monitors.doctor.reading import rule_of, sound
 from secant.monitors.doctor.regimes import State, diverged, state_of
 from secant.monitors.doctor.spikes import FORGETTING, Spike, spikes, staleness
 from secant.monitors.doctor.wording import Sentence
@@ -66,6 +68,7 @@ class Diagnosis:
         return json.dumps(plain(facts), indent=1)
 
 
+@np.errstate(all="ignore")  # a record may hold any number
 def diagnose(watched: Watched) -> Diagnosis:
     """What is wrong with a run, or that nothing is.
 
@@ -89,6 +92,7 @@ def diagnose(watched: Watched) -> Diagnosis:
         The run is stable: its curvature is 0.60 ± 0.01 of that at which the optimiser is unstable.
         ```
     """
+    watched = sound(watched)
     found = spikes(watched)
     late = wording.fades(watched)
     loss = str(watched.about.get("loss", "")).lower()

@@ -7,6 +7,7 @@ threshold, and without it the curvature along the update or the gradient, which 
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -95,6 +96,29 @@ class Loads(NamedTuple):
     errors: np.ndarray
     lr: np.ndarray
     whole: np.ndarray
+
+
+POSITIVE = ("lr", "batch", "noise_scale", "threshold", "update_norm", "gradient_norm", "scaler")
+"""Columns that mean nothing unless they are above zero."""
+
+LARGEST = 1e100
+"""Beyond it a loss has overflown, whatever its type; another number, and one that is closer to zero, says nothing."""
+
+
+def sound(watched: Watched) -> Watched:
+    """The record without numbers that cannot be what they are called; a loss beyond bounds is infinite."""
+    rows = []
+    for row in watched.rows:
+        kept = {"step": row["step"]}
+        for name, value in row.items():
+            if name == "loss":
+                kept[name] = value if abs(value) <= LARGEST else math.copysign(math.inf, value)
+            elif name in POSITIVE:
+                kept |= {name: value} if 1 / LARGEST <= value <= LARGEST else {}
+            elif abs(value) <= LARGEST:
+                kept[name] = value
+        rows.append(kept)
+    return dataclasses.replace(watched, rows=rows)
 
 
 def looks_of(watched: Watched) -> list[dict[str, Any]]:

@@ -129,7 +129,7 @@ def state_of(watched: Watched, found: list[Spike] | None = None, *, late: bool =
     found = spikes(watched) if found is None else found
     loads, (when, values) = loads_of(watched), along_of(watched)
     steps, loss = watched.column("loss")
-    since = steps[0] + 2 * (steps[-1] - steps[0]) / 3 if len(steps) else 0
+    since = (float(steps[0]) + 2 * float(steps[-1])) / 3 if len(steps) else 0.0
     now = loads.steps >= since
     load = level(loads.values[now], loads.errors[now])
     along = level(values[when >= since])

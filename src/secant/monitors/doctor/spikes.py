@@ -191,7 +191,7 @@ def _explained(watched: Watched, rule: Rule, loads: Loads, spike: Spike, first: 
     """The spike with its cause."""
     load, error, look = _load_before(watched, loads, spike, first)
     known = math.isfinite(load)
-    explained = math.exp(limit) * max(rule.growth(load + error) if known else 1.0, 1.0)
+    explained = math.exp(min(limit, 700.0)) * max(rule.growth(load + error) if known else 1.0, 1.0)
     over = known and load + error >= 1
     sudden = spike.jump > explained and not (known and load >= NO_RETURN)
     numbers: dict[str, float] = {}

@@ -167,7 +167,7 @@ def of_step(watched: Watched, safe: SafeStep, first: SafeStep) -> list[Sentence]
 
 def of_batch(state: State) -> list[Sentence]:
     """The batch against the critical one."""
-    if not (state.batch.known and state.noise.known):
+    if not (state.batch.known and state.noise.known and min(state.batch.value, state.noise.value) > 0):
         return []
     share = gain(state.batch.value, state.noise.value)
     text = (
