@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import lax
 from jaxtyping import Array
 
 Theta = list[Array]
@@ -153,18 +152,18 @@ def update_look(loss: Scalar, theta: Theta, after: Theta, rung: str) -> dict[str
 
 
 def sharpness_look(
-    loss: Scalar, theta: Theta, divided: Callable[[Theta], Theta | None], start: Theta, rounds: Any, rung: str
+    loss: Scalar, theta: Theta, divided: Callable[[Theta], Theta | None], start: Theta, rung: str
 ) -> tuple[dict[str, Array], Theta]:
     r"""The largest eigenvalue of $P^{-1/2}HP^{-1/2}$, followed: the search begins where the last one ended.
 
-    Lanczos' method in rounds of three products, each restarted from the best vector so far.
+    One round of Lanczos' method, of three products, to be called again from the vector that it returns. The products
+    are written out one after another: in a loop of compiled code a processor takes ten times as long for convolutions.
 
     Args:
         loss: of the batch.
         theta: where.
         divided: gradient $\mapsto P$, the diagonal by which the next step is divided, or None for the identity.
         start: the last vector, or any.
-        rounds: how many rounds at most.
         rung: way to second derivatives.
 
     Returns:
@@ -183,17 +182,7 @@ def sharpness_look(
     if roots is not None:  # nothing along what the optimiser does not move
         start = [jnp.where(r > 0, x, 0) for r, x in zip(roots, start, strict=True)]
     first = unit(start)[0]
-    zero = jnp.zeros((), jnp.result_type(*theta))
-
-    def unfinished(carried: Any) -> Array:
-        _, value, error, done = carried
-        return (done < rounds) & ((done == 0) | (error > NEAR * jnp.abs(value)))
-
-    def search(carried: Any) -> Any:
-        v, value, error = _lanczos(preconditioned, carried[0])
-        return v, value, error, carried[3] + 1
-
-    vector, value, error, _ = lax.while_loop(unfinished, search, (first, zero, zero, jnp.int32(0)))
+    vector, value, error = _lanczos(preconditioned, first)
     usable = functools.reduce(operator.and_, (jnp.isfinite(x).all() for x in vector))
     # A run that blows up leaves no direction behind: the next look starts from the old one.
     kept = [jnp.where(usable, new, old) for new, old in zip(vector, first, strict=True)]
@@ -213,7 +202,7 @@ def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, A
     def less(w: Theta, weights: Array, basis: Theta) -> Theta:
         return [x - jnp.tensordot(weights, b, axes=1) for x, b in zip(w, basis, strict=True)]
 
-    def extend(number: Any, carried: Any) -> Any:
+    def extend(number: int, carried: Any) -> Any:
         basis, matrix, _, alive = carried
         image = times([b[number] for b in basis])
         weights = overlaps(basis, image)
@@ -228,7 +217,10 @@ def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, A
         return basis, matrix.at[number].set((weights + again)[:ROUND]), size, alive.at[number + 1].set(real)
 
     alive = jnp.zeros(ROUND + 1, bool).at[0].set(True)
-    basis, matrix, last, alive = lax.fori_loop(0, ROUND, extend, (blank, square, jnp.zeros((), dtype), alive))
+    carried = blank, square, jnp.zeros((), dtype), alive
+    for number in range(ROUND):
+        carried = extend(number, carried)
+    basis, matrix, last, alive = carried
     # Rows that the space had no room for must not look like eigenvalues of zero.
     beneath = -2 * jnp.max(jnp.abs(matrix)) - 1
     lower = jnp.tril(matrix) + jnp.diag(jnp.where(alive[:ROUND], 0, beneath))
@@ -252,7 +244,7 @@ def noise_look(loss: Callable[[Theta, Any], Array], theta: Theta, halves: Any, s
         halves: a batch with an axis of two in front.
         samples: $b$.
     """
-    one, two = ([x[number] for x in lax.map(lambda half: jax.grad(loss)(theta, half), halves)] for number in (0, 1))
+    one, two = (jax.grad(loss)(theta, jax.tree.map(lambda x, n=n: x[n], halves)) for n in (0, 1))
     apart = norm([(x - y) / 2 for x, y in zip(one, two, strict=True)]) ** 2
     mean = norm([(x + y) / 2 for x, y in zip(one, two, strict=True)]) ** 2
     return {"trace": samples * apart, "square": mean - apart}

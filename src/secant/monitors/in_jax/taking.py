@@ -137,8 +137,7 @@ class Taker:
                 return jax_looks.update_look(loss, theta, [precise(x) for x in self._one(extra)], rung)
             if kind == "sharpness":
                 divided = self._divided(shells[0], shells[3], theta, rest, self._one(state))
-                start, rounds = extra
-                return jax_looks.sharpness_look(loss, theta, divided, start, rounds, rung)
+                return jax_looks.sharpness_look(loss, theta, divided, extra, rung)
             halves, whole, samples = _halved(self._some(shells[1].join(batch)))
 
             def of_half(one: Any, half: Any) -> Any:
@@ -213,10 +212,13 @@ class Taker:
         first = "vector" not in self._memory
         if first:
             self._memory["vector"] = jit(self._random)(arrays[0])
-        found, vector = function(*arrays, (self._memory["vector"], FIRST if first else LATER))
-        numbers = _numbers(found)
-        if math.isfinite(numbers["sharpness"]):
-            self._memory["vector"] = vector
+        for _ in range(FIRST if first else LATER):
+            found, vector = function(*arrays, self._memory["vector"])
+            numbers = _numbers(found)
+            if math.isfinite(numbers["sharpness"]):
+                self._memory["vector"] = vector
+            if not numbers["sharpness_error"] > jax_looks.NEAR * abs(numbers["sharpness"]):
+                break
         lr = self.rule.lr(call.state, call.step)
         more = {
             "threshold": self.rule.threshold(lr),
