@@ -90,6 +90,7 @@ class JaxMonitor(Monitor):
         self._taker: Taker | None = None
         self._trees = 0
         self._copies = True
+        self._far = jax.default_backend() != "cpu"
         self._point: tuple[Call, Any] | None = None
 
     def __call__(
@@ -115,6 +116,8 @@ class JaxMonitor(Monitor):
         """
         try:
             call = Call(int(step), params, opt_state, batch, others, grads)
+            if self._far and hasattr(loss, "copy_to_host_async"):  # on its way by the time that it is asked for
+                loss.copy_to_host_async()
             self.observe(
                 call.step,
                 {} if loss is None else {"loss": loss},
