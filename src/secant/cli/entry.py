@@ -33,6 +33,9 @@ COMMANDS = {
 COMPUTING = ("run", "sweep", "verify")
 """Those in which the configuration of a study is the user's: what it refuses is a mistake of the command line."""
 
+COMPILING = (*COMPUTING, "tour")
+"""Those that need JAX in any case."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one command; returns its exit status."""
@@ -55,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ.setdefault(variable, "1")
     with interrupts.leaving_at_once():
         command = _command(name)
+        if name in COMPILING:  # an exception in the middle of that import can end in a fault of its compiled parts
+            importlib.import_module("jax")
     return _guarded(command, name, rest)
 
 
