@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,21 +13,10 @@ import optax
 
 import secant as sc
 from bench import environments, residual
-from bench.row import Row, row
+from bench.row import Row, processor_seconds, row
 
 BATCH = 64
 STEPS, ROUNDS, WARM = 50, 4, 8
-
-
-def _processor(function: Callable[[], Any], rounds: int = 5) -> float:
-    function()
-    found = []
-    for _ in range(rounds):
-        gc.collect()
-        began = time.process_time()
-        function()
-        found.append(time.process_time() - began)
-    return statistics.median(found)
 
 
 class _Loop:
@@ -88,7 +75,7 @@ def batch_sharpness() -> Row:
     params, batch = jax.tree.map(jnp.asarray, residual.draw()), next(residual.batches(BATCH))
     gradient = jax.jit(jax.grad(residual.loss))(params, batch)
     watch = sc.monitor(residual.loss, record=False, every={"batch_sharpness": 1})
-    seconds = _processor(lambda: watch(0, params, None, batch, grads=gradient))
+    seconds = processor_seconds(lambda: watch(0, params, None, batch, grads=gradient))
     # The same number by another way, without norms: the peer's product along the gradient.
     bare = residual.draw(norms=False)
     report = environments.run("torch", "curvlinops_product", {**bare, "x": batch[0], "y": batch[1]})
@@ -116,7 +103,7 @@ def monitor_overhead_idle() -> Row:
             for step in range(1, count + 1):
                 watch(step, params, None, batch, loss=value)
 
-        seconds = _processor(idle) / count
+        seconds = processor_seconds(idle) / count
         watch.close()
     return Row(
         "monitor_overhead_idle",

@@ -59,7 +59,7 @@ COLUMNS = {
     ),
     "kernel_drift": Column("drift of the kernel", "How far the tangent kernel has moved, over its length.", 4.0, "f"),
     "agop_change": Column("change of features", "How far the average gradient outer product has moved.", 2.0, "f"),
-    "dead_units": Column("dead units", "Share of units that are off on the whole batch.", 0.5, "f"),
+    "dead_units": Column("dead units", "Share of biases and scales whose gradient is exactly zero on the batch."),
     "scaler": Column("loss scale", "By what a scaler of mixed precision multiplies the loss."),
     "look_seconds": Column("seconds", "What the look took."),
     "share": Column("share", "Time of all looks so far over the time of everything."),
