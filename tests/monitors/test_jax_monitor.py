@@ -188,17 +188,21 @@ def test_noise_from_halves_is_unbiased():
 
 
 def test_the_noise_scale_of_a_run(monkeypatch):
-    """Averaged over looks, it is the trace of the covariance of gradients over the square of their mean."""
-    watch = sc.monitor(loss, record=False, every={"noise_scale": 1})
-    params, rng = start(), np.random.default_rng(5)
-    monkeypatch.setattr("secant.monitors.in_jax.taking.KEPT", 0.995)
-    for step in range(400):
+    """By hand, from the gradients of the samples: sums over looks that forget, and only then their quotient."""
+    kept, rng = 0.95, np.random.default_rng(5)
+    monkeypatch.setattr("secant.monitors.in_jax.taking.KEPT", kept)
+    watch, params = sc.monitor(loss, record=False, every={"noise_scale": 1}), start()
+    each = np.asarray(jax.vmap(lambda x, y: ravel_pytree(jax.grad(loss)(params, (x[None], y[None])))[0])(*BATCH))
+    trace = square = None
+    for step in range(60):
         rows = rng.integers(0, 24, size=8)
         watch(step, params, None, (X[rows], Y[rows]))
-    each = jax.vmap(lambda x, y: ravel_pytree(jax.grad(loss)(params, (x[None], y[None])))[0])(*BATCH)
-    each = np.asarray(each)
-    expected = each.var(0).sum() / (each.mean(0) ** 2).sum()
-    assert watch.last["noise_scale"] == pytest.approx(expected, rel=0.35)  # 400 looks, of which 200 count
+        one, two = each[rows[:4]].mean(0), each[rows[4:]].mean(0)
+        apart = ((one - two) ** 2).sum() / 4
+        now = 8 * apart, (((one + two) / 2) ** 2).sum() - apart
+        old = now if trace is None else (trace, square)
+        trace, square = (kept * a + (1 - kept) * b for a, b in zip(old, now, strict=True))
+    assert watch.last["noise_scale"] == pytest.approx(trace / square if square > 0 else math.inf, rel=1e-6)
 
 
 def test_a_gradient_that_the_loop_has_is_taken():

@@ -39,9 +39,9 @@ def test_what_is_recorded_of_the_start_is_the_curvature_there(watched):
     step = sc.critical_lr(net.apply, runs.start(plan.seed), x[rows], y[rows], lambda f, y: ((f - y) ** 2).sum() / 128)
     first = run.rows[0]
     assert abs(first["sharpness"] - step.sharpness) <= first["sharpness_error"] + 1e-3 * step.sharpness
-    assert runs.edge("gd", plan.seed, plan.rows, False) == pytest.approx(
-        step.exact, rel=5e-3
-    )  # drawn ratios differ by more
+    # A Rayleigh quotient is never above the largest eigenvalue; sick runs are drawn 45 percent beyond the edge or more,
+    # so that a percent does not make one healthy.
+    assert 1 - 1e-3 <= runs.edge("gd", plan.seed, plan.rows, False) / step.exact <= 1.01
     assert first["critical_lr"] == pytest.approx(2 / first["sharpness"], rel=1e-5)
 
 

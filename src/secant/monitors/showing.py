@@ -173,7 +173,9 @@ def panels(run: Watched) -> list[Panel]:
             kernel_drift="kernel",
             agop_change="features",
         ),
-        _panel(run, "Dead units", "Share of units that are off on the whole batch.", dead_units="dead units"),
+        _panel(
+            run, "Dead units", "Share of biases and scales without a gradient on the batch.", dead_units="dead units"
+        ),
         _panel(run, "Loss scale", "Of mixed precision.", scaler="loss scale"),
         _panel(run, "Time of looks", "Over the time of everything.", share="looks", edge=_budget(run)),
     ]
