@@ -19,6 +19,8 @@ KEEP    = JAX_COMPILATION_CACHE_DIR=$(CURDIR)/build/compiled \
 MEMORY  = MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
 # Every core has a process of its own already: threads of BLAS beside it would wait for each other in loops.
 ALONE   = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# Byte code is kept, whatever the environment says: else every process parses the package and the tests anew.
+BYTES   = PYTHONDONTWRITEBYTECODE=
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: demo test tests lint types docs bench mutants clean
@@ -31,7 +33,7 @@ test: lint
 	@$(MAKE) --no-print-directory --jobs=3 tests types docs
 
 tests: $(VENV)/dev.stamp
-	$(QUICK) $(KEEP) $(MEMORY) $(ALONE) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
+	$(QUICK) $(KEEP) $(MEMORY) $(ALONE) $(BYTES) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

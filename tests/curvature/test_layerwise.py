@@ -50,8 +50,9 @@ def test_a_head_that_averages_makes_signals_alike(below, compile_quickly):
     params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.2, net.init(jax.random.key(0), x.shape))
     shared = [share.factors is not None for share in jax.eval_shape(lambda p, x: signals(net, p, x), params, x)]
     assert sum(shared) == {"a residual block": 2, "a convolution": 1, "a norm": 0}[below]
-    run = compile_quickly(lambda p, x, x2: [kernel_and_reference(net, p, x, other) for other in (None, x2)])
-    for found, wanted in run(params, x, x2):
+    others = {"a residual block": (None, x2), "a convolution": (None,), "a norm": (x2,)}[below]
+    run = compile_quickly(lambda p, x: [kernel_and_reference(net, p, x, other) for other in others])
+    for found, wanted in run(params, x):
         np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-12 * np.abs(wanted).max(), rtol=0)
 
 

@@ -1,8 +1,9 @@
 """Every command that the pages show is run, and ends with the status that they say.
 
 What takes minutes on a laptop, or hours on a large machine, is run at smoke scale: with its own options, but none of
-its sizes larger than the smoke scale's, or than a quarter of them where the study allows it. What takes all studies
-takes two.
+its sizes larger than the smoke scale's, or than a quarter of them where the study allows it. Of several such commands
+of one study, which differ in their values alone, one is run at a time and the others are read: another one after every
+change. What takes all studies takes two.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzzing import smallest
+from fuzzing import NOW, smallest
 from made_up import falling, record
 
 from secant import lab
@@ -73,6 +74,21 @@ def commands() -> list[str]:
     return sorted(found - {"secant tour"})
 
 
+def waiting(number: int) -> set[str]:
+    """Commands whose turn it is not: of those that run one study with options of their own, all but one."""
+    groups: dict[str, list[str]] = {}
+    for command in commands():
+        _, name, *rest = command.split()
+        if name == "run" and own(rest) and rest[0] not in AS_SHOWN and command not in MINUTES | STATUS.keys():
+            groups.setdefault(rest[0], []).append(command)
+    return {command for group in groups.values() for k, command in enumerate(group) if k != number % len(group)}
+
+
+def own(arguments: list[str]) -> list[str]:
+    """The options that a command gives, but for its scale."""
+    return [word for word in arguments if word.startswith("--") and word != "--scale"]
+
+
 def quickly(arguments: list[str], *, scale: str, choices: bool) -> list[str]:
     """The same command at smoke scale, with no size above the smoke scale's; or also with the choices of its scale.
 
@@ -120,8 +136,7 @@ def attempts(name: str, arguments: list[str]) -> Iterator[list[str]]:
 
     Without options it is the study's smoke run, which other tests compute too.
     """
-    own = {word for word in arguments if word.startswith("--")} - {"--scale"}
-    for scale in ("smallest", "smoke") if own else ("smoke",):
+    for scale in ("smallest", "smoke") if own(arguments) else ("smoke",):
         for choices in (False, True):
             yield shortened(name, arguments, scale=scale, choices=choices)
 
@@ -163,7 +178,7 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
     if command == "secant show quadreg/fig-2":
         entry.main(["run", "quadreg/fig-2", "--scale", "smoke", "--no-figure"])
     expected = STATUS.get(command, 0)
-    if command in MINUTES:
+    if command in MINUTES | waiting(NOW):
         assert parse_run(lab.get(arguments[0]), arguments[1:])
         return
     for words in attempts(name, arguments):
@@ -178,3 +193,8 @@ def test_a_command_on_the_pages_ends_as_they_say(command, tmp_path, runs_of_stud
     if name == "run" and arguments[0] not in AS_SHOWN and " fails " in said.out:
         expected = 1  # a claim may fail at a size for which it was not meant
     assert status == expected, said.out + said.err
+
+
+def test_every_command_has_its_turn():
+    assert waiting(NOW)
+    assert not waiting(0) & waiting(1) & waiting(2)

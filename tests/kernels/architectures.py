@@ -4,7 +4,6 @@ import random
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.core.device import jit
@@ -108,11 +107,14 @@ def random_network(seed, width):
 def sampled(net, x, draws, seed=0):
     """Outer products of outputs, averaged over outputs, and tangent kernels of the first output, of random networks."""
 
+    def first(params, sample):
+        outputs = net.apply(params, sample[None])[0]
+        return outputs[0], outputs
+
     def one(key):
-        params = net.init(key, x.shape)
-        f = net.apply(params, x)
-        rows = [jax.grad(lambda p, i=i: net.apply(p, x[i : i + 1])[0, 0])(params) for i in range(len(x))]
-        rows = jnp.stack([ravel_pytree(row)[0] for row in rows])
+        params = net.init(key, x.shape, x.dtype)
+        gradients, f = jax.vmap(jax.grad(first, has_aux=True), (None, 0))(params, x)
+        rows = jnp.concatenate([leaf.reshape(len(x), -1) for leaf in jax.tree.leaves(gradients)], 1)
         return f @ f.T / f.shape[1], rows @ rows.T
 
-    return jit(lambda keys: jax.lax.map(one, keys), quick=True)(jax.random.split(jax.random.key(seed), draws))
+    return jit(lambda key: jax.lax.map(one, jax.random.split(key, draws)), quick=True)(jax.random.key(seed))

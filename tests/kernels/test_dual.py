@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
 
+from secant.core.device import jit
 from secant.kernels import dual
 from secant.kernels.dual import CLOSED, _quadrature
 from secant.nets import ACTIVATIONS, activations
@@ -46,7 +47,7 @@ def test_every_closed_form_is_tested():
 @pytest.fixture(scope="module")
 def integral():
     """The quadrature of a smooth activation with many nodes, compiled once."""
-    return {name: jax.jit(lambda a, b, c, f=f: _quadrature(f, a, b, c, 120)) for name, f in SMOOTH.items()}
+    return {name: jit(lambda a, b, c, f=f: _quadrature(f, a, b, c, 120), quick=True) for name, f in SMOOTH.items()}
 
 
 @pytest.mark.parametrize("name", SMOOTH)
@@ -55,7 +56,7 @@ def integral():
 def test_a_closed_form_is_its_integral(integral, name, q1, q2, rho):
     k = rho * math.sqrt(q1 * q2)
     found = dual(SMOOTH[name], q1, q2, k)
-    value, slope = integral[name](*map(jnp.float64, (q1, q2, k)))
+    value, slope = integral[name](q1, q2, k)
     size = 1 + abs(float(value)) + abs(float(slope))
     np.testing.assert_allclose(found.value, value, rtol=0, atol=1e-10 * size)
     np.testing.assert_allclose(found.slope, slope, rtol=0, atol=1e-10 * size)
@@ -85,7 +86,7 @@ def test_a_kinked_form_is_its_integral_over_the_angle(name, rho):
 def test_a_quadrature_is_as_good_as_it_says(name):
     q1, q2, k = np.array([0.3, 1.0, 2.0, 8.0]), np.array([0.5, 1.0, 2.0, 8.0]), np.array([0.1, -0.9, 2.0, 4.0])
     found = dual(name, q1, q2, k)
-    value, slope = _quadrature(ACTIVATIONS[name], *map(jnp.asarray, (q1, q2, k)), 240)
+    value, slope = jit(lambda *given: _quadrature(ACTIVATIONS[name], *given, 240), quick=True)(q1, q2, k)
     assert np.all(found.error[:3] < 1e-6)
     assert np.all(found.error[:2] < 1e-10)
     assert np.all(np.abs(found.value - value) <= found.error + 1e-14)
@@ -129,7 +130,7 @@ def test_limits_are_limits_and_have_slopes(name):
 def test_the_slope_is_the_derivative_in_the_covariance(name):
     # d/dk E s(u) s(v) = E s'(u) s'(v)
     sigma = SMOOTH.get(name) or KINKED[name][0]
-    slope = jax.grad(lambda k: dual(sigma, 0.8, 1.3, k).value)(0.4)
+    slope = jit(jax.grad(lambda k: dual(sigma, 0.8, 1.3, k).value), quick=True)(0.4)
     np.testing.assert_allclose(slope, dual(sigma, 0.8, 1.3, 0.4).slope, rtol=1e-12)
 
 

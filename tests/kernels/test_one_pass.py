@@ -3,15 +3,20 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from secant import nets
+from secant.core.device import jit
 from secant.kernels import blocks, kernel, network, one_pass
 from secant.kernels.arc import arc, gap_of
 from secant.kernels.one_pass import Bend
 from secant.kernels.sums import cell_means, window_sums
+
+
+def quickly(function, static=()):
+    return jit(function, quick=True, static_argnums=static)
+
 
 RELU, LEAKY = Bend(0.25, 0.25), Bend(0.65**2, 0.35**2)
 
@@ -23,7 +28,7 @@ def test_a_network_has_the_same_kernels(monkeypatch):
         nets.conv(4, 3, parametrization=rule, bias=True), nets.activation(nets.activations.leaky(0.3)),
         nets.average_pool(2), nets.global_average_pool(), nets.dense(1, parametrization=rule),
     )  # fmt: skip
-    x = jnp.asarray(np.random.default_rng(0).normal(size=(8, 2, 4, 2)), jnp.float32)
+    x = np.random.default_rng(0).normal(size=(8, 2, 4, 2)).astype(np.float32)
     monkeypatch.setattr(network, "block_size", lambda *_: 32)
     calls, called = [], one_pass._called
     monkeypatch.setattr(one_pass, "_called", lambda *given: (calls.append(given[0]), called(*given))[1])
@@ -47,10 +52,10 @@ def signals(side):
     cov = np.einsum("abcn,decn->abden", a, b) / 3
     sizes = [np.sqrt((x**2).mean(2)) for x in (a, b)]
     ntk = 0.7 * cov + 0.2
-    return tuple(jnp.asarray(x, jnp.float32) for x in (cov, *sizes, ntk))
+    return tuple(x.astype(np.float32) for x in (cov, *sizes, ntk))
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(quickly, static=0)
 def behind(bend, cov, first, second, ntk):
     """An activation by its rule, in the precision of what it is given."""
     scale = first[:, :, None, None] * second
@@ -60,7 +65,7 @@ def behind(bend, cov, first, second, ntk):
     return (bend.odd + bend.even) * scale * (1 - gap), ntk * (bend.odd - bend.even + 2 * bend.even * on_both)
 
 
-@jax.jit
+@quickly
 def sums(x):
     return window_sums(x, 2, True, (3, 3), (1, 1), "SAME")
 
@@ -72,7 +77,8 @@ NUMBERS = np.array([0.3, 0.1, 0.4, 0.5, 0.2, 1.1, 0.05], np.float32)
 def test_windows(bend, given):
     cov, first, second, ntk = signals((3, 4))
     passed = ntk if given == "both" else None
-    found = one_pass.bent_windows(bend, cov, passed, (first, second), NUMBERS, only_cov=given == "covariances")
+    only = given == "covariances"
+    found = quickly(one_pass.bent_windows, (0, 5))(bend, cov, passed, (first, second), NUMBERS, only)
     tangent = ntk if given == "both" else NUMBERS[5] * cov + NUMBERS[6]
     cov, ntk = behind(bend, cov, first, second, tangent)
     np.testing.assert_allclose(found[0], NUMBERS[0] * sums(cov) + NUMBERS[1], rtol=1e-5, atol=1e-6)
@@ -85,7 +91,7 @@ def test_windows(bend, given):
 
 def test_cells_where_some_places_fill_none():
     cov, first, second, ntk = signals((3, 4))
-    found = one_pass.bent_cells(LEAKY, (2, 2), cov, ntk, (first, second))
+    found = quickly(one_pass.bent_cells, (0, 1))(LEAKY, (2, 2), cov, ntk, (first, second))
     for one, exact in zip(found, behind(LEAKY, cov, first, second, ntk), strict=True):
         np.testing.assert_allclose(one, cell_means(exact, (2, 2, 2, 2)), rtol=1e-5, atol=1e-6)
 
@@ -94,7 +100,7 @@ def test_slopes():
     """One of every argument at once, along a random direction, where no signals coincide."""
     given = tuple(x[..., 3:31].repeat(8, -1)[..., :32] for x in signals((2, 2)))
     draw = np.random.default_rng(2)
-    ways = tuple(jnp.asarray(0.1 * draw.normal(size=x.shape), jnp.float32) for x in given)
+    ways = tuple((0.1 * draw.normal(size=x.shape)).astype(np.float32) for x in given)
 
     def windows(cov, first, second, ntk):
         return one_pass.bent_windows(RELU, cov, ntk, (first, second), NUMBERS)
@@ -103,5 +109,6 @@ def test_slopes():
         cov, ntk = behind(RELU, cov, first, second, ntk)
         return NUMBERS[0] * sums(cov) + NUMBERS[1], sums(NUMBERS[2] * ntk + NUMBERS[3] * cov) + NUMBERS[4]
 
-    for one, exact in zip(*(jax.jit(lambda f=f: jax.jvp(f, given, ways)[1])() for f in (windows, plain)), strict=True):
+    found = quickly(lambda: [jax.jvp(f, given, ways)[1] for f in (windows, plain)])()
+    for one, exact in zip(*found, strict=True):
         np.testing.assert_allclose(one, exact, rtol=1e-4, atol=1e-5)

@@ -3,7 +3,6 @@
 import math
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -18,15 +17,18 @@ from secant.kernels import SingularKernelError, label_complexity, log_evidence, 
 def data():
     with jax.enable_x64(True):
         net = nets.mlp([8, 8], activation="relu", bias=True)
-        x = jax.random.normal(jax.random.key(0), (12, 4))
-        y = jnp.stack([x[:, 0] * x[:, 1], jnp.sin(x[:, 2])], 1)
-        return sc.kernel(net, x[:8]), sc.kernel(net, x[8:], x[:8]), sc.kernel(net, x[8:]), y[:8], y[8:]
+        x = np.random.default_rng(0).normal(size=(12, 4))
+        y = np.stack([x[:, 0] * x[:, 1], np.sin(x[:, 2])], 1)
+        whole = jax.tree.map(np.asarray, sc.kernel(net, x))
+        parts = ((slice(8), slice(8)), (slice(8, 12), slice(8)), (slice(8, 12), slice(8, 12)))
+        cut = [whole._replace(nngp=whole.nngp[part], ntk=whole.ntk[part]) for part in parts]
+        return *cut, y[:8], y[8:]
 
 
 def test_flow_is_the_matrix_exponential(data):
     train, between, _, y, _ = data
     run = training(train.ntk, y)
-    start, start_test = 0.3 * jnp.ones_like(y), 0.1
+    start, start_test = 0.3 * np.ones_like(y), 0.1
     for time in (0.0, 0.7, 30.0):
         decay = linalg.expm(-np.asarray(train.ntk) * time)
         assert_allclose(run.train(time, start), y + decay @ (start - y), atol=1e-12)
@@ -80,27 +82,30 @@ def test_posterior_and_evidence(data):
 
 def test_evidence_has_its_slope_in_the_variances(data):
     net = nets.mlp([8], activation="erf", bias=True)
-    x = jax.random.normal(jax.random.key(1), (6, 3))
+    x = np.random.default_rng(1).normal(size=(6, 3))
     evidence = jax.jit(
-        lambda v: log_evidence(sc.kernel(net, x, variances=[(v, 0.1), (1.0, 0.1)]).nngp, x[:, 0], noise=0.1)
+        jax.value_and_grad(
+            lambda v: log_evidence(sc.kernel(net, x, variances=[(v, 0.1), (1.0, 0.1)]).nngp, x[:, 0], noise=0.1)
+        )
     )
-    assert_allclose(jax.grad(evidence)(1.3), (evidence(1.3 + 1e-5) - evidence(1.3 - 1e-5)) / 2e-5, rtol=1e-6)
+    ahead, behind = (float(evidence(1.3 + step)[0]) for step in (1e-5, -1e-5))
+    assert_allclose(evidence(1.3)[1], (ahead - behind) / 2e-5, rtol=1e-6)
 
 
 def test_a_singular_kernel_is_never_inverted(data):
     train, _, _, y, _ = data
-    twice = jnp.block([[train.ntk, train.ntk[:, :1]], [train.ntk[:1], train.ntk[:1, :1]]])
-    labels = jnp.concatenate([y, y[:1]])
+    twice = np.block([[train.ntk, train.ntk[:, :1]], [train.ntk[:1], train.ntk[:1, :1]]])
+    labels = np.concatenate([y, y[:1]])
     for call in (
-        lambda: posterior(twice, jnp.ones((2, 9)), jnp.eye(2), labels),
+        lambda: posterior(twice, np.ones((2, 9)), np.eye(2), labels),
         lambda: log_evidence(twice, labels),
         lambda: label_complexity(twice, labels[:, 0]),
         lambda: training(twice, labels).train(math.inf),
     ):
         with pytest.raises(SingularKernelError, match=r"condition number is .* Use a ridge of") as caught:
             call()
-    assert bool(jnp.isfinite(log_evidence(twice, labels, noise=caught.value.ridge)))
-    assert bool(jnp.isfinite(training(twice, labels).train(5.0)).all())  # finite times need no inverse
+    assert np.isfinite(log_evidence(twice, labels, noise=caught.value.ridge))
+    assert np.isfinite(training(twice, labels).train(5.0)).all()  # finite times need no inverse
 
 
 def test_bad_arguments_are_named(data):
@@ -108,7 +113,7 @@ def test_bad_arguments_are_named(data):
     for match, call in (
         (r"shape \(n, n\)", lambda: training(train.ntk[:3], y)),
         ("one row for each of 8", lambda: training(train.ntk, y[:3])),
-        ("finite", lambda: training(train.ntk, y.at[0].set(jnp.nan))),
+        ("finite", lambda: training(train.ntk, y * np.nan)),
         ("`step`", lambda: training(train.ntk, y, step=-1.0)),
         ("at least 0", lambda: log_evidence(train.ntk, y, noise=-1.0)),
     ):

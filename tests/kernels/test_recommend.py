@@ -3,7 +3,7 @@
 import math
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
@@ -30,11 +30,13 @@ def test_the_depth_is_that_of_two_signals():
     rule = nets.Parametrization("ntk", gain=1.2, bias_gain=0.5)
     found = sc.recommend(nets.mlp([32] * 3, activation="tanh", bias=True, parametrization=rule))
     assert_allclose((found.weights, found.biases), (1.44, 0.25))
-    state = (jnp.asarray(found.variance), jnp.asarray(found.variance), jnp.asarray(0.999 * found.variance))
-    gaps = []
-    for _ in range(40):
-        state = next_covariance("tanh", *state, weights=found.weights, biases=found.biases)
-        gaps.append(float(1 - state[2] / state[0]))
+
+    def layer(state, _):
+        state = tuple(next_covariance("tanh", *state, weights=found.weights, biases=found.biases))
+        return state, 1 - state[2] / state[0]
+
+    state = tuple(np.array([1.0, 1.0, 0.999]) * found.variance)
+    gaps = np.asarray(jax.jit(lambda state: jax.lax.scan(layer, state, length=40)[1])(state))
     assert_allclose(gaps[-1] / gaps[-2], found.perpendicular, rtol=1e-3)
     assert_allclose(found.depth, -1 / math.log(found.perpendicular))
 

@@ -1,7 +1,6 @@
 """Regression without the matrix gives what the matrix gives."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -10,14 +9,14 @@ import secant as sc
 from secant import nets
 from secant.kernels import kernel_operator, kernel_product, kernel_solve
 
-NET = nets.mlp([8, 8], activation="relu", bias=True)
+NET = nets.mlp([8], activation="relu", bias=True)
 
 
 @pytest.fixture(scope="module")
 def data():
     with jax.enable_x64(True):
-        x = jax.random.normal(jax.random.key(0), (70, 4))
-        return x, jnp.stack([x[:, 0] * x[:, 1], jnp.sin(x[:, 2])], 1), sc.kernel(NET, x)
+        x = np.random.default_rng(0).normal(size=(70, 4))
+        return x, np.stack([x[:, 0] * x[:, 1], np.sin(x[:, 2])], 1), sc.kernel(NET, x)
 
 
 @pytest.mark.parametrize("only", ["ntk", "nngp"])
@@ -41,10 +40,10 @@ def test_bad_arguments_are_named(data):
     for match, call in (
         ("`ridge` must be a number above 0", lambda: kernel_solve(NET, x, y, ridge=0.0)),
         ("one row for each of 70", lambda: kernel_solve(NET, x, y[:3], ridge=1.0)),
-        ("finite", lambda: kernel_solve(NET, x, y.at[0].set(jnp.inf), ridge=1.0)),
+        ("finite", lambda: kernel_solve(NET, x, y * np.inf, ridge=1.0)),
         ("`only`", lambda: kernel_solve(NET, x, y, ridge=1.0, only="both")),
         ("one row for each of 70", lambda: kernel_product(NET, x, x, y[:3])),
-        ("stored_kernel", lambda: kernel_operator(nets.cnn([2], pool="average"), jnp.ones((2, 3, 3, 1)))),
+        ("stored_kernel", lambda: kernel_operator(nets.cnn([2], pool="average"), np.ones((2, 3, 3, 1)))),
     ):
         with pytest.raises(ValueError, match=match):
             call()

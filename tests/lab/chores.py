@@ -1,8 +1,7 @@
-"""What workers do in the tests of engines and sweeps: a plain module, which any process can import."""
+"""What workers do in the tests of sweeps: a plain module, which any process can import."""
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,49 +11,6 @@ import xarray as xr
 
 from secant.dynamics import Map, Probe, simulate
 from secant.lab import Finding, Store, Tolerance, option, registry, study, sweeps
-
-
-def square(number: int) -> int:
-    return number**2
-
-
-def fail_at_two(number: int) -> int:
-    if number == 2:
-        raise ValueError("two", number)
-    return number
-
-
-def die_once(task: tuple[Path, int]) -> int:
-    """Kills its process at the first attempt at number 1."""
-    mark, number = task
-    if number == 1 and not mark.exists():
-        mark.touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def die_at_one(number: int) -> int:
-    if number == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number
-
-
-def threads(_: object) -> list[str | None]:
-    return [os.environ.get(name) for name in ("NPROC", "OMP_NUM_THREADS")]
-
-
-def preallocates(_: object) -> str | None:
-    return os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE")
-
-
-def write_pid_and_wait(path: Path) -> None:
-    path.write_text(str(os.getpid()))
-    time.sleep(600)
-
-
-def leave_mark(path: Path) -> None:
-    time.sleep(0.2)
-    path.touch()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import xarray as xr
 from secant.dynamics import Map, simulate
 from secant.lab import Erratum, Finding, Store, Tolerance, option, scaled, study
 
-sys.path.insert(0, str(Path(__file__).parent))  # new processes find `chores` there
+sys.path.insert(0, str(Path(__file__).parent))  # new processes find `chores` and `errands` there
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import textwrap
 import time
 from pathlib import Path
 
-import chores
+import errands
 import pytest
 
 from secant.lab import EngineError, Here, Processes, Ray, WorkerDiedError, engines
@@ -27,14 +27,14 @@ def connected(request):
 
 @pytest.mark.parametrize("engine", ALL)
 def test_every_task_is_done(engine):
-    assert dict(engine.each(chores.square, range(5))) == {n: n**2 for n in range(5)}
-    assert list(engine.each(chores.square, [])) == []
+    assert dict(engine.each(errands.square, range(5))) == {n: n**2 for n in range(5)}
+    assert list(engine.each(errands.square, [])) == []
 
 
 @pytest.mark.parametrize("engine", ALL)
 def test_an_exception_of_the_work_is_raised_as_itself(engine):
     with pytest.raises(ValueError, match="two") as raised:
-        list(engine.each(chores.fail_at_two, range(4)))
+        list(engine.each(errands.fail_at_two, range(4)))
     assert type(raised.value) is ValueError
     assert raised.value.args == ("two", 2)
 
@@ -42,7 +42,7 @@ def test_an_exception_of_the_work_is_raised_as_itself(engine):
 @pytest.mark.parametrize("engine", ELSEWHERE)
 def test_the_task_of_a_killed_worker_is_done_again(engine, tmp_path):
     tasks = [(tmp_path / "mark", number) for number in range(4)]
-    assert dict(engine.each(chores.die_once, tasks)) == {n: n for n in range(4)}
+    assert dict(engine.each(errands.die_once, tasks)) == {n: n for n in range(4)}
     assert (tmp_path / "mark").exists()
 
 
@@ -51,7 +51,7 @@ def test_a_task_that_always_kills_its_worker_is_named_after_the_others(engine, m
     monkeypatch.setattr(engines, "ATTEMPTS", 2)
     done = {}
     with pytest.raises(WorkerDiedError, match=r"each of 2 attempts at task 1 \(1\)") as raised:
-        done.update(engine.each(chores.die_at_one, range(4)))
+        done.update(engine.each(errands.die_at_one, range(4)))
     assert raised.value.numbers == (1,)
     assert sorted(done) == [0, 2, 3]
 
@@ -59,7 +59,7 @@ def test_a_task_that_always_kills_its_worker_is_named_after_the_others(engine, m
 @pytest.mark.parametrize("engine", [Processes(1, cores=1), Ray(cores=1)], ids=["processes", "ray"])
 def test_a_worker_of_one_core_computes_with_one_thread(engine, monkeypatch):
     monkeypatch.delenv("NPROC", raising=False)
-    assert list(engine.each(chores.threads, [None])) == [(0, ["1", "1"])]
+    assert list(engine.each(errands.threads, [None])) == [(0, ["1", "1"])]
     assert "NPROC" not in os.environ
 
 
@@ -72,14 +72,14 @@ def test_a_worker_leaves_memory_of_the_device_to_the_others_unless_told_otherwis
         monkeypatch.setenv(name, given)
     if given is not None and isinstance(engine, Ray):
         pytest.skip("the cluster was started before, with an environment of its own")
-    assert list(engine.each(chores.preallocates, [None])) == [(0, expected)]
+    assert list(engine.each(errands.preallocates, [None])) == [(0, expected)]
     assert os.environ.get(name) == given
 
 
 @pytest.mark.parametrize("engine", ALL)
 def test_closing_ends_the_work(engine, tmp_path):
     tasks = [tmp_path / str(number) for number in range(40)]
-    results = engine.each(chores.leave_mark, tasks)
+    results = engine.each(errands.leave_mark, tasks)
     next(results)
     results.close()
     time.sleep(0.5)
@@ -108,11 +108,11 @@ DRIVER = textwrap.dedent("""
     import sys
     from pathlib import Path
     sys.path.insert(0, sys.argv[1])
-    import chores
+    import errands
     from secant.lab import Processes
 
     if __name__ == "__main__":
-        list(Processes(2).each(chores.write_pid_and_wait, [Path(p) for p in sys.argv[2:]]))
+        list(Processes(2).each(errands.write_pid_and_wait, [Path(p) for p in sys.argv[2:]]))
 """)
 
 
@@ -170,7 +170,7 @@ def test_a_running_ray_cluster_is_joined_and_left_running(cluster):
     guest = [sys.executable, "-c", GUEST, address]
     said = subprocess.run(guest, capture_output=True, text=True, timeout=120)
     assert said.stdout == "[(0, 1), (1, 2)]\n", said.stderr
-    assert dict(Ray().each(chores.square, [3])) == {0: 9}
+    assert dict(Ray().each(errands.square, [3])) == {0: 9}
 
 
 def test_results_are_put_in_order():
@@ -180,7 +180,7 @@ def test_results_are_put_in_order():
 def test_ray_is_asked_for_by_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r'pip install "secant\[sweep\]"'):
-        list(Ray().each(chores.square, [1]))
+        list(Ray().each(errands.square, [1]))
 
 
 def test_a_cluster_that_is_not_there_is_said(monkeypatch):
@@ -192,7 +192,7 @@ def test_a_cluster_that_is_not_there_is_said(monkeypatch):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", refuse)
     with pytest.raises(EngineError, match=r"cannot reach a cluster at 'far:6379': nobody answers\. `ray start --head`"):
-        list(Ray("far:6379").each(chores.square, [1]))
+        list(Ray("far:6379").each(errands.square, [1]))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 import secant as sc
 from secant import control
+from secant.core.device import jit
 
 CURVATURES = np.array([40.0, 8.0, 1.0, 0.2])
 
@@ -42,10 +43,11 @@ def test_the_measured_critical_step_is_two_over_the_largest_curvature():
 
 def test_the_direction_is_the_best_in_the_plane_of_the_last_and_its_image():
     curvatures = np.linspace(1.0, 2.0, 12)  # so close to each other that ten looks do not reach the largest
-    rule, start = control.below_critical(), jnp.ones(12, jnp.float64)
-    state = rule.init(start)
+    rule, start = control.below_critical(), np.ones(12)
+    state = jax.jit(rule.init)(start)
     v, hessian = np.asarray(state.meter.vector), np.diag(curvatures)
-    _, state = rule.update(-curvatures * start, state, start, value_fn=lambda x: jnp.sum(curvatures * x**2) / 2)
+    loss = lambda x: jnp.sum(curvatures * x**2) / 2  # noqa: E731
+    _, state = jax.jit(lambda state: rule.update(-curvatures * start, state, start, value_fn=loss))(state)
     for _ in range(10):
         plane, _ = np.linalg.qr(np.stack([v, hessian @ v], axis=1))
         found, vectors = np.linalg.eigh(plane.T @ hessian @ plane)
@@ -109,9 +111,8 @@ def test_a_known_critical_step_is_taken_and_looks_can_be_rare():
 def network():
     task = sc.data.load("digits", classes=(0, 1), samples=32, seed=0)
     net = sc.nets.mlp([256])
-    x, y = (jnp.asarray(part, jnp.float64) for part in task.train)
-    start = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), net.init(jax.random.key(0), x.shape))
-    return sc.Problem(net.apply, x, y, sc.losses.mean_mse), start
+    x, y = (jax.device_put(np.asarray(part, float)) for part in task.train)
+    return sc.Problem(net.apply, x, y, sc.losses.mean_mse), net.init(jax.random.key(0), x.shape, jnp.float64)
 
 
 def test_catapults_are_made_and_then_the_step_settles_below_the_critical_one():
@@ -171,15 +172,15 @@ BROKEN = {
 @pytest.mark.parametrize(("along", "lr"), [("top", 0.5), ("update", None)])
 def test_without_numbers_to_go_by_no_step_is_taken_and_nothing_is_lost(options, loss, along, lr):
     rule = behind_sgd(control.below_critical(lr, **options, along=along))
-    start = jnp.ones(4, jnp.float64)
+    start = np.ones(4)
 
-    @functools.partial(jax.jit, static_argnames="loss")
+    @functools.partial(jit, quick=True, static_argnames="loss")
     def step(params, state, loss):
         value, gradient = jax.value_and_grad(loss)(params)
         updates, state = rule.update(gradient, state, params, value=value, value_fn=loss)
         return optax.apply_updates(params, updates), state
 
-    params, state = start, rule.init(start)
+    params, state = start, jit(rule.init, quick=True)(start)
     for count in (1, 2):
         params, state = step(params, state, loss)
         np.testing.assert_array_equal(params, start)
@@ -249,11 +250,11 @@ LAST = r"must come last, behind the optimiser.*Use `optax.chain\(optax.sgd\(1.0\
 
 @pytest.mark.parametrize("chain", MISPLACED.values(), ids=MISPLACED.keys())
 def test_a_controller_that_does_not_come_last_is_refused(chain):
-    rule, start = chain(control.below_critical()), jnp.ones(4, jnp.float64)
+    rule, start = chain(control.below_critical()), np.ones(4)
     with pytest.raises(ValueError, match=f"below_critical: it {LAST}below_critical"):
         sc.optimisers.from_optax(rule)
     with pytest.raises(ValueError, match=LAST):
-        rule.update(jax.grad(bowl)(start), rule.init(start), start, value_fn=bowl)
+        rule.update(CURVATURES * start, jax.jit(rule.init)(start), start, value_fn=bowl)
 
 
 def test_it_is_refused_inside_of_a_program_too():

@@ -12,7 +12,7 @@ from secant import nets
 from secant.nets import Parametrization
 from secant.optim.coordinates import paired_power_law
 
-WIDTHS = (64, 128, 256, 512)
+WIDTHS = (64, 512)
 X = np.random.default_rng(0).normal(size=(2, 5))
 Y = np.array([4.0, -3.0])  # far from what random networks say: all draws start at about one residual
 
@@ -49,11 +49,10 @@ def test_exponents_of_the_first_step_are_those_of_theory(case):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("bias", [False, True])
-def test_in_mup_all_layers_move_alike_after_several_steps(optimizer, bias):
+def test_in_mup_all_layers_move_alike_after_several_steps(optimizer):
     rule = Parametrization("mup", optimizer=optimizer)
     how = {"lr": 0.1} if optimizer == "sgd" else {"rule": sc.optimisers.adam(0.05, eps=1e-20)}
-    found = sc.coordinate_check(by_width(rule, bias, 3), (64, 256), X, Y, steps=5, draws=16, **how)
+    found = sc.coordinate_check(by_width(rule, True, 3), (64, 256), X, Y, steps=5, draws=16, **how)
     assert found.alike
     assert {name: one.verdict for name, one in found.layers.items()} == dict.fromkeys(
         ["0 dense", "2 dense", "4 dense", "outputs"], "alike"
@@ -101,7 +100,7 @@ def test_layers_of_images_and_tokens_have_names_of_their_own():
     x = np.random.default_rng(1).normal(size=(2, 4, 4, 2))
     rule = Parametrization("mup", optimizer="adam")
     make = lambda width: nets.vit(blocks=1, patch=2, dim=width, heads=2, parametrization=rule)  # noqa: E731
-    found = sc.coordinate_check(make, (8, 16), x, Y, rule=sc.optimisers.adam(1e-2), steps=1, draws=2)
+    found = sc.coordinate_check(make, (4, 8), x, Y, rule=sc.optimisers.adam(1e-2), steps=1, draws=2)
     names = list(found.layers)
     assert [*names[:3], names[-1]] == ["1 dense", "2 positions", "3.0.0 layer_norm", "outputs"]
     assert {"3.0.1 attention query", "4.0.1 dense"} <= set(names)
@@ -116,7 +115,7 @@ def test_the_best_step_size_of_mup_stays_and_that_of_the_standard_network_falls(
     best = {}
     for name, grid in grids.items():
         rule = Parametrization(name, optimizer=optimizer if name == "mup" else "sgd")
-        for width in (16, 128):
+        for width in (8, 64):
             net = by_width(rule)(width)
             update = lambda loss, lr: (sc.gradient_descent if optimizer == "sgd" else _adam)(loss, lr)  # noqa: E731
             run = sc.train(
@@ -130,8 +129,8 @@ def test_the_best_step_size_of_mup_stays_and_that_of_the_standard_network_falls(
             ends = np.log(np.minimum(run.dataset["loss"].isel(step=-1).fillna(1e6), 1e6)).mean("draw")
             best[name, width] = float(np.log2(grid[int(ends.values.argmin())]))
     # eight times the width; the grid goes by factors of two
-    assert abs(best["mup", 128] - best["mup", 16]) <= 1
-    assert best["standard", 128] - best["standard", 16] <= -2
+    assert abs(best["mup", 64] - best["mup", 8]) <= 1
+    assert best["standard", 64] - best["standard", 8] <= -2
 
 
 def _adam(loss, lr):

@@ -271,13 +271,8 @@ def draws():
 def test_runs_over_draws_are_those_of_each_draw(draws, batched):
     net, each, stacked = draws
     batches = (lambda draw: sc.Batches(4, seed=draw.seed)) if batched else None
-    measured = {
-        "loss": sc.measure.loss(),
-        "sharpness": sc.measure.sharpness(every=2, tol=1e-9),
-        "distance": sc.measure.distance(),
-    }
-    if batched:
-        measured["own"] = sc.measure.batch_loss()
+    measured = {"loss": sc.measure.loss(), "distance": sc.measure.distance()}
+    measured |= {"own": sc.measure.batch_loss()} if batched else {"sharpness": sc.measure.sharpness(every=2, tol=1e-9)}
     together = sc.train(
         lambda draw: sc.Problem(net.apply, draw.x, draw.y, sc.losses.half_mean),
         lambda draw: draw.params,

@@ -14,10 +14,14 @@ import traceback
 import typing
 import warnings
 import zlib
+from pathlib import Path
 from typing import Any, Literal
 
 from secant import lab
 from secant.lab.reuse import using
+
+NOW = zlib.crc32((Path(__file__).parents[2] / "CHANGELOG.md").read_text().encode())
+"""A number that is the same on every machine, and another one after every change that has its line."""
 
 LARGE = {"cifar10", "mnist", "fashion-mnist"}
 """Data with so many features that a run is larger than at smoke scale."""
@@ -161,15 +165,19 @@ def outcome(study, config: Any) -> list[Any]:
     return findings
 
 
+def drawn_by(study) -> str:
+    """The name that draws of options go by: studies that share theirs, and with them a run, have one."""
+    fields, kinds = dataclasses.fields(study.config_type), study.config_type.__mro__
+    options = [kind for kind in kinds if dataclasses.is_dataclass(kind) and dataclasses.fields(kind) == fields][-1]
+    return study.id if options.__module__ == study.compute.__module__ else f"{options.__module__}.{options.__name__}"
+
+
 def small_configurations(study, seed: int, count: int) -> list[Any]:
     """Some accepted configurations that cost no more than the smoke scale.
 
     Studies that share their options, and with them a run, are tried with the same ones.
     """
-    fields, kinds = dataclasses.fields(study.config_type), study.config_type.__mro__
-    options = [kind for kind in kinds if dataclasses.is_dataclass(kind) and dataclasses.fields(kind) == fields][-1]
-    name = study.id if options.__module__ == study.compute.__module__ else f"{options.__module__}.{options.__name__}"
-    draw = random.Random(zlib.crc32(name.encode()) + seed)
+    draw = random.Random(zlib.crc32(drawn_by(study).encode()) + seed)
     found: list[Any] = []
     for _ in range(60 * count):
         config = accepted(study, chosen(study, draw, small=True))

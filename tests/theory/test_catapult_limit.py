@@ -11,7 +11,7 @@ from secant.theory.quadratic_model import TwoLayer, gated_bilinear, two_layer, t
 
 
 def test_wide_models_peak_and_end_within_the_band_of_the_phases():
-    limit = wide_limit(1.0)
+    limit = jax.jit(wide_limit)(1.0)
     for width in (1e6, 1e8):
         found = cs.catapult_outcome(np.geomspace(0.3, 2, 40) / np.sqrt(width), 3.0)
         assert float(limit.peak.min()) * (1 - 1e-3) < float(found.peak.min())
@@ -50,7 +50,7 @@ def test_the_weights_of_a_wide_network_go_as_far(gated, limit):
         return jnp.sqrt(sum(jnp.sum((a - b) ** 2) for a, b in zip(end, start, strict=True)) / (width * curvature))
 
     distance = distance_of(jax.random.key(1))
-    band = limit(1.0).distance
+    band = jax.jit(limit)(1.0).distance
     assert float(band.min()) - 0.02 < float(distance) < float(band.max()) + 0.02
 
 

@@ -34,6 +34,7 @@ def descend(params, on, x, y, lr):
     return jax.lax.scan(step, params, length=STEPS)[1]
 
 
+@jax.jit
 def problem(seed):
     keys = jax.random.split(jax.random.key(seed), 3)
     x = jax.random.normal(keys[0], (SAMPLES,))
@@ -42,43 +43,61 @@ def problem(seed):
     return x, jax.random.normal(keys[1], (SAMPLES,)), params, gates(params.u, x[:, None])
 
 
+@jax.jit
+def followed(residuals, kernels, x, y, lr):
+    """States and pairs of each step, by their own maps from the first ones, and the pairs seen in the descent."""
+    system = sm.samples_catapult(x, y, lr, WIDTH)
+    pair, b = sm.reduce_directions(residuals[0], kernels[0], x, y, lr, WIDTH)
+
+    def step(both, seen):
+        state, pair = both
+        return (system.step(state), ct.step(pair.a, pair.v, b)), (
+            state, pair, sm.reduce_directions(*seen, x, y, lr, WIDTH)[0]
+        )  # fmt: skip
+
+    return jax.lax.scan(step, (system.init((residuals[0], kernels[0])), pair), (residuals, kernels))[1]
+
+
+@jax.jit
+def beginning(params, x, ratio):
+    """Kernel and outputs at the start, from its slopes, and the step size at a ratio to the largest eigenvalue."""
+    slopes = sm.slopes_from_weights(params.u[:, 0], params.v, params.u[:, 0])
+    split = sm.directions(x)
+    lr = ratio / jnp.max(slopes[1] * split.squares)
+    return sm.kernel_from_slopes(x, slopes[1]), slopes[0] @ split.vectors, lr
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 1000), st.floats(0.3, 3.6))
 def test_matrix_dynamics_and_both_reductions_are_exact(seed, ratio):
     x, y, params, on = problem(seed)
-    slopes = sm.slopes_from_weights(params.u[:, 0], params.v, params.u[:, 0])
-    split = sm.directions(x)
-    lr = ratio / jnp.max(slopes[1] * split.squares)
-    residuals, kernels = descend(params, on, x, y, lr)
-    np.testing.assert_allclose(sm.kernel_from_slopes(x, slopes[1]), kernels[0], atol=1e-12)
-    np.testing.assert_allclose(slopes[0] @ split.vectors - y, residuals[0], atol=1e-12)
-    system = sm.samples_catapult(x, y, lr, WIDTH)
-    state = system.init((residuals[0], kernels[0]))
-    pair, b = sm.reduce_directions(residuals[0], kernels[0], x, y, lr, WIDTH)
+    kernel, outputs, lr = beginning(params, x, ratio)
+    residuals, kernels = map(np.asarray, descend(params, on, x, y, lr))
+    np.testing.assert_allclose(kernel, kernels[0], atol=1e-12)
+    np.testing.assert_allclose(outputs - np.asarray(y), residuals[0], atol=1e-12)
+    states, pairs, seen = jax.tree.map(np.asarray, followed(residuals, kernels, x, y, lr))
     for t in range(STEPS):
-        size = 1e-9 * (1 + float(jnp.max(jnp.abs(kernels[t]))) + float(jnp.max(jnp.abs(residuals[t]))))
+        size = 1e-9 * (1 + np.abs(kernels[t]).max() + np.abs(residuals[t]).max())
         if size > 1e-3:
             break
-        np.testing.assert_allclose(state.residual, residuals[t], atol=size)
-        np.testing.assert_allclose(state.kernel, kernels[t], atol=size)
-        seen, _ = sm.reduce_directions(residuals[t], kernels[t], x, y, lr, WIDTH)
-        np.testing.assert_allclose(pair, seen, atol=size)
-        state, pair = system.step(state), ct.step(pair.a, pair.v, b)
+        np.testing.assert_allclose(states.residual[t], residuals[t], atol=size)
+        np.testing.assert_allclose(states.kernel[t], kernels[t], atol=size)
+        np.testing.assert_allclose((pairs.a[t], pairs.v[t]), (seen.a[t], seen.v[t]), atol=size)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rank_two_with_fixed_eigenvectors_and_a_conserved_rest(seed):
     x, y, params, on = problem(seed)
-    residuals, kernels = descend(params, on, x, y, 0.1)
-    units = sm.directions(x).units
+    residuals, kernels = map(np.asarray, descend(params, on, x, y, 0.1))
+    units = np.asarray(sm.directions(x).units)
     for kernel in kernels:
-        spectrum = jnp.linalg.eigvalsh(kernel)
-        assert jnp.all(jnp.abs(spectrum[:-2]) < 1e-12 * spectrum[-1])
+        spectrum = np.linalg.eigvalsh(kernel)
+        assert np.all(np.abs(spectrum[:-2]) < 1e-12 * spectrum[-1])
         for p in units:
             np.testing.assert_allclose(kernel @ p, (p @ kernel @ p) * p, atol=1e-12)
-    rest = jnp.stack([sm.projected_losses(r, x)[2] for r in residuals])
-    np.testing.assert_allclose(rest, rest[0], atol=1e-12)
-    np.testing.assert_allclose(jnp.sum(sm.projected_losses(residuals[0], x)), jnp.sum(residuals[0] ** 2) / 2)
+    losses = np.asarray(jax.jit(jax.vmap(sm.projected_losses, (0, None)))(residuals, x))
+    np.testing.assert_allclose(losses[:, 2], losses[0, 2], atol=1e-12)
+    np.testing.assert_allclose(losses[0].sum(), np.sum(residuals[0] ** 2) / 2)
 
 
 def test_thresholds_follow_the_loss():

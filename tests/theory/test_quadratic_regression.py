@@ -1,5 +1,7 @@
 """The quadratic regression model in its two forms, its scalings and its random draws."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import secant as sc
 from secant.theory import quadratic_regression as qr
 
 
+@functools.partial(jax.jit, static_argnums=(1, 2))
 def draw(seed, D, P, residual=0.5, jacobian=0.4):
     one, two = jax.random.split(jax.random.key(seed))
     Q = qr.random_tensor(one, D, P, dtype=jnp.float64)
@@ -18,40 +20,49 @@ def draw(seed, D, P, residual=0.5, jacobian=0.4):
     return Q, qr.Regression(sigma.z * start.z, sigma.J * start.J)
 
 
+@jax.jit
+def both_forms(Q, start, lr):
+    """After fifty steps: residuals and Jacobian by their own map, and of the parameters that have descended."""
+    model = qr.Model(start.z, start.J, Q)
+    own, moved = qr.descent(Q, lr).step, qr.parameter_descent(model, lr).step
+    after = jax.lax.fori_loop(0, 50, lambda _, state: own(state), start)
+    theta = jax.lax.fori_loop(0, 50, lambda _, theta: moved(theta), jnp.zeros(Q.shape[-1]))
+    return after, model.residuals(theta), model.jacobian(theta)
+
+
 def test_residuals_and_jacobian_are_those_of_the_polynomial():
     Q, start = draw(0, 5, 7)
     model = qr.Model(start.z, start.J, Q)
-    theta = jax.random.normal(jax.random.key(3), (7,), jnp.float64)
+    theta = np.random.default_rng(3).normal(size=7)
     plain = lambda t: start.z + start.J @ t + jnp.einsum("aij,i,j->a", Q, t, t) / 2  # noqa: E731
-    np.testing.assert_allclose(model.residuals(theta), plain(theta), rtol=1e-13)
-    np.testing.assert_allclose(model.jacobian(theta), jax.jacobian(plain)(theta), rtol=1e-13)
+    found, expected = jax.jit(lambda t: ((model.residuals(t), model.jacobian(t)), (plain(t), jax.jacobian(plain)(t))))(
+        theta
+    )
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-13)
 
 
 @settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 2**31), lr=st.floats(0.05, 1.5))
 def test_the_two_forms_of_descent_are_one(seed, lr):
     Q, start = draw(seed, 6, 9, residual=0.3)
-    model = qr.Model(start.z, start.J, Q)
-    by_parameters = sc.simulate(qr.parameter_descent(model, lr), jnp.zeros(9, jnp.float64), 50).state
-    by_residuals = sc.simulate(qr.descent(Q, lr), start, 50).state
-    if not bool(jnp.all(jnp.isfinite(by_residuals.z))) or float(jnp.max(jnp.abs(by_residuals.J))) > 10:
+    by_residuals, residuals, jacobian = both_forms(Q, start, lr)
+    if not np.isfinite(by_residuals.z).all() or np.abs(by_residuals.J).max() > 10:
         return  # on its way to infinity rounding grows with everything else
-    np.testing.assert_allclose(by_residuals.z, model.residuals(by_parameters), atol=1e-11)
-    np.testing.assert_allclose(by_residuals.J, model.jacobian(by_parameters), atol=1e-11)
+    np.testing.assert_allclose(by_residuals.z, residuals, atol=1e-11)
+    np.testing.assert_allclose(by_residuals.J, jacobian, atol=1e-11)
 
 
 def test_sixty_residuals_to_rounding():
     Q, start = draw(1, 60, 120, residual=0.5, jacobian=0.3)
-    model = qr.Model(start.z, start.J, Q)
-    theta = sc.simulate(qr.parameter_descent(model), jnp.zeros(120, jnp.float64), 50).state
-    after = sc.simulate(qr.descent(Q), start, 50).state
-    np.testing.assert_allclose(after.z, model.residuals(theta), atol=1e-13)
+    after, residuals, _ = both_forms(Q, start, 1.0)
+    np.testing.assert_allclose(after.z, residuals, atol=1e-13)
 
 
 def test_the_step_size_drops_out_of_rescaled_variables():
-    Q, start = draw(2, 6, 12)
-    plain = sc.simulate(qr.descent(Q, 0.3), qr.Regression(start.z / 0.3, start.J / 0.3**0.5), 50).state
-    unit = sc.simulate(qr.descent(Q), start, 50).state
+    Q, start = draw(2, 6, 9)
+    plain = both_forms(Q, jax.tree.map(lambda leaf, by: leaf / by, start, qr.Regression(0.3, 0.3**0.5)), 0.3)[0]
+    unit = both_forms(Q, start, 1.0)[0]
     np.testing.assert_allclose(qr.rescaled(plain, 0.3).z, unit.z, atol=1e-13)
     np.testing.assert_allclose(qr.rescaled(plain, 0.3).J, unit.J, atol=1e-13)
 

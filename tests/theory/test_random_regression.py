@@ -1,5 +1,7 @@
 """Random quadratic regression: closed forms against the dense answer, flows and Monte Carlo."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,22 +11,31 @@ from secant.theory import quadratic_regression as qr
 from secant.theory import random_regression as rr
 
 
-def draws(count, D, P, seed=0, convention="averaged", sigma_z=1.0, sigma_J=1.0):
-    def one(key):
-        tensor, start = jax.random.split(key)
-        z, J = qr.random_start(start, D, P, jnp.float64)
-        return qr.random_tensor(tensor, D, P, convention, jnp.float64), qr.Regression(sigma_z * z, sigma_J * J)
+def draw(key, D, P, sigma_z=1.0, sigma_J=1.0):
+    tensor, start = jax.random.split(key)
+    z, J = qr.random_start(start, D, P, jnp.float64)
+    return qr.random_tensor(tensor, D, P, "averaged", jnp.float64), qr.Regression(sigma_z * z, sigma_J * J)
 
-    return jax.vmap(one)(jax.random.split(jax.random.key(seed), count))
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def squares_of_a_step(seed, count, D, P):
+    """Squared lengths of what a step of draws adds to their residuals: of second order, and of first."""
+
+    def one(key):
+        Q, start = draw(key, D, P)
+        w = start.J.T @ start.z
+        return jnp.sum((Q @ w @ w / 2) ** 2), jnp.sum((start.J @ w) ** 2)
+
+    return jax.lax.map(one, jax.random.split(jax.random.key(seed), count), batch_size=max(1, 50_000 // (D * P * P)))
 
 
 def test_eigenvalue_derivatives_are_those_of_the_flow():
-    Q, start = jax.tree.map(lambda leaf: leaf[0], draws(1, 8, 16, sigma_z=0.3, sigma_J=0.4))
-    field, h = qr.flow_field(Q), 2e-4
+    Q, start = jax.jit(functools.partial(draw, D=8, P=16, sigma_z=0.3, sigma_J=0.4))(jax.random.key(0))
+    h = 2e-4
 
     @jax.jit
-    def after(time):
-        dt = time / 40
+    def after(Q, start, time):
+        field, dt = qr.flow_field(Q), time / 40
 
         def move(_, state):  # Runge and Kutta, whose error is far below that of the differences
             a = field(state)
@@ -36,8 +47,8 @@ def test_eigenvalue_derivatives_are_those_of_the_flow():
         state = jax.lax.fori_loop(0, 40, move, start)
         return jnp.linalg.eigvalsh(state.J @ state.J.T)[-1]
 
-    back, here, ahead = (float(after(time)) for time in (-h, 0.0, h))
-    found = rr.eigenvalue_derivatives(start, Q)
+    back, here, ahead = (float(after(Q, start, time)) for time in (-h, 0.0, h))
+    found = jax.jit(rr.eigenvalue_derivatives)(start, Q)
     assert float(found.first) == pytest.approx((ahead - back) / (2 * h), rel=1e-5)
     assert float(found.second) == pytest.approx((ahead - 2 * here + back) / h**2, rel=1e-3)
 
@@ -46,7 +57,7 @@ def test_eigenvalue_derivatives_are_those_of_the_flow():
 def test_the_mean_acceleration_is_exact(convention, over):
     """What is averaged is of second degree in the residuals and in the tensors: a sum over unit ones is its mean."""
     D, P = 3, 4
-    J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
+    J = jnp.asarray(np.random.default_rng(9).normal(size=(D, P)))
     units = np.eye(D * P * P).reshape(-1, D, P, P)
     # Each of them is made of independent entries of variance one.
     tensors = units if over is None else (units + np.swapaxes(units, 2, 3)) / over
@@ -62,8 +73,8 @@ def test_the_mean_acceleration_is_exact(convention, over):
 
 
 def test_the_mean_acceleration_tends_to_its_limit():
-    J = jax.random.normal(jax.random.key(0), (300, 30, 60), jnp.float64)
-    means = np.asarray(jax.vmap(lambda J: rr.mean_acceleration(J, 0.7))(J))
+    J = np.random.default_rng(0).normal(size=(300, 30, 60))
+    means = np.asarray(jax.jit(jax.vmap(lambda J: rr.mean_acceleration(J, 0.7)))(J))
     # Repulsion by the second eigenvalue has a heavy tail: the median is compared, which lies a few percent lower.
     assert np.median(means) == pytest.approx(rr.acceleration_limit(30, 60, 0.7, 1.0), rel=0.08)
     assert rr.acceleration_limit(30, 60, 0.7, 1.0) == pytest.approx(30 * 60 * 0.49 * rr.edge(30, 60))
@@ -71,18 +82,20 @@ def test_the_mean_acceleration_tends_to_its_limit():
 
 @pytest.mark.parametrize(("D", "P"), [(20, 40), (60, 60)])
 def test_the_mean_of_the_top_eigenvalue(D, P):
-    J = jax.random.normal(jax.random.key(1), (400, D, P), jnp.float64)
-    top = np.linalg.norm(np.asarray(J), 2, axis=(1, 2)) ** 2
+    J = np.random.default_rng(1).normal(size=(400, D, P))
+    top = np.linalg.norm(J, 2, axis=(1, 2)) ** 2
     assert top.mean() == pytest.approx(rr.mean_top(D, P), rel=0.01)
     assert rr.mean_top(D, P) < rr.edge(D, P)
 
 
 @pytest.mark.parametrize(("D", "P", "printed"), [(60, 120, 30.0), (20, 40, 10.0)])
 def test_nonlinearity_ratio_is_exact(D, P, printed):
-    Q, start = draws(300, D, P) if D < 40 else draws(20, D, P)
-    w = jnp.einsum("sai,sa->si", start.J, start.z)
-    curved = np.sum(np.square(jnp.einsum("saij,si,sj->sa", Q, w, w) / 2), axis=1)
-    linear = np.sum(np.square(jnp.einsum("sai,si->sa", start.J, w)), axis=1)
+    normal, count = np.random.default_rng(0).normal, 300 if D < 40 else 20
+    curved, linear = np.empty(count), np.empty(count)
+    for draw in range(count):
+        A, J = normal(size=(D, P, P)), normal(size=(D, P))
+        Q, w = (A + np.swapaxes(A, 1, 2)) / 2, J.T @ normal(size=D)
+        curved[draw], linear[draw] = np.sum((Q @ w @ w / 2) ** 2), np.sum((J @ w) ** 2)
     ratio = np.sqrt(curved.mean() / linear.mean())
     error = 0.5 * ratio * np.hypot(curved.std() / curved.mean(), linear.std() / linear.mean()) / np.sqrt(len(curved))
     assert rr.nonlinearity_ratio(D, P, 1.0) == pytest.approx(ratio, abs=4 * error)
@@ -107,10 +120,7 @@ def test_how_far_draws_of_the_nonlinearity_ratio_spread(D, P):
 def test_the_two_squares_of_a_step_are_products_of_chi_squares():
     # Mean, and mean square, of both, against draws of the tensors themselves.
     D, P, n = 3, 4, 20_000
-    Q, start = draws(n, D, P)
-    w = jnp.einsum("sai,sa->si", start.J, start.z)
-    curved = np.sum(np.square(jnp.einsum("saij,si,sj->sa", Q, w, w)), axis=1)
-    linear = np.sum(np.square(jnp.einsum("sai,si->sa", start.J, w)), axis=1)
+    curved, linear = map(np.asarray, squares_of_a_step(0, n, D, P))
     measured = (curved / curved.mean() - linear / linear.mean()).std() / 2
     assert rr.nonlinearity_spread(D, P) == pytest.approx(measured, rel=0.25)
 
@@ -124,7 +134,7 @@ def eigenvalues(count, D, P, sigma_J=1.0, seed=5):
 def test_the_mean_square_velocity_is_exact(convention, over):
     """Of second degree in the residuals and in the tensors, as the acceleration."""
     D, P = 3, 4
-    J = jax.random.normal(jax.random.key(9), (D, P), jnp.float64)
+    J = jnp.asarray(np.random.default_rng(9).normal(size=(D, P)))
     units = np.eye(D * P * P).reshape(-1, D, P, P)
     tensors = units if over is None else (units + np.swapaxes(units, 2, 3)) / over
 

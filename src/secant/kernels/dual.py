@@ -66,8 +66,15 @@ def dual(activation: str | Function, q1: Any, q2: Any, k: Any, *, nodes: int = 8
     _, function = named(activation)
     if not isinstance(nodes, int) or nodes < 10:
         raise ValueError(f"dual: `nodes` must be a whole number of at least 10, got {nodes!r}.")
-    q1, q2, k = jnp.broadcast_arrays(*(jnp.asarray(part, jnp.result_type(float, part)) for part in (q1, q2, k)))
+    q1, q2, k = (jnp.asarray(part, jnp.result_type(float, part)) for part in (q1, q2, k))
     _check(q1=q1, q2=q2, k=k)
+    return _dual(function, q1, q2, k, nodes)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 4))
+def _dual(function: Function, q1: Array, q2: Array, k: Array, nodes: int) -> Dual:
+    """In one program, be it a closed form or not."""
+    q1, q2, k = jnp.broadcast_arrays(q1, q2, k)
     if isinstance(function, Nonlinearity) and function.name in CLOSED:
         value, slope = CLOSED[function.name](q1, q2, k, *function.parameters)
         return Dual(value, slope, jnp.zeros_like(value))

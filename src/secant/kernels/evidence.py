@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secant.core.arguments import positive, whole
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.kernels.network import checked_inputs, kernel
 from secant.kernels.predict import log_evidence
 from secant.nets.network import Network
@@ -121,8 +121,8 @@ def fit_variances(
     noise = positive(caller, "noise", noise)
     layout = _laid_out(layers, tied, fit_noise)
     least = float(jnp.finfo(x.dtype).eps) ** (1 / 3) if tolerance is None else positive(caller, "tolerance", tolerance)
-    start = jnp.asarray(_start(layers, layout, noise), x.dtype)
-    data = (x, jnp.asarray(y).astype(x.dtype), jnp.asarray(noise, x.dtype))
+    start = to_device(np.asarray(_start(layers, layout, noise), x.dtype))
+    data = (x, to_device(y).astype(x.dtype), to_device(np.asarray(noise, x.dtype)))
     climb, slopes = _compiled(net, layout, whole(caller, "steps", steps))
     logs, trace, number, gradient = (np.asarray(part, float) for part in climb(start, least, *data))
     trace = trace[: int(number) + 1]
@@ -141,7 +141,7 @@ def fit_variances(
         float(np.exp(logs[-1])) if fit_noise else noise,
         layout.names,
         logs,
-        _errors(lambda logs: np.asarray(slopes(jnp.asarray(logs, x.dtype), *data), float), logs, x.dtype),
+        _errors(lambda logs: np.asarray(slopes(np.asarray(logs, x.dtype), *data), float), logs, x.dtype),
         -trace,
         bool(np.abs(gradient).max() <= least),
     )
@@ -197,7 +197,7 @@ def _start(layers: list[Any], layout: _Layout, noise: float) -> list[float]:
 
 
 def _variances(layout: _Layout, logs: Any) -> list[tuple[Any, Any]]:
-    values = jnp.exp(jnp.asarray(logs))
+    values = np.exp(logs) if isinstance(logs, np.ndarray) else jnp.exp(logs)
     biases = [0.0 if place is None else values[place] for place in layout.biases]
     return [(values[layout.weights[group]], biases[group]) for group in layout.slots]
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secant.core.arguments import whole
-from secant.core.device import cores, is_tracing
+from secant.core.device import cores, is_tracing, to_device
 from secant.kernels.blocks import How, compiled, compiled_shared
 from secant.kernels.passes import is_finite
 from secant.kernels.plan import planned
@@ -135,7 +135,7 @@ def checked_inputs(net: Network, x1: Any, x2: Any) -> tuple[Array, Array | None]
         if x is None and name == "x2":
             found.append(None)
             continue
-        x = jnp.asarray(x)
+        x = to_device(x)
         if not jnp.issubdtype(x.dtype, jnp.floating):
             raise ValueError(
                 f"kernel: `{name}` must hold real floating-point numbers, got {x.dtype}. Pass x.astype(float)."

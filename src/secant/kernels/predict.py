@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Float
 from scipy import linalg
 
+from secant.core.device import to_device
 from secant.kernels.network import Kernel
 
 
@@ -164,7 +165,7 @@ def training(kernel: ArrayLike, y: Any, *, step: float | None = None, ridge: flo
     theta, y = checked_pair("training", kernel, y)
     if step is not None and not (math.isfinite(step) and step > 0):
         raise ValueError(f"training: `step` must be a number above 0, or None, got {step!r}.")
-    values, vectors = jnp.linalg.eigh(theta + _ridge("training", ridge) * jnp.eye(len(theta), dtype=theta.dtype))
+    values, vectors = _decomposed(theta, _ridge("training", ridge))
     return Training(values, vectors, y, step)
 
 
@@ -182,37 +183,27 @@ def posterior(
         noise: variance $s^2$ of the noise, which is also the ridge.
     """
     train, y = checked_pair("posterior", train, y)
-    factor = _factor("posterior", train, noise)
-    solved = jax.scipy.linalg.cho_solve(factor, jnp.concatenate([y.reshape(len(y), -1), between.T], axis=1))
-    outputs = y.reshape(len(y), -1).shape[1]
-    mean = (between @ solved[:, :outputs]).reshape(len(between), *y.shape[1:])
-    return Gaussian(mean, test - between @ solved[:, outputs:])
+    return _conditioned(_factor("posterior", train, noise), between, test, y)
 
 
 def log_evidence(train: ArrayLike, y: Any, *, noise: float = 0.0) -> Array:
     r"""Logarithm of the density of the targets under a Gaussian process,
     $-\tfrac12 y^\top (K + s^2)^{-1} y - \tfrac12 \log\det 2\pi(K + s^2)$, summed over outputs."""
     train, y = checked_pair("log_evidence", train, y)
-    factor = _factor("log_evidence", train, noise)
-    columns = y.reshape(len(y), -1)
-    fit = jnp.sum(columns * jax.scipy.linalg.cho_solve(factor, columns))
-    volume = jnp.sum(jnp.log(jnp.diagonal(factor[0]))) + len(y) / 2 * math.log(2 * math.pi)
-    return -fit / 2 - columns.shape[1] * volume
+    return _log_density(_factor("log_evidence", train, noise), y)
 
 
 def label_complexity(kernel: ArrayLike, y: Any) -> float:
     r"""$\sqrt{2\, y^\top \Theta^{-1} y\,\operatorname{tr}\Theta}\,/\,n$, which bounds the error on new samples of a
     wide network that has learnt these labels."""
     kernel, y = checked_pair("label_complexity", kernel, y)
-    factor = _factor("label_complexity", kernel, 0.0)
-    columns = y.reshape(len(y), -1)
-    weight = jnp.sum(columns * jax.scipy.linalg.cho_solve(factor, columns))
-    return float(jnp.sqrt(2 * weight * jnp.trace(kernel)) / len(y))
+    weight = float(_fit(_factor("label_complexity", kernel, 0.0), y))
+    return math.sqrt(2 * weight * float(np.trace(kernel))) / len(y)
 
 
 def checked_pair(function: str, kernel: Any, y: Any) -> tuple[Array, Array]:
     """Kernel and targets, checked."""
-    kernel, y = jnp.asarray(kernel), jnp.asarray(y)
+    kernel, y = to_device(kernel), to_device(y)
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1] or not len(kernel):
         raise ValueError(f"{function}: the kernel must have shape (n, n) with n of at least 1, got {kernel.shape}.")
     if y.ndim not in (1, 2) or len(y) != len(kernel):
@@ -229,17 +220,57 @@ def _ridge(function: str, ridge: Any) -> Any:
     return ridge
 
 
-def _factor(function: str, kernel: Array, ridge: Any) -> tuple[Array, bool]:
-    """The Cholesky factor of a kernel and a ridge, if it has one that means anything."""
-    added = kernel + _ridge(function, ridge) * jnp.eye(len(kernel), dtype=kernel.dtype)
-    factor = jnp.linalg.cholesky(added)
+def _factor(function: str, kernel: Array, ridge: Any) -> Array:
+    """The Cholesky factor, a lower triangle, of a kernel and a ridge, if it has one that means anything."""
+    factor, diagonal = _factored(kernel, _ridge(function, ridge))
     if isinstance(factor, jax.core.Tracer):
-        return factor, True
-    pivots = np.asarray(jnp.diagonal(factor)) ** 2
+        return factor
+    pivots = np.asarray(diagonal) ** 2
     least = len(kernel) * float(jnp.finfo(kernel.dtype).eps)
     if not np.isfinite(pivots).all() or pivots.min() <= least * pivots.max():
-        _check_spectrum(function, jnp.linalg.eigvalsh(added))
-    return factor, True
+        _check_spectrum(function, np.asarray(_decomposed(kernel, ridge)[0]))
+    return factor
+
+
+# What follows is compiled as a whole: operation by operation, each would be compiled for every size.
+
+
+def _with_ridge(kernel: Array, ridge: Any) -> Array:
+    return kernel + ridge * jnp.eye(len(kernel), dtype=kernel.dtype)
+
+
+@jax.jit
+def _decomposed(kernel: Array, ridge: Any) -> tuple[Array, Array]:
+    values, vectors = jnp.linalg.eigh(_with_ridge(kernel, ridge))
+    return values, vectors
+
+
+@jax.jit
+def _factored(kernel: Array, ridge: Any) -> tuple[Array, Array]:
+    factor = jnp.linalg.cholesky(_with_ridge(kernel, ridge))
+    return factor, jnp.diagonal(factor)
+
+
+@jax.jit
+def _fit(factor: Array, y: Array) -> Array:
+    r"""$y^\top K^{-1} y$, summed over outputs."""
+    columns = y.reshape(len(y), -1)
+    return jnp.sum(columns * jax.scipy.linalg.cho_solve((factor, True), columns))
+
+
+@jax.jit
+def _log_density(factor: Array, y: Array) -> Array:
+    volume = jnp.sum(jnp.log(jnp.diagonal(factor))) + len(y) / 2 * math.log(2 * math.pi)
+    return -_fit(factor, y) / 2 - y.reshape(len(y), -1).shape[1] * volume
+
+
+@jax.jit
+def _conditioned(factor: Array, between: Array, test: Array, y: Array) -> Gaussian:
+    columns = y.reshape(len(y), -1)
+    outputs = columns.shape[1]
+    solved = jax.scipy.linalg.cho_solve((factor, True), jnp.concatenate([columns, between.T], axis=1))
+    mean = (between @ solved[:, :outputs]).reshape(len(between), *y.shape[1:])
+    return Gaussian(mean, test - between @ solved[:, outputs:])
 
 
 def cholesky(function: str, kernel: np.ndarray, ridge: float) -> tuple[np.ndarray, bool]:
