@@ -14,9 +14,12 @@ import optax
 import secant as sc
 from bench import environments, residual
 from bench.row import Row, processor_seconds, row
+from secant.monitors.sampling import TIMED
 
 BATCH = 64
-STEPS, ROUNDS, WARM = 50, 4, 8
+STEPS, ROUNDS = 50, 4
+WARM = TIMED + 10
+"""Steps before the clock runs: by then it is chosen on how many samples looks are taken, and all is set up."""
 
 
 class _Loop:

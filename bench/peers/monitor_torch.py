@@ -20,9 +20,10 @@ from torch.nn import functional
 sys.path.insert(0, str(Path(__file__).parents[2] / "src"))
 
 from secant.monitors.in_torch.monitor import TorchMonitor
+from secant.monitors.sampling import TIMED
 
-WARM = 4
-"""Steps before the clock runs: the third is the first to be looked at."""
+WARM = TIMED + 10
+"""Steps before the clock runs: by then it is chosen on how many samples looks are taken, and all is set up."""
 
 
 class Block(nn.Module):

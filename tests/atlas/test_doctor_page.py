@@ -32,6 +32,20 @@ def test_what_a_record_says_is_text(ill):
     assert "http" not in shown.replace("http-equiv", "")
 
 
+def test_a_sentence_without_a_study_leads_to_the_guide(tmp_path, monkeypatch):
+    monkeypatch.setenv("SECANT_HOME", str(tmp_path))
+    loss = falling()
+    loss[150:] = math.nan
+    run = record(loss)
+    shown = page(run, diagnose(run))
+    assert "No study stands behind it" in shown
+    assert "docs/guide/doctor.md#sentences-without-a-study" in shown
+    carried = tmp_path / "atlas" / "docs" / "guide" / "doctor.html"
+    carried.parent.mkdir(parents=True)
+    carried.touch()
+    assert f'href="{carried.resolve().as_uri()}#sentences-without-a-study"' in page(run, diagnose(run))
+
+
 def test_curves_are_drawn_where_they_are_and_odd_numbers_are_left_out(ill):
     for trace in traces(ill, diagnose(ill)):
         assert ElementTree.fromstring(str(trace.svg)).tag == "svg"

@@ -1,6 +1,7 @@
 """`secant doctor`: its page in the terminal, for machines and in HTML, and its exit status."""
 
 import json
+import math
 import sys
 
 import pytest
@@ -40,6 +41,17 @@ def test_a_healthy_run_ends_with_0_and_a_sick_one_with_1(secant, kept):
     assert status == 1
     facts = json.loads(output)
     assert (facts["verdict"], facts["healthy"], facts["spikes"][0]["onset"]) == ("bad batch", False, 94)
+
+
+def test_a_sentence_without_a_study_names_the_guide(secant, kept):
+    loss = falling()
+    loss[150:] = math.nan
+    status, output, _ = secant("doctor", kept("lost", loss))
+    assert status == 1
+    assert "✗ overflow" in output
+    told = "".join(output.split())
+    assert "Nostudystandsbehindit" in told
+    assert "docs/guide/doctor.md,'sentenceswithoutastudy'" in told
 
 
 def test_a_run_that_goes_on_is_read(secant, kept, home):
@@ -100,3 +112,39 @@ def test_a_page_that_cannot_be_written_is_said(secant, kept, tmp_path):
     status, _, errors = secant("doctor", kept("well", falling()), "--page", str(tmp_path / "no" / "such" / "page.html"))
     assert status == 2
     assert "--page" in errors
+
+
+def test_a_largest_step_is_tried(secant, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "factory_of_a_trial.py").write_text(FACTORY)
+    status, output, errors = secant("doctor", "factory_of_a_trial:steep", "--trial", "50", "--json")
+    assert status == 0
+    assert "2 times the step size: kept" in errors
+    tried = [one for one in json.loads(output)["sentences"] if one["text"].startswith("Tried for 50 steps")]
+    assert tried[0]["value"] == pytest.approx(1 / 2**0.5, rel=0.05)  # the edge is at 2 over 2
+    status, _, errors = secant("doctor", "well", "--trial", "50")
+    assert status == 2
+    assert "--trial needs module:factory" in " ".join(errors.split())
+
+
+TORCH = """
+import torch
+
+def steep():
+    model = torch.nn.Linear(2, 1, bias=False)
+    torch.nn.init.ones_(model.weight)
+    loss = lambda model, batch: (model(batch) ** 2).mean() / 2
+    batch = torch.diag(torch.tensor([2.0, 1.0]))
+    return loss, model, lambda step: batch, torch.optim.SGD(model.parameters(), lr=0.25)
+"""
+
+
+def test_a_factory_may_be_of_torch(secant, tmp_path, monkeypatch):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "factory_of_torch.py").write_text(TORCH)
+    status, output, _ = secant("doctor", "factory_of_torch:steep", "--json", "--trial", "50")
+    assert status == 0
+    facts = json.loads(output)
+    assert facts["numbers"]["load"] == pytest.approx(0.25 * 2 / 2, rel=1e-3)
+    assert any(one["text"].startswith("Tried for 50 steps") for one in facts["sentences"])

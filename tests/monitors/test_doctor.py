@@ -1,5 +1,6 @@
 """The diagnosis of made-up records, and its numbers against matrices of second moments."""
 
+import dataclasses
 import json
 import math
 from pathlib import Path
@@ -13,6 +14,7 @@ from secant.monitors import Watched, diagnose, safe_step
 from secant.monitors.doctor.advice import NOISE, noisy_share
 from secant.monitors.doctor.diagnosis import VERDICTS
 from secant.monitors.doctor.regimes import HALF_PROGRESS, REGIMES, level, state_of
+from secant.monitors.doctor.spikes import lost_steps
 from secant.monitors.doctor.wording import shown
 
 
@@ -60,6 +62,19 @@ def test_the_safe_step_is_the_edge_and_a_little_more_for_plain_descent():
         safe_step(record(falling()), "then")
 
 
+def test_noise_lowers_the_edge_once_for_plain_descent_and_threefold_with_momentum():
+    scattered = np.tile([0.5, 0.6], 10)
+    load = lambda t: scattered[t // 10]  # noqa: E731
+    plain = safe_step(record(falling(), load=load))
+    kappa = (1.4826 * math.log(1.2)) ** 2 / 2  # of neighbours that are a fifth apart
+    assert plain.scatter == pytest.approx(kappa)
+    assert plain.edge == pytest.approx(plain.bare / (1 + kappa))
+    heavy = safe_step(record(falling(), optimiser={"name": "sgd", "momentum": 0.9}, load=load))
+    assert heavy.edge == pytest.approx(heavy.bare * 0.1 / (3 * 1.9 * kappa + 0.1))
+    begun = safe_step(record(falling(), load=load), "start")
+    assert begun.bare == pytest.approx(min(0.1 / 0.5, 0.1 / 0.5 * (1 + math.sqrt(kappa))))  # the median of five looks
+
+
 REGIME = {
     "stable": {"load": 0.5},
     "edge": {"load": 0.97},
@@ -86,6 +101,72 @@ def test_regimes_by_noise_and_by_the_kernel():
     assert diagnose(record(loss, kernel_drift=np.linspace(0, 0.5, 200))).regime == "stable"
 
 
+def test_noise_without_a_gradient_behind_it_dominates():
+    loss, batch = falling(), np.full(200, 4.0)
+    found = diagnose(record(loss, batch=batch, noise_scale=np.full(200, math.inf)))
+    assert found.regime == "noise-dominated"
+    assert "no gradient behind the noise" in found.sentences[0].text
+    few = np.where(np.arange(200) % 3 == 0, math.inf, 2.0)  # of a third of the looks it is not known
+    assert diagnose(record(loss, batch=batch, noise_scale=few)).regime == "stable"
+
+
+def test_a_run_on_the_same_samples_has_no_noise_of_batches():
+    run = record(falling(), batch=np.full(200, 64.0), noise_scale=np.full(200, 640.0))
+    assert diagnose(run).regime == "noise-dominated"
+    run.about["same_batch"] = True
+    found = diagnose(run)
+    assert found.regime == "stable"
+    assert "critical_batch" not in found.numbers
+    assert any(one.about == "batch" and "the same 64 samples" in one.text for one in found.sentences)
+
+
+def test_edges_of_noisy_descent_are_by_batch_sharpness_and_others_by_the_load():
+    loss, batch = falling(), np.full(200, 64.0)
+    noisy = {"batch": batch, "noise_scale": np.full(200, 640.0)}
+    calm = {"batch": batch, "noise_scale": np.full(200, 6.0)}
+
+    def regime(load, along, optimiser="sgd", **columns):
+        return diagnose(record(loss, optimiser, load=load, batch_sharpness=np.full(200, 20 * along), **columns)).regime
+
+    assert regime(1.0, 0.5, **noisy) == "noise-dominated"  # a batch is sharper than all samples
+    assert regime(1.5, 0.9, **noisy) == "stochastic edge"
+    assert regime(1.5, 0.9, **calm) == "edge"
+    assert regime(0.6, 0.9, **calm) == "stable"
+    assert regime(1.0, 0.5, {"name": "sgd", "momentum": 0.9}, **noisy) == "edge"
+
+
+def test_a_scaler_that_loses_most_steps_is_an_overflow_and_one_that_loses_few_is_not():
+    every = 2.0 ** -np.arange(200.0)
+    found = diagnose(record(np.ones(200), scaler=every))
+    assert (found.verdict, found.regime) == ("overflow", "stable")
+    assert found.sentences[0].about == "overflow"
+    assert found.sentences[0].value == 1
+    now_and_then = 2.0 ** (16 - (np.arange(200) % 20 < 2))
+    assert lost_steps(record(np.ones(200), scaler=now_and_then)) == pytest.approx(1 / 20, abs=0.02)
+    assert diagnose(record(falling(), scaler=now_and_then)).healthy
+    assert lost_steps(record(np.ones(200))) == 0
+    looks = record(np.ones(40), scaler=2.0 ** (-10.0 * np.arange(40)))  # rows ten steps apart, ten halvings between
+    for number, row in enumerate(looks.rows):
+        row["step"] = 20 * number
+    assert lost_steps(looks) == pytest.approx(0.5)
+
+
+def test_losses_that_are_never_finite_are_an_overflow_where_a_scaler_fell():
+    ended = np.full(200, math.nan)
+    assert diagnose(record(ended, scaler=2.0 ** -np.arange(200.0))).verdict == "overflow"
+    assert diagnose(record(ended)).verdict == "divergence"
+
+
+def test_a_catapult_says_which_direction_carried_it():
+    rise = 3.0 ** np.r_[np.arange(6), np.arange(6, 0, -1)]
+    loss = np.r_[falling(100), 0.98**100 * np.r_[rise, falling(100)]]
+    run = record(loss, load=1.4, sharpest_share=np.full(len(loss), 0.93))
+    found = diagnose(run)
+    assert found.verdict == "catapult"
+    assert "Of the squared gradient 0.93 lay along it" in found.sentences[0].text
+    assert found.spikes[0].numbers["sharpest_share"] == 0.93
+
+
 def test_a_loss_that_ends_is_a_divergence():
     found = diagnose(record([1, 9, 80, 900, 1e5, math.inf], load=3.0))
     assert (found.verdict, found.regime, found.healthy) == ("divergence", "diverging", False)
@@ -109,6 +190,27 @@ def test_where_the_theory_does_not_apply_it_says_so(key, value):
     assert all(one.about != "limits" for one in diagnose(run).sentences)
     run.about[key] = value
     assert any(one.about == "limits" for one in diagnose(run).sentences)
+
+
+def test_every_sentence_has_a_study_or_a_page_of_the_guide():
+    lost = falling()
+    lost[150:] = math.nan
+    rose = np.ones(200)
+    rose[120:160] = 1.2 ** np.r_[1:21, 20:0:-1]
+    runs = [record(lost, scaler=2.0 ** -np.arange(200.0)), record(lost), record(rose, load=None), record([1.0])]
+    guides = set()
+    for run in runs:
+        for one in diagnose(run).sentences:
+            assert bool(one.study) != bool(one.guide), one.text
+            guides |= {one.guide} - {""}
+    assert {"overflow", "spike", "step", "regime"} <= {
+        one.about for run in runs for one in diagnose(run).sentences if one.guide
+    }
+    for guide in guides:
+        name, _, heading = guide.partition("#")
+        text = (Path(__file__).parents[2] / "docs" / name).read_text(encoding="utf-8")
+        assert f"## {heading.replace('-', ' ')}" in text.lower()
+    assert json.loads(diagnose(runs[0]).as_json())["sentences"][0]["guide"] in guides
 
 
 def test_every_sentence_has_a_number_and_a_study_that_there_is():
@@ -163,3 +265,28 @@ def test_the_error_of_a_median_is_that_of_its_draws():
 )
 def test_numbers_are_shown_to_their_error(value, error, text):
     assert shown(value, error) == text
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"samples": 32, "of": 64}, "on 32 of 64 samples, where it is larger on average, is "),
+        ({"samples": 24}, "on 24 of 64 samples, where it is larger on average, is "),
+        ({"samples": None}, ""),
+        ({"samples": 64}, ""),
+        ({"samples": "many", "of": [3]}, ""),
+        ({"samples": -3, "of": math.nan}, ""),
+    ],
+)
+def test_looks_at_parts_of_batches_are_said_to_be_such(facts, words):
+    whole = record(falling(), load=0.5, batch=[64] * 200, dead_units=[0.25] * 200)
+    about = whole.about | {"plan": {"looks": {"sharpness": facts, "batch_sharpness": facts}}}
+    plain, found = diagnose(whole), diagnose(dataclasses.replace(whole, about=about))
+    assert (found.verdict, found.regime, found.numbers) == (plain.verdict, plain.regime, plain.numbers)
+    texts = {one.about: one.text for one in reversed(found.sentences)}
+    if not words:
+        assert [one.text for one in found.sentences] == [one.text for one in plain.sentences]
+    else:
+        assert words in texts["regime"]
+        assert "samples, sharper on average than all of them, is at the edge" in texts["step"]
+        assert texts["units"].endswith("of 64 samples.")

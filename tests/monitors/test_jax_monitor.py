@@ -14,7 +14,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import secant as sc
-from secant.monitors import MonitorWarning, read
+from secant.monitors import MonitorWarning, diagnose, read
 from secant.monitors.in_jax import looks as jax_looks
 
 RNG = np.random.default_rng(0)
@@ -38,13 +38,32 @@ def start(dtype=jnp.float64):
     return {name: jnp.asarray(draw.normal(size=shape), dtype) for name, shape in shapes.items()}
 
 
+def flattened(params):
+    """Parameters in the order of their names, one after the other."""
+    return np.concatenate([np.ravel(params[name]) for name in sorted(params)])
+
+
+SLOPE = jax.jit(jax.grad(loss))
+
+
+@functools.cache
+def slope_and_hessian(own):
+    """`(params, *others)` -> gradient and Hessian of a loss, in one compiled function."""
+
+    def both(params, *others):
+        flat, back = ravel_pytree(params)
+        at = lambda v: own(back(v), *others)  # noqa: E731
+        return jax.grad(at)(flat), jax.hessian(at)(flat)
+
+    compiled = jax.jit(both)
+    return lambda *arguments: tuple(np.asarray(one, float) for one in compiled(*arguments))
+
+
 @functools.cache
 def dense():
     """Gradient and Hessian of the batch, written out."""
     with jax.enable_x64(True):
-        flat, back = ravel_pytree(start())
-        at = lambda v: loss(back(v), BATCH)  # noqa: E731
-        return np.asarray(flat), np.asarray(jax.grad(at)(flat)), np.asarray(jax.hessian(at)(flat))
+        return flattened(start()), *slope_and_hessian(loss)(start(), BATCH)
 
 
 def watched(optimiser=None, steps=2, own=loss, params=None, rule=None, **options):
@@ -53,12 +72,23 @@ def watched(optimiser=None, steps=2, own=loss, params=None, rule=None, **options
     params = start() if params is None else params
     state = rule.init(params)
     watch = sc.monitor(own, optimiser=optimiser, **({"record": False, "every": 1} | options))
-    slope = jax.jit(jax.grad(loss))
     for step in range(steps):
         watch(step, params, state, BATCH)
-        updates, state = rule.update(slope(params, BATCH), state, params)
-        params = optax.apply_updates(params, updates)
+        if step < steps - 1:
+            params, state = mover(rule)(params, state)
     return watch
+
+
+@functools.cache
+def mover(rule):
+    """`(params, state)` after a step."""
+
+    @jax.jit
+    def move(params, state):
+        updates, state = rule.update(jax.grad(loss)(params, BATCH), state, params)
+        return optax.apply_updates(params, updates), state
+
+    return move
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +98,33 @@ def first():
         watch = watched(optax.sgd(0.1), f=f)
         rows = [row for row in watch.watched.rows if row["step"] == 0]
     return rows[0], rows[1]
+
+
+@pytest.mark.parametrize("scheduled", [False, True])
+def test_looks_that_are_not_waited_for_find_the_same(monkeypatch, scheduled):
+    lr = optax.linear_schedule(0.1, 0.05, 10) if scheduled else 0.1
+    waited = watched(optax.sgd(lr), rule=optax.sgd(lr), steps=8, f=f).watched
+    monkeypatch.setattr(jax, "default_backend", lambda: "far")
+    begun = watched(optax.sgd(lr), rule=optax.sgd(lr), steps=8, f=f).watched
+    assert [row.keys() for row in begun.rows] == [row.keys() for row in waited.rows]
+    for one, other in zip(begun.rows, waited.rows, strict=True):
+        for name in one.keys() - {"look_seconds", "share", "sharpness_error"}:
+            assert one[name] == pytest.approx(other[name], rel=1e-3), name
+
+
+def test_losses_of_a_far_device_come_in_bundles(monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: "far")
+    watch = sc.monitor(lambda p, b: jnp.sum(p * b), record=False, every=10**6)
+    given = [float(step) if step % 50 == 49 else jnp.asarray(step, jnp.float32 if step < 100 else jnp.float16)
+             for step in range(200)]  # fmt: skip
+    params = jnp.ones(2)
+    for step, loss in enumerate(given):
+        watch(step, params, None, params, loss=loss)
+        if step == 97:
+            assert len(watch.watched.column("loss")[0]) == 98  # asked for in the middle of a bundle
+    steps, losses = watch.watched.column("loss")
+    assert steps.tolist() == list(range(200))
+    assert losses[1:].tolist() == steps[1:].tolist()
 
 
 def test_looks_agree_with_dense_derivatives(first):
@@ -86,7 +143,11 @@ def test_looks_agree_with_dense_derivatives(first):
 
 def test_the_sharpness_has_an_eigenvalue_within_its_error(first):
     row, _ = first
-    top = np.linalg.eigvalsh(dense()[2])[-1]
+    _, g, h = dense()
+    values, vectors = np.linalg.eigh(h)
+    top, angle = values[-1], row["sharpness_error"] / (values[-1] - values[-2])
+    share = (g @ vectors[:, -1]) ** 2 / (g @ g)
+    assert row["sharpest_share"] == pytest.approx(share, abs=2 * angle + angle**2)
     assert abs(row["sharpness"] - top) <= row["sharpness_error"] + 1e-10
     assert row["sharpness_error"] <= jax_looks.NEAR * top
     assert row["threshold"] == pytest.approx(20.0, rel=1e-6)
@@ -102,14 +163,12 @@ def test_the_sharpness_in_the_measure_of_the_optimiser(rule):
     # The same two steps again, and the dense matrix there.
     params, state = start(), own.init(start())
     for _ in range(2):
-        updates, state = own.update(jax.grad(loss)(params, BATCH), state, params)
-        params = optax.apply_updates(params, updates)
-    flat, back = ravel_pytree(params)
-    h = np.asarray(jax.hessian(lambda v: loss(back(v), BATCH))(flat))
+        params, state = mover(own)(params, state)
+    _, h = slope_and_hessian(loss)(params, BATCH)
     ours = rule if own is not rule else sc.optimisers.adam(1e-2, 0.8, 0.95, 1e-4)
-    gradient = jax.grad(loss)(params, BATCH)
+    gradient = SLOPE(params, BATCH)
     memory = ours.transformation.update(gradient, state if own is not rule else _as_ours(state), params)[1]
-    p = np.asarray(ravel_pytree(ours.preconditioner(sc.optimisers.OptimiserState(params, memory)))[0])
+    p = flattened(ours.preconditioner(sc.optimisers.OptimiserState(params, memory)))
     top = np.linalg.eigvalsh(h / np.sqrt(np.outer(p, p)))[-1]
     steps, values = watch.watched.column("sharpness")
     assert steps.tolist() == [0, 2]
@@ -128,12 +187,13 @@ def test_every_rung_of_the_ladder_gives_the_same(rung):
     at = lambda theta: loss(jax.tree.unflatten(structure, theta), BATCH)  # noqa: E731
     _, g, h = dense()
     accurate = 1e-10 if rung != "difference" else 1e-5
-    found = jax_looks.batch_look(at, params, None, rung)
+    found = jax.jit(lambda params: jax_looks.batch_look(at, params, None, rung))(params)
     assert float(found["batch_sharpness"]) == pytest.approx(g @ h @ g / (g @ g), rel=accurate)
-    _, times = jax_looks.product(at, params, rung)
+    times = jax.jit(lambda tree: jax_looks.product(at, params, rung)[1](tree))
     v = RNG.normal(size=g.size)
-    tree = jax.tree.leaves(ravel_pytree(start())[1](v))
-    np.testing.assert_allclose(ravel_pytree(times(tree))[0], h @ v, rtol=100 * accurate, atol=100 * accurate)
+    tree = [v[:4], v[4:12].reshape(4, 2), v[12:].reshape(3, 4)]  # as the parameters are
+    found = np.concatenate([np.ravel(leaf) for leaf in times(tree)])
+    np.testing.assert_allclose(found, h @ v, rtol=100 * accurate, atol=100 * accurate)
 
 
 def test_a_function_without_a_forward_derivative_is_served():
@@ -181,7 +241,7 @@ def test_noise_from_halves_is_unbiased():
     def one(batch):
         return jax_looks.noise_look(at, theta, batch.reshape(2, 3, 3), 6)
 
-    found = jax.vmap(one)(data)
+    found = jax.jit(jax.vmap(one))(data)
     for name, expected in (("trace", 1 + 4 + 0.25), ("square", 0.7**2 + 0.2**2)):
         values = np.asarray(found[name])
         assert abs(values.mean() - expected) < 5 * values.std() / math.sqrt(len(values))
@@ -189,17 +249,21 @@ def test_noise_from_halves_is_unbiased():
 
 def test_the_noise_scale_of_a_run(monkeypatch):
     """By hand, from the gradients of the samples: sums over looks that forget, and only then their quotient."""
-    kept, rng = 0.95, np.random.default_rng(5)
-    monkeypatch.setattr("secant.monitors.in_jax.taking.KEPT", kept)
+    kept, late, rng = 0.95, 0.8, np.random.default_rng(5)
+    monkeypatch.setattr("secant.monitors.noise.KEPT", kept)
+    monkeypatch.setattr("secant.monitors.noise.LATE", late)
     watch, params = sc.monitor(loss, record=False, every={"noise_scale": 1}), start()
-    each = np.asarray(jax.vmap(lambda x, y: ravel_pytree(jax.grad(loss)(params, (x[None], y[None])))[0])(*BATCH))
-    trace = square = None
+    slopes = jax.jit(jax.vmap(lambda x, y: ravel_pytree(jax.grad(loss)(params, (x[None], y[None])))[0]))
+    each = np.asarray(slopes(*BATCH))
+    trace = square = unit = None
     for step in range(60):
         rows = rng.integers(0, 24, size=8)
         watch(step, params, None, (X[rows], Y[rows]))
         one, two = each[rows[:4]].mean(0), each[rows[4:]].mean(0)
         apart = ((one - two) ** 2).sum() / 4
-        now = 8 * apart, (((one + two) / 2) ** 2).sum() - apart
+        size = ((one**2).sum() + (two**2).sum()) / 2  # of a half
+        unit = size if unit is None else late * unit + (1 - late) * size
+        now = 8 * apart / unit, ((((one + two) / 2) ** 2).sum() - apart) / unit
         old = now if trace is None else (trace, square)
         trace, square = (kept * a + (1 - kept) * b for a, b in zip(old, now, strict=True))
     assert watch.last["noise_scale"] == pytest.approx(trace / square if square > 0 else math.inf, rel=1e-6)
@@ -213,7 +277,7 @@ def test_a_gradient_that_the_loop_has_is_taken():
         return loss(params, batch)
 
     watch = sc.monitor(own, record=False, every={"batch_sharpness": 1})
-    watch(0, start(), None, BATCH, grads=jax.tree.map(lambda leaf: 2 * leaf, jax.grad(loss)(start(), BATCH)))
+    watch(0, start(), None, BATCH, grads=jax.tree.map(lambda leaf: 2 * leaf, SLOPE(start(), BATCH)))
     _, g, h = dense()
     assert watch.last["gradient_norm"] == pytest.approx(2 * np.linalg.norm(g))  # it is believed
     assert watch.last["batch_sharpness"] == pytest.approx(g @ h @ g / (g @ g), rel=1e-10)
@@ -229,7 +293,7 @@ def test_the_kernel_and_the_inputs(first):
     last = next(row for row in watch.watched.rows if row["step"] == 3)
     before = start()
     for _ in range(3):
-        before = jax.tree.map(lambda p, g: p - 0.5 * g, before, jax.grad(loss)(before, BATCH))
+        before = jax.tree.map(lambda p, g: p - 0.5 * g, before, SLOPE(before, BATCH))
     now = np.asarray(sc.ntk(f, before, BATCH[0][:16]).dense())
     drift = np.abs(np.linalg.eigvalsh(now - kernel)).max() / np.linalg.eigvalsh(kernel)[-1]
     assert last["kernel_drift"] == pytest.approx(drift, rel=1e-6)
@@ -250,14 +314,107 @@ def test_a_model_that_mixes_samples_has_no_kernel():
     assert "batch_sharpness" in watch.last
 
 
-def test_units_that_are_off_on_the_whole_batch():
-    def own(params, batch):
-        hidden = jax.nn.relu(batch[0] @ params["w"] + params["b"])
-        return jnp.mean((hidden @ params["v"] - batch[1]) ** 2)
+def dead_of(own, params):
+    with sc.monitor(own, record=False, every={"dead_units": 1}) as watch:
+        watch(0, params, None, BATCH)
+    return watch.last.get("dead_units")
 
-    params = start() | {"b": jnp.array([-100.0, 0.0, -100.0, 0.0])}
-    watch = watched(own=own, params=params, steps=1, every={"dead_units": 1})
-    assert watch.last["dead_units"] == 0.5
+
+@pytest.mark.parametrize("dead", [0, 2, 3])
+def test_dead_units_are_those_over_all_units(dead):
+    """Hidden units with a bias far below what they are given; outputs are units as well."""
+
+    def own(params, batch):
+        hidden = jax.nn.relu(batch[0] @ params["hidden"]["kernel"] + params["hidden"]["bias"])
+        return jnp.mean((hidden @ params["out"]["kernel"] + params["out"]["bias"] - batch[1]) ** 2)
+
+    bias = jnp.where(jnp.arange(4) < dead, -100.0, 100.0)
+    params = {
+        "hidden": {"kernel": start()["w"], "bias": bias},
+        "out": {"kernel": start()["v"], "bias": jnp.zeros(2)},
+    }
+    assert dead_of(own, params) == pytest.approx(dead / 6)
+
+
+def test_dead_units_of_a_norm_are_counted_once_and_layers_without_a_vector_not_at_all():
+    def own(params, batch):
+        z = batch[0] @ params["hidden"]["kernel"]
+        hidden = jax.nn.relu(z * params["norm"]["scale"] + params["norm"]["bias"])
+        return jnp.mean((hidden @ params["out"]["kernel"] - batch[1]) ** 2)
+
+    norm = {"scale": jnp.ones(4), "bias": jnp.array([-100.0, 100.0, 100.0, 100.0])}
+    params = {"hidden": {"kernel": start()["w"]}, "norm": norm, "out": {"kernel": start()["v"]}}
+    assert dead_of(own, params) == pytest.approx(1 / 4)
+    bare = lambda params, batch: jnp.mean((jax.nn.relu(batch[0] @ params["w"]) @ params["v"] - batch[1]) ** 2)  # noqa: E731
+    assert dead_of(bare, {"w": -jnp.abs(start()["w"]), "v": start()["v"]}) is None
+
+
+def test_biases_that_lie_side_by_side_are_of_different_layers():
+    def own(params, batch):
+        hidden = jax.nn.relu(batch[0] @ params["w"] + params["b1"])
+        return jnp.mean((jax.nn.relu(hidden @ params["u"] + params["b2"]) @ params["v"] - batch[1]) ** 2)
+
+    params = start() | {"u": jnp.eye(4), "b1": jnp.array([-100.0, 9, 9, 9]), "b2": jnp.array([9.0, -100.0, -100.0, 9])}
+    del params["b"]
+    # A unit without a way to the loss is off as well: two of the second layer take theirs from two of the first.
+    assert dead_of(own, params) == pytest.approx((3 + 2) / 8)
+
+
+@pytest.mark.parametrize(
+    ("batches", "same"),
+    [
+        ([np.arange(8)] * 3, True),
+        ([np.arange(8), np.arange(8)[::-1], np.roll(np.arange(8), 3)], True),
+        ([np.arange(8), np.arange(8), np.arange(1, 9)], False),
+        ([np.arange(8)], None),
+    ],
+)
+def test_a_run_on_the_same_samples_is_known(batches, same):
+    watch = sc.monitor(loss, record=False, every={"noise_scale": 1})
+    params = start(jnp.float32)
+    for step, rows in enumerate(batches):
+        watch(step, params, None, (X[rows].astype(np.float32), Y[rows].astype(np.float32)))
+    assert watch.watched.about.get("same_batch") is same
+
+
+def test_a_look_that_is_timed_twice_is_no_second_batch():
+    watch = sc.monitor(loss, record=False, budget=0.5)
+    for step in range(4):
+        watch(step, start(), None, (X[step : step + 8], Y[step : step + 8]))
+    assert watch.watched.about.get("same_batch") is not True
+
+
+def test_half_precision_that_overflows_is_told_from_a_run_that_diverges():
+    """A loss scale that halves by hand, on activations that grow beyond what float16 holds."""
+    x = jnp.asarray(np.abs(X), jnp.float16)
+    y = jnp.full(24, 4.0)
+
+    def own(params, batch, scale=1.0):
+        # The sum of the units outgrows float16 before it is made small again.
+        out = (batch[0].astype(params.dtype) * 12_000) @ params
+        return jnp.mean((out.astype(jnp.float32) / 12_000 - batch[1]) ** 2) / 2 * scale
+
+    half = jax.jit(jax.value_and_grad(lambda p, s: own(p.astype(jnp.float16), (x, y), s)))
+    watch = sc.monitor(own, optimiser={"name": "sgd", "lr": 0.1}, record=False, every=4)
+
+    def train(params, scale):
+        for step in range(60):
+            value, slope = half(params, scale)
+            watch(step, params, None, (x, y), loss=value / scale, scaler=scale)
+            fine = bool(jnp.isfinite(slope).all())
+            params, scale = (params - 0.1 * slope / scale, scale) if fine else (params, scale / 2)
+        watch.close()
+
+    with pytest.warns(MonitorWarning, match="the loss is"):
+        train(jnp.zeros(3), 2.0**10)
+    run = watch.watched
+    looks = run.column("batch_sharpness")[1]
+    assert np.isfinite(looks).all()  # taken in single precision
+    assert len(run.column("scaler")[1]) == 60
+    assert not np.isfinite(run.column("loss")[1][-20:]).any()  # of the loop, at looks too
+    found = diagnose(run)
+    assert found.verdict == "overflow"
+    assert "not finite" in found.sentences[0].text
 
 
 def test_keys_statistics_and_masks():
@@ -271,9 +428,7 @@ def test_keys_statistics_and_masks():
     others = jax.random.key(3), {"mean": jnp.ones(4)}
     watch = sc.monitor(own, record=False, every=1)
     watch(0, start(), None, batch, *others)
-    flat, back = ravel_pytree(start())
-    at = lambda v: own(back(v), batch, *others)[0]  # noqa: E731
-    g, h = np.asarray(jax.grad(at)(flat)), np.asarray(jax.hessian(at)(flat))
+    g, h = slope_and_hessian(lambda params: own(params, batch, *others)[0])(start())
     assert watch.last["batch_sharpness"] == pytest.approx(g @ h @ g / (g @ g), rel=1e-10)
     assert watch.watched.notes == []
     assert "sharpness" in watch.last
@@ -286,20 +441,16 @@ def test_half_precision_is_looked_at_in_single():
             watch = watched(params=start(jnp.bfloat16), steps=1, every={"sharpness": 1, "batch_sharpness": 1})
         last = watch.last
         single = jax.tree.map(lambda leaf: leaf.astype(jnp.float32), start(jnp.bfloat16))
-        flat, back = ravel_pytree(single)
-        at = lambda v: loss(back(v), tuple(part.astype(jnp.float32) for part in BATCH))  # noqa: E731
-        g, h = np.asarray(jax.grad(at)(flat), float), np.asarray(jax.hessian(at)(flat), float)
+        g, h = slope_and_hessian(loss)(single, tuple(part.astype(jnp.float32) for part in BATCH))
     assert last["batch_sharpness"] == pytest.approx(g @ h @ g / (g @ g), rel=1e-4)
     assert abs(last["sharpness"] - np.linalg.eigvalsh(h)[-1]) <= last["sharpness_error"] + 1e-4
 
 
 def test_a_part_of_the_batch():
     watch = watched(steps=1, samples=8, every={"batch_sharpness": 1})
-    flat, back = ravel_pytree(start())
-    at = lambda v: loss(back(v), (BATCH[0][:8], BATCH[1][:8]))  # noqa: E731
-    g, h = np.asarray(jax.grad(at)(flat)), np.asarray(jax.hessian(at)(flat))
+    g, h = slope_and_hessian(loss)(start(), tuple(np.asarray(part)[:8] for part in BATCH))
     assert watch.last["batch_sharpness"] == pytest.approx(g @ h @ g / (g @ g), rel=1e-10)
-    assert watch.last["batch"] == 8
+    assert watch.last["batch"] == 24  # the loop's
     assert watch.plan.entries[0].look.samples == 8
 
 
@@ -408,6 +559,8 @@ import warnings
 import jax, jax.numpy as jnp, numpy as np, optax
 import secant as sc
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from secant.monitors.in_jax.taking import Call, Setting, Taker
+from secant.monitors.watching import PassedError
 
 assert jax.device_count() == 4
 rng = np.random.default_rng(0)
@@ -438,6 +591,11 @@ def sharded(tree):
     return jax.tree.map(lambda a: jax.device_put(a, where(a)), tree)
 batch = tuple(jax.device_put(a, NamedSharding(mesh, P("data"))) for a in (x, y))
 split = run(sharded, batch, jax.jit(moved))
+call = Call(0, sharded(params), None, batch, ())
+try:
+    raise SystemExit(f"cut: {Taker(Setting(loss), call, print).cuttable(call)}")
+except PassedError as why:
+    assert str(why) == "arrays are spread over several devices.", why
 
 copies = lambda tree: jax.tree.map(lambda a: jnp.stack([jnp.asarray(a)] * 4), tree)
 def on_each(params, state, batch):

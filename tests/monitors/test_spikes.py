@@ -104,6 +104,25 @@ def test_a_scaler_that_falls_before_numbers_end_is_an_overflow():
     assert found.numbers["scaler_fell"] == 64
 
 
+def test_an_overflow_of_one_step_that_was_left_out_does_no_harm():
+    loss = falling()
+    loss[150] = math.inf
+    scale = np.where(np.arange(200) <= 150, 65536.0, 32768.0)
+    (found,) = spikes(record(loss, scaler=scale))
+    assert (found.cause, found.harmful) == ("overflow", False)
+    loss[150:160] = math.inf
+    (found,) = spikes(record(loss, scaler=scale))
+    assert found.harmful
+
+
+def test_an_overflow_names_the_scale():
+    loss = falling()
+    loss[150:] = math.nan
+    (found,) = spikes(record(loss, scaler=2.0 ** (np.arange(200) // 10)))
+    assert found.cause == "overflow"
+    assert found.numbers["scaler"] == 2.0**14
+
+
 def test_arithmetic_noise_below_single_precision_is_no_spike():
     loss = falling(200, 0.8)
     loss[150] *= 50  # from 3e-15 of the first

@@ -72,7 +72,7 @@ def test_numbers_are_those_of_the_dense_hessian() -> None:
             for name in ("batch_sharpness", "update_curvature")
         )
     u = after - before
-    values = torch.linalg.eigvalsh(hessian)
+    values, vectors = torch.linalg.eigh(hessian)
     halves = [dense(smooth().double(), tuple(part[rows] for part in data[0]))[0] for rows in (slice(8), slice(8, 16))]
     apart = (halves[0] - halves[1]).square().sum() / 4
     expected = {
@@ -89,9 +89,70 @@ def test_numbers_are_those_of_the_dense_hessian() -> None:
     assert {name: row[name] for name in expected} == pytest.approx(expected, rel=1e-9)
     assert abs(row["sharpness"] - float(values[-1])) <= row["sharpness_error"] < 0.03 * row["sharpness"]
     assert row["critical_lr"] == pytest.approx(3 / row["sharpness"])
+    angle = row["sharpness_error"] / float(values[-1] - values[-2])
+    share = float((gradient @ vectors[:, -1]) ** 2 / gradient.square().sum())
+    assert row["sharpest_share"] == pytest.approx(share, abs=2 * angle + angle**2)
     assert update["update_norm"] == pytest.approx(float(u.norm()), rel=1e-6)
     assert update["update_curvature"] == pytest.approx(float(u @ hessian @ u / u.square().sum()), rel=1e-6)
     assert update["stable_multiple"] == pytest.approx(float(-2 * gradient @ u / (u @ hessian @ u)), rel=1e-6)
+
+
+def relu(dead: int, bias: bool = True, norm: bool = False) -> nn.Module:
+    """Eight hidden units of which some are off by construction, and two outputs."""
+    torch.manual_seed(0)
+    middle = nn.BatchNorm1d(8) if norm else nn.Identity()
+    model = nn.Sequential(nn.Linear(3, 8, bias=bias), middle, nn.ReLU(), nn.Linear(8, 2, bias=bias))
+    with torch.no_grad():
+        if norm or bias:
+            (model[1] if norm else model[0]).bias.copy_(torch.where(torch.arange(8) < dead, -100.0, 100.0))
+        else:
+            model[0].weight.copy_(model[0].weight.abs() * torch.where(torch.arange(8) < dead, -1.0, 1.0)[:, None])
+    return model
+
+
+def dead_of(model: nn.Module) -> float | None:
+    inputs = torch.rand(16, 3, generator=torch.Generator().manual_seed(3))
+    with TorchMonitor(cost, model, every={"dead_units": 1}, record=False) as watch:
+        watch(0, (inputs, torch.ones(16, 2)))
+    return watch.last.get("dead_units")
+
+
+@pytest.mark.parametrize("dead", [0, 3, 8])
+def test_dead_units_are_those_over_all_units(dead: int) -> None:
+    assert dead_of(relu(dead)) == pytest.approx(dead / 10)  # outputs are units as well
+
+
+def test_dead_units_of_a_norm_are_counted_once_and_layers_without_a_vector_not_at_all() -> None:
+    assert dead_of(relu(2, bias=False, norm=True)) == pytest.approx(2 / 8)
+    assert dead_of(relu(2, bias=False)) is None
+
+
+@pytest.mark.parametrize(
+    ("orders", "same"),
+    [
+        ([[0, 1, 2, 3]] * 3, True),
+        ([[0, 1, 2, 3], [3, 1, 0, 2]], True),
+        ([[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 4]], False),
+        ([[0, 1, 2, 3]], None),
+    ],
+)
+def test_a_run_on_the_same_samples_is_known(orders: list[list[int]], same: bool | None) -> None:
+    x, y = batches(1)[0]
+    with TorchMonitor(cost, smooth(), every={"noise_scale": 1}, record=False) as watch:
+        for step, rows in enumerate(orders):
+            watch(step, (x[rows], y[rows]))
+    assert watch.watched.about.get("same_batch") is same
+
+
+def test_the_loss_of_the_loop_is_recorded_at_looks_too() -> None:
+    """In half precision it may have overflown where a look, in single precision, has not."""
+    watch = TorchMonitor(cost, smooth(), every={"batch_sharpness": 1}, record=False)
+    with pytest.warns(MonitorWarning, match="the loss is inf"):
+        watch(0, batches(1)[0], loss=torch.tensor(math.inf))
+    watch.close()
+    (row,) = [row for row in watch.watched.rows if "batch_sharpness" in row]
+    assert row["loss"] == math.inf
+    assert math.isfinite(row["batch_sharpness"])
 
 
 def test_sharpness_is_in_the_measure_of_adam_and_is_followed() -> None:
@@ -244,8 +305,9 @@ def test_samples_are_the_first_of_a_batch_and_the_plan_says_so() -> None:
     some, part = (TorchMonitor(cost, model, optimiser, samples=n, every=1, record=False) for n in (4, None))
     some(0, (x, y))
     part(0, (x[:4], y[:4]))
-    for name in ("batch_sharpness", "sharpness", "noise_scale", "batch"):
+    for name in ("batch_sharpness", "sharpness", "noise_scale"):
         assert some.last[name] == part.last[name]
+    assert some.last["batch"] == len(x)  # the loop's
     assert all(entry.look.samples == 4 for entry in some.plan.entries)
 
 

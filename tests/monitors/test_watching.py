@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from secant.monitors import Writer, read
-from secant.monitors.keeping import Keeper, MonitorWarning
+from secant.monitors.keeping import Keeper, Later, MonitorWarning
 from secant.monitors.plan import AIM, Look, cadences
-from secant.monitors.watching import Monitor, PassedError
+from secant.monitors.watching import TIMED, Monitor, PassedError
 
 LOOKS = (
     Look("batch_sharpness", ("gradient_norm", "batch_sharpness"), 2.0, 4.0),
@@ -225,6 +225,68 @@ def test_rows_wait_for_nobody_and_come_in_order():
     under_way.come = True
     keeper.flush()
     assert [row["loss"] for row in keeper.rows] == [1, 2, 3]
+
+
+class Device:
+    """Works through what it is given while the loop goes on: its clock is ahead of the loop's."""
+
+    def __init__(self, costs):
+        self.loop, self.busy, self.costs, self.waits = 0.0, 0.0, costs, 0
+        self.monitor = Monitor(LOOKS, clock=lambda: self.loop, record=False, ready=lambda value: self.busy <= self.loop)
+
+    def wait(self):
+        self.waits += 1
+        self.loop = max(self.loop, self.busy)
+
+    def work(self, seconds):
+        self.busy = max(self.busy, self.loop) + seconds
+
+    def run(self, steps, step=1.0, dispatch=0.2):
+        for number in range(steps):
+
+            def begin(name, number=number):
+                self.loop += 0.01
+                self.work(self.costs[name])
+                return Later({"found": 2.0 * number}, lambda numbers: {name: numbers["found"] / 2})
+
+            def take(name):
+                found = begin(name)
+                self.wait()
+                return found.finish(found.arrays)
+
+            self.monitor.observe(number, {"loss": 1.0}, take, shape=1, wait=self.wait, begin=begin)
+            self.work(step)
+            self.loop += dispatch
+            if number % 50 == 49:  # the loop prints a loss
+                self.wait()
+
+
+def test_where_a_device_works_on_its_own_looks_are_begun_and_left_alone():
+    device = Device({"batch_sharpness": 2.0, "sharpness": 7.0, "update_curvature": 1.0})
+    device.run(20_000)
+    run = device.monitor.watched
+    looks = {name: len(run.column(name)[0]) for name in device.costs}
+    assert device.waits - 20_000 // 50 < 2 * sum(looks.values()) / TIMED + 30
+    for name in device.costs:
+        steps, values = run.column(name)
+        late = 1 if name == "update_curvature" else 0  # which is finished at the next call
+        assert (values == steps + late).all()
+    assert 0.9 * 0.05 < run.column("share")[1][-1] < 0.05
+    spent = sum(device.costs[name] * count for name, count in looks.items())
+    assert 0.04 < spent / device.busy < 0.055
+    assert device.monitor.last["sharpness"] == run.column("sharpness")[1][-1]
+
+
+def test_a_look_that_is_lost_on_its_way_is_said_and_the_rest_is_kept():
+    keeper = Keeper(False, {})
+
+    def broken(numbers):
+        raise ValueError("it broke")
+
+    keeper.add(0, {"loss": 1.0, "look sharpness": Later({"found": 1.0}, broken)})
+    with pytest.warns(MonitorWarning, match="lost on its way"):
+        keeper.flush(wait=True)
+    assert keeper.rows == [{"step": 0, "loss": 1.0}]
 
 
 def test_what_is_no_number_is_said_and_the_rest_is_kept():

@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from secant import monitors
 from secant.monitors.in_torch.monitor import TorchMonitor
+from secant.monitors.sampling import TIMED
 
 
 def cost(model: nn.Module, batch: Any) -> Any:
@@ -86,6 +87,10 @@ def main(rank: int, folder: Path) -> None:
     clock = Clock(1.0 if rank == 0 else 0.1)
     with TorchMonitor(clock.cost, model, optimiser, budget=0.5, record=folder / "budget", clock=clock) as watch:
         train(model, optimiser, clock.batches(own * 20), watch)
+    told = "several processes train together: looks are taken on all samples of a batch."
+    assert (0, told) in watch.watched.notes, watch.watched.notes
+    assert watch._account.counted > TIMED, "too early to choose samples"
+    assert {entry.look.samples for entry in watch.plan.entries} == {None}
     # What fails in one process fails in both.
     broken = [own[0] if rank == 0 else (own[0][0][:, :2], own[0][1])]
     watch = TorchMonitor(cost, network(), every=1, record=False)

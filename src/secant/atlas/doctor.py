@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from secant._version import __version__
+from secant.atlas import reading
 from secant.atlas.pages import environment
 from secant.atlas.traces import Curve, Trace
 from secant.lab import registry
@@ -29,7 +30,10 @@ def page(watched: Watched, diagnosis: Diagnosis) -> str:
         diagnosis: what [`diagnose`][secant.monitors.diagnose] made of it.
     """
     static = resources.files("secant.atlas").joinpath("static")
-    said = [(one, title_of(one.study), address_of(one.study)) for one in diagnosis.sentences]
+    said = [
+        (one, title_of(one.study), address_of(one.study) if one.study else guide_address(one.guide))
+        for one in diagnosis.sentences
+    ]
     facts = {
         key: value
         for key, value in sorted(watched.about.items())
@@ -62,6 +66,25 @@ def address_of(study: str) -> str:
     """Where the study's page is, if `secant atlas` has made it here."""
     found = home() / "atlas" / "studies" / Path(study) / "index.html"
     return found.resolve().as_uri() if study and found.is_file() else ""
+
+
+def guide_name(guide: str) -> str:
+    """Where a page of the documentation lies here, with its heading; its place in the documentation where it does not.
+
+    Args:
+        guide: `guide/page.md#heading`.
+    """
+    name, _, heading = guide.partition("#")
+    root = reading.folder()
+    file = root / name if root is not None and (root / name).is_file() else Path("docs") / name
+    return f"{file}, {heading.replace('-', ' ')!r}" if heading else str(file)
+
+
+def guide_address(guide: str) -> str:
+    """Where that page is, if `secant atlas` has made it here."""
+    name, _, heading = guide.partition("#")
+    found = home() / "atlas" / "docs" / Path(name).with_suffix(".html")
+    return f"{found.resolve().as_uri()}#{heading}" if guide and found.is_file() else ""
 
 
 def traces(watched: Watched, diagnosis: Diagnosis) -> list[Trace]:

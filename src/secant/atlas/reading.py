@@ -18,7 +18,7 @@ from secant.lab import Study
 
 VERDICTS = "guide/verdicts"
 THEORY = "theory/index"
-_CHOSEN = ("theory/*.md", "guide/verdicts.md", "guide/errata.md", "guide/control.md")
+_CHOSEN = ("theory/*.md", "guide/verdicts.md", "guide/errata.md", "guide/control.md", "guide/doctor.md")
 _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)#\s]+)")
 
 

@@ -99,7 +99,7 @@ class Run:
         return ", ".join(told[name] for name in ("framework", "optimiser") if told.get(name))
 
     @property
-    def plan(self) -> list[tuple[str, str, str]]:
+    def plan(self) -> list[tuple[str, str, str, str]]:
         """Which looks were taken, how often, and what each cost."""
         return plan_rows(self.watched.about)
 

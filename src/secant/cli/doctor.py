@@ -18,8 +18,9 @@ from secant.cli.options import Json, UsageError, parse
 from secant.core.files import replace
 from secant.monitors import RecordError, Watched, diagnose, read
 from secant.monitors.doctor.diagnosis import Diagnosis
+from secant.monitors.doctor.trial import is_module
 
-STYLES = {"spike": "bold", "regime": "bold", "limits": "yellow"}
+STYLES = {"spike": "bold", "overflow": "bold", "regime": "bold", "limits": "yellow"}
 LOOKS = 4
 """Looks at a factory's model, each at another batch where it gives several."""
 
@@ -29,18 +30,22 @@ class DoctorOptions:
     """What is wrong with a run: from its record, finished or not, or `module:factory` of a model and a batch.
 
     A factory takes no arguments and returns `(loss, params, batch)`, `loss(params, batch)` a number, and after them an
-    optimiser if there is one. Exit status: 0 healthy, 1 not, 2 the command line is wrong.
+    optimiser if there is one. `params` may be a module of PyTorch, and `batch` a function of the step. Exit status: 0
+    healthy, 1 not, 2 the command line is wrong.
     """
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="a record, or module:factory")]
     json: Json = False
+    trial: Annotated[
+        int, tyro.conf.arg(help="steps of runs by which a factory's largest step is tried; 0 for none")
+    ] = 0
     page: Annotated[Path | None, tyro.conf.arg(help="write the diagnosis as a page of HTML to this file")] = None
 
 
 def doctor(arguments: list[str]) -> int:
     """`secant doctor RUN`."""
     options = parse(DoctorOptions, arguments, "doctor")
-    watched = _watched(options.run)
+    watched = _watched(options.run, options.trial)
     found = diagnose(watched)
     if options.page is not None:
         from secant.atlas.doctor import page
@@ -58,19 +63,21 @@ def doctor(arguments: list[str]) -> int:
     return int(not found.healthy)
 
 
-def _watched(given: str) -> Watched:
+def _watched(given: str, trial: int) -> Watched:
     module, colon, name = given.partition(":")
     if colon and not Path(given).exists() and all(part.isidentifier() for part in (*module.split("."), name)):
-        return _looked_at(module, name)
+        return _looked_at(module, name, trial)
+    if trial:
+        raise UsageError(f"doctor: --trial needs module:factory, a model that can be trained; {given!r} is a record.")
     try:
         return read(given)
     except RecordError as error:
         raise UsageError(f"doctor: {error}") from None
 
 
-def _looked_at(module: str, name: str) -> Watched:
+def _looked_at(module: str, name: str, trial: int) -> Watched:
     """A few looks at what a factory makes; only this module is imported, from here or from where Python finds it."""
-    from secant.monitors import monitor
+    from secant.monitors import largest_step, monitor
 
     here = str(Path.cwd())
     if here not in sys.path:
@@ -90,16 +97,33 @@ def _looked_at(module: str, name: str) -> Watched:
             f"loss(params, batch) a number; it returned {type(made).__name__}."
         )
     loss, params, batch, optimiser = (*made, None)[:4]
-    init = getattr(getattr(optimiser, "transformation", optimiser), "init", None)
-    state = init(params) if callable(init) else None
-    with monitor(loss, optimiser=optimiser, record=False, every=1, name=f"{module}:{name}") as watch:
-        for step in range(LOOKS):
-            watch(step, params, state, batch, loss=loss(params, batch))
+    batch_of = batch if callable(batch) else lambda step: batch
+    of_torch = is_module(params)
+    model = {"model": params} if of_torch else {}
+    with monitor(loss, optimiser=optimiser, record=False, every=1, name=f"{module}:{name}", **model) as watch:
+        if of_torch:
+            for step in range(LOOKS):
+                watch(step, batch_of(step))
+        else:
+            init = getattr(getattr(optimiser, "transformation", optimiser), "init", None)
+            state = init(params) if callable(init) else None
+            for step in range(LOOKS):
+                watch(step, params, state, batch_of(step), loss=loss(params, batch_of(step)))
+        if trial:
+            try:
+                tried = largest_step(loss, params, batch, optimiser, steps=trial, progress=_told)
+            except (TypeError, ValueError) as error:
+                raise UsageError(f"doctor: --trial: {error}") from None
+            watch.tell(trial=tried.facts())
     return watch.watched
 
 
+def _told(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
 def _show(watched: Watched, found: Diagnosis) -> None:
-    from secant.atlas.doctor import title_of
+    from secant.atlas.doctor import guide_name, title_of
 
     name = str(watched.about.get("name") or watched.path.name)
     colour = "green" if found.healthy else "bold red"
@@ -112,6 +136,10 @@ def _show(watched: Watched, found: Diagnosis) -> None:
         table.add_row(Text(one.about, style="dim"), Text(one.text, style=STYLES.get(one.about, "")))
         if one.study:
             table.add_row("", Text(f"{title_of(one.study)}: secant run {one.study}", style="dim"))
+        elif one.guide:
+            table.add_row(
+                "", Text(f"No study stands behind it; what it rests on: {guide_name(one.guide)}", style="dim")
+            )
     present.output.print(Padding(table, (0, 0, 0, 2)))
     said = f"{len(watched.rows)} rows" + (f", {watched.damaged} lines that cannot be read" if watched.damaged else "")
     present.output.print(Text(f"{said} in {watched.path}", style="dim"))

@@ -5,6 +5,7 @@ from secant.monitors.doctor.advice import SafeStep, safe_step
 from secant.monitors.doctor.diagnosis import Diagnosis, Sentence, diagnose
 from secant.monitors.doctor.regimes import REGIMES
 from secant.monitors.doctor.spikes import Spike, spikes
+from secant.monitors.doctor.trial import Trial, largest_step
 from secant.monitors.entrance import monitor
 from secant.monitors.keeping import MonitorWarning
 from secant.monitors.plan import Plan
@@ -23,9 +24,11 @@ __all__ = [
     "SafeStep",
     "Sentence",
     "Spike",
+    "Trial",
     "Watched",
     "Writer",
     "diagnose",
+    "largest_step",
     "monitor",
     "read",
     "safe_step",

@@ -27,7 +27,7 @@ COLUMNS = {
     "update_norm": Column(r"$|\Delta\theta|$", "Length of the last update of the parameters."),
     "parameter_norm": Column(r"$|\theta|$", "Length of the parameters."),
     "lr": Column(r"$\eta$", "The step size that the optimiser used last."),
-    "batch": Column("samples", "Samples of the batch that was looked at."),
+    "batch": Column("samples", "Samples of the loop's batch; the plan says of how many of them a look is."),
     "batch_sharpness": Column(
         r"$g_b^\top H_bg_b/|g_b|^2$",
         "Curvature of a batch along its own gradient; SGD's edge is at 2/eta.",
@@ -47,6 +47,10 @@ COLUMNS = {
         7.0,
     ),
     "sharpness_error": Column("error", "Within this distance of the sharpness there is an eigenvalue."),
+    "sharpest_share": Column(
+        r"$(g^\top v)^2/|g|^2$",
+        "Share of the squared gradient along the direction of the sharpness: near 1, that direction carries the loss.",
+    ),
     "threshold": Column(
         "edge", "The curvature, in the optimiser's own measure, at which it is unstable: 2/eta for SGD."
     ),
@@ -59,7 +63,11 @@ COLUMNS = {
     ),
     "kernel_drift": Column("drift of the kernel", "How far the tangent kernel has moved, over its length.", 4.0, "f"),
     "agop_change": Column("change of features", "How far the average gradient outer product has moved.", 2.0, "f"),
-    "dead_units": Column("dead units", "Share of biases and scales whose gradient is exactly zero on the batch."),
+    "dead_units": Column(
+        "dead units",
+        "Share of units whose bias and scale have a gradient of exactly zero on the batch; layers without either are "
+        "not counted.",
+    ),
     "scaler": Column("loss scale", "By what a scaler of mixed precision multiplies the loss."),
     "look_seconds": Column("seconds", "What the look took."),
     "share": Column("share", "Time of all looks so far over the time of everything."),

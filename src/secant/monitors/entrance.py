@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from secant.monitors.keeping import Sink
 from secant.monitors.watching import Monitor
@@ -19,7 +19,7 @@ def monitor(
     budget: float = 0.05,
     every: int | Mapping[str, int] | None = None,
     sinks: str | Sink | Sequence[str | Sink] = (),
-    samples: int | None = None,
+    samples: int | Literal["all"] | None = None,
     name: str | None = None,
     **options: Any,
 ) -> Any:
@@ -42,7 +42,9 @@ def monitor(
         every: cadences by hand, one for all looks or by column, such as `{"batch_sharpness": 20}`; nothing depends on
             the clock then.
         sinks: objects with `write(step, row)` and `close()`, to which rows go as well.
-        samples: of each batch, how many are looked at; by default all.
+        samples: of each batch, how many are looked at, the first ones: 24, or "all" for always all of them. By default
+            all, but with a budget a look that would come more seldom than every 200 steps is taken on a half or a
+            quarter of them, where the loss is a mean over samples; the monitor says so, and `plan` on how many.
         name: of the run, for people.
         options: in JAX `inputs`, which finds $x$ in a batch, and `stacked`, for loops under `pmap`: True, or the
             name of the axis of devices.

@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from secant.monitors.columns import COLUMNS
 from secant.monitors.record import RecordError, Watched, Writer, place
@@ -27,6 +27,18 @@ class MonitorWarning(UserWarning):
     """A monitor could not do something; the run goes on."""
 
 
+class Later(NamedTuple):
+    """A look that is under way on a device.
+
+    Attributes:
+        arrays: by name, each a number that is to come.
+        finish: `{name: number} -> {column: number}`.
+    """
+
+    arrays: Mapping[str, Any]
+    finish: Callable[[Mapping[str, float]], Mapping[str, float]]
+
+
 class Keeper:
     """Takes rows, in which numbers may still be under way on a device, and keeps them when they have come.
 
@@ -38,6 +50,7 @@ class Keeper:
         sinks: where rows go as well.
         ready: whether a number has come.
         number: the number, waited for.
+        found: told what looks that were under way have found.
     """
 
     def __init__(
@@ -48,13 +61,14 @@ class Keeper:
         *,
         ready: Callable[[Any], bool] = lambda value: True,
         number: Callable[[Any], float] = float,
+        found: Callable[[Mapping[str, float]], None] = lambda numbers: None,
     ) -> None:
         self.rows: list[dict[str, Any]] = []
         self.notes: list[tuple[int, str]] = []
         self.about: dict[str, Any] = dict(about)
         self.path: Path | None = None
         self._sinks: list[Sink] = []
-        self._ready, self._number = ready, number
+        self._ready, self._number, self._found = ready, number, found
         self._waiting: deque[tuple[int, dict[str, Any]]] = deque()
         self._said: set[str] = set()
         self._writer: Writer | None = None
@@ -125,7 +139,12 @@ class Keeper:
             if not wait and len(self._waiting) < WAITING and not all(self._has_come(value) for value in row.values()):
                 break
             self._waiting.popleft()
-            numbers = {name: self._as_number(name, step, value) for name, value in row.items()}
+            numbers: dict[str, float] = {}
+            for name, value in row.items():
+                if isinstance(value, Later):
+                    numbers |= self._finished(name, step, value)
+                else:
+                    numbers[name] = self._as_number(name, step, value)
             come.append({"step": step, **numbers})
         if not come:
             return
@@ -165,9 +184,20 @@ class Keeper:
 
     def _has_come(self, value: Any) -> bool:
         try:
+            if isinstance(value, Later):
+                return all(self._ready(one) for one in value.arrays.values())
             return self._ready(value)
         except Exception:  # an array that was given away; what it held is not known
             return True
+
+    def _finished(self, name: str, step: int, later: Later) -> dict[str, float]:
+        try:
+            numbers = dict(later.finish({key: float(self._number(value)) for key, value in later.arrays.items()}))
+        except Exception as error:
+            self.say(step, f"later {name}", f"a look at `{name}` was lost on its way: {_first_line(error)}")
+            return {}
+        self._found(numbers)
+        return numbers
 
     def _as_number(self, name: str, step: int, value: Any) -> float:
         try:

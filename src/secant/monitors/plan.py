@@ -26,6 +26,12 @@ HELD = 4.0
 RECENT = 0.3
 """How much the last look counts in what a look is thought to cost."""
 
+RARE = 200
+"""Steps. A look that would come more seldom on whole batches is taken on a part of each."""
+
+PARTS, LEAST = 4, 8
+"""Into how many parts a batch is cut at most, and how many samples one of them has at least."""
+
 
 class Look(NamedTuple):
     """Something to be measured now and then, and what is known of it beforehand.
@@ -37,6 +43,7 @@ class Look(NamedTuple):
         weight: its part of the budget, to be compared with those of the others.
         after: whether it needs the parameters after the step too: it is then finished at the next call.
         samples: how many samples of a batch it looks at; None for all.
+        of: of how many the monitor chose them; None where it did not choose.
     """
 
     name: str
@@ -45,6 +52,7 @@ class Look(NamedTuple):
     weight: float = 1.0
     after: bool = False
     samples: int | None = None
+    of: int | None = None
 
 
 class Entry(NamedTuple):
@@ -79,6 +87,7 @@ class Plan:
                 "seconds": entry.seconds,
                 "every": entry.every,
                 "samples": entry.look.samples,
+                **({} if entry.look.of is None else {"of": entry.look.of}),
             }
             for entry in self.entries
         }
@@ -100,6 +109,7 @@ class Plan:
             steps = seconds / self.step_seconds if known else look.price
             often = f"{every:.0f}" if math.isfinite(every) else "never"
             sampled = "all" if look.samples is None else f"{look.samples}"
+            sampled += "" if look.of is None else f" of {look.of}"
             table.append((look.name, _duration(seconds), f"{steps:.2g}", often, sampled))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for row in table:
@@ -150,6 +160,36 @@ def cadences(costs: Mapping[str, float], weights: Mapping[str, float], step: flo
     return {name: found[name] for name in costs}
 
 
+def parts(every: float, samples: int) -> int:
+    """Into how many parts batches are cut, so that a look at one part comes every `RARE` steps, or as often as can be.
+
+    They are halved, and what a look costs is taken to fall with them.
+
+    Args:
+        every: how many steps a look at all of them comes.
+        samples: of a batch.
+
+    Example:
+        ```python
+        from secant.monitors.plan import parts
+
+        print(parts(150, 64), parts(367, 64), parts(900, 64), parts(900, 16))
+        ```
+        ```text
+        1 2 4 2
+        ```
+    """
+    number = 1
+    while every > RARE * number and number < PARTS and samples >= 2 * number * LEAST:
+        number *= 2
+    return number
+
+
+def part(samples: int, number: int) -> int:
+    """Samples of the first of so many parts of a batch."""
+    return min(samples, max(-(-samples // number), LEAST))
+
+
 class Account:
     """Of seconds: what looks may take, what they took, and which of them is due.
 
@@ -173,8 +213,8 @@ class Account:
         self.costs: dict[str, float] = {}
         self.credit = dict.fromkeys(self.looks, 0.0)
         self.spent = self.setup = self.elapsed = 0.0
-        self.calls = 0
-        self._counted = 0
+        self.calls = self.counted = 0
+        self.cut = dict.fromkeys(self.looks, 1)
         self._last: float | None = None
         self._aside = 0.0
         self._wakes = -math.inf  # no look is due before so much time has passed
@@ -187,7 +227,7 @@ class Account:
         if self._last is not None:
             passed = max(0.0, now - self._last - self._aside)
             self.elapsed += passed
-            self._counted += 1
+            self.counted += 1
         if self.calls >= WARM:
             self._last, self._aside = now, 0.0
 
@@ -219,11 +259,30 @@ class Account:
         known = self.costs.get(name, seconds)
         self.costs[name] = max((1 - RECENT) * known + RECENT * seconds, 1e-9)
 
+    def charge(self, name: str, seconds: float) -> float:
+        """A look was begun and is not waited for; what it is charged for, which is what it was seen to cost."""
+        cost = max(seconds, self.costs.get(name, 0.0))
+        self._wakes = -math.inf
+        self.spent += cost if self._last is not None else 0.0
+        self.credit[name] -= cost
+        return cost
+
     def overhead(self, seconds: float) -> None:
         """Time of the monitor that belongs to no look."""
         if self._last is not None:
             self.spent += seconds
             self._other += seconds
+
+    def shrink(self, name: str, number: int, of: int) -> None:
+        """A look is taken on one of so many parts of a batch from now on; it is thought to cost as much less."""
+        self.costs[name] /= number
+        self.looks[name] = self.looks[name]._replace(samples=part(of, number), of=of)
+        self.cut[name], self._wakes = number, -math.inf
+
+    def grow(self, name: str, seconds: float) -> None:
+        """A look is taken on all samples again, and costs what it did."""
+        self.looks[name] = self.looks[name]._replace(samples=None, of=None)
+        self.cut[name], self.costs[name], self._wakes = 1, seconds, -math.inf
 
     def drop(self, name: str) -> None:
         """A look that cannot be taken; the others have its part."""
@@ -243,7 +302,7 @@ class Account:
     @property
     def step_seconds(self) -> float:
         """What a step takes without looks."""
-        return (self.elapsed - self.spent) / self._counted if self._counted else math.nan
+        return (self.elapsed - self.spent) / self.counted if self.counted else math.nan
 
     def plan(self) -> Plan:
         """How often each look comes, from what is known by now."""

@@ -173,9 +173,7 @@ def panels(run: Watched) -> list[Panel]:
             kernel_drift="kernel",
             agop_change="features",
         ),
-        _panel(
-            run, "Dead units", "Share of biases and scales without a gradient on the batch.", dead_units="dead units"
-        ),
+        _panel(run, "Dead units", "Share of units without a gradient on the batch.", dead_units="dead units"),
         _panel(run, "Loss scale", "Of mixed precision.", scaler="loss scale"),
         _panel(run, "Time of looks", "Over the time of everything.", share="looks", edge=_budget(run)),
     ]
@@ -259,14 +257,16 @@ def facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def plan_rows(about: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """The plan of the looks: which, every how many steps, and seconds each; empty where there is none."""
+def plan_rows(about: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
+    """The plan of the looks: which, every how many steps, seconds each, and samples; empty where there is none."""
     plan = about.get("plan")
     looks = plan.get("looks") if isinstance(plan, dict) else None
     rows = []
     for name, look in list(looks.items())[:40] if isinstance(looks, dict) else ():
         look = look if isinstance(look, dict) else {"every": look}
-        rows.append((name, _words(look.get("every")), _words(look.get("seconds"))))
+        samples = "all" if look.get("samples") is None else _words(look["samples"])
+        samples += f" of {_words(look['of'])}" if look.get("of") is not None else ""
+        rows.append((name, _words(look.get("every")), _words(look.get("seconds")), samples))
     return rows
 
 

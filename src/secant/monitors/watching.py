@@ -18,9 +18,10 @@ from typing import Any
 from secant.core.arguments import share as between
 from secant.core.arguments import whole
 from secant.monitors.columns import COLUMNS
-from secant.monitors.keeping import Keeper, Sink
+from secant.monitors.keeping import Keeper, Later, Sink
 from secant.monitors.plan import Account, Look, Plan
 from secant.monitors.record import Watched
+from secant.monitors.sampling import Sampling
 
 LASTING = 3
 """Calls in a row with a batch of another size before looks are set up for it; the last of an epoch is passed by."""
@@ -30,6 +31,13 @@ FLUSHED = 64
 
 SECONDS = 5.0
 """And after which time."""
+
+
+TIMED = 16
+"""Of the looks that need not be waited for, every so many-th is, to see what it costs."""
+
+ROUNDING = 1e-6
+"""Relative difference of two sums of the same numbers in another order."""
 
 
 FAILURES = 3
@@ -65,6 +73,7 @@ class Monitor:
         ready: Callable[[Any], bool] = lambda value: True,
         number: Callable[[Any], float] = float,
         clock: Callable[[], float] = time.perf_counter,
+        fewer: bool = False,
     ) -> None:
         """Args:
         looks: that can be taken.
@@ -76,19 +85,25 @@ class Monitor:
         ready: whether a number has come from the device.
         number: the number, waited for.
         clock: seconds.
+        fewer: whether a look that would come too seldom may be taken on fewer samples of a batch.
         """
         between("monitor", "budget", budget)
         self._clock = clock
         self._account = Account(looks, budget, by_hand(looks, every), clock)
-        self._keeper = Keeper(True if record is None else record, about or {}, sinks, ready=ready, number=number)
+        self._sampling = Sampling(self._account, fewer)
+        self.last: dict[str, float] = {}
+        given = True if record is None else record
+        self._keeper = Keeper(given, about or {}, sinks, ready=ready, number=number, found=self.last.update)
         self._shape: Hashable = None
         self._lasted = 0
-        self._known: set[tuple[str, Hashable]] = set()
+        self._known: set[tuple[str, Hashable, int]] = set()
         self._held: tuple[int, Hashable, list[str]] | None = None
         self._failures: dict[str, int] = {}
+        self._untimed: dict[str, int] = {}
         self._flushed = clock()
         self._planned = 0.0
-        self.last: dict[str, float] = {}
+        self._mark: tuple[int, int, float] | None = None
+        self._same: bool | None = None
 
     @property
     def plan(self) -> Plan:
@@ -113,6 +128,23 @@ class Monitor:
         """Adds facts to what is known of the run."""
         self._keeper.tell(**facts)
 
+    def compare(self, step: int, samples: int, mark: float) -> None:
+        """Holds the samples of a look against those of the first; whether all are the same is a fact of the run.
+
+        Args:
+            step: of the look.
+            samples: that were looked at; a look at more or fewer of them begins anew.
+            mark: a number of the samples that does not depend on their order.
+        """
+        if self._mark is None or self._mark[1] != samples:
+            self._mark = step, samples, mark
+        if step == self._mark[0] or self._same is False or not math.isfinite(mark):
+            return
+        same = abs(mark - self._mark[2]) <= ROUNDING * abs(self._mark[2])
+        if same is not self._same:
+            self._same = same
+            self.tell(same_batch=same)
+
     def observe(
         self,
         step: int,
@@ -122,6 +154,8 @@ class Monitor:
         hold: Callable[[], None] = lambda: None,
         shape: Hashable = None,
         wait: Callable[[], None] = lambda: None,
+        size: Callable[[], int] = lambda: 0,
+        begin: Callable[[str], Later] | None = None,
     ) -> None:
         """One call of the loop; raises nothing.
 
@@ -133,47 +167,78 @@ class Monitor:
             hold: keeps the point from which this step starts.
             shape: of the batch; looks are set up once for each.
             wait: until the loop's own work is done, so that it is not counted as the look's.
+            size: samples of the batch, of which a part may be looked at; raises an error that says why not.
+            begin: takes a look without waiting for it, where the device works on while the loop does; what the loop
+                would wait for is then lost to it, whether or not the device has other work.
         """
         if self._keeper.closed:
             return
         try:
-            self._observe(step, at_hand, take, hold, shape, wait)
+            self._observe(step, at_hand, take, hold, shape, wait, size, begin)
         except Exception as error:
             self._keeper.say(step, "observe", f"this step could not be watched: {described(error)}")
 
-    def _observe(self, step: int, at_hand: Any, take: Any, hold: Any, shape: Hashable, wait: Any) -> None:
+    def _observe(
+        self, step: int, at_hand: Any, take: Any, hold: Any, shape: Hashable, wait: Any, size: Any, begin: Any
+    ) -> None:
         account = self._account
         account.tick()
         began, others = self._clock(), 0.0
         usable = self._usual(step, shape)
         held, self._held = self._held, None
-        if held:
-            others += self._waited(wait)
-            others += self._looks(held[0], held[2], take, held[1], {})
-        due = [name for name in account.due(step) if usable or (name, shape) in self._known]
+        begun = [name for name in held[2] if name in account.looks] if held else []
+        if held and begun:
+            others += self._waited(wait, begun, held[1], begin)
+            others += self._looks(held[0], begun, take, held[1], {}, begin)
+        due = [name for name in account.due(step) if usable or self._key(name, shape) in self._known]
+        if usable and self._sampling.asks:
+            chosen, spent = self._choose(step, size)
+            due += [name for name in chosen if name not in due]
+            others += spent
         now = [name for name in due if not account.looks[name].after]
         later = [name for name in due if account.looks[name].after]
         if now:
-            others += self._waited(wait)
-            others += self._looks(step, now, take, shape, at_hand)
+            others += self._waited(wait, now, shape, begin)
+            others += self._looks(step, now, take, shape, at_hand, begin)
         elif at_hand:
             self._keeper.add(step, at_hand)
         if later:
             hold()
             self._held = step, shape, later
-        self._write(bool(now or held))
+        self._write(bool(now or begun))
         account.overhead(max(0.0, self._clock() - began - others))
 
-    def _waited(self, wait: Callable[[], None]) -> float:
+    def _choose(self, step: int, size: Callable[[], int]) -> tuple[list[str], float]:
+        """The looks to be taken now so that some of them can do with fewer samples, and the seconds that went by."""
+        began = self._clock()
+        chosen, why_not = self._sampling.choose(size)
+        if why_not:
+            self._keeper.note(step, why_not)
+        spent = self._clock() - began
+        self._account.aside(spent)
+        return chosen, spent
+
+    def _key(self, name: str, shape: Hashable) -> tuple[str, Hashable, int]:
+        return name, shape, self._sampling.parts(name)
+
+    def _waited(self, wait: Callable[[], None], names: Sequence[str], shape: Hashable, begin: Any) -> float:
+        """Waits for the loop's own work, unless all looks are only begun."""
+        if names and begin is not None and all(self._unwaited(name, shape) for name in names):
+            return 0.0
         began = self._clock()
         wait()
         return self._clock() - began
+
+    def _unwaited(self, name: str, shape: Hashable) -> bool:
+        """Whether a look can be begun and left alone: it works, and was timed not long ago."""
+        timed = self._untimed.get(name, TIMED) < TIMED and not self._sampling.asks_for(name)
+        return timed and self._key(name, shape) in self._known
 
     def _usual(self, step: int, shape: Hashable) -> bool:
         """Whether looks may be set up for a batch of this shape."""
         if shape == self._shape and self._lasted >= LASTING:  # nearly always
             return True
-        known = {its for _, its in self._known}
+        known = {its for _, its, _ in self._known}
         if shape == self._shape:
             self._lasted += 1
         else:
@@ -182,23 +247,35 @@ class Monitor:
             self._shape, self._lasted = shape, 1
         return not known or shape in known or self._lasted >= LASTING
 
-    def _looks(self, step: int, names: Sequence[str], take: Any, shape: Hashable, at_hand: Mapping[str, Any]) -> float:
+    def _looks(
+        self, step: int, names: Sequence[str], take: Any, shape: Hashable, at_hand: Mapping[str, Any], begin: Any
+    ) -> float:
         """Takes looks and records their row; the seconds that have been accounted for."""
         account, row, seconds = self._account, dict(at_hand), 0.0
         total = 0.0
         for name in names:
-            fresh = (name, shape) not in self._known
+            fresh = self._key(name, shape) not in self._known
             began = self._clock()
+            if begin is not None and self._unwaited(name, shape):
+                with contextlib.suppress(Exception):  # what fails is taken again and waited for, which says why
+                    row[f"look {name}"] = self._apart(name, begin(name), at_hand)
+                    self._untimed[name] += 1
+                    total += account.charge(name, self._clock() - began)
+                    seconds += self._clock() - began
+                    continue
             try:
                 found = take(name)
                 if fresh:
-                    self._known.add((name, shape))
+                    self._known.add(self._key(name, shape))
                     account.aside(self._clock() - began)
                     seconds += self._clock() - began
                     began = self._clock()
                     if account.budget is not None:  # once more, now that it is compiled, to see what it costs
                         found = take(name)
             except HopelessError as why:
+                if self._sampling.failed(name):
+                    seconds += self._as_before(step, name, began, why)
+                    continue
                 for other in tuple(account.looks):
                     account.drop(other)
                 self._keeper.say(step, "hopeless", f"there will be no looks: {why}")
@@ -208,6 +285,9 @@ class Monitor:
                 self._keeper.say(step, str(passed), f"at step {step} there was no look at `{name}`: {passed}")
                 continue
             except Exception as error:
+                if self._sampling.failed(name):
+                    seconds += self._as_before(step, name, began, error)
+                    continue
                 spent = self._clock() - began
                 account.aside(spent)
                 seconds += spent
@@ -222,19 +302,50 @@ class Monitor:
             seconds += spent
             if not fresh or account.budget is not None:
                 total += spent
-            if fresh:
+            again = self._sampling.once_more(name)
+            if fresh or again:
                 account.aside(spent)
                 account.prepared(name, spent if account.budget is not None else None)
+                if fresh and account.budget is not None and not self._stays(step, name, spent):
+                    continue
             else:
                 account.pay(name, spent)
-            row.update(found)
-        measured = {name: float(value) for name, value in row.items() if name not in at_hand}
-        self.last.update(measured)
+                self._untimed[name] = 1
+            row.update(self._beside(name, found, at_hand))
+        measured = {name: value for name, value in row.items() if name not in at_hand and not isinstance(value, Later)}
+        self.last.update({name: float(value) for name, value in measured.items()})
         row["look_seconds"] = total
         if math.isfinite(account.share):
             row["share"] = account.share
         self._keeper.add(step, row)
         return seconds
+
+    def _beside(self, name: str, found: Mapping[str, float], at_hand: Mapping[str, Any]) -> dict[str, float]:
+        """What a look adds to what the loop has: nothing that is there already."""
+        return {column: value for column, value in found.items() if column not in at_hand}
+
+    def _apart(self, name: str, later: Later, at_hand: Mapping[str, Any]) -> Later:
+        """A look under way that will add no more than that."""
+        there = dict.fromkeys(at_hand)
+        return Later(later.arrays, lambda numbers: self._beside(name, later.finish(numbers), there))
+
+    def _stays(self, step: int, name: str, seconds: float) -> bool:
+        """Whether a look, set up on fewer samples or on all, is taken so from now on."""
+        stays, text = self._sampling.timed(name, seconds)
+        if text:
+            self._planned = 0.0  # the record is told at once
+            if stays:
+                self._keeper.say(step, text, f"from step {step} on {text}")
+            else:
+                self._keeper.note(step, text)
+        return stays
+
+    def _as_before(self, step: int, name: str, began: float, why: BaseException) -> float:
+        """A look that could not be set up on fewer samples is taken as before; the seconds that it took to see that."""
+        self._keeper.note(step, f"`{name}` is not looked at on fewer samples: {described(why)}")
+        spent = self._clock() - began
+        self._account.aside(spent)
+        return spent
 
     def _write(self, looked: bool) -> None:
         now = self._clock()

@@ -64,7 +64,8 @@ class _Carry(NamedTuple):
 
 
 @functools.cache
-def _task() -> tuple[Any, Any, Any]:
+def digits() -> tuple[Any, Any, Any]:
+    """The network, and the inputs and targets of all samples."""
     task = data.load("digits", samples=SAMPLES, test_samples=1, seed=0, dtype=np.float32)
     net = nets.mlp([WIDTH], outputs=10, activation="relu", parametrization="standard", bias=True)
     return net, np.asarray(task.train.x, np.float32), np.asarray(task.train.y, np.float32)
@@ -72,7 +73,7 @@ def _task() -> tuple[Any, Any, Any]:
 
 def edge(rule: str, seed: int, rows: np.ndarray, entropy: bool) -> float:
     """The critical step size at the start, on the samples of the first step."""
-    _, x, y = _task()
+    _, x, y = digits()
     return threshold(rule, 1.0) / float(_sharpness()(start(seed), x[rows[0]], y[rows[0]], entropy))
 
 
@@ -155,14 +156,14 @@ def plan(kind: str, seed: int, rule: str | None = None) -> Plan:
 
 def start(seed: int) -> Any:
     """Parameters of a seed, in single precision."""
-    net, x, _ = _task()
+    net, x, _ = digits()
     drawn = net.init(jax.random.key(seed), x.shape)
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), drawn)
 
 
 def loss(params: Any, x: Any, y: Any, entropy: Any) -> jax.Array:
     """Cross-entropy, or half the squared error, a sample."""
-    out = _task()[0].apply(params, x)
+    out = digits()[0].apply(params, x)
     return jnp.where(entropy, _crossed(out, y), _squared(out, y))
 
 
@@ -211,6 +212,7 @@ def _look(value: Callable[[Any], Any], gradients: Any, params: Any, g: Any, u: A
         "stable_multiple": -2 * _dot(g, u) / along,
         "sharpness": top,
         "sharpness_error": jnp.linalg.norm(image - top * w),
+        "sharpest_share": (w @ (slope := ravel_pytree(g)[0] / root)) ** 2 / (slope @ slope),
         "noise_scale": spread / jnp.maximum(length - spread / len(gradients), 1e-30),
     }
     return found, jnp.where(jnp.isfinite(w).all(), w, v)
@@ -218,7 +220,7 @@ def _look(value: Callable[[Any], Any], gradients: Any, params: Any, g: Any, u: A
 
 @functools.cache
 def _loop(watched: bool) -> Callable[..., Any]:
-    _, x, y = _task()
+    _, x, y = digits()
 
     def run(params: Any, which: Any, entropy: Any, rows: Any, lr: Any, stretch: Any) -> Any:
         flat = ravel_pytree(params)[0]
@@ -276,24 +278,20 @@ def _made(plans: Sequence[Plan], watched: bool) -> dict[str, np.ndarray]:
     return {name: np.asarray(values, float) for name, values in found.items()}
 
 
-def watch(plans: Sequence[Plan], until: int | None = None) -> list[Watched]:
+def watch(plans: Sequence[Plan]) -> list[Watched]:
     """The records of runs: loss and lengths at every step, curvature and noise at every tenth.
 
     Each ends with the first number that is not finite, as a loop that checks does.
-
-    Args:
-        plans: the runs.
-        until: steps that have been made when the record is read; by default all.
     """
     found = _made(plans, True)
     each = [{name: values[number] for name, values in found.items()} for number in range(len(plans))]
-    return [_record(plan, one, until) for plan, one in zip(plans, each, strict=True)]
+    return [_record(plan, one) for plan, one in zip(plans, each, strict=True)]
 
 
-def _record(plan: Plan, found: dict[str, np.ndarray], until: int | None) -> Watched:
+def _record(plan: Plan, found: dict[str, np.ndarray]) -> Watched:
     rows: list[dict[str, Any]] = []
     whole = bool((plan.rows == plan.rows[0]).all())
-    for step, lr in enumerate(plan.lr[:until]):
+    for step, lr in enumerate(plan.lr):
         row: dict[str, Any] = {"step": step, "lr": float(lr), "batch": float(plan.rows.shape[1])}
         row |= {name: float(found[name][step]) for name in ("loss", "gradient_norm", "update_norm")}
         if step % EVERY == 0:

@@ -8,7 +8,7 @@ $$\eta\lambda < \frac{2(1 - \beta^2)}{(1 + \beta)\kappa + (1 - \beta)},$$
 which is $2(1 + \beta)$ without noise and $2/(1 + \kappa)$ without momentum: noise takes little from plain SGD, and from
 momentum as much as it has to give. Short of that the mean square is $1/(1 - m)$ times what it would be without noise,
 $m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambda)}$, noise has the share $m$.
-A safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
+With momentum a safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
 
 $\kappa = E|H_bv|^2/\lambda^2 - 1$ for the sharpest direction $v$. Where the gradient points along it, as it often does
 at the start, that is at most the relative variance of the batch's gradient, critical batch over batch; and it is at
@@ -46,7 +46,7 @@ class SafeStep:
     Attributes:
         lr: the step size; NaN where the record does not say.
         error: of it.
-        edge: the largest at which nothing grows, and at most a third of what is there is noise.
+        edge: the largest at which nothing grows; with momentum, at which at most a third of what is there is noise.
         bare: the same, were there no noise.
         scatter: $\kappa$, the relative variance of the curvature from batch to batch.
         looks: how many it rests on.
@@ -100,6 +100,8 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
         chosen = slice((sharpest := int(np.argmax(values / lr))), sharpest + 1)
     elif at == "now":
         chosen = slice(-LATEST, None)
+    elif rule.plain:  # whose curvature moves little by little, so that several batches can be taken together
+        chosen = slice(0, LATEST)
     elif rule.b2 is None:
         chosen = slice(0, 1)
     else:  # the first steps of an average of squares are divided by next to nothing
@@ -109,7 +111,9 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
     if not len(critical):
         return SafeStep(math.nan, math.nan, math.nan, math.nan, math.nan, 0, False)
     bare = float(np.median(critical))
-    edge = bare * noisy_share(rule.beta, scatter / NOISE)
+    if at == "start" and rule.plain:  # unless the first was sharper than batches scatter: a curvature that fell at once
+        bare = min(bare, float(critical[0]) * (1 + math.sqrt(scatter)))
+    edge = bare * noisy_share(rule.beta, scatter if rule.plain else scatter / NOISE)
     step = edge * (DOUBLING if rule.plain else 1.0)
     relative = math.hypot(float(np.median(share)), math.sqrt(scatter / len(critical)))
     return SafeStep(step, step * relative, edge, bare, scatter, len(critical), bool(loads.whole.any()))

@@ -15,7 +15,8 @@ from secant.monitors.doctor import wording
 from secant.monitors.doctor.advice import safe_step
 from secant.monitors.doctor.reading import rule_of, sound
 from secant.monitors.doctor.regimes import State, diverged, state_of
-from secant.monitors.doctor.spikes import FORGETTING, Spike, spikes, staleness
+from secant.monitors.doctor.spikes import FORGETTING, LOST, Spike, lost_steps, spikes, staleness
+from secant.monitors.doctor.trial import of_trial
 from secant.monitors.doctor.wording import Sentence
 from secant.monitors.record import Watched, plain
 
@@ -100,11 +101,11 @@ def diagnose(watched: Watched) -> Diagnosis:
     state = state_of(watched, found, late=late, squared=squared)
     safe, first = safe_step(watched, fading=late), safe_step(watched, "start")
     verdict = _verdict(watched, found, state)
-    regime, seen = [wording.of_regime(state, watched)], wording.of_spikes(found)
+    regime, seen = [wording.of_regime(state, watched)], wording.of_spikes(found) + wording.of_lost(watched)
     sentences = regime + seen if verdict == "healthy" else seen + regime
-    sentences += wording.of_step(watched, safe, first)
+    sentences += [*wording.of_step(watched, safe, first), *of_trial(watched)]
     sentences += wording.of_remedy(watched, found, safe, verdict)
-    sentences += [*wording.of_batch(state), *wording.of_others(watched), *wording.of_limits(watched)]
+    sentences += [*wording.of_batch(state, watched), *wording.of_others(watched), *wording.of_limits(watched)]
     numbers = {
         "steps": float(watched.rows[-1]["step"]) if watched.rows else math.nan,
         "load": state.load.value,
@@ -130,10 +131,15 @@ def _verdict(watched: Watched, found: list[Spike], state: State) -> str:
         return "unexplained"
     grave = [one for one in found if one.harmful and one.cause != "unknown"]
     worst = max(grave, key=lambda one: (one.height, one.end is None), default=None)
+    lost = lost_steps(watched) > LOST
     if diverged(watched, found):
-        return worst.cause if worst is not None and worst.cause in ("bad batch", "overflow") else "divergence"
+        if worst is None:
+            return "overflow" if lost else "divergence"
+        return worst.cause if worst.cause in ("bad batch", "overflow") else "divergence"
     if worst is not None:
         return worst.cause
+    if lost:
+        return "overflow"
     if found and found[-1].end is None and found[-1].harmful:
         return "unexplained"
     if wording.restless(state):

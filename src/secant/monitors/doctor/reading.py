@@ -98,21 +98,33 @@ class Loads(NamedTuple):
     whole: np.ndarray
 
 
-POSITIVE = ("lr", "batch", "noise_scale", "threshold", "update_norm", "gradient_norm", "scaler")
+POSITIVE = ("lr", "batch", "noise_scale", "threshold", "update_norm", "gradient_norm")
 """Columns that mean nothing unless they are above zero."""
 
 LARGEST = 1e100
 """Beyond it a loss has overflown, whatever its type; another number, and one that is closer to zero, says nothing."""
 
 
+def one_batch(watched: Watched) -> bool:
+    """Whether every look saw the same samples: two halves of them differ, and steps have no noise all the same."""
+    return watched.about.get("same_batch") is True
+
+
 def sound(watched: Watched) -> Watched:
-    """The record without numbers that cannot be what they are called; a loss beyond bounds is infinite."""
-    rows = []
+    """The record without numbers that cannot be what they are called; a loss beyond bounds is infinite.
+
+    So is a critical batch where looks saw noise alone; of a run on the same samples throughout there is none.
+    """
+    rows, alone = [], one_batch(watched)
     for row in watched.rows:
         kept = {"step": row["step"]}
         for name, value in row.items():
             if name == "loss":
                 kept[name] = value if abs(value) <= LARGEST else math.copysign(math.inf, value)
+            elif name == "noise_scale" and (alone or value == math.inf):
+                kept |= {} if alone else {name: value}
+            elif name == "scaler":  # one that fell below the smallest number is zero
+                kept |= {name: value} if 0 <= value <= LARGEST else {}
             elif name in POSITIVE:
                 kept |= {name: value} if 1 / LARGEST <= value <= LARGEST else {}
             elif abs(value) <= LARGEST:

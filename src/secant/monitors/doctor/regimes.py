@@ -7,12 +7,16 @@ one $B^*$:
 |---|---|
 | diverging | the loss is not finite, or rose and stayed above where it began |
 | catapult | a spike over the edge that is not yet back |
-| edge | $q$ within a quarter of 1 |
-| stochastic edge | the curvature of batches along their own gradients within a quarter of $2/\eta$, and $B < B^*$ |
+| edge | $q \geq 0.8$, at the edge or beyond it without diverging |
+| stochastic edge | plain SGD, $B < B^*$: batches along their own gradients, $\eta s_b/2 \geq 0.8$ within its error |
 | noise-dominated | below the edge, and $B < B^*$ |
 | lazy | below the edge, the loss has halved and the tangent kernel has moved by less than a tenth |
 | step far too small | at the start and at nine looks of ten a step makes less than half of the progress it could |
 | stable | below the edge, none of these |
+
+Looks see a batch and not all samples. Its largest curvature is above that of all of them, the more the smaller it is,
+so that for plain SGD whose batches are noisy the edge is judged by the curvature along their own gradients, which is
+what settles at $2/\eta$ there. Where every look saw the same samples there is no noise of batches.
 
 A step of $r$ times the best along a direction makes $2r - r^2$ of the best progress, to second order; the best is half
 of the edge, so $r = 2q$, and half of the progress is made at $q = \frac12(1 - \sqrt{1/2}) = 0.146$. That is said only
@@ -44,7 +48,7 @@ REGIMES = (
     "unknown",
 )
 NEAR = 1.25
-"""At the edge is what is within this factor of it."""
+"""At the edge is what is within this factor of it, or beyond."""
 HALF_PROGRESS = (1 - math.sqrt(0.5)) / 2
 """The load at which a step makes half of the progress it could."""
 LAZY = 0.1
@@ -55,10 +59,10 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class Level:
-    """A number with its error, as the median of some looks.
+    """A number with its error, over some looks.
 
     Attributes:
-        value: the median; NaN where nothing was measured.
+        value: their median, or mean; NaN where nothing was measured.
         error: of it, from the scatter of the looks and the error of each.
         looks: how many.
     """
@@ -95,9 +99,9 @@ class State:
     Attributes:
         regime: one of `REGIMES`.
         load: curvature over the edge, over the last third of the looks.
-        along: the same along the update, or the gradient.
+        along: the same along the update, or the gradient; a mean.
         batch: samples of a batch.
-        noise: the critical batch.
+        noise: the critical batch; infinite where noise was all that looks saw.
         drift: how far the kernel has moved.
         room: the load that nine looks of ten stay below, and that of the largest step size at the start.
         halvings: how often the loss halved between the second and the last quarter of the record.
@@ -132,11 +136,13 @@ def state_of(watched: Watched, found: list[Spike] | None = None, *, late: bool =
     since = (float(steps[0]) + 2 * float(steps[-1])) / 3 if len(steps) else 0.0
     now = loads.steps >= since
     load = level(loads.values[now], loads.errors[now])
-    along = level(values[when >= since])
-    batch, noise, drift = (_late(watched, name, since) for name in ("batch", "noise_scale", "kernel_drift"))
+    along = _mean(values[when >= since])
+    batch, drift = (_late(watched, name, since) for name in ("batch", "kernel_drift"))
+    noise = _noise(watched, since)
     room, halvings = _room(watched), _halvings(loss)
     whole = bool(loads.whole[now].all()) if now.any() else False
-    noisy = batch.known and noise.known and batch.value < noise.value
+    noisy = batch.known and noise.looks > 0 and batch.value < noise.value
+    stochastic = noisy and along.known and rule_of(watched).plain
     last = found[-1] if found else None
     if diverged(watched, found):
         regime = "diverging"
@@ -144,10 +150,8 @@ def state_of(watched: Watched, found: list[Spike] | None = None, *, late: bool =
         regime = "catapult"
     elif not load.known and not along.known:
         regime = "unknown"
-    elif noisy and _near(along) and rule_of(watched).plain:
-        regime = "stochastic edge"
-    elif _near(load):
-        regime = "edge"
+    elif along.value + along.error >= 1 / NEAR if stochastic else load.known and load.value >= 1 / NEAR:
+        regime = "stochastic edge" if stochastic else "edge"
     elif not late and room < HALF_PROGRESS and (halvings < 1 or squared) and falls(loss):
         regime = "step far too small"
     elif drift.known and drift.value < LAZY and len(loss) and loss[-1] < loss[0] / 2:
@@ -168,13 +172,26 @@ def diverged(watched: Watched, found: list[Spike]) -> bool:
     return bool(found and found[-1].end is None and not ends < np.median(loss[: min(5, found[0].onset + 1)]))
 
 
-def _near(one: Level) -> bool:
-    return one.known and 1 / NEAR <= one.value <= NEAR
-
-
 def _late(watched: Watched, name: str, since: float) -> Level:
     steps, values = watched.column(name)
     return level(values[steps >= since])
+
+
+def _noise(watched: Watched, since: float) -> Level:
+    """The critical batch; infinite where half of the looks saw no gradient behind the noise."""
+    steps, values = watched.column("noise_scale")
+    late = values[(steps >= since) & ~np.isnan(values)]
+    if len(late) and np.isinf(np.median(late)):
+        return Level(math.inf, math.inf, len(late))
+    return level(late)
+
+
+def _mean(values: np.ndarray) -> Level:
+    """The mean over looks, as batch sharpness is one over batches, and its error from their scatter."""
+    kept = values[np.isfinite(values)]
+    if not len(kept):
+        return NOTHING
+    return Level(float(kept.mean()), float(kept.std() / math.sqrt(max(len(kept) - 1, 1))), len(kept))
 
 
 def falls(loss: np.ndarray) -> bool:

@@ -13,6 +13,9 @@ Its cause is read from what was seen before it:
 * *stale second moment*: the same for an optimiser that divides by a second moment, which was falling because gradients
   had long been smaller than it remembers: it is the division that took the run over the edge;
 * *overflow*: numbers that are not finite while a scaler of mixed precision was falling, or from one step to the next.
+
+A scaler leaves out the steps whose gradients are not finite, and falls at each. Now and then that is its way to find
+the largest scale; a run that so loses more than half of its steps makes less than half of its progress.
 """
 
 from __future__ import annotations
@@ -37,6 +40,9 @@ NO_RETURN = 2.0
 FORGETTING = 0.5
 """A second moment at less than this share of which the squared gradients are falls at over half its fastest rate."""
 
+LOST = 0.5
+"""The share of steps that are left out, as numbers are not finite, beyond which a run makes less than half its way."""
+
 CAUSES = ("catapult", "stale second moment", "bad batch", "overflow", "unknown")
 
 
@@ -53,7 +59,8 @@ class Spike:
         load: curvature over the optimiser's edge before it, 1 at the edge; NaN where no look says.
         error: of the load.
         look: the step of the look that says so, -1 without.
-        harmful: False for a bad batch whose trace is gone by the time the optimiser's momentum has forgotten it.
+        harmful: False for a bad batch, or an overflow, whose trace is gone by the time the optimiser's momentum has
+            forgotten it.
         jump: the loss at the first step of the spike over what was usual.
         explained: by what the loss can have grown in that step, by curvature and noise.
         numbers: others that speak for the cause, by name.
@@ -98,6 +105,7 @@ def spikes(watched: Watched) -> list[Spike]:
     if len(loss) < 2:
         return []
     rule, loads = rule_of(watched), loads_of(watched)
+    shares = dict(zip(*(part.tolist() for part in watched.column("sharpest_share")), strict=True))
     found: list[Spike] = []
     for low, first, peak, end, usual, limit in _intervals(loss):
         height = loss[peak] / usual if math.isfinite(loss[peak]) else math.inf
@@ -109,7 +117,11 @@ def spikes(watched: Watched) -> list[Spike]:
             float(height),
             jump=float(jump),
         )
-        _join(found, _explained(watched, rule, loads, spike, int(steps[first]), limit), rule)
+        explained = _explained(watched, rule, loads, spike, int(steps[first]), limit)
+        share = shares.get(explained.look, math.nan)
+        if math.isfinite(share):
+            explained.numbers["sharpest_share"] = share
+        _join(found, explained, rule)
     return found
 
 
@@ -204,6 +216,7 @@ def _explained(watched: Watched, rule: Rule, loads: Loads, spike: Spike, first: 
     elif sudden:
         numbers["gradient_jump"] = _gradient_jump(watched, first)
         cause = "overflow" if not math.isfinite(spike.jump) else "bad batch"
+        numbers |= {"scaler": scale} if cause == "overflow" and (scale := _scale_at(watched, first)) > 0 else {}
     elif over:
         stale = staleness(watched, rule, spike.onset)
         cause = "catapult"
@@ -214,7 +227,7 @@ def _explained(watched: Watched, rule: Rule, loads: Loads, spike: Spike, first: 
     else:
         cause = "unknown"
     lasted = math.inf if spike.end is None else spike.end - first
-    harmful = cause != "bad batch" or lasted > max(2.0, 1 / (1 - rule.beta))
+    harmful = cause not in ("bad batch", "overflow") or lasted > max(2.0, 1 / (1 - rule.beta))
     return replace(
         spike,
         cause=cause,
@@ -275,6 +288,33 @@ def _gradient_jump(watched: Watched, first: int) -> float:
     at = np.flatnonzero(steps == first)
     before = norms[(steps < first) & np.isfinite(norms)][-WINDOW:]
     return float(norms[at[0]] / np.median(before)) if len(at) and len(before) and np.median(before) > 0 else math.nan
+
+
+def lost_steps(watched: Watched) -> float:
+    """The share of the last third of the steps that a scaler of mixed precision left out; 0 without a scaler.
+
+    A step is lost if its loss is not finite, or if the scaler falls after it. Where rows are further apart than a step,
+    every halving between two of them is one.
+    """
+    steps, scale = watched.column("scaler")
+    if len(steps) < 2:
+        return 0.0
+    losses = dict(zip(*(part.tolist() for part in watched.column("loss")), strict=True))
+    gaps = np.diff(steps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        halvings = np.ceil(np.log2(scale[:-1] / scale[1:]) - 1e-9)
+    fallen = np.clip(np.nan_to_num(halvings, nan=1.0, posinf=1.0, neginf=0.0), 0, gaps)
+    broken = [not math.isfinite(losses.get(step, 0.0)) for step in steps[:-1].tolist()]
+    late = steps[:-1] >= (steps[0] + 2 * steps[-1]) / 3
+    lost = np.where(broken, gaps, fallen)
+    return float(lost[late].sum() / gaps[late].sum()) if late.any() else 0.0
+
+
+def _scale_at(watched: Watched, step: int) -> float:
+    """The loss scale just before a step; 0 where none is recorded."""
+    steps, scale = watched.column("scaler")
+    before = scale[steps < step]
+    return float(before[-1]) if len(before) else 0.0
 
 
 def _scaler(watched: Watched, spike: Spike) -> float:

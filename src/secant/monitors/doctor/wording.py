@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from secant.monitors.doctor.advice import DOUBLING, SafeStep, gain
-from secant.monitors.doctor.reading import rule_of
+from secant.monitors.doctor.reading import one_batch, rule_of
 from secant.monitors.doctor.regimes import HALF_PROGRESS, State
-from secant.monitors.doctor.spikes import WINDOW, Spike
+from secant.monitors.doctor.spikes import LOST, WINDOW, Spike, lost_steps
 from secant.monitors.record import Watched
+
+GUIDE = "guide/doctor.md#sentences-without-a-study"
+"""What is to be read where no study stands behind a sentence: a page of the documentation and its heading."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,13 @@ class Sentence:
     """A sentence of a diagnosis.
 
     Attributes:
-        about: what it is about, in a word: `regime`, `spike`, `step`, `batch`, `kernel`, `units`, `limits`.
+        about: what it is about, in a word: `regime`, `spike`, `overflow`, `step`, `batch`, `kernel`,
+            `units`, `remedy`, `limits`.
         text: the sentence.
         value: its number.
         error: of the number; NaN where none is known.
         study: the id of the study behind it; empty where there is none.
+        guide: what is to be read there; empty where there is a study.
     """
 
     about: str
@@ -32,6 +37,11 @@ class Sentence:
     value: float = math.nan
     error: float = math.nan
     study: str = ""
+    guide: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.study and not self.guide:
+            object.__setattr__(self, "guide", GUIDE)
 
 
 def shown(value: float, error: float = math.nan) -> str:
@@ -60,6 +70,7 @@ def of_spikes(found: list[Spike]) -> list[Sentence]:
         load = f"curvature {shown(one.load, one.error)} times the optimiser's edge at step {one.look}"
         if one.cause == "catapult":
             text += f"a catapult, {load}" + ("." if "catapult" in told else ", so that a direction grew step by step.")
+            text += carried(one)
             said.append(Sentence("spike", text, one.load, one.error, "thesis/thm-3.3.1"))
         elif one.cause == "stale second moment":
             text += (
@@ -67,6 +78,7 @@ def of_spikes(found: list[Spike]) -> list[Sentence]:
                 "as large as those of late"
             )
             text += ", and fell until the division by it was too much." if "stale second moment" not in told else "."
+            text += carried(one)
             said.append(Sentence("spike", text, one.load, one.error, "quadreg/optimisers"))
         elif one.cause == "bad batch":
             known = f"{load} does not explain it" if math.isfinite(one.load) else "no curvature was looked at"
@@ -74,12 +86,14 @@ def of_spikes(found: list[Spike]) -> list[Sentence]:
             text += f"a bad batch, {shown(one.jump)} times in one step; {known}.{harm}"
             said.append(Sentence("spike", text, one.jump, one.explained, "thesis/fig-4.5"))
         elif one.cause == "overflow":
-            fell = one.numbers.get("scaler_fell", 1.0)
-            scaler = f" The loss scale had fallen {shown(fell)} times." if fell > 1 else ""
+            fell, scale = one.numbers.get("scaler_fell", 1.0), one.numbers.get("scaler", math.nan)
+            scaler = f" The loss scale had been divided by {shown(fell)}." if fell > 1 else ""
+            if not scaler and math.isfinite(scale):
+                scaler = f" The loss was multiplied by {shown(scale)}."
             text += (
                 f"an overflow: from one step to the next, with {load if one.look >= 0 else 'no look before'}.{scaler}"
             )
-            said.append(Sentence("spike", text, one.load, one.error))
+            said.append(Sentence("spike", text + ("" if one.harmful else " It left no trace."), one.load, one.error))
         else:
             known = load if math.isfinite(one.load) else "no curvature was looked at"
             text += f"no cause is seen; {known}."
@@ -92,10 +106,45 @@ def of_spikes(found: list[Spike]) -> list[Sentence]:
     return said
 
 
+def part_of(watched: Watched, look: str) -> str:
+    """On which part of a batch a look was taken, by the plan of a record; empty where it was taken on all of it."""
+    plan = watched.about.get("plan")
+    looks = plan.get("looks") if isinstance(plan, dict) else None
+    facts = looks.get(look) if isinstance(looks, dict) else None
+    if not isinstance(facts, dict):
+        return ""
+    _, batch = watched.column("batch")
+    samples, of = facts.get("samples"), facts.get("of", batch[-1] if len(batch) else None)
+    if isinstance(samples, int | float) and isinstance(of, int | float) and 0 < samples < of < 2**53:
+        return f"{samples:.0f} of {of:.0f} samples"
+    return ""
+
+
+def of_lost(watched: Watched) -> list[Sentence]:
+    """How many steps a scaler of mixed precision left out, where it is most of them."""
+    share = lost_steps(watched)
+    if share <= LOST:
+        return []
+    _, scale = watched.column("scaler")
+    text = (
+        f"Of the last third of the steps {shown(100 * share)} % are lost, as their numbers are not finite; the loss "
+        f"was multiplied by {shown(float(scale[0]))} at first and by {shown(float(scale[-1]))} at last."
+    )
+    return [Sentence("overflow", text, share, 0.0)]
+
+
+def carried(spike: Spike) -> str:
+    """Whether the sharpest direction carried a spike, where that was looked at."""
+    share = spike.numbers.get("sharpest_share", math.nan)
+    return f" Of the squared gradient {shown(share)} lay along it then." if math.isfinite(share) else ""
+
+
 def of_regime(state: State, watched: Watched) -> Sentence:
     """In which regime the run is, and by which number."""
     load = shown(state.load.value, state.load.error)
     which = "its curvature" if state.whole else "its curvature, seen along the steps only,"
+    if part := part_of(watched, "sharpness" if state.whole else "batch_sharpness"):
+        which = f"{which.rstrip(',')}, on {part}, where it is larger on average,"
     below = f"{which} is {load} of that at which the optimiser is unstable"
     edge = "quadreg/fig-2" if rule_of(watched).plain else "quadreg/optimisers"
     value, error = state.load.value, state.load.error
@@ -118,7 +167,16 @@ def of_regime(state: State, watched: Watched) -> Sentence:
             "The run is at the stochastic edge: batches curve along their own gradients "
             f"{shown(state.along.value, state.along.error)} times as much as 2 over the step size."
         )
+        part = part_of(watched, "batch_sharpness")
+        if part and not len(watched.column("stable_multiple")[1]):
+            text = f"{text[:-1]}, on {part}, where it is more on average."
         return Sentence("regime", text, state.along.value, state.along.error, "lectures/11-16-stochastic-edge")
+    if state.regime == "noise-dominated" and math.isinf(state.noise.value):
+        text = (
+            f"Noise dominates: most of the last {state.noise.looks} looks saw no gradient behind the noise of a batch "
+            f"of {shown(state.batch.value)}, and {below}."
+        )
+        return Sentence("regime", text, float(state.noise.looks), 0.0, "lectures/11-16-noise")
     if state.regime == "noise-dominated":
         share = state.batch.value / state.noise.value
         text = f"Noise dominates: the batch is {shown(share)} of the critical one, and {below}."
@@ -149,7 +207,8 @@ def of_step(watched: Watched, safe: SafeStep, first: SafeStep) -> list[Sentence]
         return [Sentence("step", "The largest safe step is not known: no look has a curvature and a step size.")]
     rule, now = rule_of(watched), float(lr[-1])
     why = f"at {shown(safe.edge)} the " + ("sharpest direction" if safe.whole else "direction of the step")
-    why += " is at the edge"
+    part = part_of(watched, "sharpness" if safe.whole else "batch_sharpness")
+    why += (f" of {part}, sharper on average than all of them," if part else "") + " is at the edge"
     if safe.scatter > 0.001:
         why += f" on average over batches, whose curvatures scatter by {shown(math.sqrt(safe.scatter))} of their size"
     if rule.plain:
@@ -165,8 +224,11 @@ def of_step(watched: Watched, safe: SafeStep, first: SafeStep) -> list[Sentence]
     return said
 
 
-def of_batch(state: State) -> list[Sentence]:
+def of_batch(state: State, watched: Watched) -> list[Sentence]:
     """The batch against the critical one."""
+    if one_batch(watched) and state.batch.known:
+        text = f"Every look saw the same {shown(state.batch.value)} samples: steps have no noise of batches."
+        return [Sentence("batch", text, state.batch.value, 0.0, "lectures/11-16-noise")]
     if not (state.batch.known and state.noise.known and min(state.batch.value, state.noise.value) > 0):
         return []
     share = gain(state.batch.value, state.noise.value)
@@ -184,7 +246,8 @@ def of_others(watched: Watched) -> list[Sentence]:
     said = []
     _, dead = watched.column("dead_units")
     if len(dead) and dead[-1] > 0:
-        text = f"Of the units {shown(100 * dead[-1])} % are off on the whole batch."
+        on = part_of(watched, "batch_sharpness") or "the whole batch"
+        text = f"Of the units {shown(100 * dead[-1])} % are off on {on}."
         said.append(Sentence("units", text, float(dead[-1]), math.nan, "lectures/09-19-criticality"))
     _, change = watched.column("agop_change")
     if len(change):

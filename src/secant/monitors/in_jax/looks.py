@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -105,7 +105,9 @@ def rung_of(loss: Callable[..., Array], *arguments: Any) -> str:
     return RUNGS[-1]
 
 
-def batch_look(loss: Scalar, theta: Theta, gradient: Theta | None, rung: str) -> dict[str, Array]:
+def batch_look(
+    loss: Scalar, theta: Theta, gradient: Theta | None, rung: str, units: Sequence[Sequence[int]] = ()
+) -> dict[str, Array]:
     r"""The batch along its own gradient, $g_b^\top H_bg_b/|g_b|^2$, which SGD keeps below $2/\eta$.
 
     Args:
@@ -113,6 +115,7 @@ def batch_look(loss: Scalar, theta: Theta, gradient: Theta | None, rung: str) ->
         theta: where.
         gradient: of the batch, where the loop has it.
         rung: way to second derivatives.
+        units: for every layer the places in theta of its biases and scales, which have an entry a unit.
     """
     g = jax.grad(loss)(theta) if gradient is None else gradient
     direction, size = unit(g)
@@ -124,10 +127,9 @@ def batch_look(loss: Scalar, theta: Theta, gradient: Theta | None, rung: str) ->
         "batch_sharpness": jnp.where(size > 0, bend, jnp.nan),
     }
     # A unit that is off on the whole batch hands its bias and its scale a gradient of exactly zero.
-    vectors = [x for x in g if x.ndim == 1]
-    if vectors:
-        off = functools.reduce(operator.add, (jnp.sum(x == 0) for x in vectors))
-        found["dead_units"] = off / sum(x.size for x in vectors)
+    off = [functools.reduce(operator.and_, (g[place] == 0 for place in layer)) for layer in units]
+    if off:
+        found["dead_units"] = functools.reduce(operator.add, map(jnp.sum, off)) / sum(one.size for one in off)
     return found
 
 
@@ -155,6 +157,8 @@ def sharpness_look(
     loss: Scalar, theta: Theta, divided: Callable[[Theta], Theta | None], start: Theta, rung: str
 ) -> tuple[dict[str, Array], Theta]:
     r"""The largest eigenvalue of $P^{-1/2}HP^{-1/2}$, followed: the search begins where the last one ended.
+
+    And of the squared gradient, in the same measure, the share along its eigenvector.
 
     One round of Lanczos' method, of three products, to be called again from the vector that it returns. The products
     are written out one after another: in a loop of compiled code a processor takes ten times as long for convolutions.
@@ -186,7 +190,10 @@ def sharpness_look(
     usable = functools.reduce(operator.and_, (jnp.isfinite(x).all() for x in vector))
     # A run that blows up leaves no direction behind: the next look starts from the old one.
     kept = [jnp.where(usable, new, old) for new, old in zip(vector, first, strict=True)]
-    return {"sharpness": value, "sharpness_error": error}, kept
+    slope = gradient if roots is None else [r * x for r, x in zip(roots, gradient, strict=True)]
+    direction, size = unit(slope)
+    share = jnp.where((size > 0) & usable, dot(direction, vector) ** 2, jnp.nan)
+    return {"sharpness": value, "sharpness_error": error, "sharpest_share": share}, kept
 
 
 def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, Array]:
@@ -248,3 +255,10 @@ def noise_look(loss: Callable[[Theta, Any], Array], theta: Theta, halves: Any, s
     apart = norm([(x - y) / 2 for x, y in zip(one, two, strict=True)]) ** 2
     mean = norm([(x + y) / 2 for x, y in zip(one, two, strict=True)]) ** 2
     return {"trace": samples * apart, "square": mean - apart}
+
+
+def mark(arrays: Sequence[Array]) -> Array:
+    """A number of the samples of a batch, the same for the same samples in any order: a sum of mean sizes."""
+    real = [x for x in arrays if jnp.issubdtype(x.dtype, jnp.number)]
+    sizes = [jnp.mean(jnp.abs(x).astype(jnp.float32)) for x in real if x.size]
+    return functools.reduce(operator.add, sizes, jnp.zeros((), jnp.float32))

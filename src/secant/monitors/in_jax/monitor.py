@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from secant.core.arguments import whole
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.losses import Loss
 from secant.losses import get as get_loss
 from secant.monitors.in_jax import outputs as jax_outputs
+from secant.monitors.in_jax.bundles import Carrier
 from secant.monitors.in_jax.rule import Rule, is_optimiser
-from secant.monitors.in_jax.taking import Call, Setting, Taker
+from secant.monitors.in_jax.taking import Call, Setting, Taker, fetched
 from secant.monitors.in_jax.trees import samples_of, split
-from secant.monitors.keeping import Sink
+from secant.monitors.keeping import Later, Sink
 from secant.monitors.plan import Look, cadences
 from secant.monitors.watching import Monitor, PassedError, described
 
 LOOKS = (
     Look("batch_sharpness", ("gradient_norm", "parameter_norm", "batch_sharpness", "dead_units", "batch", "lr"), 2, 4),
-    Look("sharpness", ("sharpness", "sharpness_error", "threshold", "critical_lr"), 7, 4),
+    Look("sharpness", ("sharpness", "sharpness_error", "sharpest_share", "threshold", "critical_lr"), 7, 4),
     Look("update_curvature", ("update_norm", "update_curvature", "stable_multiple"), 1, 1.5, after=True),
     Look("noise_scale", ("noise_scale",), 1, 1),
 )
@@ -49,7 +51,7 @@ class JaxMonitor(Monitor):
         optimiser: Any = None,
         f: Callable[..., Any] | None = None,
         inputs: Callable[[Any], Any] | None = None,
-        samples: int | None = None,
+        samples: int | Literal["all"] | None = None,
         stacked: bool | str = False,
         name: str | None = None,
         record: Any = None,
@@ -60,7 +62,8 @@ class JaxMonitor(Monitor):
     ) -> None:
         """Args: those of [`monitor`][secant.monitors.monitor]."""
         _check(loss, f, optimiser, samples)
-        looks = tuple(look._replace(samples=samples) for look in LOOKS) + (OF_OUTPUTS if f is not None else ())
+        by_hand = None if samples == "all" else samples
+        looks = tuple(look._replace(samples=by_hand) for look in LOOKS) + (OF_OUTPUTS if f is not None else ())
         first = jax.process_index() == 0
         if every is None and jax.process_count() > 1:  # clocks differ between processes, and all must look at once
             prices, weights = {look.name: look.price for look in looks}, {look.name: look.weight for look in looks}
@@ -75,6 +78,7 @@ class JaxMonitor(Monitor):
             about=about | ({} if name is None else {"name": str(name)}),
             ready=lambda value: value.is_ready() if hasattr(value, "is_ready") else True,
             number=lambda value: float(np.asarray(value).reshape(())),
+            fewer=samples is None,
             **options,
         )
         named = get_loss(loss) if isinstance(loss, str | Loss) else None
@@ -86,11 +90,11 @@ class JaxMonitor(Monitor):
             return named(f(params, find(batch)), batch[1])
 
         function = loss if named is None else of_outputs
-        self._setting = Setting(function, optimiser, f, find, named, samples, stacked)
+        self._setting = Setting(function, optimiser, f, find, named, stacked)
         self._taker: Taker | None = None
         self._trees = 0
         self._copies = True
-        self._far = jax.default_backend() != "cpu"
+        self._far, self._carrier = jax.default_backend() != "cpu", Carrier()
         self._point: tuple[Call, Any] | None = None
 
     def __call__(
@@ -102,6 +106,7 @@ class JaxMonitor(Monitor):
         *others: Any,
         loss: Any = None,
         grads: Params | None = None,
+        scaler: Any = None,
     ) -> None:
         """Watches a step, before it is taken; raises nothing.
 
@@ -113,18 +118,22 @@ class JaxMonitor(Monitor):
             others: what else the loss takes: keys of dropout, running statistics.
             loss: the loss of this step, if the loop has it; it is not waited for.
             grads: the gradient of this batch at these parameters, if the loop has it: a look then costs half.
+            scaler: by what the loop multiplies its loss in mixed precision, or an object with a `loss_scale`.
         """
         try:
             call = Call(int(step), params, opt_state, batch, others, grads)
-            if self._far and hasattr(loss, "copy_to_host_async"):  # on its way by the time that it is asked for
-                loss.copy_to_host_async()
+            if self._far:
+                loss = self._carrier.promise(loss)
+            at_hand = {"loss": loss, "scaler": getattr(scaler, "loss_scale", scaler)}
             self.observe(
                 call.step,
-                {} if loss is None else {"loss": loss},
+                {name: value for name, value in at_hand.items() if value is not None},
                 lambda name: self._take(name, call),
                 hold=lambda: self._hold(call),
                 shape=samples_of(batch),
                 wait=lambda: jax.block_until_ready((params, opt_state)),
+                size=lambda: self._taker_of(call).cuttable(call),
+                begin=(lambda name: self._begin(name, call)) if self._far else None,
             )
             if self._held is None:
                 self._point = None
@@ -134,16 +143,28 @@ class JaxMonitor(Monitor):
     def _take(self, name: str, call: Call) -> Mapping[str, Any]:
         taker = self._taker_of(call)
         if name != "update_curvature":
-            return taker.take(name, call)
+            return taker.take(name, call, self._sampling)
+        before = self._before()
+        return {} if before is None else fetched(taker.update(before, call.params, self._sampling))
+
+    def _begin(self, name: str, call: Call) -> Later:
+        taker = self._taker_of(call)
+        if name != "update_curvature":
+            return taker.begin(name, call, self._sampling)
+        before = self._before()
+        return Later({}, dict) if before is None else taker.update(before, call.params, self._sampling)
+
+    def _before(self) -> Call | None:
+        """The point that was held at the last call, if it is still there."""
         if self._point is None:
-            return {}
+            return None
         before, witness = self._point
         gone = isinstance(witness, jax.Array) and witness.is_deleted()
         if gone and not self._copies:  # the loop has begun to give its parameters away
             self._copies = True
-            return {}
+            return None
         self._copies = gone
-        return taker.update(before, call.params)
+        return before
 
     def _taker_of(self, call: Call) -> Taker:
         """What takes looks at parameters of this tree."""
@@ -155,7 +176,7 @@ class JaxMonitor(Monitor):
                 text = f"from step {call.step} on the parameters are of another tree or other shapes: looks begin anew."
                 self.say("tree", text, call.step)
                 self._point = None
-            self._taker = Taker(self._setting, call, lambda key, text: self.say(key, text, call.step))
+            self._taker = Taker(self._setting, call, lambda key, text: self.say(key, text, call.step), self.compare)
             self.tell(optimiser=self._taker.rule.facts.told(), parameters=self._taker.parameters)
             if self._taker.rule.missing and self._setting.optimiser is not None:
                 self.say("optimiser", self._taker.rule.missing, call.step)
@@ -168,14 +189,23 @@ class JaxMonitor(Monitor):
         copies are kept. Otherwise arrays are, which costs nothing.
         """
 
-        def kept(leaf: Any) -> Any:
-            if isinstance(leaf, np.ndarray):
-                return leaf.copy()
-            return jnp.copy(leaf) if self._copies and isinstance(leaf, jax.Array) else leaf
-
         witness = next((leaf for leaf in split(call.params)[0] if isinstance(leaf, jax.Array)), None)
-        parts = jax.tree.map(kept, (call.params, call.batch, call.others))
+        leaves, structure = jax.tree.flatten((call.params, call.batch, call.others))
+        leaves = [leaf.copy() if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+        if self._copies:
+            places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+            own = [leaves[place] for place in places]
+            together = len({frozenset(leaf.devices()) for leaf in own}) == 1
+            for place, copy in zip(places, _copies(own) if together else map(jnp.copy, own), strict=True):
+                leaves[place] = copy
+        parts = jax.tree.unflatten(structure, leaves)
         self._point = Call(call.step, parts[0], None, *parts[1:]), witness
+
+
+@jit
+def _copies(arrays: list[jax.Array]) -> list[jax.Array]:
+    """New arrays of the same numbers, in one call of the device."""
+    return [jnp.copy(x) for x in arrays]
 
 
 def _check(loss: Any, f: Any, optimiser: Any, samples: Any) -> None:
@@ -192,5 +222,5 @@ def _check(loss: Any, f: Any, optimiser: Any, samples: Any) -> None:
         )
     if isinstance(optimiser, Mapping):
         Rule(optimiser, ())  # wrong facts are told here, not in the loop
-    if samples is not None:
+    if samples is not None and samples != "all":
         whole("monitor", "samples", samples, least=2)

@@ -43,8 +43,8 @@ SCHEDULES = frozenset({"ScaleByScheduleState", "WrappedScheduleState"})
 STARTS = (0, 1, 10, 100, 1_000, 10_000)
 """Steps at which an optimiser with a schedule is asked: the first at which it moves, as many begin at zero."""
 
-StepSize = Callable[[Any], float | None]
-"""`state of the run -> the step size of its next step`."""
+StepSize = Callable[[Any], Any]
+"""`state of the run -> the step size of its next step`, None or a number, which may be one to come from the device."""
 
 
 def recognised(optimiser: Any, params: Params) -> tuple[Facts, StepSize]:
@@ -267,7 +267,7 @@ def _step_size(transformation: Any, asked: _Asked, facts: Facts) -> StepSize:
 
     get, put = optax.tree_utils.tree_get_all_with_path, optax.tree_utils.tree_set
     if get(asked.memory, "learning_rate"):
-        return lambda state: _scalar(get(state, "learning_rate")[0][1])
+        return lambda state: _kept(get(state, "learning_rate")[0][1])
     lr = facts.lr if isinstance(facts.lr, float) else None
     if lr is None or not SCHEDULES & _tuples(asked.memory):
         return lambda state: lr
@@ -280,22 +280,20 @@ def _step_size(transformation: Any, asked: _Asked, facts: Facts) -> StepSize:
         return jnp.ravel(jax.tree.leaves(found)[asked.which])[0]
 
     # With the memory of the start, updates are in proportion to the step size alone.
-    start, unit = float(update(jnp.int32(asked.begun))), lr
-
-    def now(state: Any) -> float:
-        count = get(state, "count", _scheduled)[0][1]
-        return unit * float(update(jnp.asarray(int(_scalar(count)), jnp.int32))) / start
-
-    return now
+    unit = lr / float(update(jnp.int32(asked.begun)))
+    scaled = jax.jit(lambda count: unit * update(jnp.ravel(count)[0].astype(jnp.int32)))
+    return lambda state: scaled(get(state, "count", _scheduled)[0][1])
 
 
 def _scheduled(path: Any, _: Any) -> bool:
     return getattr(path[-1], "tuple_name", "") in SCHEDULES
 
 
-def _scalar(value: Any) -> float:
-    """A number that may be there once for every device."""
-    return float(np.ravel(np.asarray(value))[0])
+def _kept(value: Any) -> Any:
+    """A number that may be there once for every device, and stays when the loop gives its state away."""
+    if not isinstance(value, jax.Array):
+        return float(np.ravel(np.asarray(value))[0])
+    return jnp.copy(value) if value.ndim == 0 else jnp.ravel(value)[0]
 
 
 def _first(state: Any, key: str) -> float:

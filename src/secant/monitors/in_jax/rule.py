@@ -48,11 +48,16 @@ class Rule:
 
     def lr(self, state: Any, step: int) -> float | None:
         """The step size of the next step."""
+        found = self.lr_under_way(state, step)
+        return None if found is None else float(found)
+
+    def lr_under_way(self, state: Any, step: int) -> Any:
+        """The same, which may be an array that is to come from the device."""
         told = self.facts.lr
         if callable(told):
             return float(np.asarray(told(step)))
         found = self._lr(_inner(state)) if state is not None else None
-        return told if found is None else float(found)
+        return told if found is None else found
 
     def threshold(self, lr: float | None) -> float | None:
         """Where it is unstable at this step size, or None."""

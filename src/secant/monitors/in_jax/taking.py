@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from secant.core.device import jit
 from secant.core.types import Params
@@ -15,14 +17,14 @@ from secant.curvature.checks import refuse_mixing
 from secant.monitors.in_jax import looks as jax_looks
 from secant.monitors.in_jax import outputs as jax_outputs
 from secant.monitors.in_jax.rule import Rule
-from secant.monitors.in_jax.trees import Shell, is_array, is_real, precise, rows, samples_of, split
+from secant.monitors.in_jax.trees import Shell, is_array, is_real, precise, rows, samples_of, split, units
+from secant.monitors.keeping import Later
+from secant.monitors.noise import Noise
+from secant.monitors.sampling import ROUGH, SAME, Sampling, refused
 from secant.monitors.watching import HopelessError, PassedError, described
 
 FIRST, LATER = 12, 2
 """Rounds of the search for the largest curvature: from nowhere, and from where the last look ended."""
-
-KEPT = 0.9
-"""Of the averages of the noise, from one look to the next."""
 
 
 class Call(NamedTuple):
@@ -45,7 +47,6 @@ class Setting(NamedTuple):
         f: `(params, x) -> outputs`, or None.
         inputs: `batch -> x`.
         outputs_loss: the loss of outputs and targets, where that was given.
-        samples: of a batch, to be looked at.
         stacked: whether parameters and batches have an axis of devices, and the name that the loss knows it by.
     """
 
@@ -54,7 +55,6 @@ class Setting(NamedTuple):
     f: Callable[..., Any] | None = None
     inputs: Callable[[Any], Any] = jax_outputs.inputs_of
     outputs_loss: Any = None
-    samples: int | None = None
     stacked: bool | str = False
 
 
@@ -65,14 +65,21 @@ class Taker:
         setting: what the user gave.
         call: the first of the loop.
         say: `(key, text)`, says something once.
+        seen: `(step, samples, mark)`, is told of the samples of a look at the noise.
 
     Attributes:
         rule: the optimiser, as far as it is known.
         tree: of the parameters.
     """
 
-    def __init__(self, setting: Setting, call: Call, say: Callable[[str, str], None]) -> None:
-        self.setting, self._say = setting, say
+    def __init__(
+        self,
+        setting: Setting,
+        call: Call,
+        say: Callable[[str, str], None],
+        seen: Callable[[int, int, float], None] = lambda step, samples, mark: None,
+    ) -> None:
+        self.setting, self._say, self._seen = setting, say, seen
         _, self.tree = split(call.params)
         example = self._first(call.params)
         moving = [leaf for leaf in split(example)[0] if is_real(leaf)]
@@ -85,35 +92,75 @@ class Taker:
         self._compiled: dict[Any, Callable[..., Any]] = {}
         self._rungs: dict[Any, str] = {}
         self._memory: dict[str, Any] = {}
+        self._refused: str | None = None
+        self._average, self._units = Noise(), units(example)
 
-    def take(self, name: str, call: Call) -> dict[str, float]:
+    def take(self, name: str, call: Call, sampling: Sampling) -> dict[str, float]:
         """A look, waited for."""
-        call = self._together(call)
-        if name == "batch_sharpness":
-            found = self._at("batch", call)
-            lr = self.rule.lr(call.state, call.step)
-            found["batch"] = float(self._count(call.batch))
-            return found if lr is None else found | {"lr": lr}
-        if name == "sharpness":
-            return self._sharpness(call)
+        return fetched(self.begin(name, call, sampling, wait=True))
+
+    def begin(self, name: str, call: Call, sampling: Sampling, *, wait: bool = False) -> Later:
+        """A look, of which the numbers are under way; with `wait` it may wait for some of them on its way."""
+        call, samples = self._together(call), float(self._count(call.batch))
+        if name in ("kernel_drift", "agop_change"):
+            return Later(self._outputs(name, call), dict)
+        call = self._some(name, call, sampling)
         if name == "noise_scale":
             return self._noise(call)
-        return self._outputs(name, call)
+        lr = self.rule.lr_under_way(call.state, call.step)
+        known = {} if lr is None else {"lr": lr}
+        if name == "batch_sharpness":
+            return Later(self._at("batch", call) | known, lambda found: {**found, "batch": samples})
+        return Later(self._sharpness(call, wait) | known, self._against_the_edge)
 
-    def update(self, before: Call, after: Params) -> dict[str, float]:
+    def update(self, before: Call, after: Params, sampling: Sampling) -> Later:
         """The look along an update."""
         arrays = [leaf for leaf in split(after)[0] if is_real(leaf)]
-        return self._at("update", self._together(before), arrays)
+        return Later(self._at("update", self._some("update_curvature", self._together(before), sampling), arrays), dict)
 
-    def _at(self, kind: str, call: Call, extra: Any = None) -> dict[str, float]:
-        return _numbers(self._function(kind, call)(*self._arrays(call), extra))
+    def cuttable(self, call: Call) -> int:
+        """How many samples a batch has, any part of which is like the whole.
+
+        Raises:
+            PassedError: there is no such part; says why.
+        """
+        size = samples_of(call.batch)
+        if self._refused is None:
+            self._refused = self._why_whole(self._together(call), size or 0)
+        if self._refused or size is None:
+            raise PassedError(self._refused)
+        return size
+
+    def _why_whole(self, call: Call, size: int) -> str:
+        """Why batches are looked at whole; empty where they need not be."""
+        if self.setting.stacked:
+            return "batches are stacked by devices."
+        arrays = split(call.params)[0] + split(call.batch)[0]
+        if any(isinstance(x, jax.Array) and len(x.devices()) > 1 for x in arrays):
+            return "arrays are spread over several devices."
+        if size < 2:
+            return "the batch has no axis of samples."
+        a, b = np.split(np.arange(2 * (size // 2)), 2)
+
+        def loss(*parts: np.ndarray) -> float:
+            cut = call._replace(batch=rows(call.batch, np.concatenate(parts)), grads=None)
+            return float(self._at("loss", cut)["loss"])
+
+        try:
+            same = SAME if jax.default_backend() == "cpu" else ROUGH
+            return refused(loss(a, b), loss(b, a), loss(a, a), loss(b, b), loss(a), loss(b), same)
+        except Exception as error:
+            return f"half of the batch has no loss: {described(error)}"
+
+    def _at(self, kind: str, call: Call, extra: Any = None) -> dict[str, Any]:
+        return self._function(kind, call)(*self._arrays(call), extra)
 
     def _arrays(self, call: Call) -> tuple[Any, ...]:
         arrays, _ = split(call.params)
         theta, rest = [x for x in arrays if is_real(x)], [x for x in arrays if not is_real(x)]
         own, _ = split(call.state)
         grads = None if call.grads is None else [x for x in split(call.grads)[0] if is_real(x)]
-        if grads is not None and (self.setting.samples is not None or len(grads) != len(theta)):
+        if grads is not None and len(grads) != len(theta):
             grads = None
         return theta, rest, split(call.batch)[0], split(call.others)[0], own, grads
 
@@ -130,21 +177,23 @@ class Taker:
             theta, rest = self._one(theta), self._one(rest)
             theta = [precise(x) for x in theta]
             loss = lambda one: at(one, rest, batch, others)  # noqa: E731
+            if kind == "loss":
+                return {"loss": loss(theta)}
             if kind == "batch":
                 given = None if grads is None else [precise(x) for x in self._one(grads)]
-                return jax_looks.batch_look(loss, theta, given, rung)
+                return jax_looks.batch_look(loss, theta, given, rung, self._units)
             if kind == "update":
                 return jax_looks.update_look(loss, theta, [precise(x) for x in self._one(extra)], rung)
             if kind == "sharpness":
                 divided = self._divided(shells[0], shells[3], theta, rest, self._one(state))
                 return jax_looks.sharpness_look(loss, theta, divided, extra, rung)
-            halves, whole, samples = _halved(self._some(shells[1].join(batch)))
+            halves, whole, samples = _halved(shells[1].join(batch))
 
             def of_half(one: Any, half: Any) -> Any:
                 arrays, shell = split(whole(half))
                 return at(one, rest, arrays, others, shell)
 
-            return jax_looks.noise_look(of_half, theta, halves, samples)
+            return jax_looks.noise_look(of_half, theta, halves, samples) | {"mark": jax_looks.mark(batch)}
 
         self._compiled[key] = jit(look)
         return self._compiled[key]
@@ -166,7 +215,7 @@ class Taker:
         def loss(theta: Any, rest: Any, batch_arrays: Any, other_arrays: Any, shell: Shell = batch) -> Any:
             tree = shell.join([precise(x) if is_real(x) else x for x in batch_arrays])
             if not setting.stacked:
-                return one(theta, rest, self._some(tree), others.join(other_arrays))
+                return one(theta, rest, tree, others.join(other_arrays))
             name = setting.stacked if isinstance(setting.stacked, str) else None
             each = jax.vmap(lambda b, o: one(theta, rest, shell.join(b), others.join(o)), axis_name=name)
             return jnp.mean(each(split(tree)[0], other_arrays))
@@ -207,19 +256,26 @@ class Taker:
 
         return divided
 
-    def _sharpness(self, call: Call) -> dict[str, float]:
+    def _sharpness(self, call: Call, wait: bool) -> dict[str, Any]:
+        """As many rounds of the search as it takes; without waiting, as many as it took the last time."""
+        known = len(self._compiled)
         function, arrays = self._function("sharpness", call), self._arrays(call)
-        first = "vector" not in self._memory
-        if first:
+        first = len(self._compiled) > known  # of such batches
+        if "vector" not in self._memory:
             self._memory["vector"] = jit(self._random)(arrays[0])
-        for _ in range(FIRST if first else LATER):
-            found, vector = function(*arrays, self._memory["vector"])
-            numbers = _numbers(found)
-            if math.isfinite(numbers["sharpness"]):
-                self._memory["vector"] = vector
-            if not numbers["sharpness_error"] > jax_looks.NEAR * abs(numbers["sharpness"]):
-                break
-        lr = self.rule.lr(call.state, call.step)
+        rounds = (FIRST if first else LATER) if wait else self._memory.get("rounds", LATER)
+        for count in range(1, rounds + 1):
+            found, self._memory["vector"] = function(*arrays, self._memory["vector"])
+            if wait:
+                self._memory["rounds"] = min(count, LATER)
+                value, error = (float(found[name]) for name in ("sharpness", "sharpness_error"))
+                if not error > jax_looks.NEAR * abs(value):
+                    break
+        return found
+
+    def _against_the_edge(self, found: Mapping[str, float]) -> dict[str, float]:
+        lr = found.get("lr")
+        numbers = {name: value for name, value in found.items() if name != "lr"}
         more = {
             "threshold": self.rule.threshold(lr),
             "critical_lr": self.rule.critical_lr(numbers["sharpness"], lr),
@@ -231,22 +287,21 @@ class Taker:
         keys = jax.random.split(jax.random.key(0), len(shapes))
         return [jax.random.normal(key, x.shape, x.dtype) for key, x in zip(keys, shapes, strict=True)]
 
-    def _noise(self, call: Call) -> dict[str, float]:
-        size = samples_of(self._some(call.batch))
+    def _noise(self, call: Call) -> Later:
+        size = samples_of(call.batch)
         if size is None or size < 2:
             raise ValueError("a batch of one sample has no halves.")
-        found = self._at("noise", call)
-        if not all(map(math.isfinite, found.values())):
-            return {"noise_scale": math.nan}
-        trace, square = found["trace"] * self._count(call.batch) / size, found["square"]
-        last = self._memory.get("noise", (0.0, 0.0))
-        kept = KEPT if "noise" in self._memory else 0.0
-        now = tuple(kept * old + (1 - kept) * new for old, new in zip(last, (trace, square), strict=True))
-        self._memory["noise"] = now
-        # Beyond what so few looks can tell, noise is all there is.
-        return {"noise_scale": now[0] / now[1] if now[1] > 0 else math.inf}
+        many = self._count(call.batch)
+        return Later(self._at("noise", call), functools.partial(self._averaged, call.step, many, many / size))
 
-    def _outputs(self, name: str, call: Call) -> dict[str, float]:
+    def _averaged(self, step: int, many: int, devices: float, found: Mapping[str, float]) -> dict[str, float]:
+        """The noise scale, of averages over looks."""
+        self._seen(step, many, found["mark"])
+        if not (math.isfinite(found["trace"]) and math.isfinite(found["square"])):
+            return {"noise_scale": math.nan}
+        return {"noise_scale": self._average.add(found["trace"] * devices, found["square"], many)}
+
+    def _outputs(self, name: str, call: Call) -> dict[str, Any]:
         f = self.setting.f
         assert f is not None
         arrays, shell = split(self._first(call.params))
@@ -269,8 +324,7 @@ class Taker:
             blank = jax.eval_shape(lambda a, x: look(shell.join(a), x, None)[1], split(params)[0], x)
             self._memory[name] = jnp.zeros(blank.shape, blank.dtype)
             _, self._memory[name] = self._compiled[name](split(params)[0], x, self._memory[name])
-        found, _ = self._compiled[name](split(params)[0], x, self._memory[name])
-        return _numbers(found)
+        return self._compiled[name](split(params)[0], x, self._memory[name])[0]
 
     def _first(self, tree: Any) -> Any:
         """The part of the first device."""
@@ -280,15 +334,18 @@ class Taker:
         """Of arrays that every device has one of, the first."""
         return [x[0] for x in arrays] if self.setting.stacked and arrays is not None else arrays
 
-    def _some(self, batch: Any) -> Any:
-        """The samples that are looked at."""
-        wanted, size = self.setting.samples, samples_of(batch)
-        return batch if wanted is None or size is None or size <= wanted else rows(batch, slice(0, wanted))
+    def _some(self, name: str, call: Call, sampling: Sampling) -> Call:
+        """The same with the samples that are looked at."""
+        size = samples_of(call.batch)
+        if self.setting.stacked or size is None:
+            return call
+        wanted = sampling.wanted(name, size)
+        return call if wanted >= size else call._replace(batch=rows(call.batch, slice(0, wanted)), grads=None)
 
     def _count(self, batch: Any) -> int:
-        """How many samples are looked at."""
+        """How many samples a batch has."""
         if not self.setting.stacked:
-            return samples_of(self._some(batch)) or 1
+            return samples_of(batch) or 1
         leaves = [leaf for leaf in jax.tree.leaves(batch) if is_array(leaf) and leaf.ndim > 1]
         return leaves[0].shape[0] * leaves[0].shape[1] if leaves else 1
 
@@ -336,5 +393,6 @@ def _halved(batch: Any) -> tuple[list[Any], Callable[[Any], Any], int]:
     return halves, whole, 2 * half
 
 
-def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in jax.device_get(dict(found)).items()}
+def fetched(later: Later) -> dict[str, float]:
+    """What a look has found, waited for."""
+    return dict(later.finish({name: float(value) for name, value in jax.device_get(dict(later.arrays)).items()}))

@@ -59,6 +59,29 @@ def is_real(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
+PAIRED = frozenset({"bias", "scale", "weight", "gamma", "beta", "offset"})
+"""What a norm calls its vectors, which have an entry a unit each, of the same units."""
+
+
+def units(tree: Any) -> list[list[int]]:
+    """For every layer with biases or scales their places among the arrays with real numbers.
+
+    A vector is taken to have an entry a unit. A scale and a bias of one layer are of the same units.
+    """
+    real = [
+        (path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree) if is_array(leaf) and is_real(leaf)
+    ]
+    found: dict[Any, list[int]] = {}
+    for place, (path, leaf) in enumerate(real):
+        if leaf.ndim == 1 and leaf.size:
+            names = [str(getattr(key, "key", getattr(key, "name", key))) for key in path]
+            # What holds a value, as variables of Flax do, may stand between the name and the array.
+            depth = next((at for at in (len(names) - 1, len(names) - 2) if at >= 0 and names[at] in PAIRED), None)
+            layer = place if depth is None else (*names[:depth], leaf.shape)
+            found.setdefault(layer, []).append(place)
+    return list(found.values())
+
+
 def precise(leaf: Any) -> Any:
     """Half precision as single precision; anything else as it is."""
     if is_real(leaf) and jnp.finfo(leaf.dtype).bits < 32:

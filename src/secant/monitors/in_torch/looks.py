@@ -157,10 +157,14 @@ class Looks:
             ]
         )
 
-    def vectors(self, v: Tensor) -> Tensor:
-        """The entries of a vector that belong to parameters of one axis, such as biases."""
-        pairs = zip(self.parameters, self.pieces(v), strict=True)
-        return torch.cat([piece for p, piece in pairs if p.ndim == 1] or [v[:0]])
+    def off(self, v: Tensor) -> Tensor:
+        """Whether a vector is zero at the bias and the scale of a unit, `(units,)`; layers without either have none."""
+        layers: dict[tuple[str, int], Tensor] = {}
+        for name, p, piece in zip(self.names, self.parameters, self.pieces(v), strict=True):
+            if p.ndim == 1 and p.numel():
+                layer = name.rpartition(".")[0] if name.endswith((".weight", ".bias")) else name
+                layers[layer, len(p)] = (piece == 0) & layers.get((layer, len(p)), torch.ones_like(piece == 0))
+        return torch.cat([*layers.values(), (v[:0] == 0)])
 
     def value(self, batch: Any) -> float:
         """The loss of a batch."""

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from secant.monitors.in_torch.aside import rows, samples_of
+from secant.monitors.in_torch.aside import mapped, rows, samples_of
 from secant.monitors.in_torch.looks import LookError, Looks
 from secant.monitors.in_torch.ranks import Ranks
+from secant.monitors.sampling import ROUGH, SAME, refused
+from secant.monitors.watching import described
 
 NEAR = 0.03
 """The search for the sharpness ends when an eigenvalue is within this part of what was found."""
@@ -113,9 +115,9 @@ def batch_sharpness(view: View, given: Tensor | None = None) -> dict[str, float]
         unit = slope / math.sqrt(square)  # of length one, so that no power of it overflows
         found["batch_sharpness"] = view.along(unit)
     # A unit that is off on the whole batch hands its bias and its scale a gradient of exactly zero.
-    vectors = view.looks.vectors(slope)
-    if vectors.numel():
-        found["dead_units"] = float((vectors == 0).float().mean())
+    off = view.looks.off(slope)
+    if off.numel():
+        found["dead_units"] = float(off.double().mean())
     return found
 
 
@@ -216,3 +218,26 @@ def _pieces(view: View) -> tuple[list[Any], int]:
         raise LookError("a batch of one sample has no gradient noise to be seen.")
     each = first // many
     return [rows(view.parts[0], number * each, (number + 1) * each) for number in range(many)], each
+
+
+def why_whole(view: View) -> str:
+    """Why a batch is looked at whole, in a sentence; empty where its parts are like it."""
+    batch = view.parts[0]
+    half = (samples_of(batch) or 0) // 2
+    if not half:
+        return "the batch has no axis of samples."
+    if any(isinstance(one, nn.modules.batchnorm._BatchNorm) and one.training for one in view.looks.model.modules()):
+        return "batch norms mix samples."
+
+    def loss(*begins: int) -> float:
+        def joined(leaf: Tensor) -> Tensor:
+            return torch.cat([leaf[begin : begin + half] for begin in begins]) if leaf.ndim else leaf
+
+        return view.looks.value(mapped(joined, batch))
+
+    try:
+        far = any(one.device.type != "cpu" for one in view.looks.model.parameters())
+        same = ROUGH if far else SAME
+        return refused(loss(0, half), loss(half, 0), loss(0, 0), loss(half, half), loss(0), loss(half), same)
+    except Exception as error:
+        return f"half of the batch has no loss: {described(error)}"

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
 
-from secant.monitors.in_torch.aside import bare, leaves, mapped, rows, samples_of
+from secant.core.arguments import whole
+from secant.monitors.in_torch.aside import bare, leaves, mapped, mark, rows, samples_of
 from secant.monitors.in_torch.looks import DIFFERENCE, Looks
-from secant.monitors.in_torch.measures import View, along_update, batch_sharpness, largest, noise
+from secant.monitors.in_torch.measures import View, along_update, batch_sharpness, largest, noise, why_whole
 from secant.monitors.in_torch.optimisers import Reading, kind_of, read, unwrapped
 from secant.monitors.in_torch.outputs import SAMPLES, Outputs, inputs_of
 from secant.monitors.in_torch.ranks import AGREED, Several, ranks_of
 from secant.monitors.in_torch.sharded import ShardedLooks, is_sharded
 from secant.monitors.keeping import Sink
+from secant.monitors.noise import Noise
 from secant.monitors.optimisers import BLIND
 from secant.monitors.plan import Account, Look
 from secant.monitors.watching import Monitor, PassedError, described
 
 LOOKS = (
     Look("batch_sharpness", ("gradient_norm", "parameter_norm", "batch_sharpness", "dead_units", "batch"), 2.6, 4),
-    Look("sharpness", ("sharpness", "sharpness_error", "threshold", "critical_lr"), 18, 4),
+    Look("sharpness", ("sharpness", "sharpness_error", "sharpest_share", "threshold", "critical_lr"), 18, 4),
     Look("update_curvature", ("update_norm", "update_curvature", "stable_multiple"), 2.6, 1.5, after=True),
     Look("noise_scale", ("noise_scale",), 1, 1),
 )
@@ -38,9 +40,6 @@ OF_OUTPUTS = (
 FIRST, LATER = 15, 6
 """Products in the search for the largest curvature: from nowhere, and from where the last look ended."""
 
-KEPT = 0.9
-"""Of the averages of the noise, from one look to the next."""
-
 
 class TorchMonitor(Monitor):
     """Watches a loop in PyTorch; see [`monitor`][secant.monitors.monitor].
@@ -52,7 +51,8 @@ class TorchMonitor(Monitor):
         f: `f(model, x) -> outputs`, a row a sample: for the tangent kernel and the use of inputs.
         inputs: finds $x$ in a batch; by default its first part.
         scaler: a `GradScaler`, whose scale is recorded.
-        samples: how many samples of a batch are looked at, the first ones; by default all.
+        samples: how many samples of a batch are looked at, the first ones, or "all". By default all, and fewer for
+            looks that would come too seldom.
         group: the processes of `torch.distributed` that train together; by default all.
         name: of the run, for the record.
         record: path or name of the record, None for a new one in Secant's home, False for none.
@@ -93,7 +93,7 @@ class TorchMonitor(Monitor):
         f: Callable[[Any, Any], Any] | None = None,
         inputs: Callable[[Any], Any] = inputs_of,
         scaler: Any = None,
-        samples: int | None = None,
+        samples: int | Literal["all"] | None = None,
         group: Any = None,
         name: str | None = None,
         record: Any = None,
@@ -114,23 +114,24 @@ class TorchMonitor(Monitor):
             )
         if f is not None and not callable(f):
             raise TypeError(f"monitor: `f` must be a function (model, x) -> outputs, got {type(f).__name__}.")
-        if samples is not None and (isinstance(samples, bool) or not isinstance(samples, int) or samples < 2):
-            raise ValueError(f"monitor: `samples` must be a whole number of at least 2, got {samples!r}.")
+        by_hand = None if samples in (None, "all") else whole("monitor", "samples", samples, least=2)
         moved = None if optimiser is None else [p for group in optimiser.param_groups for p in group["params"]]
         self._ranks = ranks_of(group)
         sharded = is_sharded(model)
         self._looks_at = ShardedLooks(loss, model, moved, self._ranks) if sharded else Looks(loss, model, moved)
-        self._optimiser, self._scaler, self._samples = optimiser, scaler, samples
+        self._optimiser, self._scaler = optimiser, scaler
         self._f, self._inputs = f, inputs
         self._outputs: Outputs | None = None
         self._parts: list[Any] = []
         self._direction: Tensor | None = None
-        self._noise: tuple[float, float] | None = None
+        self._noise = Noise()
+        self._searched: set[int] = set()
+        self._refused: str | None = None
         self._point: tuple[int, Tensor, list[Any]] | None = None
         own = self._looks_at.parameters
         super().__init__(
             [
-                *(look._replace(samples=samples) for look in LOOKS),
+                *(look._replace(samples=by_hand) for look in LOOKS),
                 *(OF_OUTPUTS if f is not None and not sharded else ()),
             ],
             record=record if self._ranks.leader else False,
@@ -149,10 +150,13 @@ class TorchMonitor(Monitor):
             | ({"name": str(name)} if name is not None else {}),
             ready=_has_come,
             number=_number,
+            fewer=samples is None and self._ranks.size == 1,
             **options,
         )
         if isinstance(self._ranks, Several) and self._account.every is None:
             self._account = cast(Account, _Together(self._account, self._ranks))
+            if samples is None:
+                self._keeper.note(0, "several processes train together: looks are taken on all samples of a batch.")
         if self._looks_at.missing:
             self.say("sharded", self._looks_at.missing)
         if optimiser is None:
@@ -189,6 +193,7 @@ class TorchMonitor(Monitor):
                 lambda name: self._take(name, number, parts, grads),
                 hold=lambda: self._hold(number, parts),
                 wait=self._wait,
+                size=lambda: self._cuttable(number, parts),
             )
         except Exception as error:
             self.say("call", f"this step could not be watched: {described(error)}")
@@ -214,37 +219,33 @@ class TorchMonitor(Monitor):
     def _take(self, name: str, step: int, parts: list[Any], grads: bool = False) -> dict[str, float]:
         if name == "update_curvature":
             return self._update()
-        view = self._look_at(step, parts)
+        if name in ("kernel_drift", "agop_change"):
+            if self._outputs is None:
+                assert self._f is not None
+                self._outputs = Outputs(self._f, self._looks_at, parts[0], self._inputs)
+            return self._outputs.kernel() if name == "kernel_drift" else self._outputs.uses()
+        view = self._look_at(step, parts, name)
         if name == "batch_sharpness":
-            own = [p.grad for p in self._looks_at.parameters] if grads and self._samples is None else [None]
+            samples = View(self._looks_at, parts, self._ranks).samples
+            own = [p.grad for p in self._looks_at.parameters] if grads and view.samples == samples else [None]
             there = all(slope is not None for slope in own)
             found = batch_sharpness(view, self._looks_at.flat(own) if there else None)
             reading = self._reading(None)
-            more = {"batch": float(view.samples or math.nan)}
+            more = {"batch": float(samples or math.nan)}
             if reading is not None and reading.lr is not None:
                 more["lr"] = reading.lr
             self._ladder(step)
             return found | more
         if name == "sharpness":
             return self._sharpness(view, step)
-        if name in ("kernel_drift", "agop_change"):
-            if self._outputs is None:
-                assert self._f is not None
-                self._outputs = Outputs(self._f, self._looks_at, parts[0], self._inputs)
-            return self._outputs.kernel() if name == "kernel_drift" else self._outputs.uses()
-        trace, square = noise(view)
-        kept = (trace, square)
-        if self._noise is not None:
-            kept = tuple(KEPT * old + (1 - KEPT) * new for old, new in zip(self._noise, kept, strict=True))  # type: ignore[assignment]
-        if all(math.isfinite(number) for number in kept):
-            self._noise = kept
-        return {"noise_scale": max(kept[0], 0.0) / kept[1] if kept[1] > 0 else math.inf}
+        self.compare(step, view.samples or 0, mark(view.parts))
+        return {"noise_scale": self._noise.add(*noise(view), view.samples or math.nan)}
 
-    def _look_at(self, step: int, parts: list[Any]) -> View:
+    def _look_at(self, step: int, parts: list[Any], name: str = "") -> View:
         if not parts:
             raise PassedError("no batch was given.")
         self._looks_at.number = step
-        cut = parts if self._samples is None else [self._some(part, step) for part in parts]
+        cut = [self._some(part, step, name) for part in parts] if name else parts
         near = {p.device for p in self._looks_at.parameters}
         if len(near) == 1:
             place = near.pop()
@@ -253,12 +254,23 @@ class TorchMonitor(Monitor):
                 cut = [mapped(lambda leaf: leaf.to(place), part) for part in cut]
         return View(self._looks_at, cut, self._ranks)
 
-    def _some(self, part: Any, step: int) -> Any:
+    def _some(self, part: Any, step: int, name: str) -> Any:
+        if self._account.looks[name].samples is None:
+            return part
         count = samples_of(part)
         if count is None:
             self.say("samples", "a batch cannot be cut: its tensors have no first axis in common. All is seen.", step)
             return part
-        return rows(part, 0, min(count, self._samples or count))
+        return rows(part, 0, self._sampling.wanted(name, count))
+
+    def _cuttable(self, step: int, parts: list[Any]) -> int:
+        """How many samples the parts of a batch have; an error where looks hold for whole ones only, which says why."""
+        counts = [samples_of(part) or 0 for part in parts]
+        if self._refused is None:
+            self._refused = why_whole(self._look_at(step, parts[:1]))
+        if self._refused:
+            raise PassedError(self._refused)
+        return min(counts)
 
     def _hold(self, step: int, parts: list[Any]) -> None:
         copied = [mapped(lambda leaf: leaf.detach().clone(), part) for part in parts]
@@ -269,7 +281,7 @@ class TorchMonitor(Monitor):
             raise PassedError("the point before the step was not kept.")
         step, before, parts = self._point
         update = self._looks_at.flat() - before
-        view = self._look_at(step, parts)
+        view = self._look_at(step, parts, "update_curvature")
         view.at = before
         return along_update(view, update)
 
@@ -288,7 +300,8 @@ class TorchMonitor(Monitor):
         scale = None
         if reading is not None and reading.divisor is not None:
             scale = self._looks_at.spread(reading.divisor).rsqrt()
-        fresh = self._direction is None
+        fresh = (view.samples or 0) not in self._searched  # of such batches
+        self._searched.add(view.samples or 0)
         if self._direction is None:
             numbers = torch.Generator().manual_seed(0)
             like = self._looks_at.flat()
@@ -297,7 +310,10 @@ class TorchMonitor(Monitor):
         top = largest(view, start, scale, FIRST if fresh else LATER)
         if math.isfinite(top.value):
             self._direction = top.vector
-        found = {"sharpness": top.value, "sharpness_error": top.error}
+        slope = view.slope[1] if scale is None else scale * view.slope[1]
+        square, along = view.dot(slope, slope), view.dot(slope, top.vector)
+        share = along**2 / square / view.dot(top.vector, top.vector) if square > 0 else math.nan
+        found = {"sharpness": top.value, "sharpness_error": top.error, "sharpest_share": share}
         if reading is not None and reading.threshold is not None:
             found["threshold"] = reading.threshold
             critical = reading.critical_lr(top.value)

@@ -26,7 +26,7 @@ class Config(Seeded):
         ascending=True, help="hidden neurons",
     )
     steps: int = option(20, at_least=10, at_most=10_000, help="steps of gradient descent")
-    lr: float = option(1.0, above=0, at_most=1, help="step size at width 1")
+    lr: float = option(1.0, at_least=1e-3, at_most=1, help="step size at width 1")
     draws: int = scaled(smoke=16, laptop=40, at_least=3, at_most=1_000, help="random networks of each width")
 
     def check(self) -> None:
