@@ -10,10 +10,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
-# has compiled is kept for all processes, and for the next time.
+# has compiled is kept: for all processes, for the next time, and for other clones on the machine. Entries that nobody
+# has read for a month go.
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
           XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
-KEEP    = JAX_COMPILATION_CACHE_DIR=$(CURDIR)/build/compiled \
+COMPILED ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/secant/tests-compiled
+KEEP    = JAX_COMPILATION_CACHE_DIR=$(COMPILED) \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 # Tracing makes and drops small objects without end: memory that stays with the process saves a twentieth of the time.
 MEMORY  = MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
@@ -33,6 +35,7 @@ test: lint
 	@$(MAKE) --no-print-directory --jobs=3 tests types docs
 
 tests: $(VENV)/dev.stamp
+	@mkdir -p $(COMPILED) && find $(COMPILED) -type f -atime +30 -delete
 	$(QUICK) $(KEEP) $(MEMORY) $(ALONE) $(BYTES) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp

@@ -1,10 +1,13 @@
 """What the studies at the edge of stability work out of their runs."""
 
+import jax
 import numpy as np
 import pytest
 import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from secant import lab
+from secant.lab import Verdict
 from secant.setups.edge import approach, expansions
 from secant.studies.quadreg.sec5 import settling
 
@@ -95,6 +98,24 @@ def test_without_an_episode_the_reason_is_given_and_nothing_is_measured(window, 
     assert steps.sizes["step"] == 0
     assert np.isnan(approach.slope_through_zero(steps.first_order.values, steps.dz.values))
     assert np.isnan(approach.correlation(steps.first_order.values, steps.dz.values))
+
+
+@pytest.mark.parametrize("id", ["quadreg/fig-5", "quadreg/fig-6", "quadreg/fig-13"])
+def test_a_run_that_blows_up_before_the_edge_decides_nothing_and_says_so(id, blown_up):
+    config, run = blown_up
+    findings = lab.get(id).judge(run, config)
+    assert {finding.verdict for finding in findings} == {Verdict.INCONCLUSIVE}
+    assert any("the run blows up" in finding.note for finding in findings)
+    with lab.drawn(lab.get(id), run, config, "light") as figure:
+        FigureCanvasAgg(figure).draw()
+
+
+@pytest.fixture(scope="module")
+def blown_up():
+    """A run with so large a step that the first look finds no number."""
+    config = lab.get("quadreg/fig-5").config("smoke", lr=10.0, approach=50, window=20, samples=20)
+    with jax.enable_x64(True):
+        return config, approach.run_to_the_edge(config)
 
 
 @pytest.fixture

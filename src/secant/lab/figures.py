@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,8 @@ def drawn(study: Study, data: xr.Dataset, config: Any, look: str = "light") -> I
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(theme(look)):
+    with matplotlib.rc_context(theme(look)), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Data has no positive values")  # a run without numbers has an empty panel
         figure = Figure(figsize=(9, 4), layout="constrained")
         study.draw(data, figure, config)
         _lighten(figure)

@@ -18,6 +18,9 @@ MODES = 3
 """Eigenvalues that are watched: with three, a crossing of the first two is seen."""
 
 
+POINTS = 400
+"""Of a spectral density."""
+
 SOURCE_SAMPLES = 5_000
 """Training samples of the source's figures."""
 
@@ -102,8 +105,14 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
 
 
 def _eigenvalues(problem: Problem, params: Any, count: int) -> np.ndarray:
-    """The largest of the tangent kernel, in units in which the loss is half the square of residuals."""
-    values = curvature.ntk(problem.f, params, problem.x).top(count, tol=1e-6).values
+    """The largest of the tangent kernel, in units in which the loss is half the square of residuals.
+
+    They are NaN where the run has blown up.
+    """
+    try:
+        values = curvature.ntk(problem.f, params, problem.x).top(count, tol=1e-6).values
+    except FloatingPointError:
+        return np.full(count, np.nan)
     return np.asarray(values) * float(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
 
 
@@ -123,8 +132,11 @@ def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Wa
     looks: list[np.ndarray] = []
     while len(looks) * config.look < config.approach:
         done = (len(looks) + 1) * config.look
-        params = train(problem, params, lr=lr, steps=config.look, label=f"to the edge, step {done:,}").state
-        looks.append(lr * _eigenvalues(problem, params, MODES))
+        later = train(problem, params, lr=lr, steps=config.look, label=f"to the edge, step {done:,}").state
+        looks.append(lr * _eigenvalues(problem, later, MODES))
+        if np.isnan(looks[-1]).any():  # the window shows how it blows up, from the last parameters that are numbers
+            break
+        params = later
         if looks[-1][0] > config.near:
             break
     past = xr.DataArray(
@@ -136,7 +148,20 @@ def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Wa
 
 
 def _slices(problem: Problem, params: Any) -> xr.Dataset:
-    """Of the second derivative along the top eigenvector and along a random direction of the outputs."""
+    """Of the second derivative along the top eigenvector and along a random direction of the outputs.
+
+    They are NaN where the run has blown up.
+    """
+    try:
+        found = _spectra(problem, params)
+    except FloatingPointError:
+        nothing = np.full(POINTS, np.nan)
+        found = [_slice(nothing[:2], nothing, nothing)] * 2
+    return xr.concat(found, "direction").assign_coords(direction=["top mode", "random"], end=["largest", "smallest"])
+
+
+def _spectra(problem: Problem, params: Any) -> list[xr.Dataset]:
+    """Those of both slices."""
     vectors = curvature.ntk(problem.f, params, problem.x).top(MODES, tol=1e-6).vectors
     first = jnp.asarray(vectors)[0]
     random = jax.random.normal(jax.random.key(7), first.shape, first.dtype)
@@ -144,18 +169,15 @@ def _slices(problem: Problem, params: Any) -> xr.Dataset:
     found = []
     for direction in (first, random / jnp.linalg.norm(random)):
         operator = curvature.second_derivative(problem.f, params, problem.x, scale * direction)
-        density = operator.density(degree=40, probes=3, points=400)
-        ends = [density.nodes.max(), density.nodes.min()]  # Lanczos' method finds the ends of a spectrum first
-        found.append(
-            xr.Dataset(
-                {
-                    "extreme": ("end", np.array(ends)),
-                    "density": ("point", np.asarray(density.values)),
-                    "eigenvalue": ("point", np.asarray(density.grid)),
-                }
-            )
-        )
-    return xr.concat(found, "direction").assign_coords(direction=["top mode", "random"], end=["largest", "smallest"])
+        density = operator.density(degree=40, probes=3, points=POINTS)
+        ends = np.array([density.nodes.max(), density.nodes.min()])  # Lanczos' method finds the ends first
+        found.append(_slice(ends, np.asarray(density.values), np.asarray(density.grid)))
+    return found
+
+
+def _slice(ends: np.ndarray, density: np.ndarray, grid: np.ndarray) -> xr.Dataset:
+    """The spectrum of one slice: its ends (2), its density and where (points)."""
+    return xr.Dataset({"extreme": ("end", ends), "density": ("point", density), "eigenvalue": ("point", grid)})
 
 
 def two_steps(data: xr.Dataset) -> xr.Dataset:
