@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
 from secant.core.arguments import whole
 from secant.core.device import jit
@@ -81,7 +81,10 @@ class Batches:
         self.check("Batches.indices", samples)
         if self.sampling == "bernoulli":
             raise ValueError("Batches.indices: a Bernoulli batch has no fixed size. Use `Batches.chosen`.")
-        key = jax.random.key(self.seed)
+        return self._drawn(jax.random.key(self.seed), samples, step)
+
+    def _drawn(self, key: PRNGKeyArray, samples: int, step: Any) -> Int[Array, " size"]:
+        """Which of the samples a batch of a fixed size holds that is drawn with this key instead of the seed."""
         if self.replace:
             return jax.random.randint(jax.random.fold_in(key, step), (self.size,), 0, samples)
         return _of_epochs(key, jnp.asarray(step, jnp.uint32), size=self.size, samples=samples)
