@@ -1,5 +1,6 @@
 """`flow` integrates what `simulate` iterates, with the same probes."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -8,38 +9,41 @@ from secant.dynamics import Outcome, flow, simulate
 from secant.optim import gradient_descent, gradient_field
 
 
-def test_linear_decay_has_its_closed_form():
-    run = flow(
-        lambda x, rate: -rate * x, 2.0, until=3.0, probes={"x": lambda x: x}, over={"rate": np.array([0.5, 2.0])}
-    )
-    expected = 2 * np.exp(-run["x"].rate * run["x"].time)
-    np.testing.assert_allclose(run["x"], expected, rtol=1e-7)
-    np.testing.assert_allclose(run.state, expected.isel(time=-1), rtol=1e-7)
+@pytest.fixture(scope="module")
+def run():
+    """Two of dx/dt = -rate x from 2, and two of dx/dt = x^2, from 0.1 and from 1, which blows up at a time of 1."""
+    cases = {"rate": [0.5, 2.0, 0.0, 0.0], "square": [0.0, 0.0, 1.0, 1.0], "start": [2.0, 2.0, 0.1, 1.0]}
+    with jax.enable_x64(True):
+        return flow(
+            lambda x, case: case["square"] * x**2 - case["rate"] * x,
+            lambda case: case["start"],
+            until=3.0,
+            probes={"x": lambda x: x},
+            over={"case": {name: np.array(values) for name, values in cases.items()}},
+            max_steps=500,
+        )
+
+
+def test_linear_decay_has_its_closed_form(run):
+    expected = 2 * np.exp(-np.array([[0.5], [2.0]]) * run["x"].time.values)
+    np.testing.assert_allclose(run["x"][:2], expected, rtol=1e-7)
+    np.testing.assert_allclose(run.state[:2], expected[:, -1], rtol=1e-7)
 
 
 def test_gradient_descent_tends_to_gradient_flow_at_first_order():
     def loss(p):
         return jnp.sum((p["u"] * p["v"] - 1.0) ** 2) / 2
 
-    start = {"u": jnp.array([0.5, 1.5]), "v": jnp.array([0.2, -0.3])}
-    exact = flow(gradient_field(loss), start, until=1.0).state["u"]
-    errors = [
-        float(jnp.abs(simulate(gradient_descent(loss, lr), start, round(1 / lr)).state["u"] - exact).max())
-        for lr in (0.02, 0.01)
-    ]
+    start = {"u": np.array([0.5, 1.5]), "v": np.array([0.2, -0.3])}
+    exact = np.asarray(flow(gradient_field(loss), start, until=1.0).state["u"])
+    over, probes = {"lr": np.array([0.02, 0.01])}, {"u": lambda p: p["u"]}
+    paths = simulate(lambda lr: gradient_descent(loss, lr), start, 100, probes=probes, over=over)["u"]
+    errors = [np.abs(paths.sel(lr=lr, step=round(1 / lr)).values - exact).max() for lr in (0.02, 0.01)]
     assert errors[0] / errors[1] == pytest.approx(2.0, abs=0.1)
 
 
-def test_blow_up_is_an_outcome():
-    run = flow(
-        lambda x: x**2,
-        lambda a: a,
-        until=2.0,
-        probes={"x": lambda x: x},
-        over={"a": np.array([0.1, 1.0])},
-        max_steps=500,
-    )
-    assert run["outcome"].values.tolist() == [Outcome.UNFINISHED, Outcome.DIVERGED]
+def test_blow_up_is_an_outcome(run):
+    assert run["outcome"].values.tolist() == [*[Outcome.UNFINISHED] * 3, Outcome.DIVERGED]
 
 
 @pytest.mark.parametrize("until", [0.0, -1.0, np.nan, np.inf])

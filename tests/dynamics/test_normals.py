@@ -7,7 +7,9 @@ import pytest
 from scipy import stats
 
 from secant.dynamics import normals as module
-from secant.dynamics.normals import normals
+
+normals = jax.jit(module.normals, static_argnums=(1, 2))
+pairs = jax.jit(module._pairs)
 
 COUNT = 400_001
 """Odd: the last word makes one number only."""
@@ -21,7 +23,7 @@ def drawn():
 def test_pairs_are_those_of_box_and_muller():
     words = np.random.default_rng(0).integers(0, 2**32, (2, 20_000), dtype=np.uint32)
     words[0, :3] = 0, 2**32 - 1, 1
-    found = np.asarray(module._pairs(*jnp.asarray(words)), float)
+    found = np.asarray(pairs(*words), float)
     size = np.sqrt(-2 * np.log((words[0] + 0.5) / 2**32))
     angle = 2 * np.pi * (words[1].astype(np.int32) / 2.0**33 + 0.5 * (words[1] & 1))
     # Words next to 2^32 round to it in single precision: a radius below 4e-4 is then off by as much.

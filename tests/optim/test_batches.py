@@ -1,5 +1,6 @@
 """Batches: exact epochs, fair shuffles, and the same run whoever draws them."""
 
+import dataclasses
 import functools
 import itertools
 
@@ -10,15 +11,9 @@ import optax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from jax.flatten_util import ravel_pytree
 from scipy import stats
 
 import secant as sc
-
-
-def drawn(batches, samples, steps):
-    indices = jax.jit(jax.vmap(lambda step: batches.indices(samples, step)))
-    return np.asarray(indices(np.arange(steps)))
 
 
 @functools.cache
@@ -54,8 +49,8 @@ def test_pairs_in_a_batch_are_equally_likely():
 
 def test_epochs_seeds_and_neighbours_are_unrelated():
     n = 2_000
-    draws = drawn(sc.Batches(50, seed=7), n, 80).ravel()
-    other = drawn(sc.Batches(50, seed=8), n, 40).ravel()
+    draws, other = (np.asarray(four_epochs(n, 50)(np.uint32(seed))).ravel() for seed in (7, 8))
+    draws, other = draws[: 2 * n], other[:n]
     order = np.arange(n)
     for a, b in ((draws[:n], draws[n:]), (draws[:n], other), (order, other), (other[1:], other[:-1])):
         assert abs(stats.spearmanr(a, b).statistic) < 4 / np.sqrt(n)
@@ -72,7 +67,8 @@ def test_a_long_run_does_not_overflow():
 
 
 def test_with_replacement_draws_are_independent():
-    draws = drawn(sc.Batches(4, seed=3, replace=True), 20, 5_000).ravel()
+    batches = sc.Batches(4, seed=3, replace=True)
+    draws = np.asarray(jax.jit(jax.vmap(lambda step: batches.indices(20, step)))(np.arange(5_000))).ravel()
     assert stats.chisquare(np.bincount(draws, minlength=20)).pvalue > 1e-3
     repeats = np.mean([len(set(row)) < 4 for row in draws.reshape(-1, 4).tolist()])
     expected = 1 - 19 * 18 * 17 / 20**3
@@ -97,43 +93,70 @@ def problem():
         net = sc.nets.mlp([6], activation="tanh")
         x = np.random.default_rng(0).normal(size=(8, 12))
         params = net.init(jax.random.key(1), x.shape)
-        yield sc.Problem(net.apply, jnp.asarray(x), jnp.asarray(np.sin(3 * x[:, 0])), sc.losses.mean_mse), params
+        yield sc.Problem(net.apply, x, np.sin(3 * x[:, 0]), sc.losses.mean_mse), params
+
+
+@pytest.fixture(scope="module")
+def objective(problem):
+    return jax.jit(problem[0].objective)
+
+
+def flat(tree):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
 def by_hand(problem, params, transformation, batches, steps):
-    """The same run as a plain loop over batches."""
+    """Of a seed, the same run as a plain loop over batches: where it ends, and the loss of every batch."""
 
     @jax.jit
-    def take(number, params, inner):
-        index = batches.indices(8, number)
+    def take(seed, number, params, inner):
+        index = dataclasses.replace(batches, seed=seed).indices(8, number)
         x, y = problem.x[index], problem.y[index]
-        gradient = jax.grad(lambda p: problem.loss(problem.f(p, x), y))(params)
+        value, gradient = jax.value_and_grad(lambda p: problem.loss(problem.f(p, x), y))(params)
         updates, inner = transformation.update(gradient, inner, params)
-        return optax.apply_updates(params, updates), inner
+        return optax.apply_updates(params, updates), inner, value
 
-    inner = transformation.init(params)
-    for step in range(steps):
-        params, inner = take(step, params, inner)
-    return ravel_pytree(params)[0]
+    def run(seed):
+        at, inner, losses = params, jax.jit(transformation.init)(params), []
+        for step in range(steps):
+            at, inner, value = take(np.uint32(seed), step, at, inner)
+            losses.append(float(value))
+        return flat(at), losses
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def plain_loop(problem):
+    with jax.enable_x64(True):
+        return by_hand(*problem, optax.sgd(0.3), sc.Batches(3), 7)(5)
 
 
 @pytest.mark.parametrize("reduce", [None, False])
-def test_training_on_batches_is_the_plain_loop(problem, reduce):
+def test_training_on_batches_is_the_plain_loop(problem, objective, plain_loop, reduce):
+    """In parameters, in the loss of all samples and in that of the samples of each batch."""
     problem, params = problem
-    batches = sc.Batches(3, seed=5)
-    run = sc.train(problem, params, lr=0.3, steps=7, batches=batches, probes={"loss": sc.measure.loss()}, reduce=reduce)
-    expected = by_hand(problem, params, optax.sgd(0.3), batches, 7)
-    np.testing.assert_allclose(ravel_pytree(run.state)[0], expected, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(run["loss"][-1], problem.objective(run.state), rtol=1e-10)
+    end, losses = plain_loop
+    probes = {"loss": sc.measure.loss(), "own": sc.measure.batch_loss()}
+    run = sc.train(problem, params, lr=0.3, steps=7, batches=sc.Batches(3, seed=5), probes=probes, reduce=reduce)
+    np.testing.assert_allclose(flat(run.state), end, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(run["loss"][-1], objective(run.state), rtol=1e-10)
+    np.testing.assert_allclose(run["own"][:-1], losses, rtol=1e-10)
+
+
+def test_without_batches_there_is_no_loss_of_a_batch(problem):
+    problem, params = problem
+    with pytest.raises(ValueError, match=r"measure.batch_loss: there are batches in a run on batches only"):
+        sc.train(problem, params, lr=0.1, steps=3, probes={"loss": sc.measure.batch_loss()})
 
 
 def test_any_rule_runs_on_batches(problem):
     problem, params = problem
     rule, batches = optax.adam(optax.linear_schedule(1e-2, 1e-3, 5)), sc.Batches(4, seed=2, replace=True)
     run = sc.train(problem, params, rule=rule, steps=7, batches=batches, probes={"loss": sc.measure.loss()})
-    expected = by_hand(problem, params, rule, batches, 7)
+    expected, _ = by_hand(problem, params, rule, batches, 7)(2)
     # Counts, and so the corrections of Adam, are single precision in optax.
-    np.testing.assert_allclose(ravel_pytree(run.state)[0], expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(flat(run.state), expected, rtol=1e-6, atol=1e-7)
 
 
 def test_the_curvature_an_optimiser_meets_is_measured_on_batches_too(problem):
@@ -153,12 +176,15 @@ def test_seeds_are_an_axis(problem):
         steps=4,
         batches=lambda draw: sc.Batches(2, seed=draw),
         over={"draw": np.arange(3)},
-        probes={"loss": sc.measure.loss()},
+        probes={"own": sc.measure.batch_loss()},
     )
-    assert run["loss"].shape == (3, 5)
+    assert run["own"].shape == (3, 5)
+    alone = by_hand(problem, params, optax.sgd(0.3), sc.Batches(2), 4)
     for draw in range(3):
-        alone = sc.train(problem, params, lr=0.3, steps=4, batches=sc.Batches(2, seed=draw), probes={})
-        np.testing.assert_allclose(run["loss"][draw, -1], problem.objective(alone.state), rtol=1e-10)
+        end, losses = alone(draw)
+        found = np.concatenate([np.ravel(leaf[draw]) for leaf in jax.tree.leaves(run.state)])
+        np.testing.assert_allclose(found, end, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(run["own"][draw, :-1], losses, rtol=1e-10)
 
 
 def test_a_whole_batch_is_gradient_descent(problem):
@@ -175,18 +201,3 @@ def test_a_batch_larger_than_the_data_is_refused(problem):
         sc.train(problem, params, lr=0.3, steps=5, batches=sc.Batches(9))
     with pytest.raises(TypeError, match="`batches`"):
         sc.train(problem, params, lr=0.3, steps=5, batches=32)
-
-
-def test_the_loss_of_a_batch_is_that_of_its_samples():
-    x = np.arange(12.0).reshape(6, 2) / 10
-    net = sc.nets.mlp([3], activation="tanh")
-    problem = sc.Problem(net.apply, x, x[:, 0], sc.losses.mean_mse)
-    start = net.init(jax.random.key(0), x.shape)
-    batches = sc.Batches(2)
-    run = sc.train(problem, start, lr=0.1, steps=3, batches=batches, probes={"loss": sc.measure.batch_loss()})
-    rows = batches.indices(6, 0)
-    np.testing.assert_allclose(
-        run.dataset.loss[0], sc.losses.mean_mse(net.apply(start, x[rows]), x[rows, 0]), rtol=1e-6
-    )
-    with pytest.raises(ValueError, match=r"measure.batch_loss: there are batches in a run on batches only"):
-        sc.train(problem, start, lr=0.1, steps=3, probes={"loss": sc.measure.batch_loss()})

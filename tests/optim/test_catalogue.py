@@ -34,9 +34,14 @@ NET = sc.nets.mlp([5], activation="tanh", bias=True)
 
 @functools.cache
 def fitted():
-    x = jax.random.normal(jax.random.key(0), (4, 7), jnp.float64)
-    problem = sc.Problem(NET.apply, x, jnp.sin(3 * x[:, 0]), sc.losses.mean_mse)
+    x = np.random.default_rng(0).normal(size=(4, 7))
+    problem = sc.Problem(NET.apply, x, np.sin(3 * x[:, 0]), sc.losses.mean_mse)
     return problem, NET.init(jax.random.key(1), x.shape)
+
+
+@functools.cache
+def run_of_adam():
+    return sc.train(*fitted(), rule=adam(0.02), steps=STEPS, probes={"loss": sc.measure.loss()})
 
 
 def by_hand(name, gradient, theta, steps, lr, beta=0.9, b2=0.999, alpha=0.99, eps=1e-8, decay=0.01):
@@ -90,20 +95,29 @@ def bumpy(theta):
     return jnp.sum(theta["a"] ** 4) / 4 + jnp.sum(jnp.cos(3 * theta["b"])) + theta["a"][0] * theta["b"][0, 1]
 
 
+START = {"a": np.array([1.0, -0.3]), "b": np.array([[0.2, 0.5, -1.0]])}
+
+
+@functools.cache
+def slope_of_bumpy():
+    _, unravel = ravel_pytree(START)
+    return jax.jit(jax.grad(lambda v: bumpy(unravel(v))))
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_steps_are_those_of_pytorch_or_of_the_recursion(name):
-    start = {"a": jnp.array([1.0, -0.3]), "b": jnp.array([[0.2, 0.5, -1.0]])}
-    flat, unravel = ravel_pytree(start)
     optimiser = MAKERS[name](0.02)
-    run = sc.simulate(optimiser(bumpy), start, 60, probes={"theta": lambda p: ravel_pytree(p)[0]})
-    gradient = jax.jit(jax.grad(lambda v: bumpy(unravel(v))))
-    path, square = by_hand(name, gradient, np.asarray(flat), 60, 0.02)
+    probes = {"theta": lambda p: ravel_pytree(p)[0]}
+    if name != "adadelta":  # by what it divides is not kept
+        divisor = lambda *given: ravel_pytree(optimiser.preconditioner(*given))[0]  # noqa: E731
+        probes["last"] = sc.Probe(divisor, whole=True)
+        probes["next"] = sc.Probe(lambda state: divisor(state, jax.grad(bumpy)(state.params)), whole=True)
+    run = sc.simulate(optimiser(bumpy), START, 60, probes=probes)
+    path, square = by_hand(name, slope_of_bumpy(), np.concatenate([START["a"], START["b"][0]]), 60, 0.02)
     np.testing.assert_allclose(run["theta"], path, rtol=1e-10, atol=1e-12)
-    assert jax.tree.structure(run.state) == jax.tree.structure(start)  # the averages stay inside
-    if name == "adadelta":  # by what it divides is not kept
+    assert jax.tree.structure(run.state) == jax.tree.structure(START)  # the averages stay inside
+    if name == "adadelta":
         return
-    system = optimiser(bumpy)
-    state = jax.lax.fori_loop(0, 60, lambda _, s: system.step(s), system.init(start))
     divisor = {
         "rmsprop": np.sqrt(square) + 1e-8,
         "adagrad": np.sqrt(square) + 1e-10,
@@ -112,17 +126,14 @@ def test_the_steps_are_those_of_pytorch_or_of_the_recursion(name):
         "adam": (1 - 0.9**60) * (np.sqrt(square / (1 - 0.999**60)) + 1e-8),
     }
     expected = divisor.get(name.removesuffix("w"), np.ones_like(square))
-    np.testing.assert_allclose(ravel_pytree(optimiser.preconditioner(state))[0], expected, rtol=1e-9)
-    ahead = optimiser.preconditioner(state, jax.grad(bumpy)(state.params))
-    jax.tree.map(np.testing.assert_array_equal, ahead, optimiser.preconditioner(system.step(state)))
+    np.testing.assert_allclose(run["last"][-1], expected, rtol=1e-9)
+    np.testing.assert_array_equal(run["next"][:-1], run["last"][1:])
 
 
 def test_adagrad_by_the_norm_does_not_know_the_scale_of_the_loss_and_rests_where_it_is_flat():
-    system = adagrad_norm(0.5)(lambda p: 7 * bumpy(p))
-    start = {"a": jnp.array([1.0, -0.3]), "b": jnp.array([[0.2, 0.5, -1.0]])}
-    one, other = (
-        jax.lax.fori_loop(0, 9, lambda _, s, m=m: m.step(s), m.init(start)) for m in (system, adagrad_norm(0.5)(bumpy))
-    )
+    systems = adagrad_norm(0.5)(lambda p: 7 * bumpy(p)), adagrad_norm(0.5)(bumpy)
+    nine = jax.jit(lambda start: [jax.lax.fori_loop(0, 9, lambda _, s, m=m: m.step(s), m.init(start)) for m in systems])
+    one, other = nine(START)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12), one.params, other.params)
     flat = sc.simulate(adagrad_norm()(lambda p: 0.0 * p), 1.0, 3, probes={"w": lambda p: p})
     np.testing.assert_array_equal(flat["w"], 1.0)
@@ -142,25 +153,22 @@ def test_the_defaults_are_those_of_pytorch():
 
 def test_momentum_trains_in_the_span_of_the_data_and_adam_does_not():
     problem, params = fitted()
-    train = functools.partial(
-        sc.train, problem, params, steps=STEPS, probes={"loss": sc.measure.loss(), "w": lambda p: ravel_pytree(p)[0]}
-    )
-    small, whole = train(rule=nesterov(0.1)), train(rule=nesterov(0.1), reduce=False)
+    probes = {"loss": sc.measure.loss(), "w": lambda p: ravel_pytree(p)[0]}
+    train = functools.partial(sc.train, problem, params, rule=nesterov(0.1), steps=STEPS, probes=probes)
+    small, whole = train(), train(reduce=False)
     assert small.dataset.attrs["input_reduction"] == "7 -> 4 features"
     assert whole.dataset.attrs["input_reduction"] == "none"
     np.testing.assert_allclose(small["loss"], whole["loss"], rtol=1e-10)
     np.testing.assert_allclose(small["w"], whole["w"], atol=1e-12)
     np.testing.assert_allclose(ravel_pytree(small.state)[0], small["w"][-1], atol=1e-12)
     assert momentum(0.1).rotates
-    assert train(rule=adam(0.01)).dataset.attrs["input_reduction"] == "none"
+    assert run_of_adam().dataset.attrs["input_reduction"] == "none"
 
 
 def test_a_transformation_of_optax_is_a_rule():
     problem, params = fitted()
-    arguments = {"steps": STEPS, "probes": {"loss": sc.measure.loss()}}
-    plain = sc.train(problem, params, rule=optax.adam(0.02), **arguments)
-    ours = sc.train(problem, params, rule=adam(0.02), **arguments)
-    np.testing.assert_allclose(plain["loss"], ours["loss"], rtol=1e-12)
+    plain = sc.train(problem, params, rule=optax.adam(0.02), steps=STEPS, probes={"loss": sc.measure.loss()})
+    np.testing.assert_allclose(plain["loss"], run_of_adam()["loss"], rtol=1e-12)
     assert jax.tree.structure(plain.state) == jax.tree.structure(params)
 
 
@@ -231,11 +239,17 @@ def test_equal_optimisers_share_compiled_code():
     assert len(traces) - before <= 1  # only the check of shapes looks again
 
 
-def dense(problem, params, divisor):
-    flat, unravel = ravel_pytree(params)
-    root = 1 / np.sqrt(ravel_pytree(divisor)[0])
-    hessian = jax.jit(jax.hessian(lambda v: problem.objective(unravel(v))))(flat)
-    return np.linalg.eigvalsh(root[:, None] * hessian * root)[::-1]
+@functools.cache
+def hessian():
+    problem, params = fitted()
+    _, unravel = ravel_pytree(params)
+    return jax.jit(jax.hessian(lambda v: problem.objective(unravel(v))))
+
+
+def dense(params, divisor):
+    flat, divisor = (np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)]) for tree in (params, divisor))
+    root = 1 / np.sqrt(divisor)
+    return np.linalg.eigvalsh(root[:, None] * hessian()(flat) * root)[::-1]
 
 
 @pytest.mark.parametrize("optimiser", [adam(0.02), rmsprop(0.005)], ids=["adam", "rmsprop"])
@@ -253,7 +267,7 @@ def test_preconditioned_sharpness_is_that_of_the_dense_matrix(optimiser):
     state = system.init(params)
     for index in (0, 1):
         divisor, later = ahead(state)
-        np.testing.assert_allclose(run["c"][index], dense(problem, state.params, divisor)[:2], rtol=1e-6)
+        np.testing.assert_allclose(run["c"][index], dense(state.params, divisor)[:2], rtol=1e-6)
         state = later
     assert run["c"].dims == ("step", "c_mode")
     assert set(run.dataset) >= {"c_residual", "c_error", "c_products"}
@@ -280,7 +294,7 @@ def test_without_a_preconditioner_it_is_the_sharpness():
 
 def test_one_of_several_is_that_one():
     several = (gd(0.1), momentum(0.1), adam(0.02))
-    x = jnp.array([1.0, -2.0])
+    x = np.array([1.0, -2.0])
 
     def loss(v):
         return jnp.sum(v**4) / 4
@@ -288,12 +302,20 @@ def test_one_of_several_is_that_one():
     together = sc.simulate(
         lambda which: one_of(several, which)(loss), x, STEPS, probes={"x": lambda v: v}, over={"which": np.arange(3)}
     )
-    for number, one in enumerate(several):
-        alone = sc.simulate(one(loss), x, STEPS, probes={"x": lambda v: v})
-        np.testing.assert_allclose(together["x"][number].values, alone["x"].values, rtol=1e-12)
-        chosen = one_of(several, number)
-        assert chosen.threshold == one.threshold
-        divisors = [o.preconditioner(o(loss).init(x), jax.grad(loss)(x)) for o in (chosen, one)]
+
+    @jax.jit
+    def alone(x):
+        """Of each its path, and by what it divides as itself and as one of several."""
+        found = []
+        for number, one in enumerate(several):
+            system, pair = one(loss), (one_of(several, number), one)
+            path = jax.lax.scan(lambda s, _, m=system: (m.step(s), s.params), system.init(x), length=STEPS + 1)[1]
+            found.append((path, [o.preconditioner(o(loss).init(x), jax.grad(loss)(x)) for o in pair]))
+        return found
+
+    for number, (one, (path, divisors)) in enumerate(zip(several, alone(x), strict=True)):
+        np.testing.assert_allclose(together["x"][number].values, path, rtol=1e-12)
+        assert one_of(several, number).threshold == one.threshold
         np.testing.assert_allclose(*divisors, rtol=1e-14)
     assert not one_of(several).rotates
     assert one_of(several[:2]).rotates
@@ -301,9 +323,9 @@ def test_one_of_several_is_that_one():
 
 def test_a_run_goes_on_from_a_state():
     system = adam(0.1)(lambda x: jnp.sum(x**2) / 2)
-    state = system.init(jnp.ones(2))
+    state, step = system.init(jnp.ones(2)), jax.jit(system.step)
     for _ in range(5):
-        state = system.step(state)
+        state = step(state)
     probes = {"x": lambda x: x}
     whole = sc.simulate(system, jnp.ones(2), 9, probes=probes)
     rest = sc.simulate(system, OptimiserState(*state), 4, probes=probes)

@@ -11,24 +11,48 @@ RANDOM = np.random.default_rng(0)
 BATCHES = [(RANDOM.normal(size=(8, 3)), RANDOM.normal(size=8)) for _ in range(2)]
 
 
-@pytest.mark.parametrize("name", ["loss", "gradient_norm", "distance", "sharpness", "kernel_top", "kernel_drift"])
-def test_a_pair_measures_on_every_batch_what_a_run_measures_on_it(name):
-    params = NET.init(jax.random.key(0), (8, 3))
-    measurement = getattr(sc.measure, name)()
+MEASUREMENTS = {
+    name: getattr(sc.measure, name)()
+    for name in ("loss", "gradient_norm", "distance", "sharpness", "kernel_top", "kernel_drift")
+}
+
+
+@pytest.fixture(scope="module")
+def params():
+    with jax.enable_x64(True):
+        return NET.init(jax.random.key(0), (8, 3))
+
+
+@pytest.fixture(scope="module")
+def run(params):
+    """What runs of no steps on either batch measure."""
+    x, y = (np.stack(parts) for parts in zip(*BATCHES, strict=True))
+    with jax.enable_x64(True):
+        return sc.train(
+            lambda batch: sc.Problem(NET.apply, batch["x"], batch["y"], "mse"),
+            params,
+            lr=0.1,
+            steps=0,
+            probes=MEASUREMENTS,
+            over={"batch": {"x": x, "y": y}},
+        )
+
+
+@pytest.mark.parametrize("name", MEASUREMENTS)
+def test_a_pair_measures_on_every_batch_what_a_run_measures_on_it(run, params, name):
     traced = []
-    init, look = measurement.pair(NET.apply, "mse")
+    init, look = MEASUREMENTS[name].pair(NET.apply, "mse")
+    init = jax.jit(init)
 
     def counted(*given):
         traced.append(1)
         return look(*given)
 
     once, memory = jax.jit(counted), init(params, BATCHES[0])
-    for batch in BATCHES:
-        first = init(params, batch)
-        run = sc.train(sc.Problem(NET.apply, *batch, "mse"), params, lr=0.1, steps=0, probes={"seen": measurement})
-        record, _ = once(params, batch, first)
+    for number, batch in enumerate(BATCHES):
+        record, _ = once(params, batch, init(params, batch))
         value = record["value"] if isinstance(record, dict) else record
-        np.testing.assert_allclose(run["seen"][0], value, rtol=1e-6)
+        np.testing.assert_allclose(run[name][number, 0], value, rtol=1e-6)
         _, memory = once(params, batch, memory)
     assert traced == [1]
 

@@ -9,20 +9,19 @@ import secant as sc
 from secant.optim import schedules
 
 
-def values(schedule, steps):
-    return np.asarray(jax.jit(jax.vmap(schedule))(jnp.arange(steps)))
-
-
 def test_what_they_say():
+    told = {
+        schedules.piecewise({0: 5.0, 2: 8.0, 3: 1.0}): [5, 5, 8, 1, 1, 1],
+        schedules.cyclical(1.0, 3.0, 4): [1, 2, 3, 2, 1, 2],
+        schedules.decayed(4.0, 0.5, 2): [4, 4, 2, 2, 1, 1],
+        schedules.warm_up(2.0, 4): [0.5, 1, 1.5, 2, 2, 2],
+        schedules.cosine(2.0, 4, 1.0): [2, 1.5 + 0.5**1.5, 1.5, 1.5 - 0.5**1.5, 1, 1],
+        schedules.constant(0.3): [0.3] * 6,
+    }
     with jax.enable_x64(True):
-        np.testing.assert_allclose(values(schedules.piecewise({0: 5.0, 2: 8.0, 3: 1.0}), 5), [5, 5, 8, 1, 1])
-        np.testing.assert_allclose(values(schedules.cyclical(1.0, 3.0, 4), 6), [1, 2, 3, 2, 1, 2])
-        np.testing.assert_allclose(values(schedules.decayed(4.0, 0.5, 2), 5), [4, 4, 2, 2, 1])
-        np.testing.assert_allclose(values(schedules.warm_up(2.0, 4), 6), [0.5, 1, 1.5, 2, 2, 2])
-        np.testing.assert_allclose(
-            values(schedules.cosine(2.0, 4, 1.0), 6), [2, 1.5 + 0.5**1.5, 1.5, 1.5 - 0.5**1.5, 1, 1]
-        )
-        np.testing.assert_allclose(values(schedules.constant(0.3), 2), [0.3, 0.3])
+        said = jax.jit(lambda steps: [jax.vmap(schedule)(steps) for schedule in told])(np.arange(6))
+    for values, expected in zip(said, told.values(), strict=True):
+        np.testing.assert_allclose(values, expected)
 
 
 @pytest.mark.parametrize("make", [sc.optimisers.gd, sc.optimisers.momentum, sc.optimisers.adam, sc.optimisers.adadelta])
@@ -33,16 +32,20 @@ def test_rules_follow_them(make):
         def loss(x):
             return jnp.sum(jnp.cosh(x))
 
-        start = jnp.array([1.0, -0.5])
+        start = np.array([1.0, -0.5])
+
+        @jax.jit
+        def step(lr, inner, x):
+            updates, inner = make(lr).transformation.update(jax.grad(loss)(x), inner, x)
+            return inner, x + updates
+
         whole = sc.simulate(make(schedules.piecewise({0: 0.2, 3: 0.05}))(loss), start, steps=5, probes={})
         first = sc.simulate(make(0.2)(loss), start, steps=3, probes={})
         # The state of a rule with a schedule also counts steps: compare what a hand-made loop gives.
-        rules, inner, x = (make(0.2), make(0.05)), make(0.2).transformation.init(start), start
-        for step in range(5):
-            rule = rules[step >= 3]
-            updates, inner = rule.transformation.update(jax.grad(loss)(x), inner, x)
-            x = x + updates
-            if step == 2:
+        inner, x = jax.jit(make(0.2).transformation.init)(start), start
+        for number in range(5):
+            inner, x = step(0.2 if number < 3 else 0.05, inner, x)
+            if number == 2:
                 np.testing.assert_allclose(first.state, x, rtol=1e-6)
         np.testing.assert_allclose(whole.state, x, rtol=1e-6)
 

@@ -1,5 +1,8 @@
 """Steepest descent goes where the norm says, on any tree of parameters."""
 
+import functools
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -11,6 +14,11 @@ from secant.optim.steepest import _direction
 
 INF = float("inf")
 NORMS = (1, 1.25, 1.5, 2, 3, 10, INF)
+
+
+@functools.cache
+def direction(norm):
+    return jax.jit(_direction(norm))
 
 
 def size(v, p):
@@ -25,21 +33,21 @@ def dual(p):
 @settings(max_examples=20, deadline=None)
 def test_a_step_has_the_length_of_the_dual_norm_and_its_whole_descent(seed, norm):
     g = np.random.default_rng(seed).normal(size=5)
-    v = np.asarray(_direction(norm)(jnp.asarray(g)))
+    v = np.asarray(direction(norm)(g))
     assert -g @ v == pytest.approx(size(v, norm) ** 2, rel=1e-10)
     assert -g @ v == pytest.approx(size(g, dual(norm)) ** 2, rel=1e-10)
 
 
 def test_a_matrix_divides_and_gradient_descent_is_the_identity():
     g, D = np.array([1.0, -2.0, 0.5]), np.diag([1.0, 4.0, 2.0]) + 0.1
-    np.testing.assert_allclose(_direction(D)(jnp.asarray(g)), -np.linalg.solve(D, g))
-    np.testing.assert_allclose(_direction(np.eye(3))(jnp.asarray(g)), _direction(2)(jnp.asarray(g)))
+    np.testing.assert_allclose(jax.jit(_direction(D))(g), -np.linalg.solve(D, g))
+    np.testing.assert_allclose(jax.jit(_direction(np.eye(3)))(g), direction(2)(g))
 
 
 def test_the_spectral_norm_moves_all_singular_values_alike():
     rng = np.random.default_rng(0)
     tree = {"a": rng.normal(size=(3, 2)), "b": rng.normal(size=4)}
-    moved = _direction("spectral")({name: jnp.asarray(leaf) for name, leaf in tree.items()})
+    moved = jax.tree.map(np.asarray, direction("spectral")(tree))
     total = np.linalg.norm(tree["a"], "nuc") + np.linalg.norm(tree["b"])
     np.testing.assert_allclose(np.linalg.svd(moved["a"])[1], total)
     assert np.linalg.norm(moved["b"]) == pytest.approx(total)
@@ -47,17 +55,18 @@ def test_the_spectral_norm_moves_all_singular_values_alike():
 
 
 def test_a_zero_gradient_does_not_move_and_extreme_ones_do_not_overflow():
-    for norm in (*NORMS, np.eye(2), "spectral"):
-        np.testing.assert_array_equal(_direction(norm)(jnp.zeros(2)), 0)
+    for norm in (*NORMS, "spectral"):
+        np.testing.assert_array_equal(direction(norm)(np.zeros(5)), 0)
+    np.testing.assert_array_equal(jax.jit(_direction(np.eye(2)))(np.zeros(2)), 0)
+    g = np.array([3.0, -4.0, 1.0, 0.5, -2.0])
     for norm in NORMS:
         for scale in (1e-150, 1e150):
-            found = np.asarray(_direction(norm)(jnp.array([3.0, -4.0]) * scale)) / scale
-            np.testing.assert_allclose(found, _direction(norm)(jnp.array([3.0, -4.0])), rtol=1e-10)
+            np.testing.assert_allclose(direction(norm)(g * scale) / scale, direction(norm)(g), rtol=1e-10)
 
 
 def test_a_run_over_norms_and_trees_minimises():
     loss = lambda w: (w["a"] - 1) ** 2 / 2 + jnp.sum((w["b"] + 2) ** 2) / 2  # noqa: E731
-    rules = {"p": jnp.array([1.5, 3.0])}
+    rules = {"p": np.array([1.5, 3.0])}
     run = sc.simulate(
         lambda p: sc.steepest_descent(loss, p, 0.2),
         {"a": 0.0, "b": np.zeros(2)},

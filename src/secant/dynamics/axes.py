@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from secant.core.device import to_device
+from secant.core.device import jit, to_device
 
 RESERVED = ("step", "time", "outcome", "stopped_at")
 
@@ -72,9 +72,7 @@ class Axes:
 
     def unflatten(self, tree: Any) -> Any:
         """Gives every leaf of a result over the flattened grid one dimension an axis."""
-        if not self.values:
-            return tree
-        return jax.tree.map(lambda leaf: leaf.reshape(self.shape + leaf.shape[1:]), tree)
+        return tree if len(self.values) <= 1 else _reshaped(tree, self.shape)
 
     def coordinates(self) -> dict[str, np.ndarray]:
         """A label for every position along every axis."""
@@ -112,6 +110,12 @@ def is_function(value: Any) -> bool:
 
 def _as_array(leaf: Any) -> Any:
     return leaf if hasattr(leaf, "shape") else np.asarray(leaf)
+
+
+@functools.partial(jit, quick=True, static_argnums=1)
+def _reshaped(tree: Any, shape: tuple[int, ...]) -> Any:
+    """Leaves with their first dimension made several, in one program for all of them."""
+    return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), tree)
 
 
 def _taken(leaf: Any, index: np.ndarray) -> jax.Array:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Bool, Int, UInt32
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, UInt32
 
 from secant.core.arguments import whole
 from secant.core.device import jit
@@ -81,7 +81,10 @@ class Batches:
         self.check("Batches.indices", samples)
         if self.sampling == "bernoulli":
             raise ValueError("Batches.indices: a Bernoulli batch has no fixed size. Use `Batches.chosen`.")
-        key = jax.random.key(self.seed)
+        return self._drawn(jax.random.key(self.seed), samples, step)
+
+    def _drawn(self, key: PRNGKeyArray, samples: int, step: Any) -> Int[Array, " size"]:
+        """Which of the samples a batch of a fixed size holds that is drawn with this key instead of the seed."""
         if self.replace:
             return jax.random.randint(jax.random.fold_in(key, step), (self.size,), 0, samples)
         return _of_epochs(key, jnp.asarray(step, jnp.uint32), size=self.size, samples=samples)
@@ -185,20 +188,25 @@ def shuffled(words: UInt32[Array, "k r"], positions: UInt32[Array, " k"], n: int
     columns = -(-n // rows)
 
     def once(value: Array) -> Array:
-        def two_rounds(i: Any, place: tuple[Array, Array]) -> tuple[Array, Array]:
+        def two_rounds(place: tuple[Array, Array], pair: Array) -> tuple[tuple[Array, Array], None]:
             row, column = place
-            row = (row + _hash(column ^ words[:, 2 * i]) % rows) % rows
-            return row, (column + _hash(row ^ words[:, 2 * i + 1]) % columns) % columns
+            row = _modulo(row + _modulo(_hash(column ^ pair[0]), rows), rows)
+            return (row, _modulo(column + _modulo(_hash(row ^ pair[1]), columns), columns)), None
 
         # A loop: written out, the rounds take the compiler longer than everything else in a run.
-        row, column = lax.fori_loop(0, ROUNDS // 2, two_rounds, (value // columns, value % columns))
+        pairs = words[:, :ROUNDS].T.reshape(ROUNDS // 2, 2, -1)
+        row, column = lax.scan(two_rounds, (value // columns, _modulo(value, columns)), pairs)[0]
         return row * columns + column
 
     # Shifts along an odd length are even permutations: half of the time two values are swapped.
     first = jnp.where((positions < 2) & (words[:, -1] >> 31 == 1), 1 - positions, positions) if n > 1 else positions
-    return lax.while_loop(
-        lambda value: jnp.any(value >= n), lambda value: jnp.where(value >= n, once(value), value), once(first)
-    )
+
+    def again(found: tuple[Array, Array]) -> tuple[Array, Array]:
+        value = jnp.where(found[1], once(found[0]), found[0])
+        return value, value >= n
+
+    # All are put in once: that the first time is one of the loop spares the compiler a second copy of the rounds.
+    return lax.while_loop(lambda found: jnp.any(found[1]), again, (first, jnp.ones_like(first, bool)))[0]
 
 
 # Compiled as a whole: operation by operation, a batch that is looked at by hand takes thirty programs.
@@ -207,17 +215,22 @@ def _of_epochs(key: Array, step: UInt32[Array, ""], *, size: int, samples: int) 
     """A batch without replacement."""
     # The first position is (step * size) mod n, without the product, which would overflow in a long run.
     per = math.lcm(size, samples) // size  # after so many steps, a batch begins an epoch again
-    first = (step % per) * jnp.uint32(size)
+    first = _modulo(step, per) * jnp.uint32(size)
     epoch = (step // per) * jnp.uint32(per * size // samples) + first // samples
-    positions = (first % samples) + jnp.arange(size, dtype=jnp.uint32)
+    positions = _modulo(first, samples) + jnp.arange(size, dtype=jnp.uint32)
     # A batch is not larger than an epoch, so that it touches two epochs at most.
-    words = jnp.stack([_words(key, epoch), _words(key, epoch + 1)])
-    which = (positions >= samples).astype(jnp.int32)
-    return shuffled(words[which], positions % samples, samples).astype(jnp.int32)
+    words = jax.vmap(functools.partial(_words, key))(epoch + jnp.arange(2, dtype=jnp.uint32))
+    own = jnp.where((positions >= samples)[:, None], words[1], words[0])
+    return shuffled(own, _modulo(positions, samples), samples).astype(jnp.int32)
 
 
 def _words(key: Array, epoch: Any) -> Array:
     return jax.random.bits(jax.random.fold_in(key, epoch), (ROUNDS + 1,), jnp.uint32)
+
+
+def _modulo(value: Array, n: int) -> Array:
+    """The rest of a division of what has no sign: `%` would look for one, which takes the compiler longer."""
+    return lax.rem(value, jnp.full_like(value, n))
 
 
 def _hash(value: Array) -> Array:

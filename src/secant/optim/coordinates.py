@@ -247,18 +247,20 @@ def coordinate_check(
     if (rule is None) == (lr is None):
         raise ValueError(f"{caller}: pass either `lr`, a step size of gradient descent, or a `rule` with its own.")
     step = None if lr is None else positive(caller, "lr", lr)
-    records, names = [], []
+    made = []
     for width in sizes:
         one = net(width)
         if not isinstance(one, Network):
             raise TypeError(f"{caller}: `net` must make a secant.nets.Network of a width, got {type(one).__name__}.")
         starts = [one.init(jax.random.key(seed + draw), jnp.shape(x)) for draw in range(draws)]
-        Problem(one.apply, x, y, loss).check(caller, starts[0])
-        names.append((one.name, *layer_names(one, starts[0], x)))
+        problem = Problem(one.apply, x, y, loss)
+        problem.check(caller, starts[0])
         together = jax.tree.map(lambda *leaves: np.stack(leaves), *starts)
-        records.append(_measured(Problem(one.apply, x, y, loss), one, rule, step, steps)(together))
+        made.append((one, problem, together, (one.name, *layer_names(one, starts[0], x))))
+    names = [found for *_, found in made]
     if len(set(names)) > 1:
         raise ValueError(f"{caller}: networks of different widths must have the same layers, got {names}.")
+    records = [_measured(problem, one, rule, step, steps)(together) for one, problem, together, _ in made]
     title, *layers = names[0]
     found = np.stack([np.stack(jax.device_get(record), axis=-1) for record in records])  # width, draw, step, layer, 2
     dims = ("width", "draw", "step", "layer")

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from secant.core.device import jit, to_device
 from secant.core.types import Params
 from secant.curvature.operators import second_derivative
 from secant.curvature.tangent_kernel import kernel_matrix, ntk
@@ -112,7 +113,7 @@ def find_max_lr(
         raise ValueError(f"find_max_lr: needs at least 2 `points` and 1 of `rounds`, got {points} and {rounds}.")
     params = problem.start("find_max_lr", params)
     _, curvature = _top(problem, params, "find_max_lr")
-    ceiling = BLOWN_UP * problem.objective(params)
+    ceiling = BLOWN_UP * jit(problem.objective, quick=True)(params)
     stop = Stop(diverged=lambda p: problem.objective(p) > ceiling, every=10)
     border = Border(low / curvature, float("inf"), curvature)
     for _ in range(rounds):
@@ -166,8 +167,8 @@ def _top(problem: Problem, params: Params, caller: str) -> tuple[jax.Array, floa
     problem.check(caller, params)
     if not isinstance(problem.loss, SquaredLoss) or problem.loss.weight is None:
         raise ValueError(f"{caller}: `loss` of the problem must be one of the squared losses of secant.losses.")
-    outputs = problem.f(params, problem.x)
-    if not bool(jnp.all(jnp.isfinite(outputs))):
+    outputs = jit(problem.f, quick=True)(params, problem.x)
+    if not np.isfinite(outputs).all():
         raise ValueError(f"{caller}: the outputs at `params` are not all finite. Start from finite ones.")
     scale = problem.loss.curvature(outputs)
     if outputs.size <= WRITTEN_OUT:
@@ -178,7 +179,7 @@ def _top(problem: Problem, params: Params, caller: str) -> tuple[jax.Array, floa
         vector, value = np.asarray(top.vectors)[0], np.asarray(top.values)[0]
     if not value > 0:
         raise ValueError(f"{caller}: the tangent kernel at `params` is zero: no step moves the outputs.")
-    return jnp.asarray(vector, outputs.dtype).reshape(outputs.shape), float(scale * value)
+    return to_device(vector.astype(outputs.dtype).reshape(outputs.shape)), float(scale * value)
 
 
 __all__ = ["Border", "BorderEstimate", "estimate_max_lr", "find_max_lr"]

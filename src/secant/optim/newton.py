@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float
 
 from secant.core.arguments import at_least_zero, is_traced, positive, whole
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.dynamics.map import Map
 
@@ -67,7 +69,10 @@ def newton(
     if products is not None:
         products = whole("newton", "products", products)
 
-    def step(params: Params) -> Params:
+    # Compiled as a whole: operation by operation, a step that is taken by hand takes forty programs.
+    @functools.partial(jit, quick=True)
+    def solve(params: Params) -> tuple[Params, Array, Array]:
+        """Where the step leads, whether its equations are solved, and whether the gradient is finite."""
         flat, restore = ravel_pytree(params)
         gradient, product = jax.linearize(jax.grad(lambda w: loss(restore(w))), flat)
         rounding = float(jnp.finfo(flat.dtype).eps)
@@ -85,8 +90,12 @@ def newton(
         size = jnp.linalg.norm(gradient)
         # Where the gradient is no number the run has diverged, which is an outcome and not an error.
         solved = ~(left > rounding**0.25 * size) | ~jnp.isfinite(size)
-        moved = jnp.where(_certain(solved) & jnp.isfinite(size), flat - lr * move, jnp.inf)
-        return restore(moved.astype(flat.dtype))
+        return restore((flat - lr * move).astype(flat.dtype)), solved, jnp.isfinite(size)
+
+    def step(params: Params) -> Params:
+        moved, solved, finite = solve(params)
+        going = _certain(solved) & finite
+        return jax.tree.map(lambda leaf: jnp.where(going, leaf, jnp.inf), moved)
 
     return Map(init=lambda params: jax.tree.map(jnp.asarray, params), step=step)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -156,6 +155,6 @@ class _Pairs(Batches):
     """Two independent batches a step, one after the other."""
 
     def indices(self, samples: int, step: Any) -> Int[Array, " two_sizes"]:
-        first = Batches(self.size, self.seed, self.replace)
-        second = dataclasses.replace(first, seed=self.seed ^ SECOND)
-        return jnp.concatenate([first.indices(samples, step), second.indices(samples, step)])
+        self.check("Batches.indices", samples)
+        keys = jnp.stack([jax.random.key(seed) for seed in (self.seed, self.seed ^ SECOND)])
+        return jax.vmap(lambda key: self._drawn(key, samples, step))(keys).reshape(-1)
