@@ -255,7 +255,7 @@ class JaxLoop:
 
     def __init__(self, own=loss, **options):
         self.now, self.rule = 0.0, optax.sgd(0.02)
-        self.params = jax.tree.map(jnp.asarray, start())
+        self.params = jax.device_put(start())
         self.state, self.points, self.taken = self.rule.init(self.params), [], []
         self.watch = None
         if options.pop("watched", True):
