@@ -146,9 +146,9 @@ _PLAIN: dict[str, Callable[..., Network]] = {
 
 def _outputs(module: Any, x: Any, variables: Any, library: str) -> Any:
     if library == "linen":
-        return module.apply(variables, x)
+        return jit(module.apply, quick=True)(variables, x)
     if library == "equinox":
-        return jax.vmap(module)(jnp.asarray(x))
+        return jit(jax.vmap(module), quick=True)(x)
     if library == "torch":
         torch = sys.modules["torch"]
         with torch.no_grad():
