@@ -1,5 +1,6 @@
 """Small models of every library, each beside the same function written by hand."""
 
+import functools
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -53,7 +54,7 @@ def normalised(z, mean, var, scale, bias, eps=1e-5):
 
 def an_nnx():
     module, draw = NNX(nnx.Rngs(0)), np.random.default_rng(3)
-    mean, var = jnp.asarray(draw.normal(size=3)), jnp.asarray(draw.uniform(0.5, 2.0, 3))
+    mean, var = jax.device_put((draw.normal(size=3), draw.uniform(0.5, 2.0, 3)))
     module.norm.mean, module.norm.var = nnx.BatchStat(mean), nnx.BatchStat(var)
     params = {
         "w1": module.first.kernel[...],
@@ -73,8 +74,8 @@ def an_nnx():
 
 def a_linen():
     module, draw = Linen(), np.random.default_rng(3)
-    variables = module.init(jax.random.key(0), IMAGES, train=False)
-    mean, var = jnp.asarray(draw.normal(size=2)), jnp.asarray(draw.uniform(0.5, 2.0, 2))
+    variables = jax.jit(lambda key, x: module.init(key, x, train=False))(jax.random.key(0), IMAGES)
+    mean, var = jax.device_put((draw.normal(size=2), draw.uniform(0.5, 2.0, 2)))
     variables = {**variables, "batch_stats": {"BatchNorm_0": {"mean": mean, "var": var}}}
 
     def f(p, x):
@@ -115,7 +116,7 @@ def with_state():
 
     module, state = eqx.nn.make_with_state(make)()
     draw = np.random.default_rng(3)
-    mean, var = jnp.asarray(draw.normal(size=3)), jnp.asarray(draw.uniform(0.5, 2.0, 3))
+    mean, var = jax.device_put((draw.normal(size=3), draw.uniform(0.5, 2.0, 3)))
     state = state.set(module.layers[1].ema_state_index, (mean, var))
     first, norm, _, _, last = module.layers
     params = [first.weight, first.bias, norm.weight, norm.bias, last.weight, last.bias]
@@ -148,12 +149,18 @@ CASES = {
 @pytest.fixture(params=CASES)
 def case(request):
     """Every model in turn."""
-    return CASES[request.param]()
+    return made(request.param)
+
+
+@functools.cache
+def made(name):
+    """A model that no test changes."""
+    return CASES[name]()
 
 
 @pytest.fixture
 def of_library():
-    """A model of one library, by name."""
+    """A model of one library, by name, made anew."""
     return lambda name: CASES[name]()
 
 

@@ -27,10 +27,14 @@ def rngs(seed):
 
 
 def test_nnx():
-    inner = nnx.Sequential(nnx.Linear(5, 8, rngs=rngs(0)), nnx.LayerNorm(8, rngs=rngs(1)), jnp.tanh)
-    module = nnx.Sequential(
-        inner, nnx.Linear(8, 8, use_bias=False, rngs=rngs(2)), nnx.gelu, nnx.Linear(8, 2, rngs=rngs(3))
-    )
+    @nnx.jit
+    def make():
+        inner = nnx.Sequential(nnx.Linear(5, 8, rngs=rngs(0)), nnx.LayerNorm(8, rngs=rngs(1)), jnp.tanh)
+        return nnx.Sequential(
+            inner, nnx.Linear(8, 8, use_bias=False, rngs=rngs(2)), nnx.gelu, nnx.Linear(8, 2, rngs=rngs(3))
+        )
+
+    module = make()
     net, params, inputs = sc.lift(module, X)
     assert_allclose(jax.jit(net.apply)(params, inputs(X)), module(X), atol=1e-5)
     assert sc.kernel(net, inputs(X)).ntk.shape == (3, 3)

@@ -36,11 +36,19 @@ def test_optax_is_recognised_and_agrees_with_our_own(name):
     theirs, ours = PAIRS[name]
     state, memory = theirs.init(PARAMS), ours.transformation.init(PARAMS)
     draw = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
-    for row in draw:
-        gradient = {"b": jnp.asarray(row[:2]), "w": jnp.asarray(row[2:].reshape(3, 2))}
-        before = state, memory
-        _, state = theirs.update(gradient, state, PARAMS)
-        _, memory = ours.transformation.update(gradient, memory, PARAMS)
+    gradients = [{"b": row[:2], "w": row[2:].reshape(3, 2)} for row in draw]
+
+    @jax.jit
+    def walked(state, memory, gradients):
+        """Both memories before the third step and after it."""
+        for gradient in gradients:
+            before = state, memory
+            _, state = theirs.update(gradient, state, PARAMS)
+            _, memory = ours.transformation.update(gradient, memory, PARAMS)
+        return before, (state, memory)
+
+    before, (state, memory) = walked(state, memory, gradients)
+    gradient = gradients[-1]
     by_asking, by_reading = Rule(theirs, PARAMS), Rule(ours, PARAMS)
     for rule, own in ((by_asking, state), (by_reading, memory)):
         assert rule.missing == ""
@@ -49,11 +57,13 @@ def test_optax_is_recognised_and_agrees_with_our_own(name):
         # At the threshold the critical step is the step.
         assert rule.critical_lr(rule.threshold(lr), lr) == pytest.approx(lr, rel=1e-6)
     # By what the third step, of which the gradient is known, was divided.
-    expected = ours.preconditioner(sc.optimisers.OptimiserState(PARAMS, memory))
-    for rule, own in ((by_asking, before[0]), (by_reading, before[1])):
-        found = rule.divisor(own, PARAMS, gradient)
+    expected = jax.jit(lambda memory: ours.preconditioner(sc.optimisers.OptimiserState(PARAMS, memory)))(memory)
+    divisors = jax.jit(
+        lambda one, two: (by_asking.divisor(one, PARAMS, gradient), by_reading.divisor(two, PARAMS, gradient))
+    )
+    for found in divisors(*before):
         if found is None:
-            found = jax.tree.map(jnp.ones_like, PARAMS)
+            found = jax.tree.map(np.ones_like, PARAMS)
         for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             np.testing.assert_allclose(one, other, rtol=3e-5)
 
@@ -99,21 +109,22 @@ def test_schedules_are_followed_even_from_zero():
     schedule = optax.warmup_cosine_decay_schedule(0.0, 1e-2, 10, 100)
     for rule in (optax.adamw(schedule), optax.sgd(schedule, momentum=0.9)):
         found = Rule(rule, PARAMS)
-        state = rule.init(PARAMS)
+        state, update = rule.init(PARAMS), jax.jit(rule.update)
         assert found.lr(state, 0) == 0.0
         assert found.threshold(0.0) is None
         for step in range(15):
             assert found.lr(state, step) == pytest.approx(float(schedule(step)), rel=1e-4, abs=1e-9)
-            _, state = rule.update(PARAMS, state, PARAMS)
+            _, state = update(PARAMS, state, PARAMS)
 
 
 def test_our_own_with_a_schedule():
     rule = sc.optimisers.adam(lambda step: 1e-2 / (1 + step))
     found, state = Rule(rule, PARAMS), rule.transformation.init(PARAMS)
+    update = jax.jit(rule.transformation.update)
     for step in range(3):
         assert found.lr(state, step) == pytest.approx(1e-2 / (1 + step), rel=1e-5)
         assert found.threshold(1e-2) == pytest.approx(sc.optimisers.adam(1e-2).threshold)
-        _, state = rule.transformation.update(PARAMS, state, PARAMS)
+        _, state = update(PARAMS, state, PARAMS)
 
 
 def test_settings_in_the_state_are_read_there():

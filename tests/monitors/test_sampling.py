@@ -1,5 +1,6 @@
 """Looks that would come too seldom, on a part of each batch: by an injected clock, and in loops of JAX and PyTorch."""
 
+import functools
 import math
 
 import jax
@@ -250,25 +251,33 @@ def start():
     return {name: draw.normal(size=shape) for name, shape in {"b": (4,), "v": (4, 2), "w": (3, 4)}.items()}
 
 
+RULE = optax.sgd(0.02)
+
+
+@functools.cache
+def mover(own):
+    """`(params, state, batch)` after a step, compiled once for all loops of a loss."""
+
+    @jax.jit
+    def move(params, state, batch):
+        updates, state = RULE.update(jax.grad(own)(params, batch), state)
+        return optax.apply_updates(params, updates), state
+
+    return move
+
+
 class JaxLoop:
     """A loop of JAX, with a step of a second and looks that take in proportion to their samples."""
 
     def __init__(self, own=loss, **options):
-        self.now, self.rule = 0.0, optax.sgd(0.02)
-        self.params = jax.tree.map(jnp.asarray, start())
-        self.state, self.points, self.taken = self.rule.init(self.params), [], []
+        self.now, self.move = 0.0, mover(own)
+        self.params = jax.device_put(start())
+        self.state, self.points, self.taken = RULE.init(self.params), [], []
         self.watch = None
         if options.pop("watched", True):
-            given = {"record": False, "budget": 0.05, "clock": lambda: self.now}
-            self.watch = sc.monitor(own, optimiser=self.rule, **(given | options))
+            given = {"optimiser": {"name": "sgd", "lr": 0.02}, "record": False, "budget": 0.05}
+            self.watch = sc.monitor(own, **(given | {"clock": lambda: self.now} | options))
             self.watch._take, self._plain = self.take, self.watch._take
-
-        @jax.jit
-        def move(params, state, batch):
-            updates, state = self.rule.update(jax.grad(own)(params, batch), state)
-            return optax.apply_updates(params, updates), state
-
-        self.move = move
 
     def take(self, name, call):
         assert self.watch is not None

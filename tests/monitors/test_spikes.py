@@ -9,7 +9,7 @@ from made_up import falling, record
 
 from secant.monitors import Watched, spikes
 from secant.monitors.doctor.reading import Rule, loads_of, rule_of, spread_of
-from secant.monitors.doctor.spikes import limits, staleness
+from secant.monitors.doctor.spikes import WINDOW, limits, staleness
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9])
@@ -38,6 +38,29 @@ def test_a_limit_is_at_least_a_factor_of_two_and_grows_with_noise():
     calm, wild = falling(), np.exp(np.random.default_rng(0).laplace(scale=1.0, size=200))
     assert np.allclose(limits(calm)[1], math.log(2))
     assert np.median(limits(wild)[1]) > 5
+
+
+@pytest.mark.parametrize("steps", [26, 60, 101, 400])
+def test_limits_are_medians_and_quartiles_of_what_came_before(steps):
+    """Written out step by step, with losses that are not finite in between."""
+    random = np.random.default_rng(steps)
+    loss = np.exp(random.laplace(scale=0.5, size=steps))
+    loss[random.random(steps) < 0.1] = np.nan
+    loss[steps // 2 : steps // 2 + steps // 8] = np.inf
+    usual, limit = limits(loss)
+    y = np.log(np.where(np.isnan(loss), np.inf, loss))
+    np.testing.assert_array_equal(usual, [np.median(y[max(t - WINDOW, 0) : t]) if t else y[0] for t in range(steps)])
+    with np.errstate(invalid="ignore"):
+        rest = y - usual
+    sound = np.flatnonzero(np.isfinite(rest) & (np.arange(steps) >= WINDOW))
+    if len(sound) < WINDOW:
+        return
+    far = np.abs(rest - np.median(rest[sound]))
+    whole = np.quantile(far[sound], 0.25)
+    late = [far[sound[(sound >= t - 4 * WINDOW) & (sound < t)]] if t >= 4 * WINDOW else far[:0] for t in range(steps)]
+    scale = [max(whole, np.quantile(near, 0.25)) if len(near) else whole for near in late]
+    expected = np.array(scale) / math.log(4 / 3) * math.log(steps / 0.02)
+    np.testing.assert_allclose(limit, np.maximum(expected, math.log(2)), rtol=1e-12)
 
 
 def test_a_jump_that_curvature_does_not_explain_is_a_bad_batch():

@@ -44,7 +44,7 @@ def test_an_mlp_is_its_formula():
     for index, own in enumerate(params[::2]):
         a = 1.5 * a @ np.asarray(own["weight"]) / np.sqrt(a.shape[1]) + 0.3 * np.asarray(own["bias"])
         a = np.tanh(a) if index < 2 else a
-    np.testing.assert_allclose(net.apply(params, x), a, rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(net.apply)(params, x), a, rtol=1e-12)
 
 
 def test_the_two_layer_network_is_its_formula():
@@ -54,7 +54,7 @@ def test_the_two_layer_network_is_its_formula():
     u, v = np.asarray(params[0]["weight"]), np.asarray(params[2]["weight"])[:, 0]
     assert set(v) == {-1.0, 1.0}
     sums = [sum(v[i] * max(u[:, i] @ row / np.sqrt(d), 0) for i in range(width)) for row in x]
-    np.testing.assert_allclose(net.apply(params, x), np.array(sums) / np.sqrt(width), rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(net.apply)(params, x), np.array(sums) / np.sqrt(width), rtol=1e-12)
 
 
 def test_a_densenet_is_its_formula():
@@ -66,14 +66,16 @@ def test_a_densenet_is_its_formula():
         first = np.tanh(x @ weights[0] / np.sqrt(5))
         read = np.hstack([x, first]) if concat_input else first
         read = np.hstack([read, np.tanh(read @ weights[1] / np.sqrt(read.shape[1]))])
-        np.testing.assert_allclose(net.apply(params, x), (read @ weights[2])[:, 0] / np.sqrt(read.shape[1]), rtol=1e-12)
+        np.testing.assert_allclose(
+            jax.jit(net.apply)(params, x), (read @ weights[2])[:, 0] / np.sqrt(read.shape[1]), rtol=1e-12
+        )
 
 
 def test_a_deep_linear_network_is_a_product_of_matrices():
     net, x = nets.deep_linear([3, 4], 2), np.random.default_rng(3).normal(size=(4, 5))
     params = net.init(jax.random.key(0), x.shape)
     product = np.linalg.multi_dot([np.asarray(leaf) for leaf in jax.tree.leaves(params)])
-    np.testing.assert_allclose(net.apply(params, x), x @ product / np.sqrt(5 * 3 * 4), rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(net.apply)(params, x), x @ product / np.sqrt(5 * 3 * 4), rtol=1e-12)
 
 
 def parameters_of(net, shape):

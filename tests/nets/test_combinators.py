@@ -9,31 +9,41 @@ from secant import nets
 X = np.random.default_rng(0).normal(size=(3, 4))
 
 
+def drawn(net):
+    """Parameters, as arrays of the host."""
+    return jax.tree.map(np.asarray, net.init(jax.random.key(0), X.shape))
+
+
+def run(net, params, x=X):
+    """Outputs, by one compiled program."""
+    return np.asarray(jax.jit(net.apply)(params, x))
+
+
 def test_a_chain_applies_its_parts_in_order():
     first, second = nets.dense(5), nets.dense(2, bias=True)
     net = nets.serial(first, nets.activation("tanh"), second)
-    params = net.init(jax.random.key(0), X.shape)
-    expected = second.apply(params[2], np.tanh(first.apply(params[0], X)))
-    np.testing.assert_allclose(net.apply(params, X), expected, rtol=1e-12)
+    params = drawn(net)
+    expected = run(second, params[2], np.tanh(run(first, params[0])))
+    np.testing.assert_allclose(run(net, params), expected, rtol=1e-12)
     assert [part.name for part in net.parts] == ["dense", "activation", "dense"]
 
 
 def test_a_residual_adds_the_branch_to_the_shortcut():
     branch = nets.dense(4)
     net = nets.residual(branch)
-    params = net.init(jax.random.key(0), X.shape)
-    np.testing.assert_allclose(net.apply(params, X), X + branch.apply(params[0], X), rtol=1e-12)
+    params = drawn(net)
+    np.testing.assert_allclose(run(net, params), X + run(branch, params[0]), rtol=1e-12)
     projected = nets.residual(nets.dense(2), nets.dense(2))
-    own = projected.init(jax.random.key(0), X.shape)
+    own = drawn(projected)
     expected = X @ (own[0]["weight"] + own[1]["weight"]) / 2
-    np.testing.assert_allclose(projected.apply(own, X), expected, rtol=1e-12)
+    np.testing.assert_allclose(run(projected, own), expected, rtol=1e-12)
 
 
 def test_branches_lie_side_by_side():
     net = nets.concat(nets.identity(), nets.dense(2), nets.dense(3))
-    params = net.init(jax.random.key(0), X.shape)
+    params = drawn(net)
     expected = np.hstack([X, *(X @ own["weight"] / 2 for own in params[1:])])
-    np.testing.assert_allclose(net.apply(params, X), expected, rtol=1e-12)
+    np.testing.assert_allclose(run(net, params), expected, rtol=1e-12)
     assert net.output_shape(X.shape) == (3, 9)
 
 
@@ -41,16 +51,16 @@ def test_branches_are_added_and_multiplied():
     parts = nets.identity(), nets.dense(4), nets.serial(nets.dense(4), nets.activation("tanh"))
     for join, expected in ((nets.add, lambda a, b, c: a + b + c), (nets.multiply, lambda a, b, c: a * b * c)):
         net = join(*parts)
-        params = net.init(jax.random.key(0), X.shape)
-        values = [part.apply(own, X) for part, own in zip(parts, params, strict=True)]
-        np.testing.assert_allclose(net.apply(params, X), expected(*values), rtol=1e-12)
+        params = drawn(net)
+        values = [run(part, own) for part, own in zip(parts, params, strict=True)]
+        np.testing.assert_allclose(run(net, params), expected(*values), rtol=1e-12)
         assert net.output_shape(X.shape) == X.shape
 
 
 def test_equal_layers_get_different_parameters():
     layer = nets.dense(4)
     for net in (nets.serial(layer, layer), nets.concat(layer, layer), nets.residual(layer, layer)):
-        first, second = net.init(jax.random.key(0), X.shape)
+        first, second = drawn(net)
         assert not np.allclose(first["weight"], second["weight"])
 
 

@@ -12,7 +12,7 @@ X = np.random.default_rng(0).normal(size=(5, 3))
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_relu_networks_have_their_depth(depth):
     net = sc.nets.mlp([6] * (depth - 1))
-    found = sc.nets.homogeneity(net.apply, net.init(jax.random.key(0), X.shape), X)
+    found = sc.nets.homogeneity(jax.jit(net.apply), net.init(jax.random.key(0), X.shape), X)
     assert found.degree == pytest.approx(depth, rel=1e-12)
     assert found.residual < 1e-12
 

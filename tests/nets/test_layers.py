@@ -13,9 +13,10 @@ from secant import nets
 
 
 def draw(net, shape, seed=0):
+    """Inputs, parameters and outputs, by one compiled program."""
     x = np.random.default_rng(seed).normal(size=shape)
-    params = net.init(jax.random.key(seed), shape)
-    return x, params, np.asarray(net.apply(params, x))
+    params = jax.tree.map(np.asarray, net.init(jax.random.key(seed), shape))
+    return x, params, np.asarray(jax.jit(net.apply)(params, x))
 
 
 def convolve(x, weight, strides, padding):
@@ -87,7 +88,8 @@ def test_padded_pools_are_convolutions_with_equal_weights(padding, strides):
 def test_a_circular_convolution_moves_with_its_image():
     net = nets.conv(3, padding="CIRCULAR")
     x, params, z = draw(net, (2, 5, 4, 2))
-    np.testing.assert_allclose(net.apply(params, np.roll(x, 2, axis=1)), np.roll(z, 2, axis=1), rtol=1e-11, atol=1e-13)
+    moved = jax.jit(net.apply)(params, np.roll(x, 2, axis=1))
+    np.testing.assert_allclose(moved, np.roll(z, 2, axis=1), rtol=1e-11, atol=1e-13)
 
 
 def test_the_global_pool_is_the_mean_over_positions():
@@ -103,7 +105,8 @@ def test_a_layer_norm_has_mean_zero_and_variance_one(over, axes):
     expected = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + 1e-3)
     np.testing.assert_allclose(z, expected, rtol=1e-12, atol=1e-14)
     moved = {"gain": params["gain"] * 2, "shift": params["shift"] + 3}
-    np.testing.assert_allclose(nets.layer_norm(over=over, epsilon=1e-3).apply(moved, x), 2 * expected + 3, rtol=1e-12)
+    again = jax.jit(nets.layer_norm(over=over, epsilon=1e-3).apply)(moved, x)
+    np.testing.assert_allclose(again, 2 * expected + 3, rtol=1e-12)
 
 
 def test_a_layer_norm_may_have_no_parameters():
@@ -112,14 +115,13 @@ def test_a_layer_norm_may_have_no_parameters():
 
 
 def test_a_layer_norm_of_equal_entries_has_finite_gradients():
-    gradient = jax.grad(lambda x: jnp.sum(jnp.sin(nets.layer_norm(gain=False, shift=False).apply((), x))))
-    assert np.all(np.isfinite(gradient(jnp.ones((2, 3)))))
+    gradient = jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(nets.layer_norm(gain=False, shift=False).apply((), x)))))
+    assert np.all(np.isfinite(gradient(np.ones((2, 3)))))
 
 
 def test_attention_is_a_weighted_mean_of_values():
     net = nets.attention(heads=2, features=6, bias=True)
     x, params, z = draw(net, (2, 5, 4))
-    params = jax.tree.map(np.asarray, params)
 
     def project(role, a):
         return a @ params[role]["weight"] / np.sqrt(a.shape[-1]) + params[role]["bias"]
@@ -145,7 +147,7 @@ def test_attention_without_softmax_is_linear_in_its_scores():
 def test_attention_does_not_mind_the_order_of_tokens_and_positions_do():
     net = nets.attention(heads=1)
     x, params, z = draw(net, (2, 5, 4))
-    np.testing.assert_allclose(net.apply(params, x[:, ::-1]), z[:, ::-1], rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(jax.jit(net.apply)(params, x[:, ::-1]), z[:, ::-1], rtol=1e-11, atol=1e-13)
     x, params, z = draw(nets.positions(), (2, 5, 4))
     np.testing.assert_allclose(z - x, np.broadcast_to(params["table"], x.shape), rtol=1e-12)
 

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array
 
 from secant import nets
+from secant.core.device import jit, to_device
 from secant.core.types import Params
 from secant.models.foreign import FIRST, Part, Unknown, parts_of
 from secant.nets import Network, Parametrization
@@ -80,7 +81,7 @@ def lift(module: Any, x: Any, variables: Any = None) -> Lifted:
     if unknown:
         raise LiftError(unknown)
     first = library in FIRST
-    inputs = _channels_last if first else jnp.asarray
+    inputs = _channels_last if first else to_device
     ours = inputs(_array(x))
     rule = RULES[library]
     layers, params = _built([part for part in parts if isinstance(part, Part)], ours.shape[1:], rule, first)
@@ -91,7 +92,10 @@ def lift(module: Any, x: Any, variables: Any = None) -> Lifted:
 
 def _channels_last(x: Any) -> Array:
     """Images and signals of shape `(n, channels, ...)` as `(n, ..., channels)`; vectors as they are."""
-    x = jnp.asarray(_array(x))
+    x = _array(x)
+    if isinstance(x, np.ndarray):
+        return to_device(np.moveaxis(x, 1, -1) if x.ndim > 2 else x)
+    x = jnp.asarray(x)
     return jnp.moveaxis(x, 1, -1) if x.ndim > 2 else x
 
 
@@ -108,15 +112,14 @@ def _built(
     flattened: tuple[int, ...] | None = None
     last = max((i for i, part in enumerate(parts) if part.kind in ("dense", "conv")), default=-1)
     for index, part in enumerate(parts):
-        numbers: dict[str, Array] = {name: jnp.asarray(value) for name, value in part.numbers.items()}
+        numbers: dict[str, Array] = {name: to_device(value) for name, value in part.numbers.items()}
         choice: dict[str, Any] = {"parametrization": rule, "bias": "bias" in numbers, "last": index == last}
         if part.kind == "dense":
-            weight = numbers["weight"]
             if flattened is not None and first:
                 # There channels stood first when the positions were made features, here they stand last.
                 *places, channels = flattened
-                weight = weight.reshape(channels, *places, -1)
-                numbers["weight"] = jnp.moveaxis(weight, 0, -2).reshape(-1, weight.shape[-1])
+                weight = np.asarray(numbers["weight"]).reshape(channels, *places, -1)
+                numbers["weight"] = to_device(np.moveaxis(weight, 0, -2).reshape(-1, weight.shape[-1]))
             layer, flattened = nets.dense(numbers["weight"].shape[1], **choice), None
         elif part.kind == "conv":
             window = numbers["weight"].shape[:-2]
@@ -143,9 +146,9 @@ _PLAIN: dict[str, Callable[..., Network]] = {
 
 def _outputs(module: Any, x: Any, variables: Any, library: str) -> Any:
     if library == "linen":
-        return module.apply(variables, x)
+        return jit(module.apply, quick=True)(variables, x)
     if library == "equinox":
-        return jax.vmap(module)(jnp.asarray(x))
+        return jit(jax.vmap(module), quick=True)(x)
     if library == "torch":
         torch = sys.modules["torch"]
         with torch.no_grad():
@@ -154,7 +157,7 @@ def _outputs(module: Any, x: Any, variables: Any, library: str) -> Any:
 
 
 def _check(net: Network, params: Params, x: Array, expected: Any, first: bool) -> None:
-    found, expected = np.asarray(net.apply(params, x)), np.asarray(expected)
+    found, expected = np.asarray(jit(net.apply, quick=True)(params, x)), np.asarray(expected)
     if first and expected.ndim > 2:
         expected = np.moveaxis(expected, 1, -1)
     if found.shape != expected.shape or not math.isfinite(float(np.abs(found).max())):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from secant.core.device import jit
 from secant.core.types import Params
 
 
@@ -52,10 +54,15 @@ def homogeneity(f: Callable[[Params, Any], Array], params: Params, x: Any) -> Ho
         2.4 False
         ```
     """
-    outputs, along = jax.jvp(lambda p: f(p, x), (params,), (params,))
+    return Homogeneity(*_fitted(*jax.jvp(lambda p: f(p, x), (params,), (params,))))
+
+
+@functools.partial(jit, quick=True)
+def _fitted(outputs: Array, along: Array) -> tuple[Array, Array]:
+    """The factor between two arrays, and what is left."""
     outputs, along = outputs.reshape(-1), along.reshape(-1)
     square = jnp.vdot(outputs, outputs)
     degree = jnp.vdot(outputs, along) / jnp.where(square > 0, square, 1.0)
     scale = jnp.maximum(jnp.max(jnp.abs(outputs)), jnp.max(jnp.abs(along)))
     residual = jnp.max(jnp.abs(along - degree * outputs)) / jnp.where(scale > 0, scale, 1.0)
-    return Homogeneity(degree, residual)
+    return degree, residual

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from secant.core.device import to_device
 from secant.core.types import Params
 from secant.nets.activations import listening
 from secant.nets.records import BatchNorm, Layer
@@ -78,7 +79,7 @@ class Network:
 
     def apply(self, params: Params, x: Float[Array, "n ..."]) -> Array:
         """Evaluates the network on a batch; one row an output."""
-        x = jnp.asarray(x)
+        x = to_device(x)
         # Shapes and types only: under `jit` these checks cost nothing when the network runs.
         if x.ndim < 2:
             raise ValueError(

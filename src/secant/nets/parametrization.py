@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import jax
+import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 NAMES = ("ntk", "standard", "pytorch", "mean-field", "mup", "near-zero")
 """The parametrisations, by name."""
+
+FEW = 1 << 16
+"""Numbers that are drawn at once and then cut and scaled on the host, which compiles nothing."""
 
 
 @functools.partial(jax.jit, static_argnums=2)
@@ -53,7 +57,10 @@ class Draw:
             drawn = jax.random.uniform(key, (size,), dtype, -1, 1)
         else:
             drawn = jax.random.rademacher(key, (size,), dtype)
-        return _cut(drawn, self.spread, shape)
+        if size > FEW or isinstance(drawn, jax.core.Tracer) or len(drawn.devices()) > 1:
+            return _cut(drawn, self.spread, shape)
+        own = np.asarray(drawn)[: math.prod(shape)] * np.asarray(self.spread, drawn.dtype)
+        return jax.device_put(own.reshape(shape), drawn.sharding if drawn.committed else None)
 
 
 @dataclass(frozen=True)

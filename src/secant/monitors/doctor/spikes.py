@@ -144,7 +144,8 @@ def _join(found: list[Spike], spike: Spike, rule: Rule) -> None:
 def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Of every loss the median of those before it, `(n,)`, and the logarithm by which it may exceed it, `(n,)`."""
     y = np.log(np.maximum(np.where(np.isnan(loss), np.inf, loss), np.finfo(float).tiny))
-    usual = np.array([np.median(y[max(0, t - WINDOW) : t]) if t else y[0] for t in range(len(y))])
+    usual = np.array([np.median(y[max(0, t - WINDOW) : t]) if t else y[0] for t in range(min(WINDOW, len(y)))])
+    usual = np.concatenate([usual, *(np.median(part, axis=1) for part in _before(y, WINDOW))])
     with np.errstate(invalid="ignore"):
         rest = y - usual
     sound = np.isfinite(rest)
@@ -154,10 +155,30 @@ def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     centred = np.abs(np.where(sound, rest, 0.0) - np.median(rest[sound]))
     whole = np.quantile(centred[sound], 0.25)
     scale = np.full(len(y), whole)
-    for t in range(4 * WINDOW, len(y)):  # noise may grow along a run
-        near = centred[t - 4 * WINDOW : t][sound[t - 4 * WINDOW : t]]
-        scale[t] = max(whole, np.quantile(near, 0.25)) if len(near) else whole
+    near = [_quartiles(part) for part in _before(np.where(sound, centred, np.inf), 4 * WINDOW)]
+    if near:  # noise may grow along a run
+        late = np.concatenate(near)
+        scale[4 * WINDOW :] = np.maximum(whole, np.where(np.isfinite(late), late, whole))
     return usual, np.maximum(_tail(scale, len(y)), math.log(FACTOR))
+
+
+def _before(y: np.ndarray, width: int) -> list[np.ndarray]:
+    """For every place from `width` on the numbers before it, `(places, width)`, some thousand places at a time."""
+    if len(y) <= width:
+        return []
+    every = np.lib.stride_tricks.sliding_window_view(y[:-1], width)
+    return np.array_split(every, -(-len(every) // 4096))
+
+
+def _quartiles(rows: np.ndarray) -> np.ndarray:
+    """Lower quartiles of rows, of their finite numbers alone; not finite where a row has none."""
+    ordered, many = np.sort(rows, axis=1), np.isfinite(rows).sum(1)
+    place = 0.25 * np.maximum(many - 1, 0)
+    low = place.astype(int)
+    at = np.arange(len(rows))
+    below, above = ordered[at, low], ordered[at, np.minimum(low + 1, np.maximum(many - 1, 0))]
+    with np.errstate(invalid="ignore"):
+        return below + (above - below) * (place - low)
 
 
 def _tail(quartile: Any, n: int) -> Any:

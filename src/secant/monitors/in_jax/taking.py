@@ -22,6 +22,7 @@ from secant.monitors.keeping import Later
 from secant.monitors.noise import Noise
 from secant.monitors.sampling import ROUGH, SAME, Sampling, refused
 from secant.monitors.watching import HopelessError, PassedError, described
+from secant.nets.parametrization import Draw
 
 FIRST, LATER = 12, 2
 """Rounds of the search for the largest curvature: from nowhere, and from where the last look ended."""
@@ -262,7 +263,7 @@ class Taker:
         function, arrays = self._function("sharpness", call), self._arrays(call)
         first = len(self._compiled) > known  # of such batches
         if "vector" not in self._memory:
-            self._memory["vector"] = jit(self._random)(arrays[0])
+            self._memory["vector"] = self._random(arrays[0])
         rounds = (FIRST if first else LATER) if wait else self._memory.get("rounds", LATER)
         for count in range(1, rounds + 1):
             found, self._memory["vector"] = function(*arrays, self._memory["vector"])
@@ -274,8 +275,7 @@ class Taker:
         return found
 
     def _against_the_edge(self, found: Mapping[str, float]) -> dict[str, float]:
-        lr = found.get("lr")
-        numbers = {name: value for name, value in found.items() if name != "lr"}
+        lr, numbers = found.get("lr"), {name: value for name, value in found.items() if name != "lr"}
         more = {
             "threshold": self.rule.threshold(lr),
             "critical_lr": self.rule.critical_lr(numbers["sharpness"], lr),
@@ -283,9 +283,9 @@ class Taker:
         return numbers | {name: value for name, value in more.items() if value is not None}
 
     def _random(self, theta: Any) -> Any:
-        shapes = [precise(x) for x in self._one(theta)]
-        keys = jax.random.split(jax.random.key(0), len(shapes))
-        return [jax.random.normal(key, x.shape, x.dtype) for key, x in zip(keys, shapes, strict=True)]
+        shapes = jax.eval_shape(lambda t: [precise(x) for x in self._one(t)], theta)
+        each = zip(jax.random.split(jax.random.key(0), len(shapes)), shapes, strict=True)
+        return [Draw("normal", 1.0).sample(key, x.shape, x.dtype) for key, x in each]
 
     def _noise(self, call: Call) -> Later:
         size = samples_of(call.batch)

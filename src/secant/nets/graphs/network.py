@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.types import Params
 from secant.nets import taps
 from secant.nets.activations import Function, activate, named
@@ -72,7 +72,7 @@ def dag(
     functions = neuron_activations(graph, activation, exceptions)
     # Made outside of any trace: the masks belong to the network, not to the call that happens to build it.
     with jax.ensure_compile_time_eval():
-        masks = [None if isinstance(b, Shared) or b.edges.all() else jnp.asarray(b.edges) for b in graph.blocks]
+        masks = [None if isinstance(b, Shared) or b.edges.all() else to_device(b.edges) for b in graph.blocks]
 
     def new(key: PRNGKeyArray, shape: Shape, dtype: Any) -> tuple[Params, Shape]:
         if shape != (graph.inputs,):
