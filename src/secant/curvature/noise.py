@@ -37,6 +37,7 @@ from secant.curvature.checks import (
     outputs_of,
     refuse_mixing,
     scalar_loss,
+    squared_norm,
 )
 from secant.curvature.operators import Loss, spaces
 from secant.curvature.per_sample import compiled_lengths, gram_matrix, weights
@@ -118,7 +119,7 @@ class GradientNoise(Operator):
         found = self._lengths()
         finite_results("gradient_noise", found.squares)
         squares = np.asarray(found.squares, float)
-        return squares, float(sum(float(jnp.vdot(leaf, leaf)) for leaf in jax.tree.leaves(found.mean)))
+        return squares, squared_norm(found.mean)
 
 
 @takes_models
