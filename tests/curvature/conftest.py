@@ -97,7 +97,8 @@ def _network(name):
 
 def random_params(net, shape, generator):
     """Parameters of a network, none at its starting value: gains of 1 and shifts of 0 hide mistakes."""
-    shapes = jax.eval_shape(lambda key: net.init(key, shape, jnp.float64), jax.random.key(0))
+    with jax.enable_x64(True):
+        shapes = jax.eval_shape(lambda key: net.init(key, shape, jnp.float64), jax.random.key(0))
     return jax.tree.map(lambda leaf: generator.normal(size=leaf.shape), shapes)
 
 
