@@ -69,7 +69,7 @@ def _lift(net: Network, params: Any, x: Array, row: Array) -> Any:
     return with_first(net, rest, x.T @ row[:first].reshape(len(x), -1))
 
 
-_compiled_lift = jit(_lift, static_argnums=0)
+_compiled_lift = jit(jax.vmap(_lift, (None, None, None, 0)), static_argnums=0)
 
 
 @functools.lru_cache(maxsize=16)

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant import losses
 from secant.core.arguments import whole
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import (
@@ -255,6 +255,12 @@ def _mixed(f: Function, loss: NamedLoss) -> Callable[..., Params]:
 
 
 @kept
+def _mixed_each(f: Function, loss: NamedLoss) -> Callable[..., Params]:
+    """The same for every row of mixtures."""
+    return jit(jax.vmap(_mixed(f, loss), (None, None, None, 0)))
+
+
+@kept
 def _sampled(f: Function, loss: NamedLoss, centred: bool) -> Callable[..., Params]:
     def run(data: Any, key: PRNGKeyArray) -> Params:
         params, x, y, scale = data
@@ -276,9 +282,12 @@ def _dense(f: Function, loss: NamedLoss, centred: bool) -> Callable[[Any], Array
             )
         space = spaces(data[0])
         found = Operator(_product(f, loss, centred), data, space, space, name="gradient_noise").dense()
-        return (found + found.T) / 2
+        return _symmetric(found)
 
     return matrix
+
+
+_symmetric = jit(lambda matrix: (matrix + matrix.T) / 2, quick=True)
 
 
 @kept
@@ -295,16 +304,10 @@ def _search(f: Function, loss: NamedLoss, centred: bool, memory: int) -> Callabl
         found = len(values) == k and bool(values[-1] > len(inner) * rounding)
         # The vectors that they are multiplied out to have length 1.
         rows = vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None]
-        error = jnp.full(len(values), scale * rounding / len(inner))
-        ritz = Ritz(
-            jnp.asarray(scale * values / len(inner)),
-            jnp.asarray(rows),
-            error,
-            error,
-            jnp.zeros((), jnp.int32),
-            jnp.asarray(found),
-        )
-        return ritz, lambda row: _mixed(f, loss)(params, x, y, row)
+        error = to_device(np.full(len(values), scale * rounding / len(inner)))
+        values = to_device(np.asarray(scale * values / len(inner)))
+        ritz = Ritz(values, to_device(rows), error, error, np.zeros((), np.int32), np.asarray(found))
+        return ritz, lambda rows: _mixed_each(f, loss)(params, x, y, rows)
 
     return search
 

@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import Function, outputs_of, refuse_mixing, samples_in
@@ -279,7 +279,7 @@ def in_tiles(pair: Callable[..., Array], params: Params, x: Any, tile: int) -> A
             matrix = np.empty((n * k, n * k), block.dtype) if matrix is None else matrix
             matrix[left.start * k : left.stop * k, right.start * k : right.stop * k] = block
             matrix[right.start * k : right.stop * k, left.start * k : left.stop * k] = block.T
-    return jnp.asarray(matrix)
+    return to_device(matrix)
 
 
 def _rectangle(pair: Callable[..., Array], params: Params, x: Any, x2: Any, tile: int) -> Array:
@@ -287,7 +287,7 @@ def _rectangle(pair: Callable[..., Array], params: Params, x: Any, x2: Any, tile
         [np.asarray(pair(params, _take(x, left), _take(x2, right))) for right in _slices(samples_in("ntk", x2), tile)]
         for left in _slices(samples_in("ntk", x), tile)
     ]
-    return jnp.asarray(np.block(rows))
+    return to_device(np.block(rows))
 
 
 def _take(x: Any, cut: slice) -> Any:

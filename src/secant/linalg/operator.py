@@ -67,7 +67,7 @@ class Operator:
         adjoint: `data -> transposed product`, where the operator is not symmetric.
         matrix: `data -> dense matrix`, where there is a faster way than multiplying every basis vector.
         search: `(data, k, tol, key) -> (pairs, lift)`, where there is a shorter way to the largest eigenpairs: `pairs`
-            in coordinates of its own, and `lift` from one vector there to one of the operator's.
+            in coordinates of its own, and `lift` from vectors there, as rows, to vectors of the operator's.
         name: what it is called in errors.
     """
 
@@ -174,7 +174,7 @@ class Operator:
         if self.search is not None and not warm and which == "largest" and multiplicity == 1:
             ritz, lift = self.search(self.data, int(k), float(tol), key)
             if bool(ritz.converged):
-                return _eigenpairs(ritz, jax.vmap(lift)(ritz.vectors) if vectors else None)
+                return _eigenpairs(ritz, lift(ritz.vectors) if vectors else None)
         count = min(int(multiplicity), p)
         # Memory for a longer basis is cheap where vectors are short, and saves products.
         capacity = 0 if warm else min(128, 2**22 // p)
