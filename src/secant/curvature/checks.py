@@ -114,7 +114,7 @@ def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeSt
         loss.check_targets(outputs.shape, y)
 
 
-def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
+def squared_curvature(caller: str, loss: Loss | str, outputs: Any) -> float:
     r"""The number $c$ of a squared loss, $\partial^2 L/\partial f \partial f = c\, I$; refuses any other loss."""
     found = get_loss(loss)
     c = found.curvature(outputs)

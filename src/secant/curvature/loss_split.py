@@ -145,4 +145,5 @@ def _sum_between(parts: Array, start: Any, stop: Any) -> Array:
     return jnp.sum(jnp.where((places >= start) & (places < stop), parts, 0.0))
 
 
-_split, _converging, _drift, _added = map(jit, (_split_of, _convergence_of, _drift_of, _sum_between))
+_split, _converging = jit(_split_of), jit(_convergence_of)
+_drift, _added = jit(_drift_of), jit(_sum_between)

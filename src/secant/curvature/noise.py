@@ -257,7 +257,8 @@ def _mixed(f: Function, loss: NamedLoss) -> Callable[..., Params]:
 @kept
 def _mixed_each(f: Function, loss: NamedLoss) -> Callable[..., Params]:
     """The same for every row of mixtures."""
-    return jit(jax.vmap(_mixed(f, loss), (None, None, None, 0)))
+    mixed = _mixed(f, loss)
+    return jit(lambda params, x, y, rows: jax.vmap(lambda mix: mixed(params, x, y, mix))(rows))
 
 
 @kept
@@ -306,7 +307,9 @@ def _search(f: Function, loss: NamedLoss, centred: bool, memory: int) -> Callabl
         rows = vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None]
         error = to_device(np.full(len(values), scale * rounding / len(inner)))
         values = to_device(np.asarray(scale * values / len(inner)))
-        ritz = Ritz(values, to_device(rows), error, error, np.zeros((), np.int32), np.asarray(found))
+        ritz = Ritz(
+            values, to_device(rows), error, error, to_device(np.zeros((), np.int32)), to_device(np.asarray(found))
+        )
         return ritz, lambda rows: _mixed_each(f, loss)(params, x, y, rows)
 
     return search

@@ -178,6 +178,7 @@ class Operator:
         count = min(int(multiplicity), p)
         # Memory for a longer basis is cheap where vectors are short, and saves products.
         capacity = 0 if warm else min(128, 2**22 // p)
+        rows: Any
         if warm:
             rows = self._rows(start)
         elif is_solved_whole(count, p, int(k), capacity):
