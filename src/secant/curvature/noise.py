@@ -307,9 +307,8 @@ def _search(f: Function, loss: NamedLoss, centred: bool, memory: int) -> Callabl
         rows = vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None]
         error = to_device(np.full(len(values), scale * rounding / len(inner)))
         values = to_device(np.asarray(scale * values / len(inner)))
-        ritz = Ritz(
-            values, to_device(rows), error, error, to_device(np.zeros((), np.int32)), to_device(np.asarray(found))
-        )
+        spent, converged = to_device(np.zeros((), np.int32)), to_device(np.asarray(found))
+        ritz = Ritz(values, to_device(rows), error, error, spent, converged)
         return ritz, lambda rows: _mixed_each(f, loss)(params, x, y, rows)
 
     return search
