@@ -95,14 +95,18 @@ def _network(name):
     return make(), shape
 
 
+def random_params(net, shape, generator):
+    """Parameters of a network, none at its starting value: gains of 1 and shifts of 0 hide mistakes."""
+    with jax.enable_x64(True):
+        shapes = jax.eval_shape(lambda key: net.init(key, shape, jnp.float64), jax.random.key(0))
+    return jax.tree.map(lambda leaf: generator.normal(size=leaf.shape), shapes)
+
+
 def draw(name, seed=0, dtype=float, samples=3):
     """The network of this name with random data, drawn in float64 and rounded."""
     net, shape = _network(name)
     generator = np.random.default_rng(seed)
-    params = net.init(jax.random.key(seed), (1, *shape), jnp.float64)
-    # Nothing may stand at its starting value: gains of 1 and shifts of 0 hide mistakes.
-    params = jax.tree.map(np.asarray, params)
-    params = jax.tree.map(lambda leaf: leaf + 0.3 * generator.normal(size=leaf.shape) * (leaf != 0), params)
+    params = random_params(net, (1, *shape), generator)
     x, x2 = (generator.normal(size=(n, *shape)) for n in (samples, 2))
     v = generator.normal(size=net.output_shape(x.shape))
     return Case(net, *jax.tree.map(lambda leaf: jax.device_put(np.asarray(leaf, dtype)), (x, x2, params, v)))
@@ -112,18 +116,28 @@ def draw(name, seed=0, dtype=float, samples=3):
 quick = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
+def written_out(net, params, x):
+    """Flat outputs, their Jacobian and their second derivative, over flat parameters: the network is followed once."""
+    flat, unravel = ravel_pytree(params)
+
+    def outputs(at):
+        found = net.apply(unravel(at), x).reshape(-1)
+        return found, found
+
+    def first(at):
+        slopes, found = jax.jacrev(outputs, has_aux=True)(at)
+        return slopes, (found, slopes)
+
+    second, (found, slopes) = jax.jacfwd(first, has_aux=True)(flat)
+    return found, slopes, second
+
+
 @functools.cache
 def _derivatives(name):
     net, _ = _network(name)
 
     def run(params, x, x2):
-        flat, unravel = ravel_pytree(params)
-
-        def outputs(batch):
-            return lambda at: net.apply(unravel(at), batch).reshape(-1)
-
-        first = jax.jacrev(outputs(x))
-        return Dense(outputs(x)(flat), first(flat), jax.jacfwd(first)(flat), jax.jacrev(outputs(x2))(flat))
+        return written_out(net, params, jnp.concatenate([x, x2]))
 
     return quick(run)
 
@@ -152,7 +166,9 @@ def dense():
 
     def derivatives(name, case):
         wide = jax.tree.map(lambda leaf: np.asarray(leaf, float), (case.params, case.x, case.x2))
-        return jax.tree.map(np.asarray, _derivatives(name)(*wide))
+        outputs, slopes, second = jax.tree.map(np.asarray, _derivatives(name)(*wide))
+        rows = len(outputs) // (len(case.x) + len(case.x2)) * len(case.x)
+        return Dense(outputs[:rows], slopes[:rows], second[:rows], slopes[rows:])
 
     return derivatives
 
@@ -160,3 +176,15 @@ def dense():
 @pytest.fixture(scope="session")
 def compile_quickly():
     return quick
+
+
+@pytest.fixture(scope="session")
+def derivatives():
+    """`network, parameters, batch -> outputs, Jacobian, second derivative`, flat, to be traced."""
+    return written_out
+
+
+@pytest.fixture(scope="session")
+def drawn():
+    """`network, shape, generator -> parameters` that nobody chose."""
+    return random_params

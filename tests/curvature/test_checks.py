@@ -72,8 +72,8 @@ def test_arguments_that_only_look_swapped_are_left_to_the_reader():
     assert "raised, for `x` of shape" in raised.value.__notes__[-1]
 
 
-def test_networks_refuse_integers_and_other_shapes():
-    params = NET.init(jax.random.key(0), X.shape)
+def test_networks_refuse_integers_and_other_shapes(drawn):
+    params = drawn(NET, X.shape, np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"must hold real floating-point numbers, got int64. Pass x.astype\(float\)"):
         sc.ntk(NET.apply, params, X.astype(int))
     with pytest.raises(ValueError, match=r"`x` has 2 features per sample but the first layer of `params` takes 3"):
@@ -129,7 +129,7 @@ def test_a_function_that_mixes_samples_has_no_gradients_per_sample(measure, name
 
 def test_it_still_has_products_and_eigenvalues():
     w = np.random.default_rng(1).normal(size=3)
-    J = np.asarray(jax.jacrev(lambda p: batch_norm(p, X))(w))
+    J = np.asarray(jax.jit(jax.jacrev(lambda p: batch_norm(p, X)))(w))
     K = sc.ntk(batch_norm, w, X)
     np.testing.assert_allclose(K.mv(np.arange(6.0)), J @ (J.T @ np.arange(6.0)), rtol=1e-10)
     np.testing.assert_allclose(K.top().values, np.linalg.eigvalsh(J @ J.T)[-1:], rtol=1e-10)

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 from secant import nets
 from secant.curvature import layerwise as structured
 from secant.curvature.layerwise import bytes_of_block, gram, structured_kernel, summed_kernel
 from secant.curvature.signals import network_of, signals
-from secant.curvature.tangent_kernel import pair_kernel
 from secant.nets import taps
 
 
@@ -21,48 +21,73 @@ def cut_however_few(monkeypatch):
     monkeypatch.setattr(structured, "FEW", 0)
 
 
-def kernel_and_reference(net, params, x, x2=None):
-    shares = structured_kernel(net, params, x, x2)
-    rows = shares[0].shape[0] * shares[0].shape[1]
-    found = sum(share.reshape(rows, -1) for share in shares)
-    summed = summed_kernel(net, params, x, x2).reshape(rows, -1)
-    return jnp.stack([found, summed]), pair_kernel(lambda p, a: net.apply(p, a), "contraction")(params, x, x2)
+@pytest.fixture(autouse=True)
+def signals_once(monkeypatch):
+    """What parameters saw of a set of samples is found once in a program, and not for every way to the kernel."""
+    found = {}
+
+    def once(net, params, x, weigh=None):
+        if id(x) not in found:
+            found[id(x)] = (x, signals(net, params, x, weigh))
+        return found[id(x)][1]
+
+    monkeypatch.setattr(structured, "signals", once)
+
+
+def kernels_and_jacobian(net, params, x, x2, others):
+    """Kernels of `x` with itself or with `x2`, by shares and summed, and the Jacobian of both sets of samples."""
+
+    def kernels(other):
+        summed = summed_kernel(net, params, x, other)
+        rows = summed.shape[0] * summed.shape[1]
+        found = sum(share.reshape(rows, -1) for share in structured_kernel(net, params, x, other))
+        return jnp.stack([found, summed.reshape(rows, -1)])
+
+    flat, unravel = ravel_pytree(params)
+    both = jnp.concatenate([x, x2])
+    rows = jax.jacrev(lambda at: net.apply(unravel(at), both).reshape(-1))(flat)
+    return [kernels(x2 if other else None) for other in others], rows
+
+
+def check(compile_quickly, net, params, x, x2, others, slack=1e-11):
+    """Against products of the rows of the Jacobian; `others` says which of them are between the two sets."""
+    found, rows = compile_quickly(lambda *given: kernels_and_jacobian(net, *given, others))(params, x, x2)
+    cut = len(rows) // (len(x) + len(x2)) * len(x)
+    left, right = np.split(np.asarray(rows), [cut])
+    for other, kernels in zip(others, found, strict=True):
+        wanted = left @ (right if other else left).T
+        np.testing.assert_allclose(kernels, np.stack([wanted, wanted]), atol=slack * np.abs(wanted).max(), rtol=0)
 
 
 def test_larger_networks_have_the_kernel_of_their_jacobian(larger, case, compile_quickly):
     c = case(larger, 0)
-    found, wanted = compile_quickly(lambda p, x, x2: kernel_and_reference(c.net, p, x, x2))(c.params, c.x, c.x2)
-    np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
+    check(compile_quickly, c.net, c.params, c.x, c.x2, (True,))
 
 
 HEADS = {
-    "a residual block": lambda: nets.resnet((2, 3), 3, activation="tanh", bias=True),
+    "a residual block": lambda: nets.resnet((3,), 3, stem=2, activation="tanh", bias=True),
     "a convolution": lambda: nets.cnn([3, 2], 2, pool="average", activation="tanh", bias=True),
     "a norm": lambda: nets.resnet((2,), 3, norm="layer", activation="tanh"),
 }
 
 
 @pytest.mark.parametrize("below", HEADS)
-def test_a_head_that_averages_makes_signals_alike(below, compile_quickly):
+def test_a_head_that_averages_makes_signals_alike(below, compile_quickly, drawn):
     net = HEADS[below]()
     generator = np.random.default_rng(3)
     x, x2 = generator.normal(size=(5, 4, 4, 2)), generator.normal(size=(2, 4, 4, 2))
-    params = jax.tree.map(lambda leaf: np.asarray(leaf) + 0.2, net.init(jax.random.key(0), x.shape))
+    params = drawn(net, x.shape, generator)
     shared = [share.factors is not None for share in jax.eval_shape(lambda p, x: signals(net, p, x), params, x)]
     assert sum(shared) == {"a residual block": 2, "a convolution": 1, "a norm": 0}[below]
-    others = {"a residual block": (None, x2), "a convolution": (None,), "a norm": (x2,)}[below]
-    run = compile_quickly(lambda p, x: [kernel_and_reference(net, p, x, other) for other in others])
-    for found, wanted in run(params, x):
-        np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-12 * np.abs(wanted).max(), rtol=0)
+    others = {"a residual block": (False, True), "a convolution": (False,), "a norm": (True,)}[below]
+    check(compile_quickly, net, params, x, x2, others, 1e-12)
 
 
 @pytest.mark.parametrize("positions", [True, False])
 def test_sums_over_positions_and_gradients_agree(case, compile_quickly, monkeypatch, positions):
     monkeypatch.setattr(structured, "_positions_are_cheaper", lambda *sizes: positions)
     c = case("signals", 1)
-    run = compile_quickly(lambda p, x, x2: [kernel_and_reference(c.net, p, x, other) for other in (None, x2)])
-    for found, wanted in run(c.params, c.x, c.x2):
-        np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
+    check(compile_quickly, c.net, c.params, c.x, c.x2, (False, True))
 
 
 W, ONES = np.random.default_rng(0).normal(size=(3, 3)), np.ones((3, 3))
@@ -82,9 +107,7 @@ USES = {
 def test_a_parameter_may_be_used_more_than_once(use, compile_quickly):
     net = nets.Network(lambda key, shape, dtype: (W, (3,)), USES[use])
     x, x2 = np.random.default_rng(2).normal(size=(2, 4, 3))
-    run = compile_quickly(lambda w: [kernel_and_reference(net, w, x, other) for other in (None, x2)])
-    for found, wanted in run(W):
-        np.testing.assert_allclose(found, np.stack([wanted, wanted]), atol=1e-11 * np.abs(wanted).max(), rtol=0)
+    check(compile_quickly, net, W, x, x2, (False, True))
 
 
 def test_a_parameter_that_is_no_site_is_refused():
@@ -94,9 +117,9 @@ def test_a_parameter_that_is_no_site_is_refused():
 
 
 @pytest.mark.parametrize("rows", [3, 319, 321, 700])
-def test_only_half_of_a_gram_matrix_is_multiplied_and_all_of_it_returned(rows):
+def test_only_half_of_a_gram_matrix_is_multiplied_and_all_of_it_returned(rows, compile_quickly):
     a = np.random.default_rng(0).normal(size=(rows, 5))
-    np.testing.assert_allclose(gram(a), a @ a.T, atol=1e-12)
+    np.testing.assert_allclose(compile_quickly(gram)(a), a @ a.T, atol=1e-12)
 
 
 def test_only_the_apply_of_a_network_is_known_from_inside():

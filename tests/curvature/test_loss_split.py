@@ -16,22 +16,32 @@ SQUARED = ["half_sum", "mean_mse", "half_mean", "entry_mean"]
 NETS = {k: sc.nets.mlp([5], k, activation="tanh") for k in (1, 2)}
 
 
+SAMPLES = 4
+
+
 @functools.cache
-def compiled(outputs, loss):
-    """The outputs of a network, the loss of them, and its gradient, of parameters, inputs and targets."""
-    apply, loss = NETS[outputs].apply, sc.losses.get(loss)
+def compiled(outputs):
+    """The outputs of a network and the gradient of half the sum of squares, of parameters, inputs and targets."""
 
-    def value(p, x, y):
-        found = apply(p, x)
-        return loss(found, y), found
+    def run(p, x, y):
+        found, pull = jax.vjp(lambda p: NETS[outputs].apply(p, x), p)
+        return found, pull(found - y)[0]
 
-    return jax.jit(jax.value_and_grad(value, has_aux=True))
+    return jax.jit(run)
+
+
+def value_and_gradient(outputs, loss, params, x, y):
+    """A squared loss, its gradient, and the outputs: all of them are half the sum of squares times a number."""
+    found, gradient = compiled(outputs)(params, x, y)
+    half = np.sum(np.square(np.asarray(found) - y)) / 2
+    times = {"half_sum": 1, "mean_mse": 2 / SAMPLES, "half_mean": 1 / SAMPLES, "entry_mean": 2 / y.size}[loss]
+    return times * half, times * np.concatenate([np.ravel(g) for g in jax.tree.leaves(gradient)]), found
 
 
 def problem(seed, outputs):
     generator = np.random.default_rng(seed)
     net = NETS[outputs]
-    x = generator.normal(size=(4, 3))
+    x = generator.normal(size=(SAMPLES, 3))
     y = generator.normal(size=net.output_shape(x.shape))
     return net.apply, net.init(jax.random.key(seed), x.shape), x, y
 
@@ -41,14 +51,17 @@ def problem(seed, outputs):
 def test_the_parts_of_the_loss_add_up_to_it(seed, outputs, loss):
     f, params, x, y = problem(seed, outputs)
     split = sc.loss_split(f, params, x, y, loss)
-    (total, _), _ = compiled(outputs, loss)(params, x, y)
-    np.testing.assert_allclose(split.parts.sum(), total, rtol=1e-12)
-    for s in (0, 1, len(split.parts)):
-        np.testing.assert_allclose(split.within(s) + split.beyond(s), total, rtol=1e-12)
+    total, _, _ = value_and_gradient(outputs, loss, params, x, y)
+    parts = np.asarray(split.parts)
+    np.testing.assert_allclose(parts.sum(), total, rtol=1e-12)
+    for s in (0, 1, len(parts), -1):
+        np.testing.assert_allclose(float(split.within(s)), parts[:s].sum(), rtol=1e-12)
+        np.testing.assert_allclose(float(split.beyond(s)), parts[s:].sum(), rtol=1e-12)
     assert np.all(np.diff(split.eigenvalues) <= 0)
     kernel = np.asarray(sc.ntk(f, params, x).dense())
-    np.testing.assert_allclose(kernel @ split.directions, split.eigenvalues * split.directions, atol=1e-11)
-    np.testing.assert_allclose(split.directions.T @ split.directions, np.eye(len(kernel)), atol=1e-12)
+    values, vectors = np.asarray(split.eigenvalues), np.asarray(split.directions)
+    np.testing.assert_allclose(kernel @ vectors, values * vectors, atol=1e-11)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(len(kernel)), atol=1e-12)
 
 
 @given(st.integers(0, 1000), st.sampled_from([1, 2]), st.sampled_from(SQUARED))
@@ -56,14 +69,13 @@ def test_the_parts_of_the_loss_add_up_to_it(seed, outputs, loss):
 def test_the_gradient_is_what_the_kernel_says(seed, outputs, loss):
     r"""$\|\nabla L\|^2 = c^2 r^T K r$, and the Polyak-Lojasiewicz inequality."""
     f, params, x, y = problem(seed, outputs)
-    (value, given), gradient = compiled(outputs, loss)(params, x, y)
-    gradient = np.concatenate([np.ravel(g) for g in jax.tree.leaves(gradient)])
+    value, gradient, given = value_and_gradient(outputs, loss, params, x, y)
     loss = sc.losses.get(loss)
     found = convergence(f, params, x, y, loss)
     c, residual = loss.curvature(y), (np.asarray(given) - y).ravel()
     kernel = np.asarray(sc.ntk(f, params, x).dense())
     np.testing.assert_allclose(gradient @ gradient, c**2 * residual @ kernel @ residual, rtol=1e-10)
-    np.testing.assert_allclose(found.ratio, gradient @ gradient / (2 * float(value)), rtol=1e-10)
+    np.testing.assert_allclose(found.ratio, gradient @ gradient / (2 * value), rtol=1e-10)
     values = np.linalg.eigvalsh(kernel)
     np.testing.assert_allclose([found.smallest, found.largest], [max(values[0], 0), values[-1]], atol=1e-12)
     assert 0 <= found.mu <= found.ratio * (1 + 1e-9)
@@ -74,16 +86,19 @@ def test_the_loss_of_a_fixed_kernel_falls_at_the_stated_rate():
     generator = np.random.default_rng(0)
     x, y, w = generator.normal(size=(3, 5)), generator.normal(size=3), generator.normal(size=5)
 
-    def loss(w):
-        return sc.losses.mean_mse(x @ w, y)
+    def loss(w):  # the mean of the squares
+        return np.mean((x @ w - y) ** 2)
+
+    def gradient(w):
+        return 2 / 3 * x.T @ (x @ w - y)
 
     found = convergence(lambda w, x: x @ w, w, x, y, "mean_mse")
-    step = 1 / (2 / 3 * found.largest)
-    after = loss(w - step * jax.grad(loss)(w))
-    assert after <= found.rate * loss(w)
+    step = 1 / (2 / 3 * float(found.largest))
+    after = loss(w - step * gradient(w))
+    assert after <= float(found.rate) * loss(w)
     # Along the slowest direction it falls exactly so.
     slow = np.linalg.lstsq(x, y + np.linalg.eigh(x @ x.T)[1][:, 0], rcond=None)[0]
-    np.testing.assert_allclose(loss(slow - step * jax.grad(loss)(slow)), found.rate * loss(slow), rtol=1e-9)
+    np.testing.assert_allclose(loss(slow - step * gradient(slow)), float(found.rate) * loss(slow), rtol=1e-9)
 
 
 def test_duplicated_samples_leave_no_guarantee():

@@ -23,12 +23,13 @@ def flat(tree):
 
 
 def written_out(case, compile_quickly):
-    """Gradients of the samples, of half the squared error."""
-    pull = compile_quickly(lambda p, x, v: jax.vjp(lambda p: case.net.apply(p, x), p)[1](v)[0])
-    x = np.asarray(case.x)
-    error = np.asarray(compile_quickly(case.net.apply)(case.params, x)) - np.asarray(case.v)
-    rows = [flat(pull(case.params, x[i : i + 1], error[i : i + 1])) for i in range(len(x))]
-    return np.stack(rows)
+    """Gradients of the samples, each by itself, of half the squared error."""
+
+    def half(params, x, y):
+        return jnp.sum((case.net.apply(params, x[None])[0] - y) ** 2) / 2
+
+    rows = compile_quickly(lambda p, x, y: jax.vmap(jax.grad(half), (None, 0, 0))(p, x, y))(case.params, case.x, case.v)
+    return np.concatenate([np.reshape(leaf, (len(case.x), -1)) for leaf in jax.tree.leaves(rows)], 1)
 
 
 def test_all_of_it_is_that_of_gradients_written_out(name, case, compile_quickly):
@@ -85,7 +86,7 @@ def test_any_normalisation_of_the_loss_has_the_gradient_as_mean():
 
 def test_blocks_of_gradients_that_do_not_divide_the_samples(monkeypatch):
     monkeypatch.setattr(per_sample, "ENTRIES", 4 * len(W))
-    found = per_sample.lengths(linear, sc.losses.half_mean, jnp.asarray(W), X, Y)
+    found = jax.jit(lambda *given: per_sample.lengths(linear, sc.losses.half_mean, *given))(W, X, Y)
     np.testing.assert_allclose(found.squares, (GRADIENTS**2).sum(1), rtol=1e-10)
     np.testing.assert_allclose(found.mean, GRADIENTS.mean(0), atol=1e-12)
 
@@ -119,9 +120,9 @@ def test_quotients_of_batches():
     assert np.isnan(sc.batch_sharpness(linear, W, X, X @ W, "half_mean", batches)).all()
 
 
-def test_the_step_that_second_moments_bear_follows_the_loss():
+def test_the_step_that_second_moments_bear_follows_the_loss(drawn):
     net = sc.nets.mlp([4], 2, activation="tanh")
-    params = net.init(jax.random.key(0), X.shape)
+    params = drawn(net, X.shape, np.random.default_rng(0))
     plain = sc.stochastic_critical_lr(net.apply, params, X, batch=2, tol=1e-10)
     full = sc.stochastic_critical_lr(net.apply, params, X, batch=6)
     kernel = np.linalg.eigvalsh(sc.ntk(net.apply, params, X).dense())[-1]

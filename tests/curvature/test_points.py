@@ -10,24 +10,30 @@ from secant.curvature import critical_point, is_sosp
 from secant.theory import rank_one
 
 
+def pieces(w):
+    """Another function around every whole number, so that one program serves for all of them."""
+    near = jnp.round(w)
+    t = w - near
+    return jnp.stack([t**2, -(t**2), t**4, -(t**4), t**3, t + t**2])[near.astype(int)]
+
+
 @pytest.mark.parametrize(
-    ("f", "kind"),
-    [
-        (lambda w: w**2, "minimum"),
-        (lambda w: -(w**2), "maximum"),
-        (lambda w: w**4, "degenerate"),
-        (lambda w: -(w**4), "degenerate"),
-        (lambda w: w**3, "degenerate"),
-        (lambda w: w + w**2, "not critical"),
-    ],
+    ("at", "kind"),
+    list(enumerate(["minimum", "maximum", "degenerate", "degenerate", "degenerate", "not critical"])),
+    ids=["w^2", "-w^2", "w^4", "-w^4", "w^3", "w + w^2"],
 )
-def test_functions_of_one_number(f, kind):
-    assert critical_point(f, 0.0).kind == kind
+def test_functions_of_one_number(at, kind):
+    assert critical_point(pieces, float(at)).kind == kind
 
 
-@pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_flat_direction_makes_a_point_degenerate(sign):
-    assert critical_point(lambda w: sign * w[0] ** 2, jnp.zeros(2)).kind == "degenerate"
+def valleys(w):
+    """A valley along the second axis, and from 1/2 on a ridge."""
+    return jnp.where(w[1] < 0.5, 1.0, -1.0) * w[0] ** 2
+
+
+@pytest.mark.parametrize("along", [0.0, 1.0])
+def test_a_flat_direction_makes_a_point_degenerate(along):
+    assert critical_point(valleys, np.array([0.0, along])).kind == "degenerate"
 
 
 def form(w):
@@ -38,14 +44,14 @@ def form(w):
 
 def test_a_saddle_of_a_tree_of_parameters_and_its_way_out():
     with jax.enable_x64(True):
-        params = {"a": jnp.zeros(2), "b": jnp.zeros((1, 1))}
+        params = {"a": np.zeros(2), "b": np.zeros((1, 1))}
         found = critical_point(form, params)
         values, vectors = np.linalg.eigh(np.array([[2.0, 1, 0], [1, -1, 0.5], [0, 0.5, 3]]))
         assert found.kind == "saddle"
         assert found.smallest == pytest.approx(values[0], abs=1e-14)
         assert found.largest == pytest.approx(values[-1], abs=1e-14)
         assert found.direction["b"].shape == (1, 1)
-        way = np.concatenate([found.direction["a"], found.direction["b"].ravel()])
+        way = np.concatenate([np.ravel(found.direction[name]) for name in ("a", "b")])
         assert abs(way @ vectors[:, 0]) == pytest.approx(1)
         assert is_sosp(form, params, eps=0.0, gamma=-values[0] + 1e-9)
         assert not is_sosp(form, params, eps=0.0, gamma=-values[0] - 1e-9)
@@ -54,15 +60,20 @@ def test_a_saddle_of_a_tree_of_parameters_and_its_way_out():
 BEND = np.linspace(1, 10, 300)
 
 
-def many(w, bend):
-    return jnp.sum(BEND * w["rest"] ** 2) / 2 + bend * w["odd"] ** 2 / 2
+ODD = np.array([-0.3, 0.4, 0.0])
 
 
-@pytest.mark.parametrize(("bend", "kind"), [(-0.3, "saddle"), (0.4, "minimum"), (0.0, "degenerate")])
-def test_many_parameters_one_of_which_bends_another_way(bend, kind):
+def many(w):
+    """The odd parameter bends in another way around every whole number."""
+    near = jnp.round(w["odd"])
+    return jnp.sum(BEND * w["rest"] ** 2) / 2 + jnp.asarray(ODD)[near.astype(int)] * (w["odd"] - near) ** 2 / 2
+
+
+@pytest.mark.parametrize(("at", "kind"), list(enumerate(["saddle", "minimum", "degenerate"])))
+def test_many_parameters_one_of_which_bends_another_way(at, kind):
+    bend = ODD[at]
     with jax.enable_x64(True):
-        at = {"rest": jnp.zeros(300), "odd": jnp.asarray(0.0)}
-        found = critical_point(lambda w: many(w, bend), at)
+        found = critical_point(many, {"rest": np.zeros(300), "odd": np.asarray(float(at))})
     assert found.kind == kind
     assert found.smallest == pytest.approx(bend, abs=found.smallest_error)
     assert found.largest == pytest.approx(10, abs=found.largest_error)
@@ -72,8 +83,12 @@ def test_many_parameters_one_of_which_bends_another_way(bend, kind):
 def test_the_eigenvector_objective_has_the_saddles_it_should():
     M = np.diag([3.0, 2.0, 1.0])
     known = rank_one.critical_points(M)
+
+    def objective(x):
+        return rank_one.objective(jnp.asarray(M), x)
+
     with jax.enable_x64(True):
-        found = [critical_point(lambda x: rank_one.objective(jnp.asarray(M), x), jnp.asarray(p)) for p in known.points]
+        found = [critical_point(objective, p) for p in known.points]
     assert [point.kind for point in found] == ["minimum", "saddle", "saddle", "maximum"]
     np.testing.assert_allclose([point.smallest for point in found], known.spectra.min(1), atol=1e-12)
     np.testing.assert_allclose([point.largest for point in found], known.spectra.max(1), atol=1e-12)

@@ -4,8 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import secant as sc
 from secant.curvature import tangent_kernel
@@ -20,9 +18,8 @@ def anybodys(params, x):
 
 
 @pytest.fixture(scope="module")
-def params():
-    with jax.enable_x64(True):
-        return NET.init(jax.random.key(0), X.shape)
+def params(drawn):
+    return drawn(NET, X.shape, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("way", ["structured", "contraction", "products"])
@@ -30,17 +27,13 @@ def test_blocks_under_any_budget_make_the_same_matrix(params, way, monkeypatch):
     f = NET.apply if way == "structured" else anybodys
     cheap = {"contraction": (0.0, 1.0), "products": (1.0, 0.0)}.get(way)
     if cheap:
-        monkeypatch.setattr(tangent_kernel, "count", lambda *arguments: tangent_kernel.Costs(*cheap))
+        monkeypatch.setattr(tangent_kernel, "_counted", lambda *arguments: tangent_kernel.Costs(*cheap))
     J, J2 = (np.asarray(sc.jacobian(NET.apply, params, x).dense()) for x in (X, X2[:4]))
 
-    @given(st.integers(0, 16))
-    @settings(max_examples=6, deadline=None)
-    def check(power):
+    for power in (0, 12, 16):  # sample by sample, in some blocks, and whole
         np.testing.assert_allclose(kernel_matrix(f, params, X, memory=2**power), J @ J.T, atol=1e-12)
         np.testing.assert_allclose(kernel_matrix(f, params, X, X2[:4], memory=2**power), J @ J2.T, atol=1e-12)
         np.testing.assert_allclose(kernel_matrix(f, params, X2[:4], X, memory=2**power), J2 @ J.T, atol=1e-12)
-
-    check()
 
 
 def test_the_blocks_do_fit_the_budget(params, monkeypatch):
@@ -68,21 +61,21 @@ def test_the_blocks_do_fit_the_budget(params, monkeypatch):
     assert 1 < largest[1] < 7 or 1 < largest[2] < 7
 
 
-def test_the_cheapest_way_is_found_by_counting():
+def test_the_cheapest_way_is_found_by_counting(drawn):
+    generator = np.random.default_rng(0)
     wide = sc.nets.mlp([64, 64], 10)
-    params = wide.init(jax.random.key(0), (1, 16))
+    params = drawn(wide, (1, 16), generator)
     x = np.ones((8, 16))
     # Ten outputs: pushing ten rows through the function costs less than multiplying ten by ten of them.
     costs = count(lambda p, a: wide.apply(p, a), params, x)
     assert costs.products < costs.contraction
     # One output: no.
     single = sc.nets.mlp([64, 64])
-    costs = count(lambda p, a: single.apply(p, a), single.init(jax.random.key(0), (1, 16)), x)
+    costs = count(lambda p, a: single.apply(p, a), drawn(single, (1, 16), generator), x)
     assert costs.contraction < costs.products
     # A convolution is used at many positions and has few parameters: multiplying rows is cheap.
     images = sc.nets.cnn([8], 3, pool="average")
-    own = images.init(jax.random.key(0), (1, 8, 8, 1))
-    costs = count(lambda p, a: images.apply(p, a), own, np.ones((4, 8, 8, 1)))
+    costs = count(lambda p, a: images.apply(p, a), drawn(images, (1, 8, 8, 1), generator), np.ones((4, 8, 8, 1)))
     assert costs.contraction < costs.products
 
 
@@ -100,7 +93,7 @@ def test_the_kernel_between_two_sets_has_a_transpose(params):
     assert K.shape == (14, 8)
     assert not K.symmetric
     v, u = np.arange(8.0).reshape(4, 2), np.arange(14.0)
-    np.testing.assert_allclose(K.mv(v).ravel(), matrix @ v.ravel(), rtol=1e-10)
+    np.testing.assert_allclose(np.ravel(K.mv(v)), matrix @ v.ravel(), rtol=1e-10)
     np.testing.assert_allclose(K.T @ u, matrix.T @ u, rtol=1e-10)
     np.testing.assert_allclose(K.T.dense(), matrix.T, rtol=1e-12)
     with pytest.raises(ValueError, match=r"ntk\.top: only a symmetric operator has a real spectrum"):
@@ -113,7 +106,9 @@ def test_the_kernel_is_the_jacobian_times_its_transpose_on_pytrees_of_inputs():
 
     p = {"u": np.random.default_rng(0).normal(size=(3, 2))}
     batch = {"a": X, "b": np.arange(1.0, 8.0)}
-    J = np.asarray(jax.jacrev(lambda q: f(q, batch))(p)["u"]).reshape(14, -1)
+    # The slope of tanh times the input, of an output in its own column of weights.
+    slopes = (1 - np.tanh(X @ p["u"]) ** 2) * batch["b"][:, None]
+    J = np.einsum("nk,nd,kl->nkdl", slopes, X, np.eye(2)).reshape(14, -1)
     np.testing.assert_allclose(sc.ntk(f, p, batch).dense(), J @ J.T, rtol=1e-10)
     np.testing.assert_allclose(kernel_matrix(f, p, batch, memory=1), J @ J.T, rtol=1e-10)
 
@@ -121,9 +116,11 @@ def test_the_kernel_is_the_jacobian_times_its_transpose_on_pytrees_of_inputs():
 def test_shares_of_the_parameters_add_up(params):
     shares = sc.curvature.ntk_per_parameter(NET.apply, params, X)
     assert jax.tree.structure(shares) == jax.tree.structure(params)
-    np.testing.assert_allclose(sum(jax.tree.leaves(shares)), sc.ntk(NET.apply, params, X).dense(), rtol=1e-12)
+    np.testing.assert_allclose(
+        sum(map(np.asarray, jax.tree.leaves(shares))), sc.ntk(NET.apply, params, X).dense(), rtol=1e-12
+    )
 
 
 def test_numbers_that_are_no_arrays_are_parameters_too():
-    K = sc.ntk(lambda p, x: p["a"] * x + p["b"], {"a": 2.0, "b": 1.0}, jnp.arange(3.0)).dense()
+    K = sc.ntk(lambda p, x: p["a"] * x + p["b"], {"a": 2.0, "b": 1.0}, np.arange(3.0)).dense()
     np.testing.assert_allclose(K, np.outer(np.arange(3.0), np.arange(3.0)) + 1)

@@ -20,13 +20,21 @@ def dense(f, params, x):
     return flat.T @ flat / len(x)
 
 
-@pytest.mark.parametrize("block", [1, 4, 7, 100])
-def test_streamed_is_dense(block):
+@pytest.fixture(scope="module")
+def network():
+    """Samples, parameters, and what their Jacobians say."""
     with jax.enable_x64(True):
         x = np.random.default_rng(0).normal(size=(7, 6))
         params = NET.init(jax.random.key(1), x.shape)
+        return x, params, dense(NET.apply, params, x)
+
+
+@pytest.mark.parametrize("block", [1, 4, 7, 100])
+def test_streamed_is_dense(block, network):
+    x, params, expected = network
+    with jax.enable_x64(True):
         found = sc.agop(NET.apply, params, x, block=block)
-        np.testing.assert_allclose(found, dense(NET.apply, params, x), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-14)
         assert np.linalg.eigvalsh(found)[0] > -1e-14
 
 
@@ -56,7 +64,7 @@ def test_the_closed_forms_of_the_targets_are_their_expectations(name):
     target, dim, n = sc.data.TARGETS[name], 12, 40_000
     with jax.enable_x64(True):
         x = jax.random.normal(jax.random.key(0), (n, dim), jnp.float64)
-        gradients = np.asarray(jax.vmap(jax.grad(target.function))(x))
+        gradients = np.asarray(jax.jit(jax.vmap(jax.grad(target.function)))(x))
         products = gradients[:, :, None] * gradients[:, None, :]
         error = products.std(axis=0) / np.sqrt(n)
         assert (

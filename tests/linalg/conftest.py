@@ -1,7 +1,6 @@
 """Matrices with a known spectrum, and the operators that hide them."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -33,7 +32,7 @@ def hide():
     """`matrix -> Operator`. All of them share one `bind`, and so their compiled code."""
 
     def make(matrix, dtype=float, *, is_symmetric=True):
-        matrix = jnp.asarray(matrix, dtype)
+        matrix = np.asarray(matrix, dtype)
         rows, columns = (jax.ShapeDtypeStruct((size,), matrix.dtype) for size in matrix.shape)
         if is_symmetric:
             return Operator(_product, matrix, columns, rows)

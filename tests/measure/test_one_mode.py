@@ -31,11 +31,10 @@ def test_it_is_the_dense_answer_at_every_step(regression):
     model, problem = regression
     probes = {"mode": sc.measure.leading_mode(3, tol=1e-10), "theta": sc.Probe(lambda theta: theta)}
     run = sc.train(problem, jnp.zeros(P), lr=0.3, steps=12, probes=probes).dataset
-    last = None
+    last, both = None, jax.jit(lambda theta: (model.jacobian(theta), model.residuals(theta)))
     for step in range(13):
-        theta = jnp.asarray(run.theta[step].values)
-        J, z = model.jacobian(theta), model.residuals(theta)
-        values, vectors = np.linalg.eigh(np.asarray(J @ J.T))
+        J, z = map(np.asarray, both(run.theta[step].values))
+        values, vectors = np.linalg.eigh(J @ J.T)
         np.testing.assert_allclose(run.mode[step], values[::-1][:3], rtol=1e-8)
         index = D - 1 if last is None else int(np.argmax(np.abs(vectors.T @ last)))
         vector = vectors[:, index]
@@ -43,8 +42,8 @@ def test_it_is_the_dense_answer_at_every_step(regression):
             assert float(run.mode_overlap[step]) == pytest.approx(abs(vector @ last), abs=1e-6)
             vector = vector * np.sign(vector @ last)  # a mode keeps its sign as it is followed
         last = vector
-        along = vector @ np.asarray(z)
-        w = np.asarray(J).T @ vector * along
+        along = vector @ z
+        w = J.T @ vector * along
         assert float(run.mode_followed[step]) == pytest.approx(values[index], rel=1e-8)
         sign = np.sign(float(run.mode_along[0]) * along) if step == 0 else sign  # its first is anybody's choice
         assert sign * float(run.mode_along[step]) == pytest.approx(along, rel=1e-5)
@@ -70,7 +69,7 @@ def drifting(start, by, steps, **options):
     def drift(loss):
         return sc.Map(init=lambda p: p, step=lambda p: p + jnp.array(by))
 
-    squares = sc.Problem(lambda p, x: (p**2)[:, None] * x / 2, jnp.ones((2, 1)), jnp.zeros((2, 1)), sc.losses.half_sum)
+    squares = sc.Problem(lambda p, x: (p**2)[:, None] * x / 2, np.ones((2, 1)), np.zeros((2, 1)), sc.losses.half_sum)
     look = {"mode": sc.measure.leading_mode(2, tol=1e-10, **options)}
     return sc.train(squares, jnp.array(start), rule=drift, steps=steps, probes=look).dataset
 

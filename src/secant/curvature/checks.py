@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from secant.core.arguments import is_traced
@@ -113,7 +114,7 @@ def scalar_loss(caller: str, loss: Callable[..., Any], outputs: jax.ShapeDtypeSt
         loss.check_targets(outputs.shape, y)
 
 
-def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
+def squared_curvature(caller: str, loss: Loss | str, outputs: Any) -> float:
     r"""The number $c$ of a squared loss, $\partial^2 L/\partial f \partial f = c\, I$; refuses any other loss."""
     found = get_loss(loss)
     c = found.curvature(outputs)
@@ -127,10 +128,23 @@ def squared_curvature(caller: str, loss: Loss | str, outputs: Array) -> float:
 
 def finite_results(caller: str, *results: Array) -> None:
     """Refuses to hand out what is not finite, where that can be seen."""
-    if not is_traced(results) and not all(map(all_finite, results)):
+    if not is_traced(results) and not all(map(_is_finite, results)):
         raise FloatingPointError(
             f"{caller}: the result is not finite. Are the parameters, the data and the loss finite?"
         )
+
+
+def _is_finite(result: Any) -> bool:
+    """Whether all numbers are finite; on a processor, where it costs no copy, without a program of every shape."""
+    if jax.default_backend() == "cpu":
+        return bool(np.isfinite(np.asarray(result)).all())
+    return all_finite(result)
+
+
+def squared_norm(tree: Any) -> float:
+    """The sum of the squares of all numbers; on a processor without a program of every shape."""
+    square = (lambda a: np.sum(np.square(a))) if jax.default_backend() == "cpu" else (lambda a: jnp.vdot(a, a))
+    return sum(float(square(leaf)) for leaf in jax.tree.leaves(tree))
 
 
 def matching_targets(caller: str, outputs: jax.ShapeDtypeStruct, y: Any) -> None:
@@ -175,7 +189,8 @@ def _treats_samples_alone(f: Function) -> Callable[[Params, Any], Array]:
         slack = 1e4 * jnp.finfo(whole.dtype).eps * jnp.maximum(jnp.max(jnp.abs(whole)), 1.0)
         same = jnp.all(jnp.abs(whole - alone) <= slack) | ~jnp.all(jnp.isfinite(whole))
         # Where samples are treated alone, these derivatives are not small but zero.
-        weights = jax.random.normal(jax.random.key(0), whole.shape, whole.dtype)
+        # Numbers without a pattern; random ones would be most of the program.
+        weights = jnp.cos(jnp.arange(1.0, 1.0 + whole.size) ** 2).reshape(whole.shape).astype(whole.dtype)
         others = [signal[half:] for signal in pull(weights)]
         silent = [jnp.all((signal == 0) | ~jnp.isfinite(signal)) for signal in others]
         return functools.reduce(jnp.logical_and, silent, same)

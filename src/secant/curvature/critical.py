@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from secant.core.arguments import is_traced
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import (
@@ -163,7 +164,7 @@ def batch_critical_lr(
     outputs = outputs_of("batch_critical_lr", f, params, x)
     matching_targets("batch_critical_lr", outputs, y)
     batches = sample_numbers("batch_critical_lr", batches, outputs.shape[0])
-    c = squared_curvature("batch_critical_lr", loss, jnp.zeros((batches.shape[1], *outputs.shape[1:])))
+    c = squared_curvature("batch_critical_lr", loss, np.zeros((batches.shape[1], *outputs.shape[1:])))
     if network_of(f) is None:
         refuse_mixing("batch_critical_lr", f, params, x)
     norms = _batch_norms(f)(params, x, batches)
@@ -202,7 +203,7 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
 
     def critical(params: Params, x: Any) -> Float[Array, ""]:
         found, samples = kernel(params, x, None), len(jax.tree.leaves(x)[0])
-        c = squared_curvature("kernel_critical_lr", loss, jnp.zeros((samples, found.shape[0] // samples)))
+        c = squared_curvature("kernel_critical_lr", loss, np.zeros((samples, found.shape[0] // samples)))
         return 2 / (c * largest_eigenvalue(found))
 
     return jit(critical)
@@ -210,18 +211,18 @@ def kernel_critical_lr(f: Function, loss: SquaredLoss | str) -> Callable[[Params
 
 def sample_numbers(caller: str, batches: Any, samples: int) -> Int[Array, "count b"]:
     """Batches as rows of sample numbers, refused where they are none."""
-    batches = jnp.asarray(batches)
+    batches = jnp.asarray(batches) if is_traced(batches) else np.asarray(batches)
     if batches.ndim != 2 or batches.size == 0 or not jnp.issubdtype(batches.dtype, jnp.integer):
         raise ValueError(
             f"{caller}: `batches` must be rows of sample numbers, integers of shape (batches, samples), "
             f"got {batches.dtype} of shape {batches.shape}."
         )
-    if not is_traced(batches) and not bool(jnp.all((batches >= 0) & (batches < samples))):
+    if not is_traced(batches) and not ((batches >= 0) & (batches < samples)).all():
         raise ValueError(
             f"{caller}: `batches` names samples from {int(batches.min())} to {int(batches.max())}, "
             f"and `x` has samples 0 to {samples - 1}."
         )
-    return batches
+    return to_device(batches)
 
 
 @kept

@@ -56,7 +56,7 @@ def search_in_span(f: Any, loss: Callable[..., Array]) -> Callable[..., Any]:
         params, x, y = data
         net = network_of(f)
         assert net is not None
-        return _compiled(f, loss, k)(params, x, y, tol, key), functools.partial(_lift, net, params, x)
+        return _compiled(f, loss, k)(params, x, y, tol, key), functools.partial(_compiled_lift, net, params, x)
 
     return search
 
@@ -67,6 +67,9 @@ def _lift(net: Network, params: Any, x: Array, row: Array) -> Any:
     first = len(x) * weight.shape[1]
     rest = ravel_pytree(others)[1](row[first:])
     return with_first(net, rest, x.T @ row[:first].reshape(len(x), -1))
+
+
+_compiled_lift = jit(jax.vmap(_lift, (None, None, None, 0)), static_argnums=0)
 
 
 @functools.lru_cache(maxsize=16)

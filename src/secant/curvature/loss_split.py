@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from secant.core.device import jit
+from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import Function, finite_results, matching_targets, outputs_of, squared_curvature
 from secant.curvature.tangent_kernel import kernel_matrix
@@ -29,11 +33,11 @@ class LossSplit(NamedTuple):
 
     def within(self, s: int) -> Float[Array, ""]:
         """The loss in the first `s` directions."""
-        return self.parts[:s].sum()
+        return _added(self.parts, *slice(None, s).indices(len(self.parts))[:2])
 
     def beyond(self, s: int) -> Float[Array, ""]:
         """The loss in all others."""
-        return self.parts[s:].sum()
+        return _added(self.parts, *slice(s, None).indices(len(self.parts))[:2])
 
 
 @takes_models
@@ -48,9 +52,7 @@ def loss_split(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) ->
         loss: a squared [`Loss`][secant.losses.Loss], or its name.
     """
     residual, c = _residual("loss_split", f, params, x, y, loss)
-    values, vectors = jnp.linalg.eigh(kernel_matrix(f, params, x))
-    values, vectors = values[::-1], vectors[:, ::-1]
-    return LossSplit(values, vectors, c / 2 * (vectors.T @ residual) ** 2)
+    return _split(kernel_matrix(f, params, x), residual, c)
 
 
 class Convergence(NamedTuple):
@@ -86,11 +88,7 @@ def convergence(f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -
         loss: a squared [`Loss`][secant.losses.Loss], or its name.
     """
     residual, c = _residual("convergence", f, params, x, y, loss)
-    kernel = kernel_matrix(f, params, x)
-    values = jnp.linalg.eigvalsh(kernel)
-    smallest, largest = jnp.maximum(values[0], 0.0), values[-1]
-    ratio = c * (residual @ kernel @ residual) / (residual @ residual)
-    return Convergence(smallest, largest, c * smallest, ratio, (1 - smallest / largest) ** 2)
+    return _converging(kernel_matrix(f, params, x), residual, c)
 
 
 def kernel_drift(start: Float[Array, "m m"], now: Float[Array, "m m"]) -> Float[Array, ""]:
@@ -100,8 +98,7 @@ def kernel_drift(start: Float[Array, "m m"], now: Float[Array, "m m"]) -> Float[
         raise ValueError(
             f"kernel_drift: `start` and `now` must be square matrices of one size, got {shape} and {jnp.shape(now)}."
         )
-    difference = jnp.linalg.eigvalsh((now - start + (now - start).T) / 2)
-    return jnp.max(jnp.abs(difference)) / jnp.max(jnp.abs(jnp.linalg.eigvalsh(start)))
+    return _drift(start, now)
 
 
 def _residual(caller: str, f: Function, params: Params, x: Any, y: Any, loss: Loss | str) -> tuple[Array, float]:
@@ -111,8 +108,42 @@ def _residual(caller: str, f: Function, params: Params, x: Any, y: Any, loss: Lo
         raise ValueError(
             f"{caller}: `y` has shape {jnp.shape(y)} and the outputs have {outputs.shape}. They must agree."
         )
-    values = f(params, x)
-    c = squared_curvature(caller, loss, values)
-    residual = (values - jnp.asarray(y)).reshape(-1)
+    c = squared_curvature(caller, loss, np.zeros(outputs.shape))
+    residual = _compiled_residual(f)(params, x, y)
     finite_results(caller, residual)
     return residual, c
+
+
+# What follows is compiled as a whole: operation by operation, each would be compiled for every size.
+
+
+@kept
+def _compiled_residual(f: Function) -> Callable[..., Array]:
+    return jit(lambda params, x, y: (f(params, x) - y).reshape(-1), quick=True)
+
+
+def _split_of(kernel: Array, residual: Array, c: Any) -> LossSplit:
+    values, vectors = jnp.linalg.eigh(kernel)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    return LossSplit(values, vectors, c / 2 * (vectors.T @ residual) ** 2)
+
+
+def _convergence_of(kernel: Array, residual: Array, c: Any) -> Convergence:
+    values = jnp.linalg.eigvalsh(kernel)
+    smallest, largest = jnp.maximum(values[0], 0.0), values[-1]
+    ratio = c * (residual @ kernel @ residual) / (residual @ residual)
+    return Convergence(smallest, largest, c * smallest, ratio, (1 - smallest / largest) ** 2)
+
+
+def _drift_of(start: Array, now: Array) -> Array:
+    difference = jnp.linalg.eigvalsh((now - start + (now - start).T) / 2)
+    return jnp.max(jnp.abs(difference)) / jnp.max(jnp.abs(jnp.linalg.eigvalsh(start)))
+
+
+def _sum_between(parts: Array, start: Any, stop: Any) -> Array:
+    places = jnp.arange(len(parts))
+    return jnp.sum(jnp.where((places >= start) & (places < stop), parts, 0.0))
+
+
+_split, _converging = jit(_split_of), jit(_convergence_of)
+_drift, _added = jit(_drift_of), jit(_sum_between)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from secant.core.types import Params
@@ -66,8 +65,8 @@ def stochastic_critical_lr(
     outputs = outputs_of("stochastic_critical_lr", f, params, x)
     k = math.prod(outputs.shape[1:])
     mean_square.pairs(outputs.shape[0], batch, sampling)
-    c = squared_curvature("stochastic_critical_lr", loss, jnp.zeros((batch, *outputs.shape[1:])))
-    full = squared_curvature("stochastic_critical_lr", loss, jnp.zeros(outputs.shape))
+    c = squared_curvature("stochastic_critical_lr", loss, np.zeros((batch, *outputs.shape[1:])))
+    full = squared_curvature("stochastic_critical_lr", loss, np.zeros(outputs.shape))
     kernel = kernel_matrix(f, params, x, memory=memory)
     finite_results("stochastic_critical_lr", kernel)
     found = mean_square.critical_step(np.asarray(kernel, float), batch, outputs=k, sampling=sampling, tol=tol)

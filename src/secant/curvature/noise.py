@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant import losses
 from secant.core.arguments import whole
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import (
@@ -37,6 +37,7 @@ from secant.curvature.checks import (
     outputs_of,
     refuse_mixing,
     scalar_loss,
+    squared_norm,
 )
 from secant.curvature.operators import Loss, spaces
 from secant.curvature.per_sample import compiled_lengths, gram_matrix, weights
@@ -118,7 +119,7 @@ class GradientNoise(Operator):
         found = self._lengths()
         finite_results("gradient_noise", found.squares)
         squares = np.asarray(found.squares, float)
-        return squares, float(sum(float(jnp.vdot(leaf, leaf)) for leaf in jax.tree.leaves(found.mean)))
+        return squares, squared_norm(found.mean)
 
 
 @takes_models
@@ -254,6 +255,13 @@ def _mixed(f: Function, loss: NamedLoss) -> Callable[..., Params]:
 
 
 @kept
+def _mixed_each(f: Function, loss: NamedLoss) -> Callable[..., Params]:
+    """The same for every row of mixtures."""
+    mixed = _mixed(f, loss)
+    return jit(lambda params, x, y, rows: jax.vmap(lambda mix: mixed(params, x, y, mix))(rows))
+
+
+@kept
 def _sampled(f: Function, loss: NamedLoss, centred: bool) -> Callable[..., Params]:
     def run(data: Any, key: PRNGKeyArray) -> Params:
         params, x, y, scale = data
@@ -275,9 +283,12 @@ def _dense(f: Function, loss: NamedLoss, centred: bool) -> Callable[[Any], Array
             )
         space = spaces(data[0])
         found = Operator(_product(f, loss, centred), data, space, space, name="gradient_noise").dense()
-        return (found + found.T) / 2
+        return _symmetric(found)
 
     return matrix
+
+
+_symmetric = jit(lambda matrix: (matrix + matrix.T) / 2, quick=True)
 
 
 @kept
@@ -294,16 +305,11 @@ def _search(f: Function, loss: NamedLoss, centred: bool, memory: int) -> Callabl
         found = len(values) == k and bool(values[-1] > len(inner) * rounding)
         # The vectors that they are multiplied out to have length 1.
         rows = vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny))[:, None]
-        error = jnp.full(len(values), scale * rounding / len(inner))
-        ritz = Ritz(
-            jnp.asarray(scale * values / len(inner)),
-            jnp.asarray(rows),
-            error,
-            error,
-            jnp.zeros((), jnp.int32),
-            jnp.asarray(found),
-        )
-        return ritz, lambda row: _mixed(f, loss)(params, x, y, row)
+        error = to_device(np.full(len(values), scale * rounding / len(inner)))
+        values = to_device(np.asarray(scale * values / len(inner)))
+        spent, converged = to_device(np.zeros((), np.int32)), to_device(np.asarray(found))
+        ritz = Ritz(values, to_device(rows), error, error, spent, converged)
+        return ritz, lambda rows: _mixed_each(f, loss)(params, x, y, rows)
 
     return search
 

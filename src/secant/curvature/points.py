@@ -24,7 +24,7 @@ from secant.core.arguments import at_least_zero, positive
 from secant.core.device import jit
 from secant.core.memo import kept
 from secant.core.types import Params
-from secant.curvature.checks import Function, finite_results, real_parameters
+from secant.curvature.checks import Function, finite_results, real_parameters, squared_norm
 from secant.curvature.operators import Loss, hessian, spaces
 from secant.linalg import Operator
 from secant.models.entrance import takes_models
@@ -102,7 +102,7 @@ def critical_point(
     share = float(np.sqrt(rounding)) if flat is None else at_least_zero("critical_point", "flat", flat)
     low, high, direction = _ends(operator, tol, max_products)
     top = max(abs(low[0]), abs(high[0]))
-    size = float(np.sqrt(sum(float(jnp.vdot(leaf, leaf)) for leaf in jax.tree.leaves(params))))
+    size = float(np.sqrt(squared_norm(params)))
     still = np.sqrt(rounding) * top * max(1.0, size) if eps is None else at_least_zero("critical_point", "eps", eps)
     kind = _kind(low, high, share * top) if steepness <= still else "not critical"
     return CriticalPoint(kind, *low, *high, steepness, direction)

@@ -13,7 +13,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import Function, outputs_of, refuse_mixing, samples_in
@@ -157,9 +157,13 @@ class Costs(NamedTuple):
 def count(f: Function, params: Params, x: Any, x2: Any = None) -> Costs:
     """What the kernel of any function costs, in multiplications and additions."""
     outputs = outputs_of("ntk", f, params, x)
+    return _counted(outputs, params, x2, _one_sample(f, params, x)[0])
+
+
+def _counted(outputs: Any, params: Params, x2: Any, forward: float) -> Costs:
+    """The same, where the function takes `forward` of them for one sample."""
     n, k = outputs.shape[0], math.prod(outputs.shape[1:])
     n2 = n if x2 is None else samples_in("ntk", x2, "x2")
-    forward = _one_sample(f, params, x)[0]
     rows = 2 * forward * k * (n if x2 is None else n + n2)
     # Of a symmetric matrix only half is multiplied out; but whole rows are pushed through the function.
     half = 0.5 if x2 is None else 1.0
@@ -192,7 +196,8 @@ def _pair_function(f: Function, params: Params, x: Any, x2: Any) -> tuple[Callab
     if x2 is not None:
         outputs_of("ntk", f, params, x2, "x2")
     refuse_mixing("ntk", f, params, x)
-    costs, moved = count(f, params, x, x2), _one_sample(f, params, x)[1]
+    forward, moved = _one_sample(f, params, x)
+    costs = _counted(outputs, params, x2, forward)
     k = math.prod(outputs.shape[1:])
     # A row for every output of a sample, once as autodiff makes it and once flattened.
     rows = 2 * k * _bytes(params)
@@ -274,7 +279,7 @@ def in_tiles(pair: Callable[..., Array], params: Params, x: Any, tile: int) -> A
             matrix = np.empty((n * k, n * k), block.dtype) if matrix is None else matrix
             matrix[left.start * k : left.stop * k, right.start * k : right.stop * k] = block
             matrix[right.start * k : right.stop * k, left.start * k : left.stop * k] = block.T
-    return jnp.asarray(matrix)
+    return to_device(matrix)
 
 
 def _rectangle(pair: Callable[..., Array], params: Params, x: Any, x2: Any, tile: int) -> Array:
@@ -282,7 +287,7 @@ def _rectangle(pair: Callable[..., Array], params: Params, x: Any, x2: Any, tile
         [np.asarray(pair(params, _take(x, left), _take(x2, right))) for right in _slices(samples_in("ntk", x2), tile)]
         for left in _slices(samples_in("ntk", x), tile)
     ]
-    return jnp.asarray(np.block(rows))
+    return to_device(np.block(rows))
 
 
 def _take(x: Any, cut: slice) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secant.core.arguments import is_traced
+from secant.core.device import jit, to_device
 
 
 def alignment(first: Any, second: Any) -> Float[Array, ""]:
@@ -32,16 +34,24 @@ def alignment(first: Any, second: Any) -> Float[Array, ""]:
         0.707
         ```
     """
-    a, b = jnp.asarray(first), jnp.asarray(second)
+    a, b = to_device(first), to_device(second)
     if a.shape != b.shape or a.ndim != 2:
         raise ValueError(f"alignment: the matrices must have one shape (d, d), got {a.shape} and {b.shape}.")
-    # Scaled first: squares of large entries would overflow, those of small ones vanish.
-    tops = [jnp.max(jnp.abs(m)) for m in (a, b)]
+    cosine, tops = _cosine(a, b)
     if not is_traced(tops):
-        for name, top in zip(("first", "second"), tops, strict=True):
-            if not jnp.isfinite(top):
+        for name, top in zip(("first", "second"), map(float, tops), strict=True):
+            if not math.isfinite(top):
                 raise ValueError(f"alignment: the {name} matrix has entries that are not finite.")
             if top == 0:
                 raise ValueError(f"alignment: the {name} matrix is zero; it has no direction to align with.")
+    return cosine
+
+
+def _scaled_first(a: Array, b: Array) -> tuple[Array, tuple[Array, Array]]:
+    """The cosine and the largest entries: squares of large ones would overflow, those of small ones vanish."""
+    tops = jnp.max(jnp.abs(a)), jnp.max(jnp.abs(b))
     a, b = a / tops[0], b / tops[1]
-    return jnp.sum(a * b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b))
+    return jnp.sum(a * b) / (jnp.linalg.norm(a) * jnp.linalg.norm(b)), tops
+
+
+_cosine = jit(_scaled_first)

@@ -74,7 +74,7 @@ def susceptibilities(activation: str | Function, variance: Any, weights: Any = 1
 
 def next_variance(activation: str | Function, variance: Any, *, weights: float, biases: float) -> Array:
     r"""The variance of an input's signals one layer on, $C_b + C_w\,\mathbb E\,\sigma(z)^2$."""
-    square, _, _ = _means(named(activation)[1], jnp.asarray(variance, jnp.result_type(float)))
+    square, _, _ = means_of(named(activation)[1])(variance)
     return biases + weights * square
 
 
@@ -135,14 +135,19 @@ def critical_points(activation: str | Function, between: tuple[float, float] = (
 
 def _at_zero(function: Function) -> list[CriticalPoint]:
     r"""The point $K = 0$ of a function that vanishes there, if variances fall to it: $K_\ell \approx 1/(a_1\ell)$."""
-    first = jax.grad(function)
-    second, third = jax.grad(first), jax.grad(jax.grad(first))
-    at = jax.jit(lambda z: [f(z) for f in (function, first, second, third)])  # far fewer programs than one by one
-    value, s1, s2, s3 = map(float, at(jnp.zeros(())))
+    value, s1, s2, s3 = map(float, _slopes_of(function)(np.zeros((), jnp.result_type(float))))
     if value != 0 or s1 == 0 or not all(map(math.isfinite, (s1, s2, s3))):
         return []
     falls = -s3 / s1 - 0.75 * (s2 / s1) ** 2
     return [CriticalPoint(1 / s1**2, 0.0, 0.0, "zero")] if falls > 0 else []
+
+
+@functools.lru_cache(maxsize=64)
+def _slopes_of(function: Function) -> Callable[[Any], list[Array]]:
+    """A function and its first three derivatives at a number, in one program."""
+    first = jax.grad(function)
+    second, third = jax.grad(first), jax.grad(jax.grad(first))
+    return jax.jit(lambda z: [f(z) for f in (function, first, second, third)])
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import ArrayLike, Float
 
-from secant.kernels.criticality import means_of, susceptibilities
+from secant.kernels.criticality import means_of
 from secant.look import COLOURS, panels
 from secant.nets.activations import Function, named
 
@@ -122,9 +122,13 @@ def phase_diagram(
     if not SMALLEST < start < LARGEST:
         raise ValueError(f"phase_diagram: `start` must be a variance between {SMALLEST} and {LARGEST}, got {start}.")
     b, w = np.meshgrid(parts[1], parts[0], indexing="ij")
-    variance = _end(means_of(function), w.ravel(), b.ravel(), start).reshape(w.shape)
-    chi = susceptibilities(function, np.where(np.isinf(variance), 1.0, np.maximum(variance, SMALLEST)), w)
-    parallel, perpendicular = (np.where(np.isinf(variance), np.nan, np.asarray(part)) for part in chi)
+    means = means_of(function)
+    ends = _end(means, w.ravel(), b.ravel(), start)
+    # Flat, as they are compiled for already.
+    _, bends, slopes = map(np.asarray, means(np.where(np.isinf(ends), 1.0, np.maximum(ends, SMALLEST))))
+    variance = ends.reshape(w.shape)
+    chi = (w * part.reshape(w.shape) for part in (slopes + bends, slopes))
+    parallel, perpendicular = (np.where(np.isinf(variance), np.nan, part) for part in chi)
     return PhaseDiagram(name, parts[0], parts[1], variance, parallel, perpendicular)
 
 

@@ -7,6 +7,7 @@ happens anywhere else follows from the kernel between there and the samples.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -68,15 +69,12 @@ class Training:
 
     def left(self, time: Any) -> Array:
         r"""What is left of every eigenvector: $e^{-\lambda t}$ of flow, $(1 - \eta\lambda)^t$ of descent."""
-        if self.step is None:
-            return jnp.exp(-self.eigenvalues * time)
-        return (1 - self.step * self.eigenvalues) ** time
+        return _left(self.eigenvalues, self.step, time)
 
     def train(self, time: Any, start: Any = 0.0) -> Array:
         """Outputs on the samples at a time, or after so many steps, from outputs `start`."""
         self._check(time)
-        apart = self.y - start
-        return self.y - self.eigenvectors @ _rows(self.left(time), self.eigenvectors.T @ apart)
+        return _trained(self.eigenvalues, self.eigenvectors, self.y, self.step, time, start)
 
     def test(self, time: Any, between: Float[Array, "m n"], start: Any = 0.0, start_test: Any = 0.0) -> Array:
         r"""Outputs elsewhere, $f_0(x) + \Theta(x, X)\,\Theta^{-1}(1 - e^{-\Theta t})(y - f_0(X))$.
@@ -87,7 +85,9 @@ class Training:
             start: outputs on the samples at the start.
             start_test: outputs elsewhere at the start.
         """
-        return start_test + between @ self._pull(time, self.y - start)
+        self._check(time)
+        spectrum = self.eigenvalues, self.eigenvectors
+        return _tested(*spectrum, self.y, self.step, time, between, start, start_test, _is_end(time))
 
     def ensemble(self, time: Any, train: Kernel, between: Kernel, test: Kernel) -> Gaussian:
         """Outputs elsewhere over random networks, each trained on its own outputs at the start.
@@ -98,36 +98,23 @@ class Training:
             between: kernels between the other inputs and the samples.
             test: kernels among the other inputs.
         """
-        pull = between.ntk @ self._pull(time, jnp.eye(len(self.y), dtype=self.eigenvalues.dtype))
-        cross = pull @ between.nngp.T
-        covariance = test.nngp + pull @ train.nngp @ pull.T - cross - cross.T
+        self._check(time)
+        kernels = train.nngp, between.nngp, between.ntk, test.nngp
+        covariance = _spread(self.eigenvalues, self.eigenvectors, self.step, time, *kernels, _is_end(time))
         return Gaussian(self.test(time, between.ntk), covariance)
 
-    def _pull(self, time: Any, apart: Array) -> Array:
-        r"""$\Theta^{-1}(1 - e^{-\Theta t})$ times a vector."""
-        self._check(time)
-        values = self.eigenvalues
-        if isinstance(time, float) and math.isinf(time):
-            factors = 1 / values
-        elif self.step is None:
-            small = values * time < 1e-6
-            safe = jnp.where(small, 1.0, values)
-            factors = jnp.where(small, time * (1 - values * time / 2), -jnp.expm1(-safe * time) / safe)
-        else:
-            safe = jnp.where(values > 0, values, 1.0)
-            # The powers' sum, of which the difference from 1 would lose digits for small eigenvalues.
-            factors = jnp.where(values > 0, -jnp.expm1(time * jnp.log1p(-self.step * safe)) / safe, time * self.step)
-            factors = jnp.where(self.step * values < 1, factors, (1 - self.left(time)) / safe)
-        return self.eigenvectors @ _rows(factors, self.eigenvectors.T @ apart)
-
     def _check(self, time: Any) -> None:
-        if not (isinstance(time, float) and math.isinf(time)):
+        if not _is_end(time):
             return
         if self.step is not None and self.step >= self.largest_step:
             raise ValueError(
                 f"Training: gradient descent with step {self.step:g} diverges; use one below {self.largest_step:.3g}."
             )
         _check_spectrum("Training", self.eigenvalues)
+
+
+def _is_end(time: Any) -> bool:
+    return isinstance(time, float) and math.isinf(time)
 
 
 def _rows(factors: Array, vectors: Array) -> Array:
@@ -237,6 +224,48 @@ def _factor(function: str, kernel: Array, ridge: Any) -> Array:
 
 def _with_ridge(kernel: Array, ridge: Any) -> Array:
     return kernel + ridge * jnp.eye(len(kernel), dtype=kernel.dtype)
+
+
+def _left(values: Array, step: Any, time: Any) -> Array:
+    return jnp.exp(-values * time) if step is None else (1 - step * values) ** time
+
+
+def _pull(values: Array, vectors: Array, step: Any, time: Any, apart: Array, end: bool) -> Array:
+    r"""$\Theta^{-1}(1 - e^{-\Theta t})$ times a vector."""
+    if end:
+        factors = 1 / values
+    elif step is None:
+        small = values * time < 1e-6
+        safe = jnp.where(small, 1.0, values)
+        factors = jnp.where(small, time * (1 - values * time / 2), -jnp.expm1(-safe * time) / safe)
+    else:
+        safe = jnp.where(values > 0, values, 1.0)
+        # The powers' sum, of which the difference from 1 would lose digits for small eigenvalues.
+        factors = jnp.where(values > 0, -jnp.expm1(time * jnp.log1p(-step * safe)) / safe, time * step)
+        factors = jnp.where(step * values < 1, factors, (1 - _left(values, step, time)) / safe)
+    return vectors @ _rows(factors, vectors.T @ apart)
+
+
+@jax.jit
+def _trained(values: Array, vectors: Array, y: Array, step: Any, time: Any, start: Any) -> Array:
+    return y - vectors @ _rows(_left(values, step, time), vectors.T @ (y - start))
+
+
+@functools.partial(jax.jit, static_argnums=8)
+def _tested(
+    values: Array, vectors: Array, y: Array, step: Any, time: Any, between: Array, start: Any, own: Any, end: bool
+) -> Array:
+    return own + between @ _pull(values, vectors, step, time, y - start, end)
+
+
+@functools.partial(jax.jit, static_argnums=8)
+def _spread(
+    values: Array, vectors: Array, step: Any, time: Any, train: Array, cross: Array, ntk: Array, test: Array, end: bool
+) -> Array:
+    """Covariance of outputs elsewhere, given kernels of outputs and, between the two sets, the tangent kernel."""
+    pull = ntk @ _pull(values, vectors, step, time, jnp.eye(len(values), dtype=values.dtype), end)
+    mixed = pull @ cross.T
+    return test + pull @ train @ pull.T - mixed - mixed.T
 
 
 @jax.jit

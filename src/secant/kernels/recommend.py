@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from secant.core.device import jit
 from secant.kernels.criticality import CriticalPoint, critical_points, next_variance, susceptibilities
@@ -126,16 +128,21 @@ def _deep(function: Function, weights: float, biases: float, invariant: bool) ->
         grows = math.inf if biases > 0 else 1.0
         limit = biases / (1 - factor) if factor < 1 else (grows if math.isclose(factor, 1) else math.inf)
         return limit, 1.0
-    follow = jit(
-        lambda K: jax.lax.fori_loop(
-            0, LAYERS, lambda _, K: next_variance(function, K, weights=weights, biases=biases), K
-        ),
-        quick=True,
-    )
-    found = float(follow(jnp.ones((), jnp.result_type(float))))
+    found = float(_followed(function)(np.ones((), jnp.result_type(float)), weights, biases))
     if not math.isfinite(found):
         return math.inf, 1e6
     return found, found
+
+
+@functools.lru_cache(maxsize=64)
+def _followed(function: Function) -> Any:
+    """A variance behind many layers, of the one in front of them and of the variances of weights and biases."""
+
+    def run(K: Array, weights: Any, biases: Any) -> Array:
+        layer = functools.partial(next_variance, function, weights=weights, biases=biases)
+        return jax.lax.fori_loop(0, LAYERS, lambda _, K: layer(K), K)
+
+    return jit(run, quick=True)
 
 
 __all__ = ["Recommendation", "recommend"]

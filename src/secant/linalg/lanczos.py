@@ -11,6 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float, PRNGKeyArray, ScalarLike
 
 from secant.linalg.ritz import Ritz, Which, estimates, lengths, ranked_eigh
+from secant.linalg.spaces import images
 
 Product = Callable[[Float[Array, " p"]], Float[Array, " p"]]
 
@@ -69,9 +70,9 @@ def block_lanczos(
     """
     b, p = start.shape
     k = min(k, p)
-    capacity = max(capacity or 0, 2 * k + 18, k + 3 * b)
-    if p <= capacity + b:
+    if is_solved_whole(b, p, k, capacity):
         return _dense(product, jnp.zeros((p,), start.dtype), k, which)
+    capacity = _capacity(b, k, capacity)
     keep = min(k + max(2, k // 2), capacity - b)
     key = jax.random.key(0) if key is None else key
     none, rounding = jnp.int32(0), 4 * jnp.finfo(start.dtype).eps
@@ -130,6 +131,15 @@ def block_lanczos(
     return ritz._replace(vectors=state.basis[:k], residuals=ritz.residuals + floor, errors=ritz.errors + floor)
 
 
+def _capacity(b: int, k: int, capacity: int | None) -> int:
+    return max(capacity or 0, 2 * k + 18, k + 3 * b)
+
+
+def is_solved_whole(b: int, p: int, k: int, capacity: int | None) -> bool:
+    """Whether an operator of `p` dimensions is so small that its matrix is solved, whatever the `b` starting rows."""
+    return p <= _capacity(b, min(k, p), capacity) + b
+
+
 def _directions(key: PRNGKeyArray, b: int, p: int) -> Array:
     """Numbers between -1 and 1 without a pattern, by a hash of their place: for directions that are seldom needed.
 
@@ -145,7 +155,7 @@ def _directions(key: PRNGKeyArray, b: int, p: int) -> Array:
 
 def _dense(product: Product, zero: Array, k: int, which: Which) -> Ritz:
     """A small operator, multiplied by every basis vector and solved exactly."""
-    matrix = lax.map(product, jnp.eye(zero.size, dtype=zero.dtype), batch_size=64)
+    matrix = images(product, zero.size, zero.dtype)
     matrix = (matrix + matrix.T) / 2
     values, vectors = ranked_eigh(matrix, zero.size, which)
     values, vectors = values[:k], vectors[:, :k].T

@@ -14,10 +14,10 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.core.arguments import whole
-from secant.core.device import all_finite, jit
-from secant.linalg.lanczos import block_lanczos
+from secant.core.device import jit, to_device
+from secant.linalg.lanczos import block_lanczos, is_solved_whole
 from secant.linalg.ritz import Ritz, Which
-from secant.linalg.spaces import Space, Vector, is_flat, size_of, unravel_like, wide
+from secant.linalg.spaces import Space, Vector, images, is_flat, size_of, unravel_like, wide
 from secant.linalg.stochastic import Density, Estimate, gaussian_density, hutchinson, quadrature
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Operator:
         adjoint: `data -> transposed product`, where the operator is not symmetric.
         matrix: `data -> dense matrix`, where there is a faster way than multiplying every basis vector.
         search: `(data, k, tol, key) -> (pairs, lift)`, where there is a shorter way to the largest eigenpairs: `pairs`
-            in coordinates of its own, and `lift` from one vector there to one of the operator's.
+            in coordinates of its own, and `lift` from vectors there, as rows, to vectors of the operator's.
         name: what it is called in errors.
     """
 
@@ -114,8 +114,9 @@ class Operator:
         """The product $Av$: of a vector like `domain`, or of a flat one, which gives a flat one."""
         flat = isinstance(v, (jax.Array, np.ndarray)) and v.ndim == 1 and not is_flat(self.domain)
         v = self._as_domain(v, flat, "mv: `v`")
-        product = _compiled(self.bind, "apply")(self.data, v)
-        return ravel_pytree(product)[0] if flat else product
+        if flat:
+            return _compiled(self.bind, "flat", domain=Space(self.domain))(self.data, v)
+        return _compiled(self.bind, "apply")(self.data, v)
 
     def flat_product(self) -> Callable[[Array], Array]:
         """The product on flat vectors, to be traced inside another function."""
@@ -173,23 +174,30 @@ class Operator:
         if self.search is not None and not warm and which == "largest" and multiplicity == 1:
             ritz, lift = self.search(self.data, int(k), float(tol), key)
             if bool(ritz.converged):
-                return _eigenpairs(ritz, lift if vectors else None)
+                return _eigenpairs(ritz, lift(ritz.vectors) if vectors else None)
         count = min(int(multiplicity), p)
-        rows = self._rows(start) if warm else jax.random.normal(key, (count, p), wide(self.dtype))
+        # Memory for a longer basis is cheap where vectors are short, and saves products.
+        capacity = 0 if warm else min(128, 2**22 // p)
+        rows: Any
+        if warm:
+            rows = self._rows(start)
+        elif is_solved_whole(count, p, int(k), capacity):
+            rows = np.zeros((count, p), wide(self.dtype))  # which nobody looks at
+        else:
+            rows = jax.random.normal(key, (count, p), wide(self.dtype))
         solve = _compiled(
             self.bind,
             "top",
             k=min(int(k), p),
             which=which,
-            # Memory for a longer basis is cheap where vectors are short, and saves products.
-            capacity=0 if warm else min(128, 2**22 // p),
+            capacity=capacity,
             domain=Space(self.domain),
             quick=self._is_small,
         )
         limits = {"tol": tol, "min_products": 0 if warm else min(p, int(k) + 4), "max_products": max_products}
         ritz = solve(self.data, rows, key, limits)
         self._finite("top", ritz.values)
-        return _eigenpairs(ritz, unravel_like(self.domain) if vectors else None)
+        return _eigenpairs(ritz, ritz.vectors if vectors else None)
 
     def density(
         self, *, degree: int = 64, probes: int = 8, points: int = 512, width: float | None = None, key: Any = None
@@ -234,8 +242,8 @@ class Operator:
         from scipy.sparse.linalg import LinearOperator
 
         def multiply(operator: Operator) -> Callable[[np.ndarray], np.ndarray]:
-            unravel = unravel_like(operator.domain)
-            return lambda v: np.asarray(ravel_pytree(operator.mv(unravel(jnp.asarray(v, operator.dtype).ravel())))[0])
+            product = _compiled(operator.bind, "flat", domain=Space(operator.domain))
+            return lambda v: np.asarray(product(operator.data, np.asarray(v, operator.dtype).ravel()))
 
         transposed = multiply(self.T) if self.symmetric or self.adjoint is not None else None
         return LinearOperator(self.shape, matvec=multiply(self), rmatvec=transposed, dtype=np.dtype(self.dtype))
@@ -258,7 +266,7 @@ class Operator:
             whole(f"{self.name}.{method}", name, value, 1)
 
     def _finite(self, method: str, result: Array) -> None:
-        if not all_finite(result):
+        if not np.isfinite(np.asarray(result)).all():  # few numbers, and no program
             raise FloatingPointError(
                 f"{self.name}.{method}: a product is not finite. Are the parameters, the data and the loss finite?"
             )
@@ -299,7 +307,7 @@ class Operator:
         if flat:
             if v.size != self.shape[1]:
                 raise ValueError(f"{self.name}.{what} has {v.size:,} entries, the operator takes {self.shape[1]:,}.")
-            return unravel_like(self.domain)(jnp.asarray(v))
+            return v
         given: Any = jax.tree.structure(v)
         taken: Any = jax.tree.structure(self.domain)
         if given != taken:
@@ -313,7 +321,11 @@ class Operator:
                     f"{self.name}.{what}{jax.tree_util.keystr(path)} has shape {jnp.shape(got)}, "
                     f"the operator takes {want.shape}."
                 )
-        return jax.tree.map(lambda got, want: jnp.asarray(got, want.dtype), v, self.domain)
+        return jax.tree.map(_typed, v, self.domain)
+
+
+def _typed(got: Any, want: jax.ShapeDtypeStruct) -> Array:
+    return to_device(got.astype(want.dtype)) if isinstance(got, np.ndarray) else jnp.asarray(got, want.dtype)
 
 
 def _flattened(product: Callable[[Vector], Vector], domain: Any) -> Callable[[Array], Array]:
@@ -321,8 +333,7 @@ def _flattened(product: Callable[[Vector], Vector], domain: Any) -> Callable[[Ar
     return lambda v: ravel_pytree(product(unravel(v)))[0].astype(v.dtype)
 
 
-def _eigenpairs(ritz: Ritz, lift: Callable[[Array], Vector] | None) -> Eigenpairs:
-    vectors = None if lift is None else jax.vmap(lift)(ritz.vectors)
+def _eigenpairs(ritz: Ritz, vectors: Vector | None) -> Eigenpairs:
     return Eigenpairs(ritz.values, vectors, ritz.residuals, ritz.errors, int(ritz.products), bool(ritz.converged))
 
 
@@ -341,12 +352,16 @@ def _compiled(bind: Callable[[Any], Callable[[Vector], Vector]], what: str, **op
     def apply(data: Any, v: Vector) -> Vector:
         return bind(data)(v)
 
+    def flat(data: Any, v: Array) -> Array:
+        return ravel_pytree(bind(data)(unravel_like(domain.tree())(v)))[0]
+
     def dense(data: Any) -> Array:
         product = flat_product(data)
-        return jax.lax.map(product, jnp.eye(zero().size, dtype=zero().dtype), batch_size=64).T
+        return images(product, zero().size, zero().dtype).T
 
     def top(data: Any, rows: Array, key: PRNGKeyArray, limits: dict[str, Any]) -> Any:
-        return block_lanczos(flat_product(data), rows, key=key, **limits, **options)
+        ritz = block_lanczos(flat_product(data), rows, key=key, **limits, **options)
+        return ritz._replace(vectors=jax.vmap(unravel_like(domain.tree()))(ritz.vectors))
 
     def run_quadrature(data: Any, key: PRNGKeyArray) -> Any:
         return quadrature(flat_product(data), zero(), key, **options)
@@ -359,6 +374,7 @@ def _compiled(bind: Callable[[Any], Callable[[Vector], Vector]], what: str, **op
 
     purposes: dict[str, Callable[..., Any]] = {
         "apply": apply,
+        "flat": flat,
         "dense": dense,
         "top": top,
         "quadrature": run_quadrature,

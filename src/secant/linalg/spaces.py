@@ -15,6 +15,10 @@ Vector = Any
 """A pytree of arrays: one vector of a space whose coordinates have names and shapes."""
 
 
+AT_ONCE = 64
+"""Basis vectors that are multiplied together, at most."""
+
+
 class Space:
     """Shapes and types as a key: equal where they are equal."""
 
@@ -59,3 +63,17 @@ def unravel_like(space: Any) -> Callable[[Array], Vector]:
         return jax.tree.unflatten(structure, shaped)
 
     return unravel
+
+
+def images(product: Callable[[Array], Array], size: int, dtype: Any) -> Array:
+    """What a linear map makes of every basis vector, a row each, some at a time.
+
+    The last few are filled up with zeros: the product is compiled once, and not for what is left over as well.
+    """
+    count = max(1, -(-size // AT_ONCE))
+    width = -(-size // count)
+    basis = jnp.eye(count * width, size, dtype=dtype)
+    if count == 1:
+        return jax.vmap(product)(basis)
+    rows = jax.lax.map(jax.vmap(product), basis.reshape(count, width, size))
+    return rows.reshape(count * width, -1)[:size]

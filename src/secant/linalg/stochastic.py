@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from matfree import decomp, stochtrace
 
+from secant.linalg.spaces import images
 from secant.look import COLOURS, number, panels
 
 Product = Callable[[Array], Array]
@@ -102,8 +103,8 @@ def hutchinson(
     over all basis vectors instead, which costs one product a column and has no error.
     """
     if exact:
-        images = jax.lax.map(product, jnp.eye(like.size, dtype=like.dtype), batch_size=64)
-        value = jnp.trace(images) if what == "trace" else jnp.linalg.norm(images)
+        columns = images(product, like.size, like.dtype)
+        value = jnp.trace(columns) if what == "trace" else jnp.linalg.norm(columns)
         return value, jnp.zeros_like(value)
     integrand = stochtrace.monte_carlo_trace() if what == "trace" else stochtrace.monte_carlo_frobeniusnorm_squared()
     sampler = stochtrace.sampler_signs(like, num=probes)
