@@ -56,6 +56,12 @@ def draw(data, figure, config):
         axes.legend()
 
 
+def draw_one(data, figure, config):
+    axes = figure.subplots()
+    axes.plot(data.step, data.term, label="terms")
+    axes.set(title="Terms", xlabel="step")
+
+
 def of(package):
     """Makes a function look as if it were defined in a package of studies with a source of its own."""
 
@@ -73,7 +79,7 @@ def make(id, section="1.2", title="A series that adds up", statement="The series
     package = f"demo_{id.split('/')[0]}"
     result = study(id, section=section, title=title, statement=statement, **rest)(of(package)(series))
     result.findings(judge)
-    result.figure(draw)
+    result.figure(draw if id == "series/sum" else draw_one)
     return result
 
 
@@ -128,10 +134,15 @@ def poor_contrasts():
 # Every element with text of its own: its contrast by the rules of WCAG, where it is below 4.5.
 CONTRASTS = """() => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const known = new Map();
   const over = (colours) => {
-    canvas.clearRect(0, 0, 1, 1);
-    for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
-    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    const key = colours.join();
+    if (!known.has(key)) {
+      canvas.clearRect(0, 0, 1, 1);
+      for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+      known.set(key, [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3));
+    }
+    return known.get(key);
   };
   const light = (rgb) => rgb.map((c) => c / 255).map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
     .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);

@@ -218,12 +218,11 @@ def test_pointing_at_a_curve_tells_its_numbers(pages, window):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [380, 1280])
 def test_the_pages_fit_the_window_and_can_be_read(pages, window, poor_contrasts, width, scheme):
+    page = window(width=width, scheme=scheme)
     for name in PAGES:
-        page = window(width=width, scheme=scheme)
         page.goto(address(pages, name))
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         assert poor_contrasts(page) == [], name
-    page = window(width=width, scheme=scheme)
     page.goto(address(pages, "watched/digits/index.html"))
     stroke = page.evaluate("getComputedStyle(document.querySelector('.curve.c-0')).stroke")
     assert stroke == {"light": "rgb(29, 78, 216)", "dark": "rgb(124, 180, 251)"}[scheme]

@@ -198,7 +198,7 @@ def test_the_installed_command_works_end_to_end(tmp_path):
             timeout=300,
         )
 
-    run = secant("run", ID, "--scale", "smoke")
+    run = secant("run", ID, "--scale", "smoke", "--no-figure")
     assert run.returncode == 0, run.stderr
     runs = secant("runs", "--json")
     assert runs.returncode == 0, runs.stderr

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from secant.theory import edge_limit, nullclines, two_step
 from secant.theory.two_eigenvalue import Point, two_eigenvalue
 
+flow_limit, first_integral = jax.jit(edge_limit.flow_limit), jax.jit(edge_limit.first_integral)
+
 
 @jax.jit
 def final_curvature(eps, E=0.0, z0=0.3, T0=2 / 0.7 + 0.02):
@@ -61,19 +63,19 @@ def test_from_the_fixed_point_itself_nothing_is_remembered():
 
 
 def test_the_flow_limit_agrees_with_the_integrated_flow():
+    field = jax.jit(lambda s, eps: jnp.stack(two_step.lowest_order_flow(eps)(two_step.Local(*s))))
     for eps, z0, y0 in [(0.1, 0.3, 0.02), (0.1, 0.2, 0.01), (0.03, 0.15, 0.005)]:
-        field = two_step.lowest_order_flow(eps)
         solution = scipy.integrate.solve_ivp(
-            lambda _, s, field=field: np.array(field(two_step.Local(*s))),
+            lambda _, s, eps=eps: np.asarray(field(s, eps)),
             (0, 400 / eps), (z0, y0), rtol=1e-12, atol=1e-15, method="LSODA",
         )  # fmt: skip
-        assert float(edge_limit.flow_limit(z0, y0, eps)) == pytest.approx(solution.y[1, -1], abs=1e-9)
-        along = edge_limit.first_integral(solution.y[0], solution.y[1], eps)
+        assert float(flow_limit(z0, y0, eps)) == pytest.approx(solution.y[1, -1], abs=1e-9)
+        along = np.array([first_integral(z, y, eps) for z, y in solution.y.T])
         np.testing.assert_allclose(along, along[0], atol=1e-9)
 
 
 def test_golden_value_of_the_flow_limit():
-    assert float(edge_limit.flow_limit(0.3, 0.02, 0.1)) == pytest.approx(-0.0526646056, abs=1e-9)
+    assert float(flow_limit(0.3, 0.02, 0.1)) == pytest.approx(-0.0526646056, abs=1e-9)
 
 
 def test_the_flow_limit_does_not_overflow_for_tiny_epsilon():
@@ -107,10 +109,9 @@ def test_the_fixed_point_stops_the_lowest_order_dynamics(eps):
 
 def test_orbits_run_along_the_slow_manifold():
     eps, z = 0.004, 0.06
-    point = Point(z, float(edge_limit.slow_manifold(z, eps)))
     system = two_eigenvalue(-eps)
-    for _ in range(2000):
-        point = Point(*map(float, system.step(point)))
+    orbit = jax.jit(lambda start: jax.lax.fori_loop(0, 2000, lambda _, point: system.step(point), start))
+    point = Point(*map(float, orbit(Point(z, float(edge_limit.slow_manifold(z, eps))))))
     assert pytest.approx(float(edge_limit.slow_manifold(point.z, eps)), abs=2e-7) == point.T
     assert abs(float(edge_limit.slow_manifold(0.0, eps)) - 2 - float(edge_limit.limit_series(eps))) < 1e-15
     assert nullclines.edge_distance(point.z, point.T, eps) < 0

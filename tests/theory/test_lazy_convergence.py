@@ -7,20 +7,23 @@ import pytest
 
 from secant.theory import lazy_convergence as lc
 
+hidden_kernel = jax.jit(lc.hidden_kernel, static_argnames="width")
+observe = jax.jit(lc.observe)
+
 
 @pytest.fixture
 def network():
     random = np.random.default_rng(0)
     X = random.normal(size=(4, 3))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return random.normal(size=(50, 3)), random.choice([-1.0, 1.0], 50), jnp.asarray(X), random.normal(size=4)
+    return random.normal(size=(50, 3)), random.choice([-1.0, 1.0], 50), X, random.normal(size=4)
 
 
 def test_the_kernel_is_that_of_the_hidden_weights(network):
     w, a, X, _ = network
     jacobian = np.asarray(jax.jit(jax.jacobian(lambda w: jnp.tanh(X @ w.T) @ a / np.sqrt(50)))(w)).reshape(4, -1)
-    np.testing.assert_allclose(lc.hidden_kernel(jnp.asarray(w), jnp.asarray(a), X), jacobian @ jacobian.T, rtol=1e-12)
-    padded = lc.hidden_kernel(jnp.asarray(np.vstack([w, w])), jnp.asarray(np.concatenate([a, 0 * a])), X, width=50)
+    np.testing.assert_allclose(hidden_kernel(w, a, X), jacobian @ jacobian.T, rtol=1e-12)
+    padded = hidden_kernel(np.vstack([w, w]), np.concatenate([a, 0 * a]), X, width=50)
     np.testing.assert_allclose(padded, jacobian @ jacobian.T, rtol=1e-12)
 
 
@@ -29,14 +32,12 @@ def test_the_kernel_changes_by_no_more_than_its_bound(network, size):
     w, a, X, y = network
     move = np.random.default_rng(1).normal(size=w.shape)
     moved = w + size * move / np.linalg.norm(move, axis=1, keepdims=True)
-    seen = lc.observe(*map(jnp.asarray, (moved, w, a)), X, jnp.asarray(y))
+    seen = observe(moved, w, a, X, y)
     assert seen.motion == pytest.approx(size)
     assert 0 < seen.change <= lc.kernel_change_bound(4, size)
     z = np.tanh(X @ moved.T) @ a / np.sqrt(50)
     assert seen.loss == pytest.approx(np.sum((z - y) ** 2) / 8)
-    np.testing.assert_allclose(
-        seen.smallest, np.linalg.eigvalsh(lc.hidden_kernel(jnp.asarray(moved), jnp.asarray(a), X))[0]
-    )
+    np.testing.assert_allclose(seen.smallest, np.linalg.eigvalsh(hidden_kernel(moved, a, X))[0])
 
 
 def test_the_bounds_fit_together():

@@ -31,9 +31,9 @@ def both_forms(Q, start, lr):
 
 
 def test_residuals_and_jacobian_are_those_of_the_polynomial():
-    Q, start = draw(0, 5, 7)
+    Q, start = draw(0, 6, 9)
     model = qr.Model(start.z, start.J, Q)
-    theta = np.random.default_rng(3).normal(size=7)
+    theta = np.random.default_rng(3).normal(size=9)
     plain = lambda t: start.z + start.J @ t + jnp.einsum("aij,i,j->a", Q, t, t) / 2  # noqa: E731
     found, expected = jax.jit(lambda t: ((model.residuals(t), model.jacobian(t)), (plain(t), jax.jacobian(plain)(t))))(
         theta
@@ -68,28 +68,29 @@ def test_the_step_size_drops_out_of_rescaled_variables():
 
 
 def test_the_first_order_ablation_leaves_out_one_term():
-    Q, start = draw(3, 4, 6)
-    w = start.J.T @ start.z
-    full, part = qr.descent(Q).step(start), qr.descent(Q, second_order=False).step(start)
-    np.testing.assert_allclose(full.z - part.z, jnp.einsum("aij,i,j->a", Q, w, w) / 2, rtol=1e-9)
+    Q, start = draw(3, 6, 9)
+    w = np.asarray(start.J).T @ np.asarray(start.z)
+    both = jax.jit(lambda Q, start: [qr.descent(Q, second_order=kept).step(start) for kept in (True, False)])
+    full, part = jax.tree.map(np.asarray, both(Q, start))
+    np.testing.assert_allclose(full.z - part.z, np.einsum("aij,i,j->a", np.asarray(Q), w, w) / 2, rtol=1e-9)
     np.testing.assert_array_equal(full.J, part.J)
 
 
 def test_flow_is_the_limit_of_small_steps_and_has_a_scaling():
-    Q, start = draw(4, 5, 8)
-    field = qr.flow_field(Q)
-    small = jax.tree.map(lambda new, old: (new - old) / 1e-7, qr.descent(Q, 1e-7).step(start), start)
-    for exact, limit in zip(field(start), small, strict=True):
-        np.testing.assert_allclose(exact, limit, atol=1e-6)
-    larger = field(qr.Regression(4 * start.z, 2 * start.J))
-    np.testing.assert_array_equal(larger.z, 16 * field(start).z)  # powers of two: to the bit
-    np.testing.assert_array_equal(larger.J, 8 * field(start).J)
+    Q, start = jax.tree.map(np.asarray, draw(4, 6, 9))
+    field = jax.jit(lambda state: qr.flow_field(jnp.asarray(Q))(state))
+    after = jax.jit(lambda Q, start: qr.descent(Q, 1e-7).step(start))(Q, start)
+    for exact, new, old in zip(field(start), after, start, strict=True):
+        np.testing.assert_allclose(exact, (np.asarray(new) - old) / 1e-7, atol=1e-6)
+    larger, plain = field(qr.Regression(4 * start.z, 2 * start.J)), field(start)
+    np.testing.assert_array_equal(larger.z, 16 * np.asarray(plain.z))  # powers of two: to the bit
+    np.testing.assert_array_equal(larger.J, 8 * np.asarray(plain.J))
 
 
 def test_the_top_mode_acts_on_itself():
-    Q, start = draw(5, 4, 6)
-    value, z1, bend = qr.self_interaction(start, Q)
-    values, vectors = np.linalg.eigh(np.asarray(start.J @ start.J.T))
+    Q, start = draw(5, 6, 9)
+    value, z1, bend = jax.jit(qr.self_interaction)(start, Q)
+    values, vectors = np.linalg.eigh(np.asarray(start.J) @ np.asarray(start.J).T)
     v = vectors[:, -1]
     w = np.asarray(start.J).T @ v * (v @ np.asarray(start.z))
     assert float(value) == pytest.approx(values[-1], rel=1e-12)
@@ -131,16 +132,25 @@ def test_sizes_are_checked():
 def test_small_residuals_change_the_curvature_as_first_order_says():
     """Against the flow itself, by many small steps; the next order is smaller by the size of the residuals."""
     D, P, time, size = 3, 5, 2.0, 1e-4
-    Q = np.stack([np.asarray(qr.random_tensor(jax.random.key(i), D, P)) for i in range(2)])
-    starts = [qr.random_start(jax.random.key(10 + i), D, P) for i in range(2)]
-    stacked = qr.Regression(
-        jnp.stack([size * start.z for start in starts]), jnp.stack([0.6 * start.J for start in starts])
-    )
+    keys = jax.random.split(jax.random.key(0), 2)
+
+    @jax.jit
+    @jax.vmap
+    def made(key):
+        start = qr.random_start(key, D, P)
+        return qr.random_tensor(jax.random.fold_in(key, 1), D, P), qr.Regression(size * start.z, 0.6 * start.J)
+
+    @jax.jit
+    def flowed(Q, start):
+        step = qr.descent(Q, time / 20_000).step
+        end = jax.lax.fori_loop(0, 20_000, lambda _, state: step(state), start)
+        return qr.top_pair(end.J)[0] / qr.top_pair(start.J)[0] - 1
+
+    Q, stacked = jax.tree.map(np.asarray, made(keys))
+    stacked = jax.tree.map(jnp.asarray, stacked)
     found = qr.lazy_change(Q, stacked, time)
     for i in range(2):
-        step = jax.jit(qr.descent(jnp.asarray(Q[i]), time / 20_000).step)
         start = qr.Regression(stacked.z[i], stacked.J[i])
-        end = jax.lax.fori_loop(0, 20_000, lambda _, state, step=step: step(state), start)
-        change = float(qr.top_pair(end.J)[0] / qr.top_pair(start.J)[0]) - 1
+        change = float(flowed(Q[i], start))
         assert found[i] == pytest.approx(change, rel=5e-3)
         np.testing.assert_allclose(qr.lazy_change(Q[i], start, time), found[i], rtol=1e-10)

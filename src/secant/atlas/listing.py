@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import get_lexer_by_name
-from pygments.util import ClassNotFound
 
 import secant
+from secant.atlas.colours import highlighted
 from secant.lab import Study
 
 _PACKAGE = Path(secant.__file__).parent
+_BLOCKS = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
 @dataclass(frozen=True)
@@ -65,16 +63,6 @@ def with_shared(listings: list[Listing]) -> list[Listing]:
     return list(found.values())
 
 
-@functools.lru_cache(maxsize=1024)
-def highlighted(code: str, language: str) -> Markup:
-    """Code as HTML, coloured if the language is known."""
-    try:
-        lexer = get_lexer_by_name(language, stripnl=False)
-    except ClassNotFound:
-        lexer = get_lexer_by_name("text", stripnl=False)
-    return Markup(highlight(code, lexer, HtmlFormatter(nowrap=True)))  # which escapes what it colours
-
-
 @functools.cache
 def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8")
@@ -90,7 +78,11 @@ def _setups(file: Path) -> tuple[Path, ...]:
 
 def _imported(tree: ast.AST) -> Iterator[str]:
     """All that a file imports from, with dots: modules, and names of them, which may be modules too."""
-    for node in ast.walk(tree):
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        for field in _BLOCKS:  # a statement stands in a block, never in an expression
+            waiting += getattr(node, field, None) or ()

@@ -53,6 +53,8 @@ class Page:
 
     def mentions(self, study: Study) -> int:
         """How often it names a study."""
+        if study.id not in self.text:  # most pages, and much faster
+            return 0
         return len(re.findall(rf"(?<![\w/-]){re.escape(study.id)}(?![\w-]|\.\d)", self.text))
 
     def html(self, shelf: Iterable[Page], studies: dict[str, str]) -> Markup:

@@ -37,6 +37,8 @@ def choose(study: Study, store: Store, scale: str | None = None) -> Shown | None
     Scales are tried from `paper` over `laptop` to `smoke`, or only the one given. A run with changed options is shown
     only where there is none without; of several the largest scale, then the newest.
     """
+    if not (store.runs / study.id).exists():  # else the code of every study is read, to look for nothing
+        return None
     scales: list[str] = [scale] if scale else [*reversed(SCALES)]
     for name in scales:
         config = study.config(name)

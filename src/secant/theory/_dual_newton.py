@@ -36,28 +36,16 @@ def newton(
     """
     axes = potential.axes
     flat, entries = X.reshape(len(X), -1), math.prod(X.shape[1:])
-
-    def vector(w: np.ndarray) -> np.ndarray:
-        return w.reshape(*w.shape[: w.ndim - axes], entries)
-
     # The potential's own axes are seen in what it gives.
     lead = np.broadcast_shapes(potential.inverse(dual).shape[: -axes or None], y.shape[:-1])
     y = np.broadcast_to(y, (*lead, len(X)))
-
-    def at(nu: np.ndarray) -> tuple[Any, ...]:
-        """Duals, weights and what they miss, also as a share of what it is made of."""
-        z = dual + (nu @ flat).reshape(*lead, *X.shape[1:])
-        w = potential.inverse(z)
-        off, size = vector(w) @ flat.T - y, np.linalg.norm(y, axis=-1) + np.linalg.norm(vector(w), axis=-1)
-        short = np.linalg.norm(off, axis=-1) / np.where(size > 0, size, 1.0)
-        return z, w, off, np.where(np.isfinite(short), short, np.inf), size
-
     nu = np.zeros((*lead, len(X))) + (0.0 if guess is None else guess)
-    z, _, off, short, size = at(nu)
+    z, _, off, short, size = _at(nu, X, y, potential, dual)
     steps, stalled, done, best = 0, np.zeros(lead), short < close, (nu, short)
     while steps < MOST_STEPS and not np.all(done):
         steep = potential.slope(z, X.reshape(len(X), *(1,) * len(lead), *X.shape[1:]))
-        steep = np.moveaxis(np.broadcast_to(vector(steep), (len(X), *lead, entries)), 0, -2)
+        steep = steep.reshape(*steep.shape[: steep.ndim - axes], entries)
+        steep = np.moveaxis(np.broadcast_to(steep, (len(X), *lead, entries)), 0, -2)
         step, clear = _solve(steep, flat, -off, potential.separable)
         if not clear and reach < math.inf:
             step = _within(steep @ flat.T, -off, reach)
@@ -68,16 +56,27 @@ def newton(
             trials.append(nu + step)
             if not clear:
                 trials.append(nu + _filtered(steep @ flat.T, -off, 1e-15 * size))
-        misses = np.array([at(trial)[3] for trial in trials])
+        misses = np.array([_at(trial, X, y, potential, dual)[3] for trial in trials])
         which = np.where(near & (misses.min(0) < short / 2), misses.argmin(0), 0)
         nu = np.where(done[..., None], nu, np.choose(which[..., None], trials))
-        z, _, off, short, size = at(nu)
+        z, _, off, short, size = _at(nu, X, y, potential, dual)
         stalled = np.where(short < best[1] / 2, 0, stalled + 1)
         better = short < best[1]
         best = (np.where(better[..., None], nu, best[0]), np.where(better, short, best[1]))
         done |= (short < close) | (stalled >= np.where(best[1] < 1e-13, 1, np.where(best[1] < 1e-9, 5, MOST_STEPS)))
         steps += 1
-    return at(best[0])[1], best[0], steps, best[1]
+    return _at(best[0], X, y, potential, dual)[1], best[0], steps, best[1]
+
+
+def _at(nu: np.ndarray, X: np.ndarray, y: np.ndarray, potential: Potential, dual: np.ndarray) -> tuple[Any, ...]:
+    """Duals, weights and what they miss, also as a share of what it is made of, and that."""
+    flat, lead = X.reshape(len(X), -1), y.shape[:-1]
+    z = dual + (nu @ flat).reshape(*lead, *X.shape[1:])
+    w = potential.inverse(z)
+    vector = w.reshape(*w.shape[: w.ndim - potential.axes], flat.shape[1])
+    off, size = vector @ flat.T - y, np.linalg.norm(y, axis=-1) + np.linalg.norm(vector, axis=-1)
+    short = np.linalg.norm(off, axis=-1) / np.where(size > 0, size, 1.0)
+    return z, w, off, np.where(np.isfinite(short), short, np.inf), size
 
 
 def _within(curvature: np.ndarray, right: np.ndarray, reach: float) -> np.ndarray:

@@ -123,24 +123,26 @@ def _factor(table: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, bool]:
 
 def _length(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, step: State, mu: float) -> float:
     """The longest step that keeps multipliers and slacks positive and brings all equations nearer."""
-    (w, a, s, b), (dw, da, ds, db), q = at, step, p / (p - 1)
+    (_, a, s, _), (_, da, ds, _) = at, step
     t = 1.0
     for x, dx in ((a, da), (s, ds)):
         if np.any(dx < 0):
             t = min(t, 0.99 * float((-x[dx < 0] / dx[dx < 0]).min()))
-
-    def misses(t: float) -> float:
-        A, S = a + t * da, s + t * ds
-        W = _power(Z.T @ A, q - 1) if p < 2 else w + t * dw
-        off = 0.0 if p < 2 else float(np.abs(_power(W, p - 1) - Z.T @ A).sum())
-        if labels is None:
-            return off + float(np.abs(Z @ W - S - 1).sum() + np.abs(A * S - mu).sum())
-        off += abs(float(labels @ A))
-        return off + float(np.abs(Z @ W + labels * (b + t * db) - S - 1).sum() + np.abs(A * S - mu).sum())
-
-    now = misses(0.0)
+    now = _misses(Z, labels, p, at, step, mu, 0.0)
     for _ in range(30):
-        if misses(t) <= (1 - 0.01 * t) * now:
+        if _misses(Z, labels, p, at, step, mu, t) <= (1 - 0.01 * t) * now:
             break
         t /= 2
     return t
+
+
+def _misses(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, step: State, mu: float, t: float) -> float:
+    """By how much all equations are missed after this much of a step."""
+    (w, a, s, b), (dw, da, ds, db), q = at, step, p / (p - 1)
+    A, S = a + t * da, s + t * ds
+    W = _power(Z.T @ A, q - 1) if p < 2 else w + t * dw
+    off = 0.0 if p < 2 else float(np.abs(_power(W, p - 1) - Z.T @ A).sum())
+    if labels is None:
+        return off + float(np.abs(Z @ W - S - 1).sum() + np.abs(A * S - mu).sum())
+    off += abs(float(labels @ A))
+    return off + float(np.abs(Z @ W + labels * (b + t * db) - S - 1).sum() + np.abs(A * S - mu).sum())
