@@ -16,6 +16,7 @@ catapult under way is given up.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import operator
@@ -29,7 +30,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from secant.core.arguments import positive, whole
 from secant.core.arguments import share as between
-from secant.core.device import jit
+from secant.core.device import is_tracing, jit
 from secant.core.types import Params
 from secant.optim.placement import MisplacedError, refuse_uphill, slope
 
@@ -300,11 +301,12 @@ def check_order(transformation: optax.GradientTransformation) -> None:
 
     rule = optax.with_extra_args_support(transformation)
     try:
-        with jax.ensure_compile_time_eval():
-            here = jnp.ones(())
-            made = jax.eval_shape(rule.init, here)
-            states = jax.tree.leaves(made, is_leaf=lambda node: isinstance(node, ControlState))
-            if any(isinstance(node, ControlState) for node in states):
+        made = jax.eval_shape(rule.init, jax.ShapeDtypeStruct((), jnp.result_type(float)))
+        states = jax.tree.leaves(made, is_leaf=lambda node: isinstance(node, ControlState))
+        if any(isinstance(node, ControlState) for node in states):
+            # Within a program that is traced, the numbers are computed all the same, one by one.
+            with jax.ensure_compile_time_eval() if is_tracing() else contextlib.nullcontext():
+                here = jnp.ones(())
                 rule.update(here, rule.init(here), here, value=here, grad=here, value_fn=slope)
     except MisplacedError:
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from secant.core.arguments import positive, whole
@@ -215,30 +215,27 @@ def scaling_test(
     unit = math.lcm(*factors)
     between = -(-steps // (looks * unit)) * unit  # steps of SGD from look to look
 
-    def descent(factor: int) -> Callable[[Batches], Map]:
-        return lambda drawn: on_batches(
-            problem.objective_on, problem.x, problem.y, drawn, lambda of: gradient_descent(of, factor * lr)
-        )
-
-    def amplified(factor: int) -> Callable[[Batches], Map]:
-        return lambda drawn: svag(problem, drawn, lr, float(factor))
-
-    kinds: dict[str, tuple[int, int, Callable[[Batches], Map]]] = {
-        "sgd": (batches.size, between, descent(1)),
-        **{f"scaled {k}": (k * batches.size, between // k, descent(k)) for k in factors},
-        **{f"svag {k}": (batches.size, between * k, amplified(k)) for k in amplify},
+    kinds: dict[str, tuple[int, int, int | None]] = {
+        "sgd": (1, between, None),
+        **{f"scaled {k}": (k, between // k, None) for k in factors},
+        **{f"svag {k}": (1, between * k, k) for k in amplify},
     }
     losses = []
-    for place, (size, every, rule) in enumerate(kinds.values()):
-        drawn = dataclasses.replace(batches, size=size)
+    number = jnp.finfo(jnp.result_type(float, *jax.tree.leaves(params))).dtype
+    for place, (factor, every, louder) in enumerate(kinds.values()):
         run = simulate(
-            lambda seed, drawn=drawn, rule=rule: rule(dataclasses.replace(drawn, seed=seed)),
+            _system(problem, factor * batches.size, batches.replace, louder),
             params,
             every * looks,
             probes={"loss": Probe(problem.objective, every=every)},
-            over={"seed": int(batches.seed) + place * draws + np.arange(draws)},
+            over={
+                "draw": {
+                    "seed": int(batches.seed) + place * draws + np.arange(draws),
+                    "lr": np.full(draws, factor * lr, number),
+                }
+            },
         )
-        losses.append(run.dataset.loss.transpose("seed", ...).values)
+        losses.append(run.dataset.loss.transpose("draw", ...).values)
     import xarray as xr
 
     dataset = xr.Dataset(
@@ -255,6 +252,28 @@ def scaling_test(
                 problem.f, params, problem.x, batch=size, loss=loss, sampling=sampling
             ).step
     return ScalingTest(dataset, lr, batches.size, tolerance, steps_at)
+
+
+@functools.lru_cache(maxsize=32)
+def _system(problem: Problem, size: int, replace: bool, amplify: int | None) -> Callable[..., Map]:
+    """SGD, or SGD with amplified noise, of a seed and a step size: another step size compiles nothing."""
+
+    def system(draw: dict[str, Any]) -> Map:
+        drawn, lr = Batches(size, seed=draw["seed"], replace=replace), draw["lr"]
+        if amplify is None:
+            made = on_batches(
+                problem.objective_on, problem.x, problem.y, drawn, lambda loss: gradient_descent(loss, lr)
+            )
+        else:
+            made = svag(problem, drawn, lr, float(amplify))
+
+        def step(state: Any) -> Any:
+            """A step that keeps the precision of every parameter, whatever that of the step size."""
+            return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), made.step(state), state)
+
+        return made._replace(step=step)
+
+    return system
 
 
 def compared(first: np.ndarray, other: np.ndarray, tolerance: float) -> Comparison:
