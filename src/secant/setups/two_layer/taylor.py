@@ -12,6 +12,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import nets
+from secant.core.device import jit
 from secant.expansion import expand, remainders
 from secant.nets import Network
 from secant.theory.quadratic_model import TwoLayer, gated_bilinear, gates
@@ -56,13 +57,16 @@ def forms_of_relu(key: jax.Array, x: jax.Array, width: int) -> xr.Dataset:
         apart. Over `distance`: outputs of the network and its models, and the share of `flips` among the gates.
     """
     net = nets.two_layer(width)
-    weights, change = jax.random.split(key)
-    start = net.init(weights, x.shape)
-    flat, unravel = ravel_pytree(start)
-    delta = unravel(jax.random.normal(change, flat.shape))
+
+    def drawn(key: jax.Array, x: jax.Array) -> tuple[Any, Any, TwoLayer, jax.Array]:
+        weights, change = jax.random.split(key)
+        start = net.init(weights, x.shape)
+        flat, unravel = ravel_pytree(start)
+        first = _pair(start)
+        return start, unravel(jax.random.normal(change, flat.shape)), first, gates(first.u, x)
+
+    start, delta, first, on = jit(drawn, quick=True)(key, x)
     quadratic, linear = expand(net.apply, start, 2, method="general"), expand(net.apply, start, 1)
-    first = _pair(start)
-    on = gates(first.u, x)
     forms = {
         "autodiff": lambda p: quadratic(p, x),
         "bilinear": lambda p: gated_bilinear(_pair(p), on, x),
@@ -91,7 +95,7 @@ def forms_of_relu(key: jax.Array, x: jax.Array, width: int) -> xr.Dataset:
             "flips": jnp.mean(gates(pair.u, x) != on, axis=-1),
         }
 
-    values, slopes = (np.stack(parts) for parts in far(jnp.array(1.0)))
+    values, slopes = (np.stack(parts) for parts in far(1.0))
     distances = np.concatenate([[0.0, 1e-6, 1e-5, 1e-4], np.linspace(0.02, 1.5, 75)])
     line = {name: (("distance", "sample"), np.asarray(value)) for name, value in walk(distances).items()}
     return xr.Dataset(line, {"form": list(forms), "distance": distances}).assign(
@@ -117,10 +121,15 @@ def distances_by_size(net: Network, key: jax.Array, x: jax.Array, sizes: np.ndar
 
     Root mean squares over the inputs and over both signs of a random direction.
     """
-    weights, change = jax.random.split(key)
-    start = net.init(weights, x.shape)
-    flat, unravel = ravel_pytree(start)
-    ways = jax.random.normal(change, (directions, flat.size))
+
+    def drawn(key: jax.Array) -> tuple[Any, jax.Array, jax.Array]:
+        weights, change = jax.random.split(key)
+        start = net.init(weights, x.shape)
+        flat, _ = ravel_pytree(start)
+        return start, flat, jax.random.normal(change, (directions, flat.size))
+
+    start, flat, ways = jit(drawn, quick=True)(key)
+    unravel = ravel_pytree(jax.tree.map(np.asarray, start))[1]
     models = [expand(net.apply, start, order) for order in (1, 2)]
 
     def distances(size: jax.Array, way: jax.Array) -> jax.Array:

@@ -47,7 +47,7 @@ def descend(
         dual = R.gradient(w)
         r, rows = X @ w - y, slice(None) if pick is None else slice(pick[t], pick[t] + 1)
         curvature = 2 * R.slope(dual, X[rows]) @ X[rows].T
-        rate = 0.5 / np.linalg.norm(curvature, 2)
+        rate = 0.5 / (np.linalg.norm(curvature, 2) if pick is None else abs(curvature.item()))
         change = np.zeros_like(r)
         change[rows] = 2 * rate * r[rows]
         multipliers = multipliers - change

@@ -1,10 +1,13 @@
 """Appendix A.1: a one-hidden-layer linear network on one sample is the quartic loss."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
 from secant.optim import gradient_descent
@@ -31,9 +34,12 @@ class Config(Seeded):
     eigenvalues $\pm|x|$ and $E = 2t$.""",
 )
 def run(config: Config) -> xr.Dataset:
-    keys = jax.random.split(jax.random.key(config.seed))
-    x = jax.random.normal(keys[0], (config.inputs,)) / np.sqrt(config.inputs)
-    theta = np.asarray(jax.random.normal(keys[1], (config.width * (config.inputs + 1),))) / np.sqrt(config.width)
+    def drawn(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        keys, count = jax.random.split(key), config.width * (config.inputs + 1)
+        return jax.random.normal(keys[0], (config.inputs,)), jax.random.normal(keys[1], (count,))
+
+    x, theta = map(np.asarray, jit(drawn, quick=True)(jax.random.key(config.seed)))
+    x, theta = x / np.sqrt(config.inputs), theta / np.sqrt(config.width)
     omega = np.linalg.norm(x)
     output = lambda t: linear_network.output(t, x, config.width)  # noqa: E731
     loss = lambda t: (output(t) - config.target) ** 2 / 2  # noqa: E731
@@ -41,7 +47,7 @@ def run(config: Config) -> xr.Dataset:
     parts = jax.jit(lambda t: (jax.hessian(output)(t), gradient(t), output(t)))(theta)
     Q, J, start = map(np.asarray, parts)
     curvature, z0 = J @ J, float(start) - config.target
-    lrs = jnp.array(config.relative_lrs) / curvature
+    lrs = np.array(config.relative_lrs) / curvature
     # A step size that is too large ends the runs, each when it is no longer finite.
     network = simulate(
         lambda lr: gradient_descent(loss, lr), theta, config.steps, over={"lr": lrs},
@@ -56,14 +62,21 @@ def run(config: Config) -> xr.Dataset:
         probes={"z": lambda p: p.z, "T": lambda p: p.T},
     ).dataset
     both = xr.concat([network[["z", "T"]], reduced[["z", "T"]]], "form", join="inner").rename(lr="ratio")
-    plus, minus = (float(weight) for weight in linear_network.mode_weights(jnp.asarray(theta), x, config.width))
-    V = np.concatenate([linear_network.eigenvectors(x, config.width, s) for s in (1, -1)])
+
+    def formulas(theta: jax.Array, x: jax.Array) -> tuple[Any, list[jax.Array], jax.Array]:
+        vectors = [linear_network.eigenvectors(x, config.width, s) for s in (1, -1)]
+        return (
+            linear_network.mode_weights(theta, x, config.width), vectors, linear_network.spectrum(x, config.width)
+        )
+
+    (plus, minus), vectors, spectrum = jit(formulas, quick=True)(theta, x)
+    V, difference = np.concatenate(vectors), float(plus) - float(minus)
     V = V / np.linalg.norm(V, axis=1, keepdims=True)
     return both.assign(
         eigenvalues=("mode", np.linalg.eigvalsh(Q)),
-        predicted=("mode", np.asarray(linear_network.spectrum(x, config.width))),
-        zero_weight=1 - np.sum((V @ J) ** 2) / curvature, difference=(plus - minus) / omega, output=start, norm=omega,
-        unit=("ratio", np.asarray(lrs) * omega, {"long_name": "of rescaled residuals"}),
+        predicted=("mode", np.asarray(spectrum)),
+        zero_weight=1 - np.sum((V @ J) ** 2) / curvature, difference=difference / omega, output=start, norm=omega,
+        unit=("ratio", lrs * omega, {"long_name": "of rescaled residuals"}),
     ).assign_coords(form=["network", "two numbers"], ratio=list(config.relative_lrs))
 
 

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import quartic, single_eigenvalue
@@ -50,8 +51,10 @@ def run(config: Config) -> xr.Dataset:
     def start(E: jnp.ndarray) -> jnp.ndarray:
         return jnp.sqrt((2 * config.residual + E) / config.omega)[None]
 
+    solution = jit(single_eigenvalue.single_eigenvalue_solution, quick=True)
+
     def formula(time: np.ndarray, E: np.ndarray) -> np.ndarray:
-        return np.asarray(single_eigenvalue.single_eigenvalue_solution(time, config.residual, config.omega, E))
+        return np.asarray(solution(time, config.residual, config.omega, E))
 
     ran = flow(
         lambda t, E: quartic.quartic_flow(Q, E)(t), start, until=config.until, over={"E": E},
@@ -75,7 +78,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8 * (1 + config.rate), why="relative tolerance 1e-11 of the integrator")
     yield claims.zero("closed form against the flow: largest difference", np.abs(data.z - data.formula).max(), numeric)
     law = single_eigenvalue.single_eigenvalue_curvature(data.z.values, config.omega, data.E.values[:, None])
-    gap = np.abs(data.curvature - law).max()
+    gap = np.abs(data.curvature - np.asarray(law)).max()
     yield claims.zero("curvature against omega (2z + E): largest difference", gap, numeric)
     error, lr = data.descent_error.max("E").values, data.lr.values
     yield claims.equal(

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
 from secant.setups.regression.plane import draw_plane
@@ -57,7 +58,7 @@ def run(config: Config) -> xr.Dataset:
             over=over, stop=stop,
         )
         E, zz, TT = np.meshgrid(*over.values(), indexing="ij")
-        admissible = np.asarray(two_eigenvalue.admissible(zz, TT, second, E))
+        admissible = np.asarray(jit(two_eigenvalue.admissible, quick=True)(zz, TT, second, E))
         # A run has settled once its residual is too small to move the curvature in the figure's resolution.
         outcome, still = ran.dataset.outcome, np.abs(np.asarray(ran.state.z)) < 1e-2
         settled = (outcome == Outcome.CONVERGED) | ((outcome == Outcome.UNFINISHED) & still)
@@ -68,10 +69,10 @@ def run(config: Config) -> xr.Dataset:
 
     found, other = ends(-1.0, config.offsets), ends(-config.epsilon, (0.0,)).isel(E=0, drop=True)
     zz, TT = np.meshgrid(z, T, indexing="ij")
-    after = two_eigenvalue.symmetric().step(two_eigenvalue.Point(zz, TT))
+    after = jit(two_eigenvalue.symmetric().step, quick=True)(two_eigenvalue.Point(zz, TT))
     return found.assign(
         other_final=other.final, other_settled=other.settled,
-        law=(("z", "T"), np.asarray(after.T - TT - zz**2 * (TT - 4))),
+        law=(("z", "T"), np.asarray(after.T) - TT - zz**2 * (TT - 4)),
     )
 
 
@@ -110,7 +111,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             "by chance this share of all curvatures from 0 to 4.5 would",
         )
     # The contrasting model ends at the edge from the levels T - 2z between 2 and 4, and below it at its level.
-    level = data.other_final.copy(data=skeleton.conserved(data.z.values[:, None], data["T"].values))
+    levels = np.asarray(skeleton.conserved(data.z.values[:, None], data["T"].values))
+    level = data.other_final.copy(data=levels)
     at_the_edge = (level > 2 - NEAR) & (level < skeleton.ESCAPE)
     # Over a run the level drifts by a few epsilon: by 2 eps C times a sum of residuals of order one.
     drift = 12 * config.epsilon

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Stop, flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
 from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
@@ -49,7 +50,7 @@ def run(config: Config) -> xr.Dataset:
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     ).state
     closed = np.asarray(edge_limit.flow_limit(z0, config.distance, eps[:, None]))
-    limit = np.asarray(skeleton.conserved(exact.z, exact.T)).reshape(closed.shape) - 2
+    limit = np.asarray(skeleton.conserved(*map(np.asarray, exact))).reshape(closed.shape) - 2
     return ran[["z", "y", "integral"]].assign(
         closed=(("eps", "z0"), closed, {"long_name": "limit in closed form"}),
         exact=(("eps", "z0"), limit, {"long_name": "limit of gradient descent"}),
@@ -71,14 +72,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # The leading form needs small eps and a small argument of Lambert's function.
     eps, exponent = 1e-4, np.linspace(8, 20, 13)
     z, y = np.sqrt(exponent * eps / 4)[:, None], eps * np.array([0.0, 0.5])
-    memory = edge_limit.flow_limit(z, y, eps) - edge_limit.fixed_point(eps)
-    ratio = np.asarray(memory / edge_limit.memory(z, y, eps)).ravel()
+    leading = np.asarray(jit(edge_limit.memory, quick=True)(z, y, eps))
+    memory = np.asarray(edge_limit.flow_limit(z, y, eps)) - float(edge_limit.fixed_point(eps))
+    ratio = (memory / leading).ravel()
     yield claims.equal(
         f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one", 1.0,
         ratio[np.argmax(np.abs(ratio - 1))], 2 * eps * (20 + 2) + 2 * np.exp(-8),
         "relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
     )
-    tiny = edge_limit.flow_limit(0.3, config.distance, 1e-8) / edge_limit.fixed_point(1e-8)
+    tiny = float(edge_limit.flow_limit(0.3, config.distance, 1e-8)) / float(edge_limit.fixed_point(1e-8))
     name = "closed form at epsilon = 1e-8, over its fixed point: nothing overflows"
     yield claims.equal(name, 1.0, tiny, 1e-12, "rounding")
     for eps in config.epsilons:

@@ -72,7 +72,8 @@ def run(config: Config) -> xr.Dataset:
         lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]), 60_000,
         over={"case": {"spectrum": spectra, "J": J}}, stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
     )
-    T0, T1, T2 = (np.asarray(quartic.moment(k, jnp.asarray(spectra), ran.state.J)) for k in range(3))
+    moments_of = jit(lambda spectra, J: [quartic.moment(k, spectra, J) for k in range(3)], quick=True)
+    T0, T1, T2 = map(np.asarray, moments_of(spectra, ran.state.J))
     down = ran.dataset.assign(
         limit=("case", T0 - 2, {"long_name": "final eta lambda - 2"}), done=ran.dataset.outcome == Outcome.CONVERGED,
         predicted=("case", np.asarray(quartic.edge_limit(T0, T1, T2))),

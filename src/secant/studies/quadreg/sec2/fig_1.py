@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
@@ -36,8 +37,9 @@ class Config(Options):
 )
 def run(config: Config) -> xr.Dataset:
     second, lr = -config.epsilon, config.lr
-    start = two_eigenvalue.parameters(jnp.array(config.residuals), jnp.array(config.curvatures), second, lr=lr)
-    Q = jnp.diag(jnp.array([1.0, second]))
+    parameters = jit(lambda z, T: two_eigenvalue.parameters(z, T, second, lr=lr), quick=True)
+    start = np.asarray(parameters(np.array(config.residuals), np.array(config.curvatures)))
+    Q = np.diag([1.0, second])
     ran = simulate(
         quartic.quartic(Q, lr), lambda start: start, config.steps, over={"start": start},
         probes={
@@ -46,11 +48,11 @@ def run(config: Config) -> xr.Dataset:
         },
         stop=Stop(converged=lambda t: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
     )
-    end = two_eigenvalue.phase_point(ran.state, second, lr=lr)
+    end = jit(lambda theta: two_eigenvalue.phase_point(theta, second, lr=lr), quick=True)(ran.state)
     return ran.dataset.assign(
         final=("start", np.asarray(end.T), {"long_name": "final rescaled curvature"}),
         last=("start", np.asarray(end.z), {"long_name": "final rescaled residual"}),
-        end=(("start", "parameter"), np.asarray(ran.state)), residuals=jnp.size(quartic.residual(start[0], Q)),
+        end=(("start", "parameter"), np.asarray(ran.state)), residuals=np.size(quartic.residual(start[0], Q)),
     )
 
 
@@ -91,7 +93,7 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     )
     name = "sign changes among even iterates after the first ten steps"
     yield claims.count(name, 0.0, lambda: max(changes), given=changes, otherwise=none)
-    below = np.array([bool(skeleton.conserved(*start) < skeleton.ESCAPE) for start in starts])
+    below = np.array([float(skeleton.conserved(*start)) < skeleton.ESCAPE for start in starts])
     yield claims.count(
         "starts whose loss goes to zero", below.sum(), (converged & below).sum(),
         given=below.any() and (data.outcome != Outcome.UNFINISHED).all(),

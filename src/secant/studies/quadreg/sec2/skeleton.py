@@ -91,7 +91,8 @@ def run(config: Config) -> xr.Dataset:
         int(44 / min(config.epsilons)), over={"eps": np.array(config.epsilons), "level": levels}, stop=at_rest(1e-8),
     )
     # T - 2z is the curvature in the limit up to epsilon times the residual that is left.
-    final = np.where(ends.dataset.outcome == Outcome.CONVERGED, skeleton.conserved(*ends.state), np.nan)
+    level = np.asarray(skeleton.conserved(*map(np.asarray, ends.state)))
+    final = np.where(ends.dataset.outcome == Outcome.CONVERGED, level, np.nan)
     below = levels[levels < BELOW]
     first_order = jit(lambda C, z: skeleton.level_below(C, z, 1.0) - C, quick=True)(below, z * below / (T - 2 * z))
 

@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
+from secant.core.device import jit
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, scaled, sheet, study
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory import relu_gradients as rg
@@ -87,8 +88,9 @@ def _chains(key: jax.Array, count: int) -> tuple[jax.Array, jax.Array]:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    squares = {depth: float(rg.mean_square_gradient(depth)) for depth in DEPTHS}
-    fourths = {depth: float(rg.chain_fourth_moment(depth)) for depth in DEPTHS[:3]}
+    moments = jit(lambda depth: (rg.mean_square_gradient(depth), rg.chain_fourth_moment(depth)), quick=True)
+    second, fourth = (np.asarray(moment).tolist() for moment in moments(np.array(DEPTHS, float)))
+    squares, fourths = dict(zip(DEPTHS, second, strict=True)), dict(zip(DEPTHS[:3], fourth[:3], strict=True))
     for depth, square in squares.items():
         norms, name = data.wide.sel(depth=depth), f"width {config.width}, L = {depth}"
         bounded = f"{name}: mean norm of the gradient is at least the bound"

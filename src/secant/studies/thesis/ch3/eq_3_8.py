@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant import losses, measure, nets
+from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature import hessian, ntk
 from secant.data import regression
@@ -58,7 +59,7 @@ def run(config: Config) -> xr.Dataset:
     start = net.init(key_net, x.shape)
     linear = expand(net.apply, start, 1)
     kernel = np.asarray(ntk(net.apply, start, x).dense())
-    critical = float(critical_step(jnp.asarray(kernel)))
+    critical = float(jit(critical_step, quick=True)(kernel))
     lrs, steps, fine = critical * np.array(config.ratios), np.arange(config.steps + 1), np.linspace(0.02, 1.8, 179)
     residual = Probe(lambda params: linear(params, x) - y, dims=("sample",))
     done = train(
@@ -76,7 +77,7 @@ def run(config: Config) -> xr.Dataset:
         return spectral_norm(bend.flat_product(), direction, 2 * config.samples).value
 
     predicted, growth = theory(kernel, done.dataset.residual.values[0, 0])
-    last = ntk(linear, jax.tree.map(lambda leaf: leaf[0], done.state), x).dense()
+    last = ntk(linear, jax.tree.map(lambda leaf: np.asarray(leaf)[0], done.state), x).dense()
     direction = np.random.default_rng(config.seed).normal(size=nets.count_parameters(start))
     return done.dataset.rename(lr="ratio").assign(
         predicted=(("ratio", "step", "sample"), np.asarray(predicted)), growth=("fine", np.asarray(growth)),
