@@ -29,12 +29,6 @@ from secant.nets.records import Attention, Positions
 SMALLEST = 1e-6
 """The least variance to begin with, in place of none: its logarithm is what moves."""
 
-FARTHEST = 3.0
-"""By so much a logarithm moves at most in a step."""
-
-HALVINGS = 40
-"""A step that helps at no such fraction of its length is the last."""
-
 
 class FittedVariances(NamedTuple):
     r"""Variances under which the targets are most likely.
@@ -84,8 +78,8 @@ def fit_variances(
 ) -> FittedVariances:
     r"""Maximises the evidence of the targets over the variances of weights and biases, from the network's own.
 
-    By BFGS in the logarithms of the variances, with one compiled program for the evidence and its gradient. It finds a
-    maximum near the start; the evidence of a network has others where the targets say little.
+    By L-BFGS in the logarithms of the variances, the whole of it in one compiled loop. It finds a maximum near the
+    start; the evidence of a network has others where the targets say little.
 
     Args:
         net: a network of dense layers, convolutions or attention in the parametrisation `ntk` or `standard`.
@@ -210,65 +204,37 @@ def _variances(layout: _Layout, logs: Any) -> list[tuple[Any, Any]]:
 
 @functools.lru_cache(maxsize=16)
 def _compiled(net: Network, layout: _Layout, steps: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The climb, and gradients of the loss at several points, of one program for a network and a shape of the data."""
+    """The climb, and gradients of the loss at several points, compiled once for a network and a shape of the data."""
+    import optax
 
     def loss(logs: Array, x: Array, y: Array, noise: Array) -> Array:
         spread: Any = jnp.exp(logs[-1]) if layout.names[-1] == "noise" else noise
         return -log_evidence(kernel(net, x, only="nngp", variances=_variances(layout, logs)).nngp, y, noise=spread)
 
-    look = jit(jax.value_and_grad(loss), quick=True)
+    solver = optax.lbfgs()
 
-    def at(logs: np.ndarray, x: Array, *others: Array) -> tuple[float, np.ndarray]:
-        value, slope = look(np.asarray(logs, x.dtype), x, *others)
-        return float(value), np.asarray(slope, float)
+    def climb(start: Array, least: Array, *data: Array) -> tuple[Any, ...]:
+        def of(logs: Array) -> Array:
+            return loss(logs, *data)
 
-    def climb(start: Array, least: float, *data: Array) -> tuple[Any, ...]:
-        exact = float(jnp.finfo(start.dtype).eps)
-        logs, trace, slope = _descended(lambda point: at(point, *data), np.asarray(start, float), least, steps, exact)
-        return logs, np.asarray(trace), len(trace) - 1, slope
+        look = optax.value_and_grad_from_state(of)
+        kept = optax.tree_utils.tree_get
 
-    return climb, lambda points, *data: np.stack([at(point, *data)[1] for point in points])
+        def more(carry: Any) -> Array:
+            number, _, state, _ = carry
+            return (number == 0) | ((number < steps) & (jnp.max(jnp.abs(kept(state, "grad"))) > least))
 
+        def step(carry: Any) -> Any:
+            number, logs, state, trace = carry
+            value, slope = look(logs, state=state)
+            move, state = solver.update(slope, state, logs, value=value, grad=slope, value_fn=of)
+            return number + 1, optax.apply_updates(logs, move), state, trace.at[number].set(value)
 
-def _descended(
-    look: Callable[[np.ndarray], tuple[float, np.ndarray]], point: np.ndarray, least: float, steps: int, exact: float
-) -> tuple[np.ndarray, list[float], np.ndarray]:
-    """A minimum by BFGS: the point, the values after every step, and the last gradient.
+        first = (0, start, solver.init(start), jnp.zeros(steps + 1, start.dtype))
+        number, logs, state, trace = jax.lax.while_loop(more, step, first)
+        return logs, trace.at[number].set(kept(state, "value")), number, kept(state, "grad")
 
-    On the host: there are a few numbers, and every look at the loss costs far more than a step.
-
-    Args:
-        look: point -> value and gradient.
-        point: where to start.
-        least: largest entry of the gradient at which it ends.
-        steps: at most so many.
-        exact: precision of the values, relative; within a thousand of it the gradient says whether a step is good.
-    """
-    value, slope = look(point)
-    trace, inverse = [value], np.eye(len(point)) / max(1.0, float(np.abs(slope).max()))
-    for _ in range(steps):
-        if not np.abs(slope).max() > least:
-            break
-        move = -inverse @ slope
-        move *= min(1.0, FARTHEST / float(np.abs(move).max()))
-        fall = float(slope @ move)
-        for _ in range(HALVINGS):
-            there, ahead = look(point + move)
-            level = there <= value + 1000 * exact * abs(value) and abs(ahead @ move) <= 0.9 * abs(fall)
-            if there <= value + 1e-4 * fall or level:
-                break
-            move, fall = move / 2, fall / 2
-        else:
-            break
-        turned, bend = ahead - slope, float((ahead - slope) @ move)
-        if bend > 0:
-            if len(trace) == 1:  # the scale of the first estimate, now that a curvature is known
-                inverse = np.eye(len(point)) * bend / float(turned @ turned)
-            away = np.eye(len(point)) - np.outer(move, turned) / bend
-            inverse = away @ inverse @ away.T + np.outer(move, move) / bend
-        point, value, slope = point + move, there, ahead
-        trace.append(value)
-    return point, trace, slope
+    return jit(climb, quick=True), jit(jax.vmap(jax.grad(loss), (0, None, None, None)), quick=True)
 
 
 def _errors(slopes: Callable[[np.ndarray], np.ndarray], logs: np.ndarray, dtype: Any) -> np.ndarray:
