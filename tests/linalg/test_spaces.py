@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.flatten_util import ravel_pytree
 
-from secant.linalg.spaces import Space, is_flat, size_of, unravel_like
+from secant.linalg.spaces import Space, images, is_flat, size_of, unravel_like
 
 
 def shapes(tree):
@@ -36,3 +37,10 @@ def test_spaces_are_equal_where_shapes_types_and_structure_are():
 def test_only_one_array_with_one_axis_is_flat():
     assert is_flat(shapes(jnp.ones(3)))
     assert not any(is_flat(shapes(tree)) for tree in ({"w": jnp.ones(3)}, jnp.ones((3, 1)), jnp.ones(()), TREE))
+
+
+@pytest.mark.parametrize("size", [3, 65])
+def test_images_of_all_basis_vectors_are_the_columns_whatever_is_left_over(size):
+    matrix = np.random.default_rng(0).normal(size=(4, size))
+    found = jax.jit(lambda matrix: images(lambda v: matrix @ v, size, float))(matrix)
+    np.testing.assert_allclose(found, matrix.T, rtol=1e-12)
