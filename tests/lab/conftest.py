@@ -1,5 +1,6 @@
 """A small study that the lab's tests run, and a Ray cluster."""
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -77,6 +78,7 @@ def cluster():
     Its processes look around thirty times a second, so it is not kept until all tests are done.
     """
     ray = pytest.importorskip("ray")
+    path = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called")
         ray.init(
@@ -85,7 +87,7 @@ def cluster():
             include_dashboard=False,
             log_to_driver=False,
             logging_level="ERROR",
-            runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}},
+            runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(path)}},
             _system_config={"task_retry_delay_ms": 0},
         )
     yield ray

@@ -21,9 +21,9 @@ class Forks:
             env=environment,
         )
 
-    def run(self, home, kill_after=None):
-        """The exit status of a child that keeps its runs in `home`, killed after a while if asked to."""
-        print(home, file=self.process.stdin, flush=True)
+    def run(self, line, kill_after=None):
+        """The exit status of the child of a line, killed after a while if asked to."""
+        print(line, file=self.process.stdin, flush=True)
         child = int(self.process.stdout.readline())
         if kill_after is not None:
             time.sleep(kill_after)

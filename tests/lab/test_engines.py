@@ -1,6 +1,8 @@
-"""Every task is done once and its result comes, whatever happens to the workers."""
+"""Every task is done once and its result comes, whatever happens to the workers; so do the cells of a sweep."""
 
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -8,10 +10,11 @@ import textwrap
 import time
 from pathlib import Path
 
+import chores
 import errands
 import pytest
 
-from secant.lab import EngineError, Here, Processes, Ray, WorkerDiedError, engines
+from secant.lab import EngineError, Here, Processes, Ray, Store, WorkerDiedError, engines, registry, sweep
 from secant.lab.engines import in_order
 
 ELSEWHERE = [pytest.param(Processes(2), id="processes"), pytest.param(Ray(), id="ray")]
@@ -171,6 +174,48 @@ def test_a_running_ray_cluster_is_joined_and_left_running(cluster):
     said = subprocess.run(guest, capture_output=True, text=True, timeout=120)
     assert said.stdout == "[(0, 1), (1, 2)]\n", said.stderr
     assert dict(Ray().each(errands.square, [3])) == {0: 9}
+
+
+OVER = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}
+
+
+@pytest.fixture
+def enlisted(monkeypatch):
+    """The study of the workers, known to this process too."""
+    monkeypatch.setattr(registry, "_all", lambda: {chores.chaos.id: chores.chaos})
+    return chores.chaos
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """What one process finds."""
+    return sweep(chores.chaos, OVER, store=Store(tmp_path_factory.mktemp("calm"))).data()
+
+
+@pytest.mark.parametrize("kind", [functools.partial(Processes, 2), Ray], ids=["processes", "ray"])
+def test_a_killed_worker_loses_nothing_and_changes_no_bit(enlisted, store, expected, tmp_path, kind):
+    trap = tmp_path / "trap"
+    trap.touch()
+    found = sweep(enlisted, OVER, store=store, engine=kind(prepare=functools.partial(chores.enlist, trap)))
+    assert not trap.exists(), "no worker died"
+    assert found.data().identical(expected)
+
+
+def test_what_ray_workers_compute_on_another_disk_comes_home(enlisted, store, expected, tmp_path):
+    away = tmp_path / "away"
+    engine = Ray(prepare=functools.partial(chores.enlist, None, away))
+    found = sweep("demo/chaos", OVER, store=store, engine=engine)
+    assert found.data().identical(expected)
+    assert len(store.records()) == len(Store(away).records()) == 4
+    shutil.rmtree(away)
+    assert sweep("demo/chaos", OVER, store=store, engine=engine).data().identical(expected)
+    assert not away.exists()
+
+
+def test_workers_of_another_version_are_refused(enlisted, store, monkeypatch):
+    monkeypatch.setattr("secant.lab.sweeps.key", lambda *_: "0123456789abcdef")
+    with pytest.raises(ValueError, match="this worker has another version of Secant"):
+        sweep(enlisted, OVER, store=store, engine=Processes(1, prepare=chores.enlist))
 
 
 def test_results_are_put_in_order():

@@ -1,24 +1,16 @@
-"""A sweep is its cells: each computed once, wherever that is, and all of them in one labelled dataset."""
+"""A sweep is its cells: each computed once, and all of them in one labelled dataset."""
 
-import functools
 import itertools
-import random
 import resource
-import shutil
 import signal
-import textwrap
 import time
 
-import chores
 import numpy as np
 import pytest
 import xarray as xr
-from forks import Forks
 
-from secant.lab import Processes, Ray, Store, StoreError, SweepError, registry, run, sweep
+from secant.lab import Processes, StoreError, SweepError, run, sweep
 from secant.lab.grid import grid
-
-KILLS = 8
 
 
 class Heard:
@@ -186,98 +178,3 @@ def test_a_full_disk_leaves_the_old_file(demo, store, tmp_path):
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.glob("*sweep*")] == ["sweep.nc"]
     assert not list(tmp_path.glob(".partial*"))
-
-
-OVER = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}
-
-
-@pytest.fixture
-def enlisted(monkeypatch):
-    """The study of the workers, known to this process too."""
-    monkeypatch.setattr(registry, "_all", lambda: {chores.chaos.id: chores.chaos})
-    return chores.chaos
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory):
-    """What one process finds."""
-    return sweep(chores.chaos, OVER, store=Store(tmp_path_factory.mktemp("calm"))).data()
-
-
-@pytest.mark.parametrize("kind", [functools.partial(Processes, 2), Ray], ids=["processes", "ray"])
-def test_a_killed_worker_loses_nothing_and_changes_no_bit(enlisted, store, expected, tmp_path, kind, request):
-    if kind is Ray:
-        request.getfixturevalue("cluster")
-    trap = tmp_path / "trap"
-    trap.touch()
-    found = sweep(enlisted, OVER, store=store, engine=kind(prepare=functools.partial(chores.enlist, trap)))
-    assert not trap.exists(), "no worker died"
-    assert found.data().identical(expected)
-
-
-def test_what_ray_workers_compute_on_another_disk_comes_home(enlisted, store, expected, tmp_path, cluster):
-    away = tmp_path / "away"
-    engine = Ray(prepare=functools.partial(chores.enlist, None, away))
-    found = sweep("demo/chaos", OVER, store=store, engine=engine)
-    assert found.data().identical(expected)
-    assert len(store.records()) == len(Store(away).records()) == 4
-    shutil.rmtree(away)
-    assert sweep("demo/chaos", OVER, store=store, engine=engine).data().identical(expected)
-    assert not away.exists()
-
-
-def test_workers_of_another_version_are_refused(enlisted, store, monkeypatch):
-    monkeypatch.setattr("secant.lab.sweeps.key", lambda *_: "0123456789abcdef")
-    with pytest.raises(ValueError, match="this worker has another version of Secant"):
-        sweep(enlisted, OVER, store=store, engine=Processes(1, prepare=chores.enlist))
-
-
-SERVER = textwrap.dedent("""
-    import os, sys
-    sys.path.insert(0, sys.argv[1])
-    import chores, h5netcdf, h5py, jax, scipy.special
-    from secant.dynamics import runner
-    from secant.lab import Store, sweep
-    from secant.lab.code import code_version
-
-    runner.SAVE_SECONDS = 0.01
-    runner.CHUNK_SECONDS = 0.005
-    jax.config.update("jax_compilation_cache_dir", sys.argv[2])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    code_version(chores.chaos)  # what every child needs is read and imported once
-    for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            home = line.strip()
-            over = {"rate": (3.7, 3.9), "start": (0.2, 0.3)}
-            sweep(chores.chaos, over, store=Store(home), steps=400_000).save(home + "/sweep.nc")
-            os._exit(0)
-        print(child, flush=True)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-""")
-
-
-def test_killing_a_sweep_at_random_moments_changes_nothing(tmp_path, request):
-    forks = Forks(SERVER, request.path.parent, tmp_path / "compiled")
-    try:
-        assert forks.run(tmp_path / "calm") == 0
-        began = time.perf_counter()
-        assert forks.run(tmp_path / "timed") == 0
-        usual = time.perf_counter() - began
-        moments, home, killed, kept, resumed = random.Random(0), tmp_path / "stormy", 0, 0, 0
-        for _ in range(KILLS):
-            status = forks.run(home, kill_after=moments.uniform(0.1, 0.9) * usual)
-            killed += status == -signal.SIGKILL
-            kept += 0 < len(Store(home).records()) < 4
-            resumed += any(home.glob("runs/demo/chaos/.*.work/*/state.npz"))
-            if status == 0:
-                shutil.rmtree(home)
-        assert forks.run(home) == 0
-    finally:
-        forks.close()
-    assert killed >= KILLS // 3, "the kills came too late to test anything"
-    assert kept > 0, "no kill left a part of the cells"
-    assert resumed > 0, "no kill left a checkpoint to go on from"
-    calm, stormy = (xr.load_dataset(tmp_path / name / "sweep.nc", engine="h5netcdf") for name in ("calm", "stormy"))
-    assert stormy.identical(calm)
