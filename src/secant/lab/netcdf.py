@@ -27,7 +27,7 @@ NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable"
 
 def read(path: Path) -> xr.Dataset:
     """All of a file, as `xarray.load_dataset` gives it; files of another kind than those of runs are left to that."""
-    import h5py
+    import h5py  # type: ignore[import-untyped]
     import xarray as xr
 
     with h5py.File(path, "r") as file:
