@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
 from secant.optim import gradient_descent
@@ -39,7 +39,7 @@ def run(config: Config) -> xr.Dataset:
         return jax.random.normal(keys[0], (config.inputs,)), jax.random.normal(keys[1], (count,))
 
     x, theta = map(np.asarray, jit(drawn, quick=True)(jax.random.key(config.seed)))
-    x, theta = x / np.sqrt(config.inputs), theta / np.sqrt(config.width)
+    x, theta = to_device(x / np.sqrt(config.inputs)), theta / np.sqrt(config.width)
     omega = np.linalg.norm(x)
     output = lambda t: linear_network.output(t, x, config.width)  # noqa: E731
     loss = lambda t: (output(t) - config.target) ** 2 / 2  # noqa: E731

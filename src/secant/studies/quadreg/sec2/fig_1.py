@@ -1,10 +1,11 @@
 """Figure 1: the quartic landscape, and gradient descent that sharpens on its way down."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.core.device import jit
+from secant.core.device import jit, to_device
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
 from secant.setups.regression.starts import check_starts
@@ -39,7 +40,7 @@ def run(config: Config) -> xr.Dataset:
     second, lr = -config.epsilon, config.lr
     parameters = jit(lambda z, T: two_eigenvalue.parameters(z, T, second, lr=lr), quick=True)
     start = np.asarray(parameters(np.array(config.residuals), np.array(config.curvatures)))
-    Q = np.diag([1.0, second])
+    Q = to_device(np.diag([1.0, second]))
     ran = simulate(
         quartic.quartic(Q, lr), lambda start: start, config.steps, over={"start": start},
         probes={
@@ -52,7 +53,8 @@ def run(config: Config) -> xr.Dataset:
     return ran.dataset.assign(
         final=("start", np.asarray(end.T), {"long_name": "final rescaled curvature"}),
         last=("start", np.asarray(end.z), {"long_name": "final rescaled residual"}),
-        end=(("start", "parameter"), np.asarray(ran.state)), residuals=np.size(quartic.residual(start[0], Q)),
+        end=(("start", "parameter"), np.asarray(ran.state)),
+        residuals=jax.eval_shape(quartic.residual, start[0], Q).size,
     )
 
 
