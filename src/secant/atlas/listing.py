@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
 
 import secant
-from secant.atlas.colours import highlighted
 from secant.lab import Study
 
 _PACKAGE = Path(secant.__file__).parent
@@ -61,6 +64,16 @@ def with_shared(listings: list[Listing]) -> list[Listing]:
             found[one.page] = one
             waiting += one.shared
     return list(found.values())
+
+
+@functools.lru_cache(maxsize=1024)
+def highlighted(code: str, language: str) -> Markup:
+    """Code as HTML, coloured if the language is known."""
+    try:
+        lexer = get_lexer_by_name(language, stripnl=False)
+    except ClassNotFound:
+        lexer = get_lexer_by_name("text", stripnl=False)
+    return Markup(highlight(code, lexer, HtmlFormatter(nowrap=True)))  # which escapes what it colours
 
 
 @functools.cache

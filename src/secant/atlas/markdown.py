@@ -12,7 +12,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from secant.atlas.colours import highlighted
+from secant.atlas.listing import highlighted
 from secant.atlas.typeset import formula
 from secant.lab.plain import MATH, plain
 

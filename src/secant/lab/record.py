@@ -72,9 +72,9 @@ class Record:
 
     def data(self) -> xr.Dataset:
         """Its data."""
-        from secant.lab import netcdf
+        import xarray as xr
 
-        return netcdf.read(self.directory / "data.nc")
+        return xr.load_dataset(self.directory / "data.nc", engine="h5netcdf")
 
     def files(self) -> dict[str, bytes]:
         """What makes it up, by name: all that another store needs to [`adopt`][secant.lab.Store] it."""
