@@ -10,12 +10,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 # Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
-# has compiled is kept: for all processes, for the next time, and for other clones on the machine. Entries that nobody
-# has read for a month go.
+# has compiled is kept: for all processes, for the next time, and for other clones on the machine, as is what the type
+# checker has read. Entries that nobody has read for a month go.
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
           XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
-COMPILED ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/secant/tests-compiled
-KEEP    = JAX_COMPILATION_CACHE_DIR=$(COMPILED) \
+CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/secant
+KEEP    = JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 # Tracing makes and drops small objects without end: memory that stays with the process saves a twentieth of the time.
 MEMORY  = MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
@@ -35,13 +35,14 @@ test: lint
 	@$(MAKE) --no-print-directory --jobs=3 tests types docs
 
 tests: $(VENV)/dev.stamp
-	@mkdir -p $(COMPILED) && find $(COMPILED) -type f -atime +30 -delete
+	@mkdir -p $(CACHE)/tests-compiled && find $(CACHE)/tests-compiled -type f -atime +30 -delete
 	$(QUICK) $(KEEP) $(MEMORY) $(ALONE) $(BYTES) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+types: export MYPY_CACHE_DIR = $(CACHE)/tests-types
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
@@ -55,7 +56,7 @@ mutants: $(VENV)/dev.stamp
 	@$(BIN)/python -m mutants $(if $(ONLY),--only '$(ONLY)')
 
 clean:
-	rm -rf $(VENV) build site dist
+	rm -rf $(VENV) build site dist $(CACHE)/tests-compiled $(CACHE)/tests-types
 
 # Two environments' worth of packages in one place: what a user installs, then what a developer adds.
 $(VENV)/run.stamp: pyproject.toml constraints.txt
