@@ -101,13 +101,17 @@ def window(browser):
     """Opens pages as a reader would; what they complain of and what they ask for fails the test."""
     contexts, complaints, requests = [], [], []
 
+    def failed(request):
+        if request.failure != "net::ERR_ABORTED":  # by the reader, who has gone on to another page
+            complaints.append(f"failed: {request.url} ({request.failure})")
+
     def window(width=1280, scheme="light"):
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("requestfailed", lambda request: complaints.append(f"failed: {request.url}"))
+        page.on("requestfailed", failed)
         page.on("request", lambda request: requests.append(request.url))
         return page
 

@@ -1,11 +1,9 @@
 """Networks that nobody chose: layers, rules and sizes are drawn, all of them with a kernel."""
 
 import random
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from secant import nets
 from secant.core.device import jit
@@ -106,19 +104,6 @@ def random_network(seed, width):
     return nets.serial(*parts, draw.activation() if kind == "vector" else nets.identity(), readout), shape
 
 
-def drawn(net, shape, dtype, draws, seed=0):
-    """Parameters of random networks, by the network's own `init`, with a leading axis that counts them.
-
-    The normal numbers in them are NumPy's: to compile JAX's generator, and to run it unoptimised, takes far longer than
-    all the rest.
-    """
-    random = np.random.default_rng(seed)
-    numbers = lambda key, shape, dtype: random.standard_normal(shape).astype(dtype)  # noqa: E731
-    with mock.patch.object(jax.random, "normal", numbers):
-        every = [net.init(jax.random.key(seed), shape, dtype) for _ in range(draws)]
-    return jax.tree.map(lambda *leaves: np.stack(leaves), *every)
-
-
 def sampled(net, x, draws, seed=0):
     """Outer products of outputs, averaged over outputs, and tangent kernels of the first output, of random networks."""
 
@@ -126,9 +111,10 @@ def sampled(net, x, draws, seed=0):
         outputs = net.apply(params, sample[None])[0]
         return outputs[0], outputs
 
-    def one(params):
+    def one(key):
+        params = net.init(key, x.shape, x.dtype)
         gradients, f = jax.vmap(jax.grad(first, has_aux=True), (None, 0))(params, x)
         rows = jnp.concatenate([leaf.reshape(len(x), -1) for leaf in jax.tree.leaves(gradients)], 1)
         return f @ f.T / f.shape[1], rows @ rows.T
 
-    return jit(lambda every: jax.lax.map(one, every), quick=True)(drawn(net, x.shape, x.dtype, draws, seed))
+    return jit(lambda key: jax.lax.map(one, jax.random.split(key, draws)), quick=True)(jax.random.key(seed))
