@@ -104,8 +104,8 @@ def first():
 @pytest.mark.parametrize("scheduled", [False, True])
 def test_looks_that_are_not_waited_for_find_the_same(monkeypatch, scheduled):
     rule = optax.sgd(optax.linear_schedule(0.1, 0.05, 10) if scheduled else 0.1)
-    # A step size that comes from the device is part of one look as of any other.
-    options = {"every": {"batch_sharpness": 1}} if scheduled else {"f": f}
+    # A step size that comes from the device is of use where a curvature is held against it: in two of the looks.
+    options = {"every": {"batch_sharpness": 1, "sharpness": 1}} if scheduled else {"f": f}
     waited = watched(rule, rule=rule, steps=8, **options).watched
     monkeypatch.setattr(jax, "default_backend", lambda: "far")
     begun = watched(rule, rule=rule, steps=8, **options).watched

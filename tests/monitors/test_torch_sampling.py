@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from on_parts import assert_parts_are_told
 
 torch = pytest.importorskip("torch")
 
@@ -98,12 +99,7 @@ def test_a_loop_is_looked_at_on_parts_and_says_so(loop):
         "noise_scale": (16, 32),
     }
     assert str(watch.plan).count(" of 32") == 3
-    run = watch.watched
-    texts = [text for _, text in run.notes]
-    assert len(texts) == 3
-    assert any("`sharpness` is looked at on 8 of 32 samples: on all it would come every" in text for text in texts)
-    assert set(run.column("batch")[1]) == {32.0}
-    assert watch._account.share < 0.05
+    assert_parts_are_told(watch)
 
 
 def test_numbers_on_parts_are_those_of_their_rows(loop):
