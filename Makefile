@@ -12,8 +12,10 @@ BIN    := $(VENV)/bin
 # Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
 # has compiled is kept: for all processes, for the next time, and for other clones on the machine, as is what the type
 # checker has read. Entries that nobody has read for a month go.
+# Tests that compute for long ask for the level below, which compiles twice as long and computes three times as fast.
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
-          XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1'
+          XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 \
+          --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true'
 CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/secant
 KEEP    = JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1

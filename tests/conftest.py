@@ -42,6 +42,40 @@ def float64():
         yield
 
 
+@pytest.fixture
+def optimised():
+    """For tests that compute longer than they compile: the compiler optimises a little, as the Makefile says."""
+    before = jax.config.jax_disable_most_optimizations
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
+programs = 0
+"""How many programs were made since JAX forgot them last."""
+
+
+def count_programs(event, seconds, **_):
+    global programs
+    programs += event.endswith("/jaxpr_to_mlir_module_duration")
+
+
+jax.monitoring.register_event_duration_secs_listener(count_programs)
+
+
+@pytest.fixture(autouse=True)
+def few_programs():
+    """JAX keeps up to 2,048 programs with their texts, three MB each, and the more there are, the longer a new one
+    takes: with a thousand, half as long again. After every few hundred it forgets them.
+    """
+    global programs
+    yield
+    if programs > 500:
+        jax.clear_caches()
+        gc.collect()
+        programs = 0
+
+
 class RandomClock:
     """A clock that runs now fast, now slow, as that of a busy machine does: each look at it is up to a minute later."""
 

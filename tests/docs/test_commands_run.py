@@ -26,6 +26,8 @@ from secant.cli.options import parse_run
 from secant.data.errors import MissingDataError
 from secant.monitors.record import Writer, place
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)

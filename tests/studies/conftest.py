@@ -9,6 +9,11 @@ from secant import lab
 from secant.lab.keys import keys_of
 
 
+@pytest.fixture(autouse=True)
+def optimised_studies(optimised):
+    """Studies compute, even at smoke scale."""
+
+
 def note_cost(root, id, seconds):
     """Keeps what a study cost, unless its run was only read back."""
     costs = root.with_name("costs-of-studies")
