@@ -45,7 +45,7 @@ def float64():
 @pytest.fixture
 def optimised():
     """For tests that compute longer than they compile: the compiler optimises a little, as the Makefile says."""
-    before = jax.config.jax_disable_most_optimizations
+    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", before)
