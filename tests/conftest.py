@@ -10,6 +10,7 @@ import jax
 import pytest
 from hypothesis import Phase, settings
 
+from secant.core.programs import forget_programs
 from secant.dynamics import runner
 
 # A shell starts what runs in its background with Ctrl-C ignored, and so would every process the tests start: those of
@@ -51,29 +52,11 @@ def optimised():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
-programs = 0
-"""How many programs were made since JAX forgot them last."""
-
-
-def count_programs(event, seconds, **_):
-    global programs
-    programs += event.endswith("/jaxpr_to_mlir_module_duration")
-
-
-jax.monitoring.register_event_duration_secs_listener(count_programs)
-
-
 @pytest.fixture(autouse=True)
 def few_programs():
-    """JAX keeps up to 2,048 programs with their texts, three MB each, and the more there are, the longer a new one
-    takes: with a thousand, half as long again. After every few hundred it forgets them.
-    """
-    global programs
+    """What the tests before have compiled is forgotten from time to time."""
     yield
-    if programs > 500:
-        jax.clear_caches()
-        gc.collect()
-        programs = 0
+    forget_programs()
 
 
 class RandomClock:

@@ -1,5 +1,6 @@
 """Every task is done once and its result comes, whatever happens to the workers; so do the cells of a sweep."""
 
+import contextlib
 import functools
 import os
 import shutil
@@ -216,6 +217,15 @@ def test_workers_of_another_version_are_refused(enlisted, store, monkeypatch):
     monkeypatch.setattr("secant.lab.sweeps.key", lambda *_: "0123456789abcdef")
     with pytest.raises(ValueError, match="this worker has another version of Secant"):
         sweep(enlisted, OVER, store=store, engine=Processes(1, prepare=chores.enlist))
+
+
+@pytest.mark.parametrize("work", [abs, len])
+def test_a_worker_forgets_its_programs_after_a_task_that_ends_or_breaks_down(work, monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(engines, "forget_programs", lambda: forgotten.append(True))
+    with contextlib.suppress(TypeError):
+        engines._in_worker(None, work, -1)
+    assert forgotten == [True]
 
 
 def test_results_are_put_in_order():

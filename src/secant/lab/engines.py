@@ -25,6 +25,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from secant.core.programs import forget_programs
+
 ATTEMPTS = 5
 """So often a task is begun before the death of its worker is taken to be its own fault."""
 
@@ -110,7 +112,7 @@ class Processes:
                 with _environment(threads(self.cores) | memory()), _deaf():
                     while waiting and idle:
                         number, pool = waiting.popleft(), idle.pop()
-                        busy[pool.submit(work, tasks[number])] = number, pool
+                        busy[pool.submit(_in_worker, None, work, tasks[number])] = number, pool
                 for future in concurrent.futures.wait(busy, return_when=concurrent.futures.FIRST_COMPLETED).done:
                     number, pool = busy.pop(future)
                     try:
@@ -296,7 +298,10 @@ def _begin_process(prepare: Callable[[], None] | None, leash: Connection) -> Non
 def _in_worker(prepare: Callable[[], None] | None, work: Callable[[Any], Any], task: Any) -> Any:
     if prepare is not None:
         prepare()
-    return work(task)
+    try:
+        return work(task)
+    finally:
+        forget_programs()
 
 
 def _import_ray() -> Any:
