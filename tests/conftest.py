@@ -54,9 +54,9 @@ def optimised():
 
 @pytest.fixture(autouse=True)
 def few_programs():
-    """What the tests before have compiled is forgotten from time to time."""
+    """What the tests before have compiled is forgotten now and then: seldom, for tests of a room share programs."""
     yield
-    forget_programs()
+    forget_programs(beyond=1000)
 
 
 class RandomClock:
