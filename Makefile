@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 # Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
 # has compiled is kept: for all processes, for the next time, and for other clones on the machine, as is what the type
 # checker has read. Entries that nobody has read for a month go.
-# Tests that compute for long ask for the level below, which compiles twice as long and computes three times as fast.
+# Tests that compute for long ask for the level below, which takes longer to compile and less to run.
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
           XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 \
           --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true'

@@ -17,8 +17,12 @@ from typing import Any
 
 from bench.row import Row, row
 
-QUICK = {"JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
-"""The compiler of the tests, which optimises little."""
+QUICK = {
+    "JAX_PLATFORMS": "cpu",
+    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true",
+}
+"""The compiler of the studies' tests, which optimises a little."""
 
 LIMIT = 3.0
 """CPU-seconds a study may cost on average."""

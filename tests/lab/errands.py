@@ -47,3 +47,12 @@ def write_pid_and_wait(path: Path) -> None:
 def leave_mark(path: Path) -> None:
     time.sleep(0.2)
     path.touch()
+
+
+def counts_programs(_):
+    """Whether this process counts the programs that it makes."""
+    import jax  # noqa: F401
+
+    from secant.core import programs
+
+    return programs._made.counting

@@ -228,6 +228,10 @@ def test_a_worker_forgets_its_programs_after_a_task_that_ends_or_breaks_down(wor
     assert forgotten == [True]
 
 
+def test_processes_forget_programs_from_their_first_task_on():
+    assert list(Processes(1).each(errands.counts_programs, [None, None])) == [(0, False), (1, True)]
+
+
 def test_results_are_put_in_order():
     assert list(in_order([(1, "b"), (2, "c"), (0, "a"), (3, "d")])) == ["a", "b", "c", "d"]
 

@@ -26,9 +26,9 @@ _made = _Made()
 def forget_programs(beyond: int = LIMIT) -> bool:
     """Has JAX forget what it has compiled, if that is more than `beyond` programs since the last time.
 
-    JAX keeps the last 2,048 programs with their texts, three MB each, and the more there are, the longer a new one
-    takes to write: with a thousand, half as long again. A process that does many tasks, each with programs of its own,
-    calls this after each. The first call begins to count; without JAX it does nothing.
+    JAX keeps the last 2,048 programs with their texts, megabytes each, and the more there are, the longer a new one
+    takes to write. A process that does many tasks, each with programs of its own, calls this after each. The first
+    call begins to count; without JAX it does nothing.
 
     Returns:
         Whether they are forgotten.
