@@ -21,6 +21,8 @@ KEEP    = JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 # Tracing makes and drops small objects without end: memory that stays with the process saves a twentieth of the time.
 MEMORY  = MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
+# One more than there are cores: some tests wait, for a browser, a cluster or a clock.
+WORKERS = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
 # Every core has a process of its own already: threads of BLAS beside it would wait for each other in loops.
 ALONE   = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # Byte code is kept, whatever the environment says: else every process parses the package and the tests anew.
@@ -38,7 +40,7 @@ test: lint
 
 tests: $(VENV)/dev.stamp
 	@mkdir -p $(CACHE)/tests-compiled && find $(CACHE)/tests-compiled -type f -atime +30 -delete
-	$(QUICK) $(KEEP) $(MEMORY) $(ALONE) $(BYTES) $(BIN)/python -m pytest -n auto --dist worksteal --hypothesis-profile=ci --durations=15
+	$(QUICK) $(KEEP) $(MEMORY) $(ALONE) $(BYTES) $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile=ci --durations=15
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 import webbrowser
@@ -17,6 +16,7 @@ from secant import lab
 from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
+from secant.core.cores import cores
 from secant.core.progress import Bar, reporting
 from secant.lab import registry
 from secant.lab.config import Scale, allowed, content, fields_of
@@ -42,7 +42,7 @@ class VerifyOptions:
     source: Annotated[str | None, tyro.conf.arg(help="only the studies of this source")] = None
     scale: Scale = "smoke"
     jobs: Annotated[int, tyro.conf.arg(help="studies to run at once; by default one a core, up to four")] = min(
-        os.cpu_count() or 1, 4
+        cores(), 4
     )
     seeds: Annotated[int, tyro.conf.arg(help="run what is random with so many seeds; list verdicts that change")] = 1
     strict: Annotated[bool, tyro.conf.arg(help="let a finding that decides nothing count as one that fails")] = False

@@ -31,7 +31,7 @@ def device(*, quiet: bool) -> None:
         return
     import jax
 
-    from secant.core.device import cores
+    from secant.core.cores import cores
 
     first, *others = jax.devices()
     if first.platform == "cpu":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, RunScale, UsageError, parse_options, take_id
 from secant.cli.values import read_over
+from secant.core.cores import cores
 from secant.core.progress import Bar
 from secant.lab.grid import grid, value_text
 from secant.lab.sweep_file import refuse_other
@@ -101,7 +101,7 @@ def _engine(flags: SweepFlags) -> lab.Engine:
         raise UsageError(f"cores: must be at least 1, got {flags.cores}.")
     try:
         if name == "processes":
-            jobs = max(1, (os.cpu_count() or 1) // flags.cores) if flags.jobs is None else flags.jobs
+            jobs = max(1, cores() // flags.cores) if flags.jobs is None else flags.jobs
             return lab.Processes(jobs, keep_compiled_code, flags.cores)
         if name == "ray":
             return lab.Ray(flags.address, flags.jobs, flags.cores, keep_compiled_code)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from collections.abc import Callable
 from pathlib import Path
@@ -85,14 +84,6 @@ def to_device(leaf: Any) -> Any:
 def all_finite(leaf: Any) -> bool:
     """Whether all numbers of an array are finite, looked at where the array lies."""
     return bool(_all_finite(leaf))
-
-
-def cores() -> int:
-    """How many threads XLA computes with on a processor."""
-    told = os.environ.get("NPROC", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def available_bytes() -> int | None:

@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secant.core.arguments import whole
-from secant.core.device import cores, is_tracing, to_device
+from secant.core.cores import cores
+from secant.core.device import is_tracing, to_device
 from secant.kernels.blocks import How, compiled, compiled_shared
 from secant.kernels.passes import is_finite
 from secant.kernels.plan import planned

@@ -25,6 +25,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
+from secant.core.cores import cores
 from secant.core.programs import forget_programs
 
 ATTEMPTS = 5
@@ -204,7 +205,7 @@ class Ray:
         options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
         if self.address is None:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # what runs here is nobody else's business
-            jobs = self.jobs or max(1, (os.cpu_count() or 1) // self.cores)
+            jobs = self.jobs or max(1, cores() // self.cores)
             options |= {"num_cpus": jobs * self.cores, "include_dashboard": False}
         try:
             with warnings.catch_warnings():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from secant.core.cores import cores
 from secant.lab import figure_files, registry
 from secant.lab.engines import Engine, Here, Processes, in_order
 from secant.lab.finding import as_dict
@@ -117,7 +117,7 @@ def verify(
         fresh = (run for run in runs if force or not store.has(run[0], _config(*run, scale)))
         jobs = len(list(itertools.islice(fresh, jobs)))
     # Each with its share of the cores: threads of several processes that share one would wait for each other in loops.
-    share = max(1, (os.cpu_count() or 1) // max(jobs, 1))
+    share = max(1, cores() // max(jobs, 1))
     engine: Engine = Processes(jobs, prepare, share) if jobs > 1 else Here()
     with contextlib.closing(engine.each(_verify_one, tasks)) as results:
         for (study, _), found in zip(runs, in_order(results), strict=True):
