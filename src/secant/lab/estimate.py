@@ -76,15 +76,17 @@ def bootstrap(statistic: Callable[[np.ndarray], ArrayLike], repeats: int, times:
     """
     random = np.random.default_rng(0)
     values = np.atleast_1d(np.asarray(statistic(np.arange(repeats)), float))
+    if repeats < 2:  # drawn again it is the same, and says nothing of its spread
+        return tuple(Estimate(float(value), np.nan, 1.0) for value in values)
     found = np.stack(
         [np.atleast_1d(np.asarray(statistic(random.integers(repeats, size=repeats)), float)) for _ in range(times)]
     )
     spread = np.full(len(values), np.nan)
     known = np.isfinite(found).mean(0) > 0.5
-    if repeats > 1 and known.any():
+    if known.any():
         spread[known] = np.nanstd(np.where(np.isfinite(found), found, np.nan)[:, known], axis=0)
         spread *= np.sqrt(repeats / (repeats - 1))
-    return tuple(Estimate(float(v), float(s), float(max(repeats - 1, 1))) for v, s in zip(values, spread, strict=True))
+    return tuple(Estimate(float(v), float(s), float(repeats - 1)) for v, s in zip(values, spread, strict=True))
 
 
 def ratio_of_means(above: ArrayLike, below: ArrayLike) -> Estimate:

@@ -95,12 +95,15 @@ def sparse_drift(
     def outputs(params: Params, factor: Params, x: jax.Array) -> jax.Array:
         return net.apply(part(params, factor), x)
 
+    # Both are asked for several times in a run: compiled by themselves they are traced once for all.
+    @jax.jit
     def kernel(params: Params, factor: Params) -> jax.Array:
         return pair_kernel(lambda p, x: outputs(p, factor, x))(params, x, None)
 
     first = jax.jit(lambda runs: jax.lax.map(lambda run: kernel(run["params"], run["factor"]), runs))(runs)
     runs |= {"kernel": first, "lr": 1 / jnp.linalg.eigvalsh(first)[:, -1]}
 
+    @jax.jit
     def loss(params: Params, network: Params) -> jax.Array:
         return losses.half_sum(outputs(params, network["factor"], x), y)
 

@@ -264,6 +264,7 @@ def descend(
     at_once = max(1, min(len(starts), TOGETHER // nets.count_parameters(starts[0])))
     spectrum = jax.jit(lambda params, x: jnp.linalg.eigvalsh(kernel_matrix(f, params, x)))
 
+    @jax.jit  # traced once for the look, for the steps and for their types
     def loss(params: Params) -> jax.Array:
         return half_sum(f(params, x), y)
 

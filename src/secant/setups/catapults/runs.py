@@ -132,6 +132,7 @@ def _program(
     """The same functions for the same descent: several calls share compiled code."""
     kernel, critical = pair_kernel(net.apply), kernel_critical_lr(net.apply, loss)
 
+    @jax.jit  # traced once for the looks and for both reasons to stop, at the start and later
     def objective(params: Any, x: Any, y: Any) -> Any:
         return loss(net.apply(params, x), y)
 

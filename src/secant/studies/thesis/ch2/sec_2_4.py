@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant import losses
 from secant.core.types import Params
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature import kernel_matrix
 from secant.dynamics import Probe
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
 from secant.setups import width as wide
@@ -64,13 +64,13 @@ def run(config: Config) -> xr.Dataset:
 
 def _runs(kind: str, width: int, x: jax.Array, y: jax.Array, config: Config) -> xr.Dataset:
     net = wide.KINDS[kind].make(width, config.dim, jax.random.key(config.seed))
-    kernel, starts = pair_kernel(net.apply), wide.drawn(net, x, (config.seed, width), config.draws)
+    starts = wide.drawn(net, x, (config.seed, width), config.draws)
     lanczos = wide.direction(starts[0])
 
     def square(params: Params) -> dict[str, jax.Array]:
         """Of the gradient, with the smallest and the largest eigenvalue of the kernel."""
         gradient = jax.grad(lambda p: losses.half_sum(net.apply(p, x), y))(params)
-        values = jnp.linalg.eigvalsh(kernel(params, x, None))
+        values = jnp.linalg.eigvalsh(kernel_matrix(net.apply, params, x))
         total = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(gradient))
         return {"value": jnp.asarray(total), "smallest": values[0], "largest": values[-1]}
 
