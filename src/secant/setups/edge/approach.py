@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -104,23 +104,38 @@ def run_to_the_edge(config: EdgeConfig) -> xr.Dataset:
     ).merge(xr.concat(moments, "moment").assign_coords(moment=["begin", "end"]))
 
 
-def _eigenvalues(problem: Problem, params: Any, count: int) -> np.ndarray:
-    """The largest of the tangent kernel, in units in which the loss is half the square of residuals.
+class _Modes(NamedTuple):
+    """The leading ones: rescaled eigenvalues `(modes,)` and eigenvectors of the tangent kernel, `(modes, n, outputs)`.
 
-    They are NaN where the run has blown up.
+    The eigenvalues are in units in which the loss is half the square of residuals.
     """
+
+    values: np.ndarray
+    vectors: Any
+
+
+def _modes(problem: Problem, params: Any, near: _Modes | None = None) -> _Modes:
+    """The leading modes, sought from those of parameters nearby; at first from random vectors.
+
+    A few vectors that are searched together need a short basis, and one program for the first look and the others.
+    Where the run has blown up the eigenvalues are NaN.
+    """
+    start = None if near is None else near.vectors
+    if start is None:
+        rows = min(MODES, problem.y.size)
+        start = to_device(np.random.default_rng(0).normal(size=(rows, *problem.y.shape)).astype(problem.y.dtype))
     try:
-        values = curvature.ntk(problem.f, params, problem.x).top(count, tol=1e-6).values
+        found = curvature.ntk(problem.f, params, problem.x).top(MODES, tol=1e-6, start=start)
     except FloatingPointError:
-        return np.full(count, np.nan)
-    return np.asarray(values) * float(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
+        return _Modes(np.full(len(start), np.nan), start)
+    return _Modes(np.asarray(found.values) * float(problem.loss.curvature(problem.y)), found.vectors)  # type: ignore[attr-defined]
 
 
 def _eigenvalue_of_flow(problem: Problem, params: Any, time: float) -> float:
     """The largest of the tangent kernel at a time of gradient flow."""
     # A step of an eighth of 2/lambda at the start stays below the edge of curvatures that grow eightfold.
-    steps = int(np.ceil(4 * time * _eigenvalues(problem, params, MODES)[0]))
-    return float(_eigenvalues(problem, train(problem, params, lr=time / steps, steps=steps).state, MODES)[0])
+    steps = int(np.ceil(4 * time * _modes(problem, params).values[0]))
+    return float(_modes(problem, train(problem, params, lr=time / steps, steps=steps).state).values[0])
 
 
 Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
@@ -130,10 +145,12 @@ Watched = tuple[xr.DataArray, xr.Dataset, Any, Any]
 def _watched(problem: Problem, params: Any, config: EdgeConfig, lr: float) -> Watched:
     """A look now and then on the way, and every step of the window."""
     looks: list[np.ndarray] = []
+    modes = None
     while len(looks) * config.look < config.approach:
         done = (len(looks) + 1) * config.look
         later = train(problem, params, lr=lr, steps=config.look, label=f"to the edge, step {done:,}").state
-        looks.append(lr * _eigenvalues(problem, later, MODES))
+        modes = _modes(problem, later, modes)
+        looks.append(lr * modes.values)
         if np.isnan(looks[-1]).any():  # the window shows how it blows up, from the last parameters that are numbers
             break
         params = later
@@ -162,8 +179,10 @@ def _slices(problem: Problem, params: Any) -> xr.Dataset:
 
 def _spectra(problem: Problem, params: Any) -> list[xr.Dataset]:
     """Those of both slices."""
-    vectors = curvature.ntk(problem.f, params, problem.x).top(MODES, tol=1e-6).vectors
-    first = jnp.asarray(vectors)[0]
+    modes = _modes(problem, params)
+    if np.isnan(modes.values).any():
+        raise FloatingPointError("the run has blown up")
+    first = modes.vectors[0]
     random = jax.random.normal(jax.random.key(7), first.shape, first.dtype)
     scale = jnp.sqrt(problem.loss.curvature(problem.y))  # type: ignore[attr-defined]
     found = []
