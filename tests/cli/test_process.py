@@ -168,7 +168,7 @@ def test_a_gpu_is_named_by_its_kind(monkeypatch, capfd):
 
 
 LIGHT = textwrap.dedent("""
-    import sys
+    import os, sys
     from secant.cli import main
 
     def call(*arguments):
@@ -186,11 +186,15 @@ LIGHT = textwrap.dedent("""
         bridge = sys.modules.get("jax._src.xla_bridge")
         assert bridge is None or not bridge._backends, arguments
     assert bridge is not None
+    from secant.cli.commands import VerifyOptions
+    from secant.core.cores import cores
+    assert VerifyOptions.jobs == min(cores(), 4) and os.environ["NPROC"] == "1"  # processes of one thread each
 """)
 
 
 def test_help_and_the_list_import_nothing_heavy_and_what_computes_nothing_starts_no_device(tmp_path):
     environment = os.environ | {"SECANT_HOME": str(tmp_path)}
+    environment.pop("NPROC", None)
     subprocess.run([sys.executable, "-c", LIGHT, ID], env=environment, check=True, stdout=subprocess.DEVNULL)
 
 

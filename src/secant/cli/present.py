@@ -31,11 +31,11 @@ def device(*, quiet: bool) -> None:
         return
     import jax
 
-    from secant.core.cores import cores
+    from secant.core.cores import threads
 
     first, *others = jax.devices()
     if first.platform == "cpu":
-        count = cores()
+        count = threads()
         what = f"{count} core" if count == 1 else f"{count} cores"
     else:
         what = f"{first.device_kind}, one of {len(others) + 1}" if others else first.device_kind

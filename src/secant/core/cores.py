@@ -6,11 +6,11 @@ import os
 
 
 def cores() -> int:
-    """How many this process may use, which XLA computes with: fewer than the machine has, in a container for instance.
-
-    `NPROC` says so where it is set, to XLA as well.
-    """
-    told = os.environ.get("NPROC", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
+    """How many this process may use: fewer than the machine has, in a container for instance."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads() -> int:
+    """How many threads XLA computes with on a processor: one a core, or what `NPROC` says."""
+    told = os.environ.get("NPROC", "")
+    return int(told) if told.isdigit() and int(told) > 0 else cores()

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from secant.core.arguments import whole
-from secant.core.cores import cores
+from secant.core.cores import threads
 from secant.core.device import is_tracing, to_device
 from secant.kernels.blocks import How, compiled, compiled_shared
 from secant.kernels.passes import is_finite
@@ -116,7 +116,7 @@ def kernel(
         shared = compiled_shared(how._replace(symmetric=False), tuple(devices))
         nngp, ntk, error = shared(x1, others, numbers)
     elif threaded:
-        nngp, ntk, error = by_threads(how._replace(held=True), x1, others, numbers, cores())
+        nngp, ntk, error = by_threads(how._replace(held=True), x1, others, numbers, threads())
     else:
         nngp, ntk, error = compiled(how, few)(x1, others, numbers)
     result = Kernel(None if only == "ntk" else nngp, ntk, error)
