@@ -12,10 +12,9 @@ BIN    := $(VENV)/bin
 # Most of what the tests wait for is the compiler: it takes less than half the time if it optimises little, and what it
 # has compiled is kept: for all processes, for the next time, and for other clones on the machine, as is what the type
 # checker has read. Entries that nobody has read for a month go.
-# Tests that compute for long ask for the level below, which takes longer to compile and less to run.
+# Tests that compute for long ask for the level in tests/xla.flags, which takes longer to compile and less to run.
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
-          XLA_FLAGS='--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 \
-          --xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true'
+          XLA_FLAGS='$(shell cat tests/xla.flags)'
 CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/secant
 KEEP    = JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
@@ -23,20 +22,20 @@ KEEP    = JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
 MEMORY  = MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
 # One more than there are cores: some tests wait, for a browser, a cluster or a clock.
 WORKERS = $$(( $$(getconf _NPROCESSORS_ONLN) + 1 ))
-# Every core has a process of its own already: threads of BLAS beside it would wait for each other in loops.
-ALONE   = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+# Every core has a process of its own already: threads of XLA and BLAS beside it would wait for each other in loops.
+ALONE   = NPROC=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 # Byte code is kept, whatever the environment says: else every process parses the package and the tests anew.
 BYTES   = PYTHONDONTWRITEBYTECODE=
 PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test tests lint types docs bench mutants clean
+.PHONY: demo test tests lint types pages docs bench mutants clean
 
 demo: $(VENV)/run.stamp
 	@SECANT_HOME=build/demo $(BIN)/secant tour
 
 # Types and pages are checked beside the tests, each by one core.
 test: lint
-	@$(MAKE) --no-print-directory --jobs=3 tests types docs
+	@$(MAKE) --no-print-directory --jobs=3 tests types pages
 
 tests: $(VENV)/dev.stamp
 	@mkdir -p $(CACHE)/tests-compiled && find $(CACHE)/tests-compiled -type f -atime +30 -delete
@@ -52,6 +51,10 @@ types: $(VENV)/dev.stamp
 
 docs: $(VENV)/dev.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The same pages under the same rules, without the index of their search, which is half of the time and has its tests.
+pages: $(VENV)/dev.stamp
+	NO_MKDOCS_2_WARNING=1 DOCS_SEARCH=false $(BIN)/mkdocs build --strict --quiet --site-dir build/pages
 
 bench: $(VENV)/run.stamp
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(if $(JSON),--json)

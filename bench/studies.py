@@ -13,14 +13,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from bench.row import Row, row
 
 QUICK = {
     "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true",
+    "XLA_FLAGS": " ".join((Path(__file__).parents[1] / "tests" / "xla.flags").read_text().split()),
 }
 """The compiler of the studies' tests, which optimises a little."""
 

@@ -47,8 +47,7 @@ MUTANTS = (
 GOAL = 0.85
 QUICK = {
     "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_backend_optimization_level=1 --xla_llvm_disable_expensive_passes=true",
+    "XLA_FLAGS": " ".join((ROOT / "tests" / "xla.flags").read_text().split()),
 }
 
 

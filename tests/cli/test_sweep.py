@@ -4,16 +4,16 @@ import json
 import sys
 
 import pytest
-import xarray as xr
 
 from secant import lab
 from secant.cli.values import read_over
+from secant.lab import netcdf
 
 ID = "quadreg/limit-series"
 
 
 def load(path):
-    return xr.load_dataset(path, engine="h5netcdf")
+    return netcdf.read(path)
 
 
 def test_a_sweep_prints_its_cells_and_writes_its_data(secant, home, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from secant.lab import Processes, StoreError, SweepError, run, sweep
+from secant.lab import Processes, StoreError, SweepError, netcdf, run, sweep
 from secant.lab.grid import grid
 
 
@@ -143,7 +143,7 @@ def test_the_file_says_which_sweep_it_is_and_is_kept_from_others(demo, store, tm
     path = tmp_path / "results" / "sweep.nc"
     first = sweep(demo, {"rate": [0.25, 0.5]}, scale="smoke", store=store)
     assert first.save(path) == path
-    assert xr.load_dataset(path, engine="h5netcdf").identical(first.data())
+    assert netcdf.read(path).identical(first.data())
     assert first.data().attrs["secant_study"] == "demo/halving"
     first.save(path)
 
@@ -151,9 +151,9 @@ def test_the_file_says_which_sweep_it_is_and_is_kept_from_others(demo, store, tm
     different = r"options steps 10 there, 5 here; over rate \[0.25, 0.5\] there, \[0.25\] here.*force=True"
     with pytest.raises(FileExistsError, match=f"another sweep: {different}"):
         other.save(path)
-    assert xr.load_dataset(path, engine="h5netcdf").identical(first.data())
+    assert netcdf.read(path).identical(first.data())
     other.save(path, force=True)
-    assert xr.load_dataset(path, engine="h5netcdf").identical(other.data())
+    assert netcdf.read(path).identical(other.data())
 
     path.write_text("a shopping list")
     with pytest.raises(FileExistsError, match="is not the file of a sweep"):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from secant.lab import files
+from secant.lab import files, netcdf
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -72,9 +72,7 @@ class Record:
 
     def data(self) -> xr.Dataset:
         """Its data."""
-        import xarray as xr
-
-        return xr.load_dataset(self.directory / "data.nc", engine="h5netcdf")
+        return netcdf.read(self.directory / "data.nc")
 
     def files(self) -> dict[str, bytes]:
         """What makes it up, by name: all that another store needs to [`adopt`][secant.lab.Store] it."""

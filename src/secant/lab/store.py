@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from secant.core.files import flush, replacing_directory
 from secant.lab import config as configs
 from secant.lab import files as plain
+from secant.lab import netcdf
 from secant.lab.code import code_version
 from secant.lab.record import FORMAT, RUN_FILE, CorruptRunError, Record, check, corrupt, gravest, load, read, sealed
 from secant.lab.study import Config, Study
@@ -111,8 +112,7 @@ class Store:
         """Writes a run and puts it in place, replacing a corrupt one."""
         target = self.directory(study, config)
         with self.explained("write the run"), _prepared(target) as partial:
-            # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
-            (partial / "data.nc").write_bytes(bytes(data.to_netcdf(engine="h5netcdf")))
+            (partial / "data.nc").write_bytes(netcdf.content(data))
             facts = {
                 "format": FORMAT,
                 "study": study.id,

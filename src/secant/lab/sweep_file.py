@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from secant.core.files import replace
+from secant.lab import netcdf
 from secant.lab.store import StoreError, why_not
 
 if TYPE_CHECKING:
@@ -22,8 +23,7 @@ def write(path: Path, data: xr.Dataset, *, force: bool) -> Path:
         refuse_other(path, data.attrs)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Through memory: the HDF5 library can take the whole process down when a disk fills up under it.
-        replace(path, bytes(data.to_netcdf(engine="h5netcdf")))
+        replace(path, netcdf.content(data))
     except OSError as error:
         reason, advice = why_not(error)
         raise StoreError(
@@ -37,7 +37,7 @@ def refuse_other(path: Path, identity: Mapping[str, Any]) -> None:
     """Raises `FileExistsError` where `path` is anything but a file of the sweep with this identity."""
     if not path.exists():
         return
-    there = _attributes(path)
+    there = netcdf.attributes(path)
     if not set(_MEANING) <= set(there):
         problem = "is not the file of a sweep"
     else:
@@ -50,16 +50,6 @@ def refuse_other(path: Path, identity: Mapping[str, Any]) -> None:
             return
         problem = f"is the file of another sweep: {'; '.join(different)}"
     raise FileExistsError(f"{path} {problem}. Choose another file, or replace it with force=True.")
-
-
-def _attributes(path: Path) -> dict[str, Any]:
-    import xarray as xr
-
-    try:
-        with xr.open_dataset(path, engine="h5netcdf") as data:
-            return dict(data.attrs)
-    except (OSError, ValueError, KeyError):
-        return {}
 
 
 def _difference(there: str, here: str) -> str:
