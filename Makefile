@@ -16,7 +16,8 @@ BIN    := $(VENV)/bin
 QUICK   = JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
           XLA_FLAGS='$(shell cat tests/xla.flags)'
 CACHE  := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/secant
-KEEP    = JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
+# Code that calls back to the host to raise cannot be kept: a flow that goes wrong is NaN, as it is for the command.
+KEEP    = EQX_ON_ERROR=nan JAX_COMPILATION_CACHE_DIR=$(CACHE)/tests-compiled \
           JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0 JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES=-1
 # Tracing makes and drops small objects without end: memory that stays with the process saves a twentieth of the time.
 MEMORY  = MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824 MALLOC_MMAP_THRESHOLD_=1073741824
