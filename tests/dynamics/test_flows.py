@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from secant.dynamics import Outcome, flow, simulate
+from secant.dynamics import Outcome, flow, flows, simulate
 from secant.optim import gradient_descent, gradient_field
 
 
@@ -44,6 +44,23 @@ def test_gradient_descent_tends_to_gradient_flow_at_first_order():
 
 def test_blow_up_is_an_outcome(run):
     assert run["outcome"].values.tolist() == [*[Outcome.UNFINISHED] * 3, Outcome.DIVERGED]
+
+
+def test_few_trajectories_go_the_way_that_many_go_together(monkeypatch):
+    def pendulum():
+        over = {"length": np.array([0.5, 1.0, 2.0]), "angle": np.array([0.1, 3.0])}
+        probes = {"x": lambda s: s["angle"], "v": lambda s: s["speed"]}
+        field = lambda s, length: {"angle": s["speed"], "speed": -jnp.sin(s["angle"]) / length}  # noqa: E731
+        return flow(field, lambda angle: {"angle": angle, "speed": 0.0}, 5.0, probes=probes, over=over)
+
+    few = pendulum()
+    monkeypatch.setattr(flows, "FEW", 0)
+    many = pendulum()
+    assert few.dataset.sizes == many.dataset.sizes == {"length": 3, "angle": 2, "time": 201}
+    for name in few.dataset:
+        np.testing.assert_allclose(few[name], many[name], rtol=1e-7, atol=1e-9)
+    assert few.state["speed"].shape == (3, 2)
+    np.testing.assert_allclose(few.state["speed"], few["v"].isel(time=-1), rtol=1e-6)
 
 
 @pytest.mark.parametrize("until", [0.0, -1.0, np.nan, np.inf])

@@ -183,6 +183,16 @@ def test_seeds_give_the_same_bits_again():
     assert len(np.unique(first.isel(step=-1))) == 3
 
 
+def test_random_keys_of_a_state_have_one_dimension_an_axis():
+    walk = Map(init=lambda s: s, step=lambda s: (jax.random.fold_in(s[0], 1), s[1] + 1))
+    over = {"seed": np.arange(3), "x": np.array([0.5, 1.5])}
+    key, x = simulate(walk, lambda seed, x: (jax.random.key(seed), x), 1, over=over).state
+    assert key.shape == x.shape == (3, 2)
+    np.testing.assert_array_equal(x, [[1.5, 2.5]] * 3)
+    expected = jax.random.key_data(jax.random.fold_in(jax.random.key(2), 1))
+    np.testing.assert_array_equal(jax.random.key_data(key[2, 0]), expected)
+
+
 def test_arrays_keep_their_own_dimensions():
     run = simulate(
         Map(init=lambda x: x, step=lambda x: x + 1),

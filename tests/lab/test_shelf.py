@@ -87,7 +87,16 @@ def test_a_head_is_made_of_literals(tmp_path):
 
 
 def test_only_the_study_that_is_asked_for_is_imported():
-    code = "import sys; from secant import lab; lab.get('quadreg/fig-2'); print(*sys.modules)"
+    code = """
+import sys
+from secant import lab
+from secant.lab.execute import turns_of
+
+for entry in lab.registry.chosen():
+    assert turns_of(entry, "smoke", 1) == 1
+lab.get("quadreg/fig-2")
+print(*sys.modules)
+"""
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "secant.studies.quadreg.sec2.fig_2" in modules
     assert not [name for name in modules if name.startswith("secant.studies.thesis")]
@@ -96,3 +105,15 @@ def test_only_the_study_that_is_asked_for_is_imported():
 def test_an_unknown_source_is_refused_by_name():
     with pytest.raises(lab.UnknownStudyError, match=r"unknown source 'quadrag'\. Did you mean 'quadreg'\?"):
         registry.entries("quadrag")
+
+
+def test_studies_are_chosen_in_the_order_asked_for_and_of_a_source():
+    def ids(*arguments):
+        return [entry.id for entry in registry.chosen(*arguments)]
+
+    both = ["thesis/sec-3.3", "quadreg/fig-2"]
+    assert ids(both) == both
+    assert ids(both, "quadreg") == ["quadreg/fig-2"]
+    assert ids([], "quadreg") == [study.id for study in registry.select(source="quadreg")]
+    with pytest.raises(lab.UnknownStudyError, match="unknown study 'quadreg/fig-0'"):
+        registry.chosen(["quadreg/fig-0"])

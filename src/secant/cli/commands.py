@@ -20,7 +20,7 @@ from secant.core.cores import cores
 from secant.core.progress import Bar, reporting
 from secant.lab import registry
 from secant.lab.config import Scale, allowed, content, fields_of
-from secant.lab.execute import seeds_of
+from secant.lab.execute import turns_of
 from secant.lab.store import Record, Store, home
 
 __all__ = ["UsageError", "atlas", "list_studies", "run", "runs", "show", "verify"]
@@ -148,8 +148,8 @@ def verify(arguments: list[str]) -> int:
     for name in ("jobs", "seeds"):
         if getattr(options, name) < 1:
             raise UsageError(f"verify: {name}: must be at least 1, got {getattr(options, name)}.")
-    chosen = lab.select(options.ids, options.source)
-    runs = sum(len(seeds_of(study, options.scale, options.seeds)) for study in chosen)
+    chosen = registry.chosen(options.ids, options.source)
+    runs = sum(turns_of(entry, options.scale, options.seeds) for entry in chosen)
     present.device(quiet=options.json)
     board = present.Scoreboard(runs, quiet=options.json, seeds=options.seeds)
     began = time.perf_counter()

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from secant.lab.seeds import Wavering
+from secant.lab.shelf import Entry
 from secant.lab.store import Record, gravest
 from secant.lab.study import Study
 
@@ -169,7 +170,7 @@ class Scoreboard:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def end(self, study: Study, rows: list[dict[str, Any]]) -> None:
+    def end(self, study: Entry | Study, rows: list[dict[str, Any]]) -> None:
         """A study has ended with these findings."""
         self._bar.update(self._task, advance=1, description=study.id)
         if not self._quiet:

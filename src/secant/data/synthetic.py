@@ -6,6 +6,7 @@ says which directions a model has to find.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.core.arguments import whole
+from secant.core.device import jit
 from secant.data.task import Split, Task
 
 
@@ -118,10 +120,8 @@ def regression(
         raise ValueError(f"regression: `noise` must be a standard deviation of at least 0, got {noise!r}.")
 
     def draw(key: PRNGKeyArray, count: int) -> Split:
-        of_x, of_noise = jax.random.split(key)
-        x = jax.random.normal(of_x, (count, dim))
-        y = jax.vmap(chosen.function)(x) + noise * jax.random.normal(of_noise, (count,))
-        return Split(np.asarray(x), np.asarray(y))
+        x, values, errors = map(np.asarray, _drawn(chosen.function, key, count, dim))
+        return Split(x, values + noise * errors)
 
     of_train, of_test = jax.random.split(key)
     recipe = {
@@ -135,6 +135,14 @@ def regression(
     }
     validation = draw(jax.random.fold_in(key, 2), validation_samples) if validation_samples else None
     return Task(draw(of_train, samples), draw(of_test, test_samples), recipe, validation)
+
+
+@functools.partial(jit, static_argnums=(0, 2, 3))
+def _drawn(function: Callable[[Array], Array], key: PRNGKeyArray, count: int, dim: int) -> tuple[Array, Array, Array]:
+    """Inputs, a function's values there, and as many normal errors: one program for each shape."""
+    of_x, of_errors = jax.random.split(key)
+    x = jax.random.normal(of_x, (count, dim))
+    return x, jax.vmap(function)(x), jax.random.normal(of_errors, (count,))
 
 
 def two_clusters(key: PRNGKeyArray, *, samples: int = 128, centre: float = 2.0) -> Split:

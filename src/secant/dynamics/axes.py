@@ -112,18 +112,33 @@ def _as_array(leaf: Any) -> Any:
     return leaf if hasattr(leaf, "shape") else np.asarray(leaf)
 
 
-@functools.partial(jit, quick=True, static_argnums=1)
 def _reshaped(tree: Any, shape: tuple[int, ...]) -> Any:
-    """Leaves with their first dimension made several, in one program for all of them."""
+    """Leaves with their first dimension made several: on a processor without compiling anything."""
+    if jax.default_backend() != "cpu":
+        return _reshaped_there(tree, shape)
+
+    def one(leaf: Any) -> Any:
+        wanted = shape + leaf.shape[1:]
+        return leaf.reshape(wanted) if _is_keys(leaf) else to_device(np.asarray(leaf).reshape(wanted))
+
+    return jax.tree.map(one, tree)
+
+
+@functools.partial(jit, quick=True, static_argnums=1)
+def _reshaped_there(tree: Any, shape: tuple[int, ...]) -> Any:
+    """The same where the numbers lie on another device, in one program for all of them."""
     return jax.tree.map(lambda leaf: leaf.reshape(shape + leaf.shape[1:]), tree)
 
 
 def _taken(leaf: Any, index: np.ndarray) -> jax.Array:
     """Rows of an array, taken on the host where it can be: nothing is compiled for them."""
-    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return leaf[index]
-    return to_device(np.asarray(leaf)[index])
+    return leaf[index] if _is_keys(leaf) else to_device(np.asarray(leaf)[index])
+
+
+def _is_keys(leaf: Any) -> bool:
+    """Whether an array is one of random keys, which the host knows nothing of."""
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _is_numeric_vector(value: Any) -> bool:
-    return hasattr(value, "dtype") and np.ndim(value) == 1 and not jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return hasattr(value, "dtype") and np.ndim(value) == 1 and not _is_keys(value)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 from jaxtyping import Array, Float
 
 from secant._version import __version__
@@ -17,6 +20,9 @@ from secant.dynamics.loop import stable_types
 from secant.dynamics.probes import Probe, as_probes, look_afresh
 from secant.dynamics.stop import Outcome, is_finite
 from secant.dynamics.trajectory import Trajectory, outcome_variables, record_variable
+
+FEW = 64
+"""So many trajectories are integrated one after the other on a processor."""
 
 
 def flow(
@@ -33,8 +39,8 @@ def flow(
 ) -> Trajectory:
     r"""Integrates $\dot s = F(s)$ from 0 to `until` and records its probes at equally spaced times.
 
-    Adaptive Dormand-Prince-type integration (diffrax, Tsit5), vectorised over the axes. Tolerances suit float64;
-    in float32 loosen them to about 1e-5.
+    Adaptive Dormand-Prince-type integration (diffrax, Tsit5) over the axes, each trajectory with steps of its own.
+    Tolerances suit float64; in float32 loosen them to about 1e-5.
 
     Args:
         field: state -> derivative of the state, a pytree of the same structure; may take axis values by name.
@@ -94,8 +100,7 @@ def flow(
         good = (solution.result == diffrax.RESULTS.successful) & is_finite(last)
         return records, last, jnp.where(good, Outcome.UNFINISHED, Outcome.DIVERGED).astype(jnp.int8)
 
-    solve = jit(jax.vmap(one) if axes.names else one)
-    records, state, outcome = solve(axes.grid())
+    records, state, outcome = jit(_over(axes, one))(axes.grid())
     variables: dict[str, Any] = {}
     for owner, parts in records.items():
         for name, record in parts.items():
@@ -107,3 +112,12 @@ def flow(
     attributes = {"rtol": rtol, "atol": atol, "secant": __version__, "jax": jax.__version__}
     dataset = xr.Dataset(variables, coords=coordinates, attrs=attributes)
     return Trajectory(dataset, axes.unflatten(state))
+
+
+def _over(axes: Axes, one: Callable[..., Any]) -> Callable[..., Any]:
+    """`one` for every point of the grid: on a processor a few one after the other, else all at once.
+
+    An adaptive solver is a loop in a loop, and to vectorise it takes longer than to trace and to compile it as it is.
+    """
+    few = math.prod(axes.shape) <= FEW and jax.default_backend() == "cpu"
+    return functools.partial(lax.map, one) if axes.names and few else jax.vmap(one) if axes.names else one

@@ -248,7 +248,7 @@ class _Host:
         """The block at whose end the last trajectory stopped, or the last one of the run."""
         if self._still_running():
             return self.blocks
-        return int(np.max(self.carry.stopped_at)) // self.loop.block
+        return int(np.asarray(self.carry.stopped_at).max()) // self.loop.block
 
     def _still_running(self) -> bool:
         return bool((np.asarray(self.carry.outcome) == Outcome.UNFINISHED).any())

@@ -16,6 +16,7 @@ from secant.lab.engines import Engine, Here, Processes, in_order
 from secant.lab.finding import as_dict
 from secant.lab.keys import keys_of
 from secant.lab.reuse import using
+from secant.lab.shelf import Entry
 from secant.lab.store import Record, Store, StoreError
 from secant.lab.study import Config, Study
 from secant.lab.trouble import in_a_line, trace
@@ -84,7 +85,7 @@ def verify(
     seeds: int = 1,
     jobs: int = 1,
     prepare: Callable[[], None] | None = None,
-    on_end: Callable[[Study, list[dict[str, Any]]], None] | None = None,
+    on_end: Callable[[Entry | Study, list[dict[str, Any]]], None] | None = None,
 ) -> list[dict[str, Any]]:
     """Every finding of the chosen studies, predicted against measured.
 
@@ -108,21 +109,21 @@ def verify(
         [row["verdict"] for row in sc.verify(["quadreg/fig-1"])]
         ```
     """
-    chosen = registry.select(ids, source)
+    chosen = registry.chosen(ids, source)
     store = store or Store()
     rows: list[dict[str, Any]] = []
-    runs = [(study, seed) for study in chosen for seed in seeds_of(study, scale, seeds)]
-    tasks = [(study.id, scale, store.root, force, seed) for study, seed in runs]
+    runs = [(entry, turn) for entry in chosen for turn in range(turns_of(entry, scale, seeds))]
+    tasks = [(entry.id, scale, store.root, force, turn) for entry, turn in runs]
     if jobs > 1:  # what has been run before is read back, and needs no process of its own
-        fresh = (run for run in runs if force or not store.has(run[0], _config(*run, scale)))
+        fresh = (task for task in tasks if force or not _was_run(store, *task[:2], task[-1]))
         jobs = len(list(itertools.islice(fresh, jobs)))
     # Each with its share of the cores: threads of several processes that share one would wait for each other in loops.
     share = max(1, cores() // max(jobs, 1))
     engine: Engine = Processes(jobs, prepare, share) if jobs > 1 else Here()
     with contextlib.closing(engine.each(_verify_one, tasks)) as results:
-        for (study, _), found in zip(runs, in_order(results), strict=True):
+        for (entry, _), found in zip(runs, in_order(results), strict=True):
             if on_end is not None:
-                on_end(study, found)
+                on_end(entry, found)
             rows.extend(found)
     return rows
 
@@ -135,8 +136,20 @@ def seeds_of(study: Study, scale: str, count: int) -> list[int | None]:
     return [config.seed + k * APART for k in range(count)] if hasattr(config, "seed") else [None]
 
 
-def _config(study: Study, seed: int | None, scale: str) -> Config:
-    return study.config(scale, **({} if seed is None else {"seed": seed}))
+def turns_of(entry: Entry | Study, scale: str, count: int) -> int:
+    """How often `verify` runs a study; for one seed the study need not be imported to know."""
+    return 1 if count == 1 else len(seeds_of(registry.get(entry.id), scale, count))
+
+
+def _at_turn(study: Study, scale: str, turn: int) -> tuple[Config, int | None]:
+    """The configuration of one of the runs of `verify`, and its seed."""
+    seed = seeds_of(study, scale, turn + 1)[-1]
+    return study.config(scale, **({} if seed is None else {"seed": seed})), seed
+
+
+def _was_run(store: Store, id: str, scale: str, turn: int) -> bool:
+    study = registry.get(id)
+    return store.has(study, _at_turn(study, scale, turn)[0])
 
 
 def draw(study: Study, record: Record, config: Config, store: Store) -> None:
@@ -171,13 +184,13 @@ def _compute(study: Study, config: Config, scale: str, store: Store) -> Record:
     return record
 
 
-def _verify_one(task: tuple[str, str, Path, bool, int | None]) -> list[dict[str, Any]]:
-    id, scale, root, force, seed = task
+def _verify_one(task: tuple[str, str, Path, bool, int]) -> list[dict[str, Any]]:
+    id, scale, root, force, turn = task
     study, store = registry.get(id), Store(root)
-    head = {"study": study.id, "source": study.source.key, "seed": seed}
+    head: dict[str, Any] = {"study": study.id, "source": study.source.key, "seed": None}
     began = time.perf_counter()
     try:
-        config = _config(study, seed, scale)
+        config, head["seed"] = _at_turn(study, scale, turn)
         record = run(study, config=config, scale=scale, store=store, force=force, figure=False)
     except StoreError:
         raise

@@ -52,14 +52,25 @@ def sources() -> dict[str, Source]:
 
 def get(id: str) -> Study:
     """The study with this id."""
-    found = _all()
-    if id not in found:
-        raise UnknownStudyError(f"unknown study {id!r}.{closest(id, found)} `secant list` shows all of them.")
-    return found[id]
+    _check(id)
+    return _all()[id]
+
+
+def chosen(ids: Iterable[str] = (), source: str | None = None) -> list[Entry | Study]:
+    """What is known of the named studies, or of all of a source, or of all, without importing them."""
+    known = {study.id: study for study in entries(source)}
+    ids = list(ids)
+    for id in ids:
+        _check(id)
+    return [known[id] for id in ids if id in known] if ids else list(known.values())
 
 
 def select(ids: Iterable[str] = (), source: str | None = None) -> list[Study]:
     """The named studies, or all of a source, or all."""
-    ids = list(ids)
-    chosen = [get(id) for id in ids] if ids else catalog(source)
-    return [study for study in chosen if source is None or study.source.key == source]
+    return [get(study.id) for study in chosen(ids, source)]
+
+
+def _check(id: str) -> None:
+    found = _all()
+    if id not in found:
+        raise UnknownStudyError(f"unknown study {id!r}.{closest(id, found)} `secant list` shows all of them.")
