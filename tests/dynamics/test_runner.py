@@ -183,6 +183,18 @@ def test_seeds_give_the_same_bits_again():
     assert len(np.unique(first.isel(step=-1))) == 3
 
 
+@pytest.mark.parametrize("over", [None, {"rate": np.array([0.5, 0.9])}], ids=["one", "batch"])
+def test_a_step_is_traced_once_whatever_is_asked_of_it(over):
+    traced = []
+
+    def step(x):
+        traced.append(x.shape)
+        return 0.5 * x
+
+    simulate(Map(init=lambda x: x, step=step), 1.0, 10, probes={"x": Probe(identity, every=3)}, over=over)
+    assert traced == [()]
+
+
 def test_random_keys_of_a_state_have_one_dimension_an_axis():
     walk = Map(init=lambda s: s, step=lambda s: (jax.random.fold_in(s[0], 1), s[1] + 1))
     over = {"seed": np.arange(3), "x": np.array([0.5, 1.5])}

@@ -25,6 +25,7 @@ class Compiled(NamedTuple):
     """The compiled functions of one loop."""
 
     begin: Callable[..., Carry]
+    step: Any
     looks: dict[str, Any]
     observe: Any
     advance: Any
@@ -81,7 +82,7 @@ class Loop:
         def one(values: AxisValues) -> Carry:
             first = point if self.start is None else call_with(self.start, values, role="the start")
             state = self._map(values).init(first)
-            state = stable_types(lambda s: self._step(values, s), state)
+            state = stable_types(functools.partial(compiled(self).step, values), state)
             memory = {
                 name: call_with(
                     probe.memory, values, self._seen(probe, values, state), role=f"the memory of probe {name!r}"
@@ -171,7 +172,7 @@ class Loop:
 
     def steps(self, values: AxisValues, state: State, count: int) -> State:
         """`count` steps of every trajectory, with nothing recorded."""
-        step = self.lift(self._step)
+        step = self.lift(compiled(self).step)
         if count == 1:
             return step(values, state)
         return lax.scan(lambda s, _: (step(values, s), None), state, length=count)[0]
@@ -279,6 +280,7 @@ def compiled(loop: Loop) -> Compiled:
 
     return Compiled(
         jit(loop.begin),
+        jax.jit(loop._step),  # traced once for the types of its state and for the loop
         looks,
         jit(loop.observe),
         jit(loop.advance, static_argnames="capacity", donate_argnames="carry"),

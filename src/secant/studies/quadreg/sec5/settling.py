@@ -21,11 +21,11 @@ FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.57
 
 class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
-        smoke=(10, 10), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, longest=50,
+        smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, longest=50,
         help="residuals D",
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(20, 40), laptop=(30, 40, 80), paper=(30, 40, 80, 60, 80, 160, 120), at_least=2, longest=50,
+        smoke=(40, 80), laptop=(30, 40, 80), paper=(30, 40, 80, 60, 80, 160, 120), at_least=2, longest=50,
         help="parameters P, as many entries, each more than D",
     )
     residuals: tuple[float, ...] = scaled(
