@@ -119,5 +119,7 @@ def _over(axes: Axes, one: Callable[..., Any]) -> Callable[..., Any]:
 
     An adaptive solver is a loop in a loop, and to vectorise it takes longer than to trace and to compile it as it is.
     """
+    if not axes.names:
+        return one
     few = math.prod(axes.shape) <= FEW and jax.default_backend() == "cpu"
-    return functools.partial(lax.map, one) if axes.names and few else jax.vmap(one) if axes.names else one
+    return functools.partial(lax.map, one) if few else jax.vmap(one)
