@@ -98,3 +98,8 @@ def test_of_many_findings_one_may_fail_by_chance():
 
 def test_what_is_not_random_is_run_once():
     assert seeds_of(lab.get("quadreg/fig-1"), "smoke", 5) == [None]
+
+
+def test_a_scale_that_there_is_not_is_refused_before_any_study_runs(tmp_path):
+    with pytest.raises(ValueError, match=r"unknown scale 'huge'\. Use one of smoke, laptop, paper"):
+        lab.verify(["quadreg/fig-1"], scale="huge", store=lab.Store(tmp_path))

@@ -112,6 +112,12 @@ def fields_of(kind: type) -> dict[str, dataclasses.Field[Any]]:
     return {field.name: field for field in fields}
 
 
+def check_scale(scale: str) -> None:
+    """Refuses a scale that there is not."""
+    if scale not in SCALES:
+        raise ValueError(f"scale: unknown scale {scale!r}. Use one of {', '.join(SCALES)}.")
+
+
 def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
     """The configuration of the given scale, with `values` in place of its defaults, checked.
 
@@ -121,8 +127,7 @@ def configure(kind: type, scale: str = "laptop", **values: Any) -> Any:
     """
     from secant.lab.names import closest
 
-    if scale not in SCALES:
-        raise ValueError(f"scale: unknown scale {scale!r}. Use one of {', '.join(SCALES)}.")
+    check_scale(scale)
     fields = fields_of(kind)
     for name in values:
         if name not in fields:

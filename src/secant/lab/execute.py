@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from secant.core.cores import cores
 from secant.lab import figure_files, registry
+from secant.lab.config import check_scale
 from secant.lab.engines import Engine, Here, Processes, in_order
 from secant.lab.finding import as_dict
 from secant.lab.keys import keys_of
@@ -109,6 +110,7 @@ def verify(
         [row["verdict"] for row in sc.verify(["quadreg/fig-1"])]
         ```
     """
+    check_scale(scale)  # here, and not by every study in its turn
     chosen = registry.chosen(ids, source)
     store = store or Store()
     rows: list[dict[str, Any]] = []
