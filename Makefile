@@ -6,7 +6,7 @@
 #   make mutants plants errors in a copy of the package: which tests and which findings notice (ONLY=text for some)
 #   make docs    the documentation site, in site/
 
-# A distribution's interpreter is built for speed; those that version managers build mostly are not, and take a tenth longer.
+# A distribution's interpreter is built for speed; those that version managers build mostly are not.
 PYTHON ?= $(shell /usr/bin/python3 -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
             && echo /usr/bin/python3 || echo python3)
 VENV   := .venv

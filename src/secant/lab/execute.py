@@ -117,7 +117,7 @@ def verify(
     runs = [(entry, turn) for entry in chosen for turn in range(turns_of(entry, scale, seeds))]
     tasks = [(entry.id, scale, store.root, force, turn) for entry, turn in runs]
     if jobs > 1:  # what has been run before is read back, and needs no process of its own
-        fresh = (task for task in tasks if force or not _was_run(store, *task[:2], task[-1]))
+        fresh = (run for run in runs if force or not _was_run(store, *run, scale))
         jobs = len(list(itertools.islice(fresh, jobs)))
     # Each with its share of the cores: threads of several processes that share one would wait for each other in loops.
     share = max(1, cores() // max(jobs, 1))
@@ -149,8 +149,8 @@ def _at_turn(study: Study, scale: str, turn: int) -> tuple[Config, int | None]:
     return study.config(scale, **({} if seed is None else {"seed": seed})), seed
 
 
-def _was_run(store: Store, id: str, scale: str, turn: int) -> bool:
-    study = registry.get(id)
+def _was_run(store: Store, entry: Entry | Study, turn: int, scale: str) -> bool:
+    study = registry.get(entry.id)
     return store.has(study, _at_turn(study, scale, turn)[0])
 
 
