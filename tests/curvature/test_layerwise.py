@@ -64,6 +64,15 @@ def test_larger_networks_have_the_kernel_of_their_jacobian(larger, case, compile
     check(compile_quickly, c.net, c.params, c.x, c.x2, (True,))
 
 
+@pytest.mark.parametrize(("samples", "outputs"), [(33, 1), (50, 1), (21, 3)])
+def test_few_samples_are_cut_into_columns(samples, outputs, compile_quickly, drawn, monkeypatch):
+    monkeypatch.setattr(structured, "FEW", 64)
+    net = nets.mlp([2], outputs, activation="tanh")
+    generator = np.random.default_rng(4)
+    x, x2 = generator.normal(size=(samples, 3)), generator.normal(size=(2, 3))
+    check(compile_quickly, net, drawn(net, x.shape, generator), x, x2, (False,))
+
+
 HEADS = {
     "a residual block": lambda: nets.resnet((3,), 3, stem=2, activation="tanh", bias=True),
     "a convolution": lambda: nets.cnn([3, 2], 2, pool="average", activation="tanh", bias=True),

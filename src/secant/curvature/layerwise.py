@@ -34,7 +34,10 @@ PARTS = 4
 """A set of samples is cut into so many, of whose products with each other only one of each pair is computed."""
 
 FEW = 64
-"""Below so many rows it is not cut: products as small as their quarters are slower than twice as many operations."""
+"""Below so many rows it is not cut into parts: products as small as those are slower than twice as many operations."""
+
+COLUMNS = 32
+"""Into columns of so many it is cut even then: what a matrix product holds in registers, and a few more cost as much."""
 
 
 def mirrored(n: int, step: int, column: Column) -> Float[Array, "n k n k"]:
@@ -95,7 +98,7 @@ def added_up(shares: list[Signals]) -> Float[Array, "n k n k"]:
 def _step(share: Signals) -> int:
     """Samples in a column of blocks, the same for all parameters."""
     n, k = share.signals.shape[:2]
-    return n if n * k < FEW else -(-n // PARTS)
+    return max(1, COLUMNS // k) if n * k < FEW else -(-n // PARTS)
 
 
 def _column(share: Signals) -> Column:

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
+
+from secant.linalg.tridiagonal import largest_of_tridiagonal
 
 
 class Norm(NamedTuple):
@@ -80,8 +83,16 @@ def largest_eigenvalue(matrix: Float[Array, "n n"], *, steps: int = 24, dense: i
     """
     if len(matrix) <= dense:
         return jnp.linalg.eigvalsh(matrix)[-1]
-    start = jax.random.normal(jax.random.key(0), (len(matrix),), matrix.dtype)
-    return spectral_norm(lambda v: matrix @ v, start, steps).value
+    # Drawn here and not by the program, which would draw it again at every look of a run.
+    start = jnp.asarray(np.random.default_rng(0).standard_normal(len(matrix)), matrix.dtype)
+    _, (alphas, betas) = jax.lax.scan(
+        lambda state, _: _advance(lambda v: matrix @ v, state),
+        _first(start),
+        None,
+        length=min(steps, len(matrix)),
+        unroll=2,
+    )
+    return largest_of_tridiagonal(alphas, betas[:-1])
 
 
 class LeadingPair(NamedTuple):
@@ -157,4 +168,4 @@ def _leading(alphas: Array, betas: Array) -> tuple[Array, Array, Array]:
     return values[best], vectors[:, best], betas[-1] * jnp.abs(vectors[-1, best])
 
 
-__all__ = ["LeadingPair", "Norm", "leading_pair", "spectral_norm"]
+__all__ = ["LeadingPair", "Norm", "largest_eigenvalue", "leading_pair", "spectral_norm"]
