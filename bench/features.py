@@ -39,7 +39,7 @@ def sgd_probes() -> Row:
         sc.measure.events.spikes(found.loss.values)
         return sc.measure.events.match_rates(found.loss.values, lr, found.critical.values[:-1])
 
-    mine, theirs = alternate(ours, lambda: jax.block_until_ready(run({}).state), 5)
+    mine, theirs = alternate(ours, lambda: jax.block_until_ready(run({}).state), 15)
     work = (
         f"{STEPS} steps of SGD in batches of {BATCH}, 2,000 samples, 100-1024-1: critical step of every batch, spikes, "
         "alignment every 50 steps"
