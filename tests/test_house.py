@@ -1,6 +1,8 @@
 """The house stays a house: rooms import only rooms below them, files stay small, imports stay light."""
 
 import ast
+import functools
+import graphlib
 import re
 from pathlib import Path
 
@@ -14,21 +16,20 @@ PACKAGE = ROOT / "src" / "secant"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
-def imported_rooms(path):
-    """The rooms that a file imports, also inside functions."""
+@functools.cache
+def imported(path):
+    """What a file imports by its dotted names, also inside functions: modules, and names that may be modules."""
+    found: list[str] = []
     waiting = [ast.parse(path.read_text())]
     while waiting:
-        node, names = waiting.pop(), []
+        node = waiting.pop()
         for block in ("body", "orelse", "handlers", "finalbody", "cases"):  # no expression imports anything
             waiting += getattr(node, block, None) or ()
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-        for name in names:
-            parts = name.split(".")
-            if parts[0] == "secant" and len(parts) > 1:
-                yield parts[1]
+            found += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return [name.split(".")[1:] for name in found if name.startswith("secant.")]
 
 
 def test_the_table_names_every_room():
@@ -59,8 +60,17 @@ def test_a_room_imports_only_rooms_below_it(room):
     for path in files:
         # The registry looks the studies up by name: it imports the package to walk it, and nothing from it.
         allowed = {"studies"} if path == PACKAGE / "lab" / "registry.py" else set()
-        for other in set(imported_rooms(path)) & set(ROOMS) - allowed:
+        for other in {parts[0] for parts in imported(path)} & set(ROOMS) - allowed:
             assert ROOMS.index(other) <= ROOMS.index(room), f"{path.relative_to(PACKAGE)} imports {other}"
+
+
+def test_files_import_each_other_in_no_circle():
+    """What a package hands on from its files, in its `__init__`, ties none of them to another."""
+    graph = {
+        path: {PACKAGE.joinpath(*parts).with_suffix(".py") for parts in imported(path)} & set(FILES) - {path}
+        for path in FILES
+    }
+    assert list(graphlib.TopologicalSorter(graph).static_order())
 
 
 def test_a_file_has_one_idea():

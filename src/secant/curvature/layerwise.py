@@ -37,7 +37,7 @@ FEW = 64
 """Below so many rows it is not cut into parts: products as small as those are slower than twice as many operations."""
 
 COLUMNS = 32
-"""Into columns of so many it is cut even then: what a matrix product holds in registers, and a few more cost as much."""
+"""Into columns of so many it is cut even then: registers hold those, and a few more cost as much again."""
 
 
 def mirrored(n: int, step: int, column: Column) -> Float[Array, "n k n k"]:

@@ -5,11 +5,12 @@ from secant.monitors.doctor.advice import SafeStep, safe_step
 from secant.monitors.doctor.diagnosis import Diagnosis, Sentence, diagnose
 from secant.monitors.doctor.regimes import REGIMES
 from secant.monitors.doctor.spikes import Spike, spikes
-from secant.monitors.doctor.trial import Trial, largest_step
+from secant.monitors.doctor.trial import Trial
 from secant.monitors.entrance import monitor
 from secant.monitors.keeping import MonitorWarning
 from secant.monitors.plan import Plan
 from secant.monitors.record import RecordError, Watched, Writer, read
+from secant.monitors.trying import largest_step
 from secant.monitors.watching import Monitor
 
 __all__ = [
