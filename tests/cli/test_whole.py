@@ -105,6 +105,8 @@ def test_help_shows_them_with_their_defaults(capfd):
     said = " ".join(capfd.readouterr().out.replace("│", " ").split())
     assert "--sizes [INT [INT ...]] (default: 64 128)" in said
     assert "--two INT INT (default: 1 2)" in said
+    assert "(default: None)" not in said
+    assert "(default: False)" not in said
 
 
 def test_flags_of_commands_are_read_the_same_way(secant):

@@ -15,7 +15,7 @@ import tyro
 from secant import lab
 from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
-from secant.cli.options import Force, Json, UsageError, parse, parse_run, take_id
+from secant.cli.options import Force, Json, RunScale, UsageError, flag, parse, parse_run, take_id
 from secant.core.cores import cores
 from secant.core.progress import Bar, reporting
 from secant.lab import registry
@@ -30,7 +30,7 @@ __all__ = ["UsageError", "atlas", "list_studies", "run", "runs", "show", "verify
 class ListOptions:
     """Every study, in reading order."""
 
-    source: Annotated[str | None, tyro.conf.arg(help="only the studies of this source")] = None
+    source: Annotated[str | None, flag("only the studies of this source", "SOURCE")] = None
     json: Json = False
 
 
@@ -38,14 +38,12 @@ class ListOptions:
 class VerifyOptions:
     """Every finding of the chosen studies (all by default), predicted against measured."""
 
-    ids: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[ID ...]")] = ()
-    source: Annotated[str | None, tyro.conf.arg(help="only the studies of this source")] = None
-    scale: Scale = "smoke"
-    jobs: Annotated[int, tyro.conf.arg(help="studies to run at once; by default one a core, up to four")] = min(
-        cores(), 4
-    )
-    seeds: Annotated[int, tyro.conf.arg(help="run what is random with so many seeds; list verdicts that change")] = 1
-    strict: Annotated[bool, tyro.conf.arg(help="let a finding that decides nothing count as one that fails")] = False
+    ids: Annotated[tuple[str, ...], tyro.conf.Positional, flag("only these studies", "[ID ...]")] = ()
+    source: Annotated[str | None, flag("only the studies of this source", "SOURCE")] = None
+    scale: RunScale = "smoke"
+    jobs: Annotated[int, flag("studies to run at once; by default one a core, up to four")] = min(cores(), 4)
+    seeds: Annotated[int, flag("run what is random with so many seeds; list verdicts that change")] = 1
+    strict: Annotated[bool, flag("let a finding that decides nothing count as one that fails")] = False
     force: Force = False
     json: Json = False
 
@@ -54,9 +52,9 @@ class VerifyOptions:
 class AtlasOptions:
     """The web pages of all runs."""
 
-    output: Annotated[Path | None, tyro.conf.arg(help="directory to write; by default `atlas` in Secant's home")] = None
-    scale: Annotated[Scale | None, tyro.conf.arg(help="show runs of this scale only")] = None
-    open: Annotated[bool, tyro.conf.arg(help="open the pages in a browser")] = False
+    output: Annotated[Path | None, flag("directory to write; by default `atlas` in Secant's home", "FOLDER")] = None
+    scale: Annotated[Scale | None, flag("show runs of this scale only", "{smoke,laptop,paper}")] = None
+    open: Annotated[bool, flag("open the pages in a browser")] = False
 
 
 @dataclass(frozen=True)

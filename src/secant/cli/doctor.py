@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from secant.cli import present
-from secant.cli.options import Json, UsageError, parse
+from secant.cli.options import Json, UsageError, flag, parse
 from secant.core.files import replace
 from secant.monitors import RecordError, Watched, diagnose, read
 from secant.monitors.doctor.diagnosis import Diagnosis
@@ -36,10 +36,8 @@ class DoctorOptions:
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="a record, or module:factory")]
     json: Json = False
-    trial: Annotated[
-        int, tyro.conf.arg(help="steps of runs by which a factory's largest step is tried; 0 for none")
-    ] = 0
-    page: Annotated[Path | None, tyro.conf.arg(help="write the diagnosis as a page of HTML to this file")] = None
+    trial: Annotated[int, flag("steps of runs by which a factory's largest step is tried; 0 for none")] = 0
+    page: Annotated[Path | None, flag("write the diagnosis as a page of HTML to this file", "FILE")] = None
 
 
 def doctor(arguments: list[str]) -> int:

@@ -18,10 +18,19 @@ from secant.lab.study import Config, Study
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-Json = Annotated[bool, tyro.conf.arg(help="print JSON for a machine to read")]
-RunScale = Annotated[Scale, tyro.conf.arg(help="smoke: seconds; laptop: minutes; paper: the source's own sizes")]
-Force = Annotated[bool, tyro.conf.arg(help="compute again even if it has been run")]
 
+def flag(help: str, metavar: str | None = None) -> Any:
+    """What help says of an option: its default where that is a value, and nothing where it is off or none."""
+    return tyro.conf.arg(help=help, metavar=metavar, help_behavior_hint=_default)
+
+
+def _default(value: str) -> str:
+    return "" if value in ("", "None", "False") else f"(default: {value})"
+
+
+Json = Annotated[bool, flag("print JSON for a machine to read")]
+RunScale = Annotated[Scale, flag("smoke: seconds; laptop: minutes; paper: the source's own sizes")]
+Force = Annotated[bool, flag("compute again even if it has been run")]
 
 TRACEBACK = "With SECANT_TRACEBACK=1 in the environment an error comes with its traceback."
 
@@ -38,7 +47,7 @@ class RunFlags:
 
     scale: RunScale = "laptop"
     force: Force = False
-    no_figure: Annotated[bool, tyro.conf.arg(help="do not draw the figure")] = False
+    no_figure: Annotated[bool, flag("do not draw the figure")] = False
     json: Json = False
 
 
@@ -78,7 +87,7 @@ def parse_options(kind: type[Flags], study: Study, arguments: list[str], command
     fields = [
         (
             field.name,
-            Annotated[hint(study, field.name), tyro.conf.arg(help=_help(field))],
+            Annotated[hint(study, field.name), flag(_help(field))],
             getattr(defaults, field.name),
         )
         for field in fields_of(study.config_type).values()

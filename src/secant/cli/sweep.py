@@ -15,7 +15,7 @@ from rich.text import Text
 from secant import lab
 from secant.cli import present
 from secant.cli.compiled import keep_compiled_code
-from secant.cli.options import Force, Json, RunScale, UsageError, parse_options, take_id
+from secant.cli.options import Force, Json, RunScale, UsageError, flag, parse_options, take_id
 from secant.cli.values import read_over
 from secant.core.cores import cores
 from secant.core.progress import Bar
@@ -29,21 +29,23 @@ class SweepFlags:
 
     over: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
-        tyro.conf.arg(
-            metavar="NAME=VALUES",
-            help="an option and its values: seed=0,1,2 or seed=0:100:10 or 'sizes=64,128;256,512'; may be repeated",
+        flag(
+            "an option and its values: seed=0,1,2 or seed=0:100:10 or 'sizes=64,128;256,512'; may be repeated",
+            "NAME=VALUES",
         ),
     ] = ()
     scale: RunScale = "laptop"
     engine: Annotated[
         Literal["here", "processes", "ray"] | None,
-        tyro.conf.arg(help="where; by default here, with --jobs in processes, with --address on a Ray cluster"),
+        flag(
+            "where; by default here, with --jobs in processes, with --address on a Ray cluster", "{here,processes,ray}"
+        ),
     ] = None
-    jobs: Annotated[int | None, tyro.conf.arg(help="cells to compute at once; by default one a core")] = None
-    cores: Annotated[int, tyro.conf.arg(help="threads of each process or worker")] = 1
-    address: Annotated[str | None, tyro.conf.arg(help="of a running Ray cluster, such as auto or host:6379")] = None
-    output: Annotated[Path | None, tyro.conf.arg(help="netCDF file to write the data of all cells to")] = None
-    overwrite: Annotated[bool, tyro.conf.arg(help="replace the output even if it is of another sweep")] = False
+    jobs: Annotated[int | None, flag("cells to compute at once; by default one a core", "INT")] = None
+    cores: Annotated[int, flag("threads of each process or worker")] = 1
+    address: Annotated[str | None, flag("of a running Ray cluster, such as auto or host:6379", "ADDRESS")] = None
+    output: Annotated[Path | None, flag("netCDF file to write the data of all cells to", "FILE")] = None
+    overwrite: Annotated[bool, flag("replace the output even if it is of another sweep")] = False
     force: Force = False
     json: Json = False
 

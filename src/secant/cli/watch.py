@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from secant.cli import braille
-from secant.cli.options import UsageError, parse
+from secant.cli.options import UsageError, flag, parse
 from secant.monitors.record import Reader, RecordError, Watched, read
 from secant.monitors.shelf import kept, running
 from secant.monitors.showing import Last, above_edge, budget_of, events, facts, last_step, last_values, panels
@@ -38,11 +38,9 @@ class WatchOptions:
     Follows the run until it is finished, or Ctrl-C. Without RUN, lists the records in Secant's home.
     """
 
-    run: Annotated[
-        str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RUN]", help="name of a record, or its folder")
-    ] = None
-    once: Annotated[bool, tyro.conf.arg(help="print one frame and end")] = False
-    seconds: Annotated[float, tyro.conf.arg(help="between two frames, at least")] = 1.0
+    run: Annotated[str | None, tyro.conf.Positional, flag("name of a record, or its folder", "[RUN]")] = None
+    once: Annotated[bool, flag("print one frame and end")] = False
+    seconds: Annotated[float, flag("between two frames, at least")] = 1.0
 
 
 def watch(arguments: list[str]) -> int:
