@@ -23,6 +23,13 @@ LIBRARY = [
         ("image = product(now) - beta * before", "image = product(now) + beta * before", "thesis/thm-2.3.8"),
     ),
     *_in(
+        "linalg/tridiagonal.py",
+        "linalg/test_tridiagonal.py",
+        ("- betas[row - 1] ** 2 / pivot", "+ betas[row - 1] ** 2 / pivot", ""),
+        ("beyond &= pivot < 0", "beyond = pivot < 0", ""),
+        ("+ 2 * by[1] @", "+ by[1] @", ""),
+    ),
+    *_in(
         "curvature/critical.py",
         "curvature/test_critical.py",
         ("2 * (1 + momentum) / (1 + 2 * momentum", "2 * (1 - momentum) / (1 + 2 * momentum", ""),

@@ -73,6 +73,14 @@ def test_few_samples_are_cut_into_columns(samples, outputs, compile_quickly, dra
     check(compile_quickly, net, drawn(net, x.shape, generator), x, x2, (False,))
 
 
+def test_an_accelerator_multiplies_out_the_whole(case, monkeypatch):
+    c = case("dense", 0)
+    share = jax.eval_shape(lambda p, x: signals(c.net, p, x), c.params, c.x)[0]
+    assert structured._step(share) < len(c.x)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert structured._step(share) == len(c.x)
+
+
 HEADS = {
     "a residual block": lambda: nets.resnet((3,), 3, stem=2, activation="tanh", bias=True),
     "a convolution": lambda: nets.cnn([3, 2], 2, pool="average", activation="tanh", bias=True),

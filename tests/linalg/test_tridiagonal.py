@@ -1,7 +1,5 @@
 """The largest eigenvalue of a tridiagonal matrix, against all eigenvalues of the dense one."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -54,6 +52,11 @@ def test_one_row_is_its_own_eigenvalue():
     assert float(largest(jnp.array([-7.0]), jnp.zeros(0))) == -7.0
 
 
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"one entry less than `diagonal`, got shapes \(3,\) and \(3,\)"):
+        largest(jnp.ones(3), jnp.ones(3))
+
+
 def test_what_is_not_a_number_stays_so():
     assert np.isnan(largest(jnp.array([1.0, jnp.nan, 0.0]), jnp.ones(2)))
 
@@ -72,5 +75,5 @@ def test_its_derivative_is_that_of_the_dense_eigenvalue():
 
 def test_it_can_be_mapped():
     diagonals, besides = np.float32(np.random.default_rng(2).normal(size=(3, 5))), np.ones((3, 4), np.float32)
-    found = functools.partial(jax.jit(jax.vmap(largest_of_tridiagonal)))(diagonals, besides)
+    found = jax.jit(jax.vmap(largest_of_tridiagonal))(diagonals, besides)
     assert all(close(*one) for one in zip(found, diagonals, besides, strict=True))

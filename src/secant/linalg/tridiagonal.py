@@ -11,7 +11,7 @@ from jax import lax
 from jaxtyping import Array, Float
 
 POINTS = 16
-"""An interval is cut into so many at once: as many as a processor divides in one instruction."""
+"""An interval is cut into so many at once: at best a processor divides as many in one instruction."""
 
 
 @jax.custom_jvp
@@ -25,7 +25,7 @@ def largest_of_tridiagonal(diagonal: Float[Array, " n"], beside: Float[Array, " 
 
     Args:
         diagonal: $\alpha$.
-        beside: $\beta$, of either sign.
+        beside: $\beta$, of either sign; one entry less.
 
     Example:
         ```python
@@ -38,6 +38,11 @@ def largest_of_tridiagonal(diagonal: Float[Array, " n"], beside: Float[Array, " 
         3.0000
         ```
     """
+    if diagonal.ndim != 1 or beside.shape != (diagonal.size - 1,):
+        raise ValueError(
+            "largest_of_tridiagonal: `beside` must have one entry less than `diagonal`, got shapes "
+            f"{beside.shape} and {diagonal.shape}."
+        )
     dtype = diagonal.dtype
     scale = jnp.max(jnp.abs(diagonal)) + jnp.max(jnp.abs(beside), initial=0)
     unit = jnp.where(scale == 0, 1, scale)  # squares of what is small against nothing else stay numbers
