@@ -75,6 +75,17 @@ def test_the_leading_pair_of_a_low_rank_operator_is_found_when_the_krylov_space_
     assert abs(float(np.asarray(found.vector) @ a)) == pytest.approx(np.linalg.norm(a), rel=1e-9)
 
 
+def test_its_derivative_is_the_projector_on_the_eigenvector():
+    """Through the products and the tridiagonal matrix they leave, where they have found the eigenvalue to rounding."""
+    with jax.enable_x64(True):
+        rows = np.random.default_rng(7).normal(size=(40, 80)) + 1.0
+        kernel = rows @ rows.T / 80
+        vector = np.linalg.eigh(kernel)[1][:, -1]
+        found = np.asarray(jax.jit(jax.grad(largest_eigenvalue))(kernel))
+        # Matrices stay symmetric: only that part of it has a meaning.
+        np.testing.assert_allclose((found + found.T) / 2, np.outer(vector, vector), atol=1e-12)
+
+
 @pytest.mark.parametrize("size", [1, 6, 32, 33, 60])
 def test_the_largest_eigenvalue_of_a_kernel(size):
     """Like a tangent kernel, with one eigenvalue far above the others: both ways give it."""

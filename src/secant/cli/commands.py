@@ -19,7 +19,7 @@ from secant.cli.options import Force, Json, RunScale, UsageError, flag, parse, p
 from secant.core.cores import cores
 from secant.core.progress import Bar, reporting
 from secant.lab import registry
-from secant.lab.config import Scale, allowed, content, fields_of
+from secant.lab.config import SCALES, Scale, allowed, content, fields_of
 from secant.lab.execute import turns_of
 from secant.lab.store import Record, Store, home
 
@@ -53,7 +53,7 @@ class AtlasOptions:
     """The web pages of all runs."""
 
     output: Annotated[Path | None, flag("directory to write; by default `atlas` in Secant's home", "FOLDER")] = None
-    scale: Annotated[Scale | None, flag("show runs of this scale only", "{smoke,laptop,paper}")] = None
+    scale: Annotated[Scale | None, flag("show runs of this scale only", f"{{{','.join(SCALES)}}}")] = None
     open: Annotated[bool, flag("open the pages in a browser")] = False
 
 

@@ -99,7 +99,7 @@ def _step(share: Signals) -> int:
     """Samples in a column of blocks, the same for all parameters."""
     n, k = share.signals.shape[:2]
     if jax.default_backend() != "cpu":
-        return n  # a GPU multiplies out the whole of any kernel in less time than the parts of it
+        return n  # a GPU does the whole of all but tiny products in less time than their parts
     return max(1, COLUMNS // k) if n * k < FEW else -(-n // PARTS)
 
 
