@@ -14,8 +14,8 @@ from forks import Forks
 from secant.lab import Store, netcdf
 from secant.lab.store import load
 
-KILLS = 30
-KILLS_OF_A_SWEEP = 8
+KILLS = 10
+KILLS_OF_A_SWEEP = 3
 
 SERVER = textwrap.dedent("""
     import os, sys
@@ -66,41 +66,64 @@ def only_record(home):
     return load(record.directory)
 
 
+class Storm:
+    """Kills at random moments of a span that follows the machine, now fast, now slow.
+
+    Every kill lengthens the span and every run that ends shortens it: so both happen, however busy the machine is.
+    """
+
+    def __init__(self, forks, line, home, usual):
+        self.forks, self.line, self.span, self.moments = forks, line, 1.1 * usual, random.Random(0)
+        self.home, self.killed, self.finished, self.resumed = home, 0, 0, 0
+
+    def strike(self):
+        """One more run: whether it came to its end."""
+        status = self.forks.run(self.line, kill_after=self.moments.uniform(0.0, self.span))
+        assert status in (0, -signal.SIGKILL)
+        self.killed += status != 0
+        self.finished += status == 0
+        self.resumed += any(self.home.glob("runs/demo/chaos/.*.work/*/state.npz"))
+        self.span *= 0.8 if status == 0 else 1.05
+        return status == 0
+
+    def over(self, kills):
+        return self.killed >= kills and self.finished > 0 and self.resumed > 0
+
+
 def test_killing_a_run_at_random_moments_changes_nothing(tmp_path, forks):
     usual = usual_time(forks, "run", tmp_path)
     expected = only_record(tmp_path / "calm").data()
-    moments, killed, finished, resumed = random.Random(0), 0, 0, 0
     home = tmp_path / "stormy"
-    for _ in range(KILLS):
-        status = forks.run(f"run {home}", kill_after=moments.uniform(0.0, 1.1 * usual))
-        killed += status == -signal.SIGKILL
-        resumed += any(home.glob("runs/demo/chaos/.*.work/*/state.npz"))
-        if status == 0:
-            finished += 1
+    storm = Storm(forks, f"run {home}", home, usual)
+    for _ in range(10 * KILLS):
+        if storm.strike():
             for name in expected:
                 np.testing.assert_array_equal(only_record(home).data()[name], expected[name])
             shutil.rmtree(home)
+        if storm.over(KILLS):
+            break
     assert forks.run(f"run {home}") == 0
     for name in expected:
         np.testing.assert_array_equal(only_record(home).data()[name], expected[name])
-    assert killed >= KILLS // 3, "the kills came too late to test anything"
-    assert resumed > 0, "no kill left a checkpoint to go on from"
-    assert finished > 0
+    assert storm.killed >= KILLS, "too few kills to test anything"
+    assert storm.resumed > 0, "no kill left a checkpoint to go on from"
+    assert storm.finished > 0, "no run came through the storm"
 
 
 def test_killing_a_sweep_at_random_moments_changes_nothing(tmp_path, forks):
     usual = usual_time(forks, "sweep", tmp_path)
-    moments, home, killed, kept, resumed = random.Random(0), tmp_path / "stormy", 0, 0, 0
-    for _ in range(KILLS_OF_A_SWEEP):
-        status = forks.run(f"sweep {home}", kill_after=moments.uniform(0.1, 0.9) * usual)
-        killed += status == -signal.SIGKILL
+    home, kept = tmp_path / "stormy", 0
+    storm = Storm(forks, f"sweep {home}", home, usual)
+    for _ in range(10 * KILLS_OF_A_SWEEP):
+        ended = storm.strike()
         kept += 0 < len(Store(home).records()) < 4
-        resumed += any(home.glob("runs/demo/chaos/.*.work/*/state.npz"))
-        if status == 0:
+        if kept > 0 and storm.resumed > 0 and storm.killed >= KILLS_OF_A_SWEEP:
+            break  # in the midst of it: the run that follows goes on from what is kept
+        if ended:
             shutil.rmtree(home)
     assert forks.run(f"sweep {home}") == 0
-    assert killed >= KILLS_OF_A_SWEEP // 3, "the kills came too late to test anything"
+    assert storm.killed >= KILLS_OF_A_SWEEP, "too few kills to test anything"
     assert kept > 0, "no kill left a part of the cells"
-    assert resumed > 0, "no kill left a checkpoint to go on from"
+    assert storm.resumed > 0, "no kill left a checkpoint to go on from"
     calm, stormy = (netcdf.read(tmp_path / name / "sweep.nc") for name in ("calm", "stormy"))
     assert stormy.identical(calm)
