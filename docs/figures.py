@@ -116,7 +116,8 @@ def watched() -> None:
         os.environ["SECANT_HOME"] = home
         exec(code[0], {"__name__": "__example__"})
         page = atlas.watched_page("catapult", Path(home) / "page")
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         for look, ending in LOOKS:
             window = browser.new_context(viewport={"width": 1040, "height": 860}, color_scheme=look).new_page()
             window.goto(page.as_uri())

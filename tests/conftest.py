@@ -25,6 +25,8 @@ gc.set_threshold(200_000, 50, 1_000)
 # For those who only ask whether a test fails: nobody looks for the smallest example.
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 
+# The first has the engine of the second and no window to draw: that is half of what the pages take to test.
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER_ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -107,9 +109,9 @@ def pytest_terminal_summary(terminalreporter, config):
 def browser():
     """A headless Chromium."""
     sync_api = pytest.importorskip("playwright.sync_api")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    path = next(filter(None, map(shutil.which, BROWSERS)), None)
     if path is None:
-        message = "no Chromium found: install one, for example with `apt install chromium`, to test the pages in it"
+        message = "no Chromium found: `apt install chromium-headless-shell` brings one to test the pages in"
         if os.environ.get("SECANT_REQUIRE_BROWSER") == "1":
             pytest.fail(message)
         pytest.skip(message)
