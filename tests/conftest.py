@@ -25,7 +25,7 @@ gc.set_threshold(200_000, 50, 1_000)
 # For those who only ask whether a test fails: nobody looks for the smallest example.
 settings.register_profile("unshrunk", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate))
 
-# The first has the engine of the second and no window to draw: that is half of what the pages take to test.
+# The first is the engine of the second without its windows: tests of pages are shorter in it.
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 BROWSER_ARGUMENTS = [
     "--no-sandbox",
