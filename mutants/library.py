@@ -157,8 +157,8 @@ LIBRARY = [
     *_in(
         "kernels/predict.py",
         "kernels/test_predict.py",
-        ("return -fit / 2 - columns", "return -fit - columns", ""),
-        ("jnp.sqrt(2 * weight * jnp", "jnp.sqrt(weight * jnp", ""),
+        ("return -_fit(factor, y) / 2 - y", "return -_fit(factor, y) - y", ""),
+        ("math.sqrt(2 * weight * float", "math.sqrt(weight * float", ""),
         ("test - between @ solved[:, outputs:]", "test + between @ solved[:, outputs:]", ""),
     ),
     *_in(
@@ -217,7 +217,7 @@ LIBRARY = [
     *_in(
         "optim/batches.py",
         "optim/test_batches.py",
-        ("epoch + 1)])", "epoch)])", ""),
+        ("words[1], words[0])", "words[0], words[0])", ""),
     ),
     *_in(
         "measure/one_mode.py",

@@ -9,9 +9,9 @@ EXACT = ("theory/test_mean_square.py",)
 STUDY = ("book/end-of-scaling",)
 
 SCALING = [
-    Mutant("optim/scaling.py", "between // k, descent(k)", "between, descent(k)", TESTS),
-    Mutant("optim/scaling.py", "gradient_descent(of, factor * lr)", "gradient_descent(of, lr)", TESTS),
-    Mutant("optim/scaling.py", "(k * batches.size, between // k", "(batches.size, between // k", TESTS),
+    Mutant("optim/scaling.py", "(k, between // k, None)", "(k, between, None)", TESTS),
+    Mutant("optim/scaling.py", "factor * lr, number", "lr, number", TESTS),
+    Mutant("optim/scaling.py", "_system(problem, factor * batches.size,", "_system(problem, batches.size,", TESTS),
     Mutant("optim/scaling.py", "means[1] / means[0], shares[0] + shares[1]", "means[1] / means[0], shares[0]", TESTS),
     Mutant("theory/mean_square.py", "(1 - amplify) * law.single**2", "(1 - amplify) * law.single", EXACT),
     Mutant("theory/mean_square.py", "step / n * (moved", "step / (2 * n) * (moved", EXACT, STUDY),

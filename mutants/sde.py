@@ -72,7 +72,7 @@ SDE = [
             "root = (jnp if is_traced(amplify) else np).sqrt(amplify)",
             "book/def-12.4.1",
         ),
-        ("seed=self.seed ^ SECOND", "seed=self.seed", "book/def-12.4.1"),
+        ("(self.seed, self.seed ^ SECOND)", "(self.seed, self.seed)", "book/def-12.4.1"),
         ("p - lr * (g + z)", "p - lr * g + z", ""),
     ),
     *_in(
