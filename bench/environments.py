@@ -143,8 +143,8 @@ def run(environment: str, script: str, arrays: Mapping[str, np.ndarray] | None =
         folder = Path(name)
         np.savez(folder / "inputs.npz", **dict(arrays or {}))  # type: ignore[arg-type]
         (folder / "options.json").write_text(json.dumps(options))
-        settings = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "PYTHONHOME")}
-        settings |= {"TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
+        settings = {key: value for key, value in os.environ.items() if key != "PYTHONHOME"}
+        settings |= {"PYTHONPATH": str(HERE / "peers"), "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONWARNINGS": "ignore"}
         command = [str(interpreter), str(HERE / "peers" / f"{script}.py"), name]
         code = subprocess.run(command, env=settings, stdout=sys.stderr).returncode
         if code != 0 or not (folder / "result.json").exists():

@@ -20,7 +20,7 @@ from bench.studies import QUICK, on_cores
 WORKER = """
 import json, sys
 from secant import lab
-from secant.lab.finding import as_dict
+from secant.lab.verdicts.finding import as_dict
 study = lab.get(sys.argv[1])
 config = study.config("smoke")
 data = study(config)

@@ -18,8 +18,8 @@ from jax.flatten_util import ravel_pytree
 
 import secant as sc
 from bench import problems
-from bench.curvature import cifar_network
-from bench.kernels import with_weights
+from bench.curvature.hessian import cifar_network
+from bench.curvature.tangent_kernel import with_weights
 from secant.core.device import jit as device_jit
 
 SAMPLES, STEPS, PRODUCTS = 5_000, 2_000, 200

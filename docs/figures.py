@@ -24,7 +24,8 @@ from PIL import Image
 import secant as sc
 from secant import atlas
 from secant.kernels import phase_diagram
-from secant.lab import drawn, get, panels
+from secant.lab import drawn, get
+from secant.lab.drawing import panels
 
 STUDIES = (
     "quadreg/fig-1",

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-
-
-def _in(module: str, tests: str, *errors: tuple[str, str, str]) -> list[Mutant]:
-    """Errors of one file, each with the studies that compute with it, separated by spaces."""
-    return [Mutant(f"{module}.py", old, new, (f"{tests}.py",), tuple(studies.split())) for old, new, studies in errors]
-
+from mutants.mutant import planted
 
 DESCENT = [
-    *_in(
-        "optim/newton",
-        "optim/test_newton",
+    *planted(
+        "optim/rules/newton",
         ("restore((flat - lr * move)", "restore((flat + lr * move)", "book/sec-2.4"),
         ("product(v) + ridge * v", "product(v) - ridge * v", ""),
         ("vectors.T @ gradient / jnp.where(kept", "vectors.T @ gradient * jnp.where(kept", "book/sec-2.4"),
         ("~(left > rounding**0.25 * size)", "~(left > 2 * size)", ""),
         ("jnp.abs(values) > gradient.size", "values > gradient.size", ""),
     ),
-    *_in(
-        "theory/backprop",
-        "theory/test_backprop",
+    *planted(
+        "theory/descent/backprop",
         ("at_sums[own] = nodes[own] * slopes[own]", "at_sums[own] = nodes[own]", "book/lem-4.2.1 book/sec-4.4"),
         ("edges[part] = sent * values[wave.source[part]]", "edges[part] = sent", "book/lem-4.2.1 book/sec-4.4"),
         ("pairs[v, : u + 1] += local * pairs[u, : u + 1]", "pairs[v, : u + 1] += pairs[u, : u + 1]", "book/lem-4.2.1"),
@@ -35,15 +27,15 @@ DESCENT = [
         ("to[source] += of[node]", "to[source] -= of[node]", ""),
         ("np.tile(np.arange(neurons * (inputs", "np.repeat(np.arange(neurons * (inputs", "book/sec-4.4"),
     ),
-    *_in(
+    *planted(
         "studies/book/ch02/fig_2_4",
-        "studies/test_descent",
         ("- 2 * h * dh * back", "+ 2 * h * dh * back", ""),
         ("residual @ turned(net.V) * (1 - h**2)", "residual @ turned(net.V) * (1 - h)", "book/fig-2.4"),
+        tests="studies/sources/test_descent",
     ),
-    *_in(
+    *planted(
         "studies/book/ch02/fig_2_3",
-        "studies/test_descent",
         ("message = message + message @", "message = message @", ""),
+        tests="studies/sources/test_descent",
     ),
 ]

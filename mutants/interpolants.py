@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-from mutants.theory import _in
+from mutants.mutant import planted
 
 INTERPOLANTS = [
-    *_in(
-        "potentials",
+    *planted(
+        "theory/bias/potentials",
         ("exp(z) * v,", "exp(-z) * v,", "book/thm-8.1.2"),
         ("value=lambda w: ((w @ host) * w).sum(-1) / 2", "value=lambda w: ((w @ host) * w).sum(-1)", "book/thm-8.1.2"),
         ("arcsinh(w / (2 * square)) / 4", "arcsinh(w / square) / 4", "book/thm-8.1.2"),
@@ -18,8 +17,8 @@ INTERPOLANTS = [
         ("- self.value(start) - (self.gradient", "- self.value(start) + (self.gradient", "book/thm-8.1.2"),
         ("(values[..., :, None] + sign * values", "(values[..., :, None] - sign * values", ""),
     ),
-    *_in(
-        "interpolants",
+    *planted(
+        "theory/bias/interpolants",
         ("left.T / values[:, None]", "left.T * values[:, None]", ""),
         ("inner / values,", "inner * values,", ""),
         ("return back @ X, y @ back.T, back", "return back @ X, y @ back, back", "book/thm-8.1.2 book/fig-8.1"),
@@ -27,22 +26,24 @@ INTERPOLANTS = [
         ("= sign * scipy.optimize", "= scipy.optimize", "book/stagewise"),
         ("~tied | (correlation * s < 0)", "~tied", ""),
     ),
-    *(
-        Mutant(f"theory/{module}.py", old, new, ("theory/test_interpolants.py",), tuple(studies.split()))
-        for module, old, new, studies in (
-            ("_least_norms", "np.hstack([X, -X])", "np.hstack([X, X])", "book/stagewise"),
-            ("_least_norms", "least / size, 1 / (p - 1))", "least / size, 1 / p)", ""),
-            ("_least_norms", "** (2 - p) * size ** (p - 1)", "** (2 - p)", ""),
-            ("_power_equation", "_log(v, exponent) * (1 - exponent)", "-_log(v, exponent)", ""),
-            ("_power_equation", "(v - v.max()) / (1 + top)", "(v - v.max())", ""),
-            ("_power_equation", "np.log(np.abs(1 + x))) / exponent", "np.log(np.abs(1 + x)))", "book/fig-8.1"),
-            ("_dual_newton", "np.maximum(values, least)", "np.maximum(values, 0 * least)", ""),
-        )
+    *planted(
+        "theory/bias/_least_norms",
+        ("np.hstack([X, -X])", "np.hstack([X, X])", "book/stagewise"),
+        ("least / size, 1 / (p - 1))", "least / size, 1 / p)", ""),
+        ("** (2 - p) * size ** (p - 1)", "** (2 - p)", ""),
+        tests="theory/bias/test_interpolants",
     ),
-    Mutant(
-        "optim/mirror.py",
-        "potential.gradient(w) - lr * g",
-        "potential.gradient(w) + lr * g",
-        ("optim/test_mirror.py",),
+    *planted(
+        "theory/bias/_power_equation",
+        ("_log(v, exponent) * (1 - exponent)", "-_log(v, exponent)", ""),
+        ("(v - v.max()) / (1 + top)", "(v - v.max())", ""),
+        ("np.log(np.abs(1 + x))) / exponent", "np.log(np.abs(1 + x)))", "book/fig-8.1"),
+        tests="theory/bias/test_interpolants",
     ),
+    *planted(
+        "theory/bias/_dual_newton",
+        ("np.maximum(values, least)", "np.maximum(values, 0 * least)", ""),
+        tests="theory/bias/test_interpolants",
+    ),
+    *planted("optim/rules/mirror", ("potential.gradient(w) - lr * g", "potential.gradient(w) + lr * g", "")),
 ]

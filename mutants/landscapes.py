@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-
-
-def _in(module: str, tests: str, *errors: tuple[str, str, str]) -> list[Mutant]:
-    """Errors of one file, each with the studies that compute with it, separated by spaces."""
-    files = tuple(f"{name}.py" for name in tests.split())
-    return [Mutant(f"{module}.py", old, new, files, tuple(studies.split())) for old, new, studies in errors]
-
+from mutants.mutant import planted
 
 LANDSCAPES = [
-    *_in(
+    *planted(
         "curvature/points",
-        "curvature/test_points",
         ("low[0] < -flat and high[0] > flat", "low[0] < flat and high[0] > flat", "book/fig-6.1"),
         ("if low[0] - low[1] > flat:", "if low[0] - low[1] >= -flat:", "book/fig-6.1"),
         ("high[0] + high[1] < -flat", "high[0] + high[1] < flat", "book/fig-6.1"),
@@ -22,16 +14,14 @@ LANDSCAPES = [
         ("float(found.values[0]) >= -gamma", "float(found.values[0]) >= gamma", "book/fig-6.1"),
         ("if steepness > eps:", "if steepness < eps:", "book/fig-6.1"),
     ),
-    *_in(
+    *planted(
         "measure/landscape",
-        "measure/test_landscape",
         ('"value": _over(slope @ slope, excess)', '"value": _over(2 * slope @ slope, excess)', ""),
         ('"secant": _over(toward, away @ away)', '"secant": _over(toward, excess)', ""),
         ("jax.tree.map(jnp.subtract, params, goal))", "jax.tree.map(jnp.add, params, goal))", ""),
     ),
-    *_in(
-        "optim/perturbed",
-        "optim/test_perturbed",
+    *planted(
+        "optim/rules/perturbed",
         ("radius / math.sqrt(flat.size) *", "radius *", ""),
         ("state.since > wait", "state.since >= wait", ""),
         ("still = jnp.linalg.norm(ravel_pytree(gradient(state.params))[0]) <= below", "still = True", ""),
@@ -39,9 +29,8 @@ LANDSCAPES = [
         ("p - lr * v, p.dtype", "p + lr * v, p.dtype", "book/thm-7.2.1"),
         ("jnp.where(now, radius, 0.0)", "jnp.where(now, 0.0, 0.0)", "book/thm-7.2.1"),
     ),
-    *_in(
-        "theory/rank_one",
-        "theory/test_rank_one",
+    *planted(
+        "theory/landscape/rank_one",
         ("x[..., None, :]) ** 2).sum((-2, -1)) / 4", "x[..., None, :]) ** 2).sum((-2, -1)) / 2", "book/claim-6.4.1"),
         ("[..., None] * x - x @ M", "[..., None] * x + x @ M", "book/claim-6.4.1 book/lem-7.3.3"),
         ("+ 2 * x[..., :, None] * x[..., None, :] - M", "+ x[..., :, None] * x[..., None, :] - M", "book/lem-6.4.3"),
@@ -55,9 +44,8 @@ LANDSCAPES = [
         ("s + 2 * a**2 - 1,", "s + a**2 - 1,", "book/lem-6.4.3"),
         ("(1 - gamma - s) / 2", "(1 + gamma - s) / 2", "book/lem-6.4.3"),
     ),
-    *_in(
-        "theory/escape",
-        "theory/test_escape",
+    *planted(
+        "theory/landscape/escape",
         ("math.lgamma(d / 2 + 0.5)", "math.lgamma(d / 2)", "book/stuck-volume"),
         ("(d + 1) / 2, (d + 1) / 2, (1 +", "d / 2, d / 2, (1 +", "book/stuck-volume book/fig-7.1"),
         ("below(c + w / 2) - below(c - w / 2)", "below(c + w) - below(c - w)", "book/stuck-volume book/fig-7.1"),
@@ -66,12 +54,11 @@ LANDSCAPES = [
         ("** np.asarray(steps) * lr *", "** np.asarray(steps) *", "book/lem-7.3.3"),
         ("np.sqrt(2 * positive(", "np.sqrt(positive(", "book/lem-7.3.2"),
     ),
-    *_in(
-        "theory/linear_descent",
-        "theory/test_linear_descent",
+    *planted(
+        "theory/descent/linear_descent",
         ("steps) / sigma * (u.T", "steps) * sigma * (u.T", "book/sec-3.1"),
         ("return start + (_gain", "return (_gain", ""),
         ("rate, t = lr * sigma**2,", "rate, t = lr * sigma,", "book/sec-3.1"),
     ),
-    *_in("linalg/lanczos", "linalg/test_lanczos", ("STEEP = 0.72", "STEEP = 0.1", "")),
+    *planted("linalg/lanczos", ("STEEP = 0.72", "STEEP = 0.1", "")),
 ]

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-
-
-def _in(module: str, test: str, *errors: tuple[str, str, str]) -> list[Mutant]:
-    """Errors of one file, each with the studies that compute with it, separated by spaces."""
-    return [Mutant(module, old, new, (test,), tuple(studies.split())) for old, new, studies in errors]
-
+from mutants.mutant import planted
 
 MARGINS = [
-    *_in(
-        "theory/margins.py",
-        "theory/test_margins.py",
+    *planted(
+        "theory/bias/margins",
         ("margin = 1 / norm_of(w, p)", "margin = 1 / norm_of(w, 2.0)", "book/thm-8.3.2 book/prop-8.3.3"),
         ("weights / margin**2,", "weights / margin,", "lectures/11-14-residual lectures/11-14-late-time"),
         ("0.5 * math.log((1 + edge) / (1 - edge))", "math.log((1 + edge) / (1 - edge))", "book/adaboost"),
@@ -26,9 +19,8 @@ MARGINS = [
         ),
         ("norm / (norm - 1)", "norm / (norm + 1)", "book/prop-8.3.3"),
     ),
-    *_in(
-        "theory/_euclidean_margin.py",
-        "theory/test_margins.py",
+    *planted(
+        "theory/bias/_euclidean_margin",
         (
             "tilt = np.zeros(len(rows)) if labels is None else heavy",
             "tilt = np.zeros(len(rows)) if True else heavy",
@@ -37,15 +29,15 @@ MARGINS = [
         ("yield basis @ inner, b,", "yield basis @ up[:, 1], b,", ""),
         ("up[:, 0] - b * up[:, 1]", "up[:, 0] + b * up[:, 1]", ""),
         ("margins < 1 - ROUNDING", "margins < 0.5 - ROUNDING", "lectures/11-14-max-margin"),
+        tests="theory/bias/test_margins",
     ),
-    *_in(
-        "theory/_lp_margin.py",
-        "theory/test_margins.py",
+    *planted(
+        "theory/bias/_lp_margin",
         ("w * unit, b, a", "w / unit, b, a", "book/prop-8.3.3"),
+        tests="theory/bias/test_margins",
     ),
-    *_in(
-        "dynamics/late_time.py",
-        "dynamics/test_late_time.py",
+    *planted(
+        "dynamics/late_time",
         (
             "return pull(jnp.exp(tau - slope(m)))[0]",
             "return pull(jnp.exp(tau - 2 * slope(m)))[0]",
@@ -56,33 +48,19 @@ MARGINS = [
         ("                (0.0, end),", "                (1.0, end),", ""),
         ("power * s ** (power - 1)", "s ** (power - 1)", "lectures/11-14-homogeneous book/thm-8.4.5"),
     ),
-    *_in(
-        "theory/potentials.py",
-        "optim/test_steepest.py",
+    *planted(
+        "theory/bias/potentials",
         ("-abs(g).sum(-1, keepdims=True)", "-abs(g).max(-1, keepdims=True)", "book/thm-8.3.2"),
         ("size.argmax(-1)[..., None], -g, 0.0)", "size.argmax(-1)[..., None], g, 0.0)", "book/thm-8.3.2"),
         ("-_of_norm(g, p / (p - 1))", "-_of_norm(g, p)", ""),
+        tests="optim/rules/test_steepest",
     ),
-    *_in(
-        "optim/steepest.py",
-        "optim/test_steepest.py",
+    *planted(
+        "optim/rules/steepest",
         ("-jnp.linalg.solve(D.astype(g.dtype), g)", "-D.astype(g.dtype) @ g", "book/thm-8.3.2"),
         ("-total * (u * there) @ v", "-(u * there) @ v", ""),
     ),
-    *_in(
-        "measure/margin.py",
-        "measure/test_margin.py",
-        ("** degree", "", ""),
-        ("p = jax.nn.softmax(-m)", "p = jax.nn.softmax(m)", ""),
-    ),
-    *_in(
-        "nets/homogeneity.py",
-        "nets/test_homogeneity.py",
-        ("along - degree * outputs", "along - outputs", ""),
-    ),
-    *_in(
-        "losses.py",
-        "test_losses.py",
-        ("(n if mean else 1)", "(1 if mean else n)", ""),
-    ),
+    *planted("measure/margin", ("** degree", "", ""), ("p = jax.nn.softmax(-m)", "p = jax.nn.softmax(m)", "")),
+    *planted("nets/homogeneity", ("along - degree * outputs", "along - outputs", "")),
+    *planted("losses", ("(n if mean else 1)", "(1 if mean else n)", "")),
 ]

@@ -46,6 +46,22 @@ class Mutant:
         path.write_text(text.replace(self.old, self.new))
 
 
+def planted(module: str, *changes: tuple[str, str, str], tests: str = "") -> list[Mutant]:
+    """Errors of one file.
+
+    Args:
+        module: the file below `src/secant`, without its ending.
+        changes: a piece of the file, what it becomes, and the studies that compute with it, separated by spaces.
+        tests: files below `tests` without their ending, separated by spaces; by default the one that mirrors the file.
+    """
+    folder, _, name = module.rpartition("/")
+    files = tests.split() or [f"{folder}/test_{name}".lstrip("/")]
+    return [
+        Mutant(f"{module}.py", old, new, tuple(f"{file}.py" for file in files), tuple(studies.split()))
+        for old, new, studies in changes
+    ]
+
+
 def copy_sources(target: Path) -> None:
     """A copy of the package to plant an error in."""
     shutil.copytree(ROOT / "src" / "secant", target / "secant", ignore=shutil.ignore_patterns("__pycache__"))

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-
-
-def _in(module: str, test: str, *errors: tuple[str, str, str]) -> list[Mutant]:
-    """Errors of one file, each with the studies that compute with it, separated by spaces."""
-    return [Mutant(module, old, new, (test,), tuple(studies.split())) for old, new, studies in errors]
-
+from mutants.mutant import planted
 
 NOISE = [
-    *_in(
-        "theory/mean_square.py",
-        "theory/test_mean_square.py",
+    *planted(
+        "theory/noise/mean_square",
         ("batch * (batch - 1) / (n * (n - 1))", "batch * (batch - 1) / (n * n)", "lectures/11-16-critical-step"),
         ("rest = law.twice - law.together", "rest = law.twice", "lectures/11-16-critical-step"),
         ("scale = values[-1] * n / batch**2", "scale = values[-1] * n / batch", "lectures/11-16-critical-step"),
@@ -26,9 +19,8 @@ NOISE = [
         ),
         ("r = r - lr / batch * np.einsum", "r = r + lr / batch * np.einsum", "lectures/11-16-critical-step"),
     ),
-    *_in(
-        "theory/fluctuation.py",
-        "theory/test_fluctuation.py",
+    *planted(
+        "theory/noise/fluctuation",
         ("(1 - law.single) / batch * square", "1 / batch * square", "lectures/11-16-noise lectures/11-16-fluctuation"),
         ("((m - batch) / (m - 1) if", "((m - batch) / m if", "lectures/11-16-noise lectures/11-16-fluctuation"),
         ("(square - np.outer(mean, mean))", "square", "lectures/11-16-noise lectures/11-16-fluctuation"),
@@ -37,29 +29,26 @@ NOISE = [
         ("lr * at_minimum).reshape(d, d)", "at_minimum).reshape(d, d)", ""),
         ("(sites + sign * s) % n, sites), 0.5)", "(sites + sign * s) % n, sites), 0.5 * s)", "lectures/11-16-ring"),
     ),
-    *_in(
-        "curvature/per_sample.py",
-        "curvature/test_noise.py",
+    *planted(
+        "curvature/per_sample",
         ("return len(outputs) * jax.grad", "return jax.grad", ""),
         ("jnp.sum(a**2, (1, 2)) * jnp.sum(g**2, (1, 2))", "jnp.sum(a**2, (1, 2)) + jnp.sum(g**2, (1, 2))", ""),
+        tests="curvature/test_noise",
     ),
-    *_in(
-        "curvature/noise.py",
-        "curvature/test_noise.py",
+    *planted(
+        "curvature/noise",
         ("return (1 - batch / n) / batch, False", "return (1 - batch / n) / batch, True", ""),
         ("(n - batch) / (n - 1) if n > 1", "(n - batch) / n if n > 1", ""),
         ("normal * jnp.sqrt(scale / n)", "normal * scale / n", ""),
     ),
-    *_in(
-        "curvature/mean_square.py",
-        "curvature/test_noise.py",
+    *planted(
+        "curvature/critical_steps/mean_square",
         ("found.step / (c * batch)", "found.step / c", ""),
+        tests="curvature/test_noise",
     ),
-    *_in(
-        "measure/noise.py",
-        "measure/test_noise.py",
+    *planted(
+        "measure/noise",
         ('"top": _over(values[0] / n, trace)', '"top": _over(values[0], trace)', ""),
         ("jnp.maximum(there - 1, 1)", "jnp.maximum(there, 1)", ""),
     ),
 ]
-"""Errors in noise."""

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-
-
-def _in(module: str, test: str, *errors: tuple[str, str, str]) -> list[Mutant]:
-    """Errors of one file, each with the studies that compute with it, separated by spaces."""
-    return [Mutant(module, old, new, (test,), tuple(studies.split())) for old, new, studies in errors]
-
+from mutants.mutant import planted
 
 NORMALISATION = [
-    *_in(
-        "theory/factors.py",
-        "theory/test_factors.py",
+    *planted(
+        "theory/normalization/factors",
         ("** (2 / k - 1)", "** (1 / k - 1)", "book/prob-13.1.1"),
         ("* w ** (k - 1)) ** k", "* w**k) ** k", "book/prob-13.1.1"),
         ("return 2 / positive", "return 1 / positive", "book/prob-13.1.1"),
     ),
-    *_in(
-        "theory/scale_invariance.py",
-        "theory/test_scale_invariance.py",
+    *planted(
+        "theory/normalization/scale_invariance",
         ("grown @ logs / (logs @ logs)", "grown @ logs / abs(logs).sum()", "book/prob-13.1.3 book/lem-13.2.2"),
         ("- logs[:-1] - logs[1:]", "- 2 * logs[:-1]", "book/thm-13.3.1"),
         ("np.log(eta) - logs", "-logs", "book/thm-13.3.1"),
@@ -28,9 +20,8 @@ NORMALISATION = [
         ("kept = float(growth) ** -0.5", "kept = float(growth) ** -1.0", ""),
         ("(1 - kept) / (first * kept)", "(1 - kept) / first", ""),
     ),
-    *_in(
-        "theory/weight_decay.py",
-        "theory/test_weight_decay.py",
+    *planted(
+        "theory/normalization/weight_decay",
         ('return math.pi**2 * positive("turning_norm"', 'return math.pi * positive("turning_norm"', "book/lem-13.4.8"),
         ("return 8 * math.pi**4", "return 8 * math.pi**2", "book/lem-13.4.8"),
         ("(abs(math.log(ratio)) + 3) / (2", "(math.log(ratio) + 3) / (2", "book/thm-13.4.2"),
@@ -43,9 +34,8 @@ NORMALISATION = [
         ("/ (2 * kept**2 * size**2)", "/ (4 * kept**2 * size**2)", "book/thm-13.4.6"),
         ("(1 / kept - curved)", "(1 - curved)", "book/thm-13.4.6"),
     ),
-    *_in(
-        "setups/scale_invariant.py",
-        "studies/test_normalisation.py",
+    *planted(
+        "studies/shared/scale_invariant",
         (
             "return float(2 * np.ptp(self.spectrum))",
             "return float(np.ptp(self.spectrum))",
@@ -53,10 +43,10 @@ NORMALISATION = [
         ),
         (" / math.sqrt(3)", " / 2", "book/lem-13.4.3 book/lem-13.4.5"),
         ("return 2 * (self.spectrum - self", "return (self.spectrum - self", "book/thm-13.4.6"),
+        tests="studies/sources/test_normalisation",
     ),
-    *_in(
-        "nets/norms.py",
-        "nets/test_norms.py",
+    *planted(
+        "nets/norms",
         ('axes = (-1,) if over == "features" else (*range(1, x.ndim - 1), -1)', "axes = (-1,)", ""),
         ("x, tuple(range(x.ndim - 1)), epsilon", "x, (0,), epsilon", ""),
         (
@@ -66,15 +56,14 @@ NORMALISATION = [
         ),
         ("if len(x) < 2:", "if len(x) < 1:", ""),
     ),
-    *_in(
-        "nets/invariant.py",
-        "nets/test_norms.py",
+    *planted(
+        "nets/invariant",
         ("gain and index < len(sizes) - 1", "gain", ""),
         ("jax.random.key(seed), shape", "jax.random.key(0), shape", ""),
+        tests="nets/test_norms",
     ),
-    *_in(
-        "measure/effective_lr.py",
-        "measure/test_effective_lr.py",
+    *planted(
+        "measure/effective_lr",
         ('"value": lr / length**2', '"value": lr / length', ""),
         ('"gradient": length * slope', '"gradient": slope', ""),
         ("2 * jnp.arcsin(", "jnp.arcsin(", ""),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-from mutants.theory import _in
+from mutants.mutant import planted
 
 RATES = [
-    *_in(
-        "rates",
+    *planted(
+        "theory/descent/rates",
         ("np.asarray(smooth, float) * lr**2 / 2", "np.asarray(smooth, float) * lr**2", ""),
         ("return 2 * np.asarray(smooth, float) * drop", "return np.asarray(smooth, float) * drop", "book/thm-2.5.1"),
         (
@@ -40,8 +39,8 @@ RATES = [
         ("(4 * np.asarray(steps, float) + 2)", "(4 * np.asarray(steps, float) + 1)", "book/certified-rates"),
         ("(8 if step == steps else 4)", "(4 if step == steps else 4)", "book/certified-rates"),
     ),
-    *_in(
-        "step_matrices",
+    *planted(
+        "theory/descent/step_matrices",
         ("(i & -i).bit_length() - 2", "(i & -i).bit_length() - 1", "book/certified-rates"),
         ("y[i + 1, i] += 1 / smooth", "y[i + 1, i] += 2 / smooth", "book/certified-rates"),
         ("(now - 1) / then * (y[i + 1] - y[i])", "now / then * (y[i + 1] - y[i])", "book/certified-rates"),
@@ -49,8 +48,8 @@ RATES = [
         ("found[i] = -p2 * found[i - 1]", "found[i] = p2 * found[i - 1]", ""),
         ("found[i, i - 1] += q2", "found[i, i - 1] -= q2", ""),
     ),
-    *_in(
-        "certificates",
+    *planted(
+        "theory/descent/certificates",
         ("/ (2 * (1 - mu))", "/ (2 * (1 + mu))", "book/certified-rates"),
         ("- 2 * mu * outer(e, d)", "- mu * outer(e, d)", "book/certified-rates"),
         ("self.g[:, :, None] * self.g[:, None, :] / 2", "self.g[:, :, None] * self.g[:, None, :]", ""),
@@ -63,8 +62,8 @@ RATES = [
             "book/certified-rates",
         ),
     ),
-    *_in(
-        "worst_functions",
+    *planted(
+        "theory/descent/worst_functions",
         ("(g**2).sum(1) / (2 * curvature)", "(g**2).sum(1) / curvature", "book/certified-rates"),
         (
             "return float(value), mu * x + curvature * off",
@@ -73,18 +72,13 @@ RATES = [
         ),
         ("- mu / 2 * (self.points**2).sum(1)", "+ mu / 2 * (self.points**2).sum(1)", "book/certified-rates"),
     ),
-    Mutant(
-        "optim/catalogue.py",
-        "factor = jnp.where(total > 0, 1 / jnp.sqrt(",
-        "factor = jnp.where(total > 0, 1 / (",
-        ("optim/test_catalogue.py",),
-        ("book/thm-2.5.4",),
-    ),
-    Mutant(
-        "optim/catalogue.py",
-        "by = jax.tree.map(lambda nu: jnp.sqrt(nu + sigma**2), total)",
-        "by = jax.tree.map(lambda nu, g: jnp.sqrt(nu + g**2 + sigma**2), total, gradient)",
-        ("optim/test_catalogue.py",),
-        ("book/thm-2.5.5",),
+    *planted(
+        "optim/optimizers/catalog",
+        ("factor = jnp.where(total > 0, 1 / jnp.sqrt(", "factor = jnp.where(total > 0, 1 / (", "book/thm-2.5.4"),
+        (
+            "by = jax.tree.map(lambda nu: jnp.sqrt(nu + sigma**2), total)",
+            "by = jax.tree.map(lambda nu, g: jnp.sqrt(nu + g**2 + sigma**2), total, gradient)",
+            "book/thm-2.5.5",
+        ),
     ),
 ]

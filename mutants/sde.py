@@ -2,24 +2,11 @@
 
 from __future__ import annotations
 
-from mutants.mutant import Mutant
-
-LINEAR = ("theory/test_linear_noise.py",)
-WEAK = ("theory/test_weak_error.py",)
-NOISY = ("optim/test_noisy.py",)
-PATHS = ("dynamics/test_sde.py",)
-NORMAL = ("dynamics/test_normals.py",)
-
-
-def _in(path: str, tests: tuple[str, ...], *errors: tuple[str, str, str]) -> list[Mutant]:
-    """Errors of one file, each with the studies that compute with it, separated by spaces."""
-    return [Mutant(path, old, new, tests, tuple(studies.split())) for old, new, studies in errors]
-
+from mutants.mutant import planted
 
 SDE = [
-    *_in(
-        "theory/linear_noise.py",
-        LINEAR,
+    *planted(
+        "theory/noise/linear_noise",
         ("root = np.sqrt(lr * self._p)", "root = lr * np.sqrt(self._p)", "book/prob-12.2.4 book/thm-12.4.2"),
         (
             "-self.mean_hessian, self.mean_offset, -root",
@@ -46,9 +33,8 @@ SDE = [
         ),
         ("omega = A.T @ omega", "omega = omega", "book/thm-12.3.4"),
     ),
-    *_in(
-        "theory/weak_error.py",
-        WEAK,
+    *planted(
+        "theory/noise/weak_error",
         ("fine.sum(0) / np.sqrt(parts)", "fine.sum(0) / parts", "book/thm-12.3.4"),
         (
             "ahead[steps - 1 - j] @ ((step - reference) @ z)",
@@ -63,9 +49,8 @@ SDE = [
         ),
         ("apart.std(ddof=1) / np.sqrt(len(apart))", "apart.std(ddof=1) / len(apart)", ""),
     ),
-    *_in(
-        "optim/noisy.py",
-        NOISY,
+    *planted(
+        "optim/rules/noisy",
         ("gradient_descent(of_batch, lr / amplify)", "gradient_descent(of_batch, lr)", "book/def-12.4.1"),
         (
             "root = (jnp if is_traced(amplify) else np).sqrt(2 * amplify - 1)",
@@ -75,27 +60,21 @@ SDE = [
         ("(self.seed, self.seed ^ SECOND)", "(self.seed, self.seed)", "book/def-12.4.1"),
         ("p - lr * (g + z)", "p - lr * g + z", ""),
     ),
-    *_in(
-        "optim/noises.py",
-        NOISY,
+    *planted(
+        "optim/rules/noises",
         ("(xi - xi.mean()) / math.sqrt(samples * batch)", "xi / math.sqrt(samples * batch)", ""),
         ("math.sqrt(freedom / (freedom - 2))", "math.sqrt(freedom)", ""),
         ("jnp.sqrt(trace / (batch * mean.size))", "jnp.sqrt(trace / batch)", ""),
+        tests="optim/rules/test_noisy",
     ),
-    *_in(
-        "dynamics/sde.py",
-        PATHS,
+    *planted(
+        "dynamics/sde",
         ("root = jnp.sqrt(length)", "root = length", "book/ex-12.2.3"),
-        (
-            "normals(jax.random.fold_in(key, k), shape, dtype)",
-            "jax.random.normal(key, shape, dtype)",
-            "book/ex-12.2.3",
-        ),
+        ("normals(jax.random.fold_in(key, k), shape, dtype)", "jax.random.normal(key, shape, dtype)", "book/ex-12.2.3"),
         ("times[np.argmin(good, axis=0)]", "times[np.argmax(good, axis=0)]", ""),
     ),
-    *_in(
-        "dynamics/normals.py",
-        NORMAL,
+    *planted(
+        "dynamics/normals",
         ("np.float32(-2) * _log(u)", "np.float32(-1) * _log(u)", ""),
         ("* np.float32(2.0**-33)", "* np.float32(2.0**-34)", ""),
         ("^ (angle << 31)", "^ (angle << 32)", ""),

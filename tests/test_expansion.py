@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import secant as sc
 from secant import nets
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.expansion import Expansion, expand, remainders
 
 VECTORS, IMAGES = (4, 3), (3, 4, 4, 2)

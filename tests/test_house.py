@@ -58,9 +58,7 @@ def test_a_room_imports_only_rooms_below_it(room):
     files = [path for path in FILES if room_of(path) == room]
     assert files
     for path in files:
-        # The registry looks the studies up by name: it imports the package to walk it, and nothing from it.
-        allowed = {"studies"} if path == PACKAGE / "lab" / "registry.py" else set()
-        for other in {parts[0] for parts in imported(path)} & set(ROOMS) - allowed:
+        for other in {parts[0] for parts in imported(path)} & set(ROOMS):
             assert ROOMS.index(other) <= ROOMS.index(room), f"{path.relative_to(PACKAGE)} imports {other}"
 
 
@@ -75,6 +73,30 @@ def test_files_import_each_other_in_no_circle():
 
 def test_a_file_has_one_idea():
     assert [path for path in ROOT.glob("src/**/*.py") if len(path.read_text().splitlines()) > 400] == []
+
+
+def folders():
+    """Every folder of the code, of the tests and of the pages that people write."""
+    for top in ("src", "tests", "bench", "mutants", "docs/guide", "docs/theory"):
+        for folder in (ROOT / top, *(ROOT / top).rglob("*/")):
+            if "__pycache__" not in folder.parts:
+                yield folder
+
+
+@pytest.mark.parametrize("folder", sorted(folders()), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_folder_can_be_taken_in_at_a_glance(folder):
+    files = [path.name for path in folder.iterdir() if path.is_file() and path.stem != "__init__"]
+    assert len(files) <= 15, sorted(files)
+
+
+def test_a_topic_of_the_theory_has_one_name():
+    """Its folder of code, its page and the folder of its further pages, its tests and its reference."""
+    topics = {path.name for path in (PACKAGE / "theory").iterdir() if (path / "__init__.py").is_file()}
+    pages = {path.stem for path in (ROOT / "docs" / "theory").glob("*.md")}
+    assert pages - {"index"} == topics
+    assert {path.name for path in (ROOT / "docs" / "theory").iterdir() if path.is_dir()} <= topics
+    assert {path.name for path in (ROOT / "tests" / "theory").glob("*/") if path.name != "__pycache__"} == topics
+    assert {path.stem for path in (ROOT / "docs" / "api" / "theory").glob("*.md")} == topics | {"tools"}
 
 
 def test_only_public_parts_of_jax_are_used():

@@ -17,7 +17,7 @@ def test_every_planted_error_finds_its_line_once(module):
 
 
 def test_the_tests_and_the_studies_that_should_notice_are_there():
-    known = {study.id for study in lab.registry.entries()}
+    known = {study.id for study in lab.registry.lookup.entries()}
     for mutant in MUTANTS:
         assert mutant.tests, mutant.name
         assert all((ROOT / "tests" / name).is_file() for name in mutant.tests), mutant.name

@@ -24,7 +24,7 @@ from jaxtyping import Array
 from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature.checks import Function
-from secant.curvature.signals import network_of
+from secant.curvature.tangent.signals import network_of
 from secant.models.entrance import takes_models
 from secant.nets import records
 from secant.nets.activations import Nonlinearity

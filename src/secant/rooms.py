@@ -81,7 +81,6 @@ TOWER = (
     Room("measure"),
     Room("lab", ("Erratum", "Finding", "Study", "Tolerance", "catalog", "run", "sweep", "verify")),
     Room("monitors", ("monitor",)),
-    Room("setups", entered=False),
     Room("studies", entered=False),
     Room("atlas"),
     Room("cli", entered=False),

@@ -7,7 +7,7 @@ import pytest
 pytestmark = pytest.mark.browser
 
 PAGES = ("index.html", "errata.html", "studies/series/sum/index.html", "studies/limits/thm-1/index.html")
-PAGES += ("studies/series/sum/code.html", "docs/theory/limit-series.html", "docs/theory/index.html")
+PAGES += ("studies/series/sum/code.html", "docs/theory/edge/limit-series.html", "docs/theory/index.html")
 
 
 def address(pages: Path, name: str) -> str:

@@ -13,8 +13,8 @@ from secant.atlas import reading
 from secant.atlas.entries import Entry, Row
 from secant.atlas.listing import with_shared
 from secant.lab import Finding, Store, Tolerance
-from secant.lab.figures import FIGURE_FILES
-from secant.lab.finding import as_dict
+from secant.lab.drawing.figures import FIGURE_FILES
+from secant.lab.verdicts.finding import as_dict
 
 
 def text_of(page: Path) -> str:
@@ -79,13 +79,16 @@ def test_every_study_has_its_theory_and_its_code(id):
     entry = Entry(study=lab.get(id), shown=None, scale="laptop")
     assert entry.reading, f"{id} is on no page of docs/theory: name it where its result is explained"
     assert entry.listing.name.startswith("src/secant/studies/")
-    assert all(one.name.startswith("src/secant/setups/") for one in entry.listing.shared)
+    assert all(one.name.startswith("src/secant/studies/shared/") for one in entry.listing.shared)
 
 
 def test_the_code_of_a_study_leads_to_what_it_shares_with_others():
     entry = Entry(study=lab.get("quadreg/fig-5"), shown=None, scale="laptop")
     (shared,) = entry.listing.shared
-    assert (shared.name, shared.page) == ("src/secant/setups/edge/approach.py", "code/setups/edge/approach.html")
+    assert (shared.name, shared.page) == (
+        "src/secant/studies/shared/edge/approach.py",
+        "code/studies/shared/edge/approach.html",
+    )
     assert shared in with_shared([entry.listing])
 
 
@@ -102,7 +105,7 @@ def test_who_decided_and_how_often_by_mistake_is_told_where_it_is_known(tmp_path
         extra = {"the closed form": {"by": "derivation"}, "a bound": {"by": "run", "risk": 0.001}}
         return as_dict(finding) | extra.get(finding.name, {})
 
-    monkeypatch.setattr("secant.lab.execute.as_dict", told)
+    monkeypatch.setattr("secant.lab.sweeping.execute.as_dict", told)
     store = Store(tmp_path / "store")
     undrawn = lab.Study(**{**vars(demo[1]), "_figure": None})
     lab.run(undrawn, scale="smoke", store=store, figure=False)
@@ -122,7 +125,7 @@ def test_who_decided_and_how_often_by_mistake_is_told_where_it_is_known(tmp_path
     assert "by derivation alone" not in rows["A bound"]
     assert "at most 1 in 1,000" in rows["A noisy number"]
     for one in (page, text_of(index.parent / "errata.html")):
-        assert re.search(r'href="[./]*docs/guide/verdicts.html">What a verdict means', one)
+        assert re.search(r'href="[./]*docs/guide/studies/verdicts.html">What a verdict means', one)
     assert "by derivation alone" in text_of(index.parent / "errata.html")
 
 

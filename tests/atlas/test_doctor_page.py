@@ -39,7 +39,7 @@ def test_a_sentence_without_a_study_leads_to_the_guide(tmp_path, monkeypatch):
     run = record(loss)
     shown = page(run, diagnose(run))
     assert "No study stands behind it" in shown
-    assert "docs/guide/doctor.md#sentences-without-a-study" in shown
+    assert "docs/guide/runs/doctor.md#sentences-without-a-study" in shown
     carried = tmp_path / "atlas" / "docs" / "guide" / "doctor.html"
     carried.parent.mkdir(parents=True)
     carried.touch()

@@ -42,7 +42,7 @@ def test_changed_options_are_shown_only_where_there_is_no_other_run(study, shelf
 
 def test_a_run_by_other_code_is_not_shown(study, shelf, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("secant.lab.store.code_version", lambda _: "yesterday")
+        patch.setattr("secant.lab.runs.store.code_version", lambda _: "yesterday")
         lab.run(study, scale="smoke", store=shelf, figure=False)
     assert choose(study, shelf) is None
     assert outdated(study, shelf)

@@ -14,7 +14,7 @@ from secant.atlas import curves
 from secant.atlas.watched import runs_below
 from secant.lab import Store
 from secant.monitors import RecordError, Writer
-from secant.monitors.showing import Panel, Series
+from secant.monitors.display import Panel, Series
 
 ABOUT = {
     "framework": "jax",

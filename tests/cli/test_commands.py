@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from secant import lab
-from secant.lab.record import sealed
+from secant.lab.runs.record import sealed
 
 ID = "quadreg/fig-1"
 ROW = {"study", "source", "finding", "predicted", "measured", "tolerance", "verdict", "scale", "seconds"}

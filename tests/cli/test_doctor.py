@@ -51,7 +51,7 @@ def test_a_sentence_without_a_study_names_the_guide(secant, kept):
     assert "✗ overflow" in output
     told = "".join(output.split())
     assert "Nostudystandsbehindit" in told
-    assert "docs/guide/doctor.md,'sentenceswithoutastudy'" in told
+    assert "docs/guide/runs/doctor.md,'sentenceswithoutastudy'" in told
 
 
 def test_a_run_that_goes_on_is_read(secant, kept, home):

@@ -7,7 +7,7 @@ import pytest
 
 from secant import lab
 from secant.cli.values import read_over
-from secant.lab import netcdf
+from secant.lab.runs import netcdf
 
 ID = "quadreg/limit-series"
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from secant.cli import braille, watch
 from secant.monitors import Writer, read
-from secant.monitors.showing import Panel, Series, above_edge, last_values, panels, thinned
+from secant.monitors.display import Panel, Series, above_edge, last_values, panels, thinned
 
 ABOUT = {
     "framework": "jax",

@@ -7,7 +7,7 @@ import pytest
 
 import secant as sc
 from secant.curvature import per_sample
-from secant.theory.fluctuation import noise_matrices
+from secant.theory.noise.fluctuation import noise_matrices
 
 SAMPLES = 5
 

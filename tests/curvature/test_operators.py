@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import secant as sc
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature.tangent.tangent_kernel import pair_kernel
 
 
 def loss(outputs, targets):

@@ -7,7 +7,7 @@ import pytest
 
 import secant as sc
 from secant.curvature import critical_point, is_sosp
-from secant.theory import rank_one
+from secant.theory.landscape import rank_one
 
 
 def pieces(w):

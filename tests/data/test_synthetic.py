@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from secant.data import TARGETS, quadratic_sample, regression, single_sample, sphere, two_clusters
-from secant.theory.quadratic_model import quadratic_jacobian
+from secant.theory.regression.quadratic_model import quadratic_jacobian
 
 DRAWS, DIM = 50_000, 12
 COUNT = 2_000

@@ -6,7 +6,7 @@ import pytest
 import xarray as xr
 
 from secant.data import load, regression
-from secant.lab import netcdf
+from secant.lab.runs import netcdf
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from secant import lab
 from secant.cli import entry
 from secant.cli.options import parse_run
 from secant.data.errors import MissingDataError
-from secant.monitors.record import Writer, place
+from secant.monitors.records.record import Writer, place
 
 pytestmark = pytest.mark.usefixtures("optimised")
 

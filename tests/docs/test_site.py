@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("index.md", "theory/limit-series.md", "theory/two-eigenvalues.md", "theory/lambert.md", "theory/settling.md")
+PAGES = (
+    "index.md",
+    "theory/edge/limit-series.md",
+    "theory/edge/two-eigenvalues.md",
+    "theory/edge/lambert.md",
+    "theory/edge/settling.md",
+)
 
 pytestmark = pytest.mark.browser
 

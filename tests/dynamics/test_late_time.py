@@ -6,7 +6,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from secant.dynamics import late_flow
-from secant.theory.margins import max_margin
+from secant.theory.bias.margins import max_margin
 
 X = np.array([[2.0, 1.0, 0.0], [1.0, 2.5, 1.0], [-3.0, -3.0, 2.0], [2.0, 4.0, -1.0]])
 Y = np.array([1.0, 1.0, -1.0, 1.0])

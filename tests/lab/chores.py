@@ -10,7 +10,9 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Finding, Store, Tolerance, option, registry, study, sweeps
+from secant.lab import Finding, Store, Tolerance, option, study
+from secant.lab.registry import lookup
+from secant.lab.sweeping import sweeps
 
 
 @dataclass(frozen=True)
@@ -60,5 +62,5 @@ def enlist(deadly: Path | None = None, elsewhere: Path | None = None) -> None:
     """Makes the study known to a worker, which may die of it and may have a disk of its own."""
     global trap
     trap = deadly
-    registry._all = lambda: {chaos.id: chaos}
+    lookup._all = lambda: {chaos.id: chaos}
     sweeps.Store = Store if elsewhere is None else lambda root: Store(elsewhere)

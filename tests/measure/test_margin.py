@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import secant as sc
-from secant.theory.margins import max_margin
+from secant.theory.bias.margins import max_margin
 
 X = np.array([[2.0, 1.0], [1.0, 2.5], [-3.0, -3.0], [2.0, 4.0]])
 Y = np.array([1.0, 1.0, -1.0, 1.0])

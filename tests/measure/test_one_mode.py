@@ -7,7 +7,7 @@ import pytest
 
 import secant as sc
 from secant.measure import one_mode
-from secant.theory import quadratic_regression as qr
+from secant.theory.regression import quadratic_regression as qr
 
 D, P = 6, 9
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from secant import nets
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.expansion import expand
 from secant.measure.polynomial_kernel import has_structure, polynomial_kernel
 

@@ -23,12 +23,12 @@ from secant.atlas.watched import Run, of_record
 from secant.cli.entry import COMMANDS
 from secant.cli.watch import frame
 from secant.monitors import COLUMNS, RecordError, Watched, Writer, diagnose, read
+from secant.monitors.display import facts
 from secant.monitors.doctor.diagnosis import VERDICTS
-from secant.monitors.record import LARGEST, Reader
-from secant.monitors.shelf import kept, running
-from secant.monitors.showing import facts
-from secant.monitors.sinks import Sinks
-from secant.monitors.text import clean
+from secant.monitors.records.listing import kept, running
+from secant.monitors.records.record import LARGEST, Reader
+from secant.monitors.records.sinks import Sinks
+from secant.monitors.records.text import clean
 
 PACKAGE = Path(cli.__file__).parents[1]
 ESCAPES = "\x1b[2J\x1b]52;c;cm0gLXJmIH4=\x07\x9b31m\x00\b\r\nfake: all is well\u202eevil\u2066\u200b\ud800\U000e0041"

@@ -13,10 +13,10 @@ from on_parts import assert_parts_are_told
 
 import secant as sc
 from secant.monitors import MonitorWarning, read
-from secant.monitors.in_jax.taking import Call, Setting, Taker
+from secant.monitors.base import HopelessError, Monitor, PassedError
+from secant.monitors.in_jax.compiled_looks import Call, Setting, Taker
 from secant.monitors.plan import AIM, RARE, Look, part, parts
 from secant.monitors.sampling import TIMED, refused
-from secant.monitors.watching import HopelessError, Monitor, PassedError
 
 LOOKS = (
     Look("batch_sharpness", ("gradient_norm", "batch_sharpness"), 2.0, 4.0),

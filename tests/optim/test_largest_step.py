@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import secant as sc
-from secant.theory import catapult
-from secant.theory.one_mode_border import largest_step, survives
+from secant.theory.catapult import one_sample as catapult
+from secant.theory.regression.one_mode_border import largest_step, survives
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from scipy import stats
 
 import secant as sc
 from secant.optim.scaling import compared
-from secant.theory.mean_square import critical_step, mean_losses
+from secant.theory.noise.mean_square import critical_step, mean_losses
 
 N, D = 32, 40
 

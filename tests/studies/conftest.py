@@ -6,7 +6,7 @@ import time
 import pytest
 
 from secant import lab
-from secant.lab.keys import keys_of
+from secant.lab.verdicts.keys import keys_of
 
 
 @pytest.fixture(autouse=True)

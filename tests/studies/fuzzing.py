@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from secant import lab
-from secant.lab.reuse import using
+from secant.lab.runs.reuse import using
 
 NOW = zlib.crc32((Path(__file__).parents[2] / "CHANGELOG.md").read_text().encode())
 """A number that is the same on every machine, and another one after every change that has its line."""

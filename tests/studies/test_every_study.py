@@ -12,8 +12,8 @@ from verdicts import OTHERWISE
 
 from secant import lab
 from secant.lab import Erratum, Verdict
-from secant.lab.config import fields_of
-from secant.lab.keys import keys_of
+from secant.lab.registry.config import fields_of
+from secant.lab.verdicts.keys import keys_of
 
 IDS = [study.id for study in lab.catalog()]
 

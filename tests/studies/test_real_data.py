@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from secant import lab
-from secant.setups import real, separable
 from secant.studies.book.ch08_1 import large_steps
-from secant.theory.margins import max_margin
+from secant.studies.shared import real, separable
+from secant.theory.bias.margins import max_margin
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from secant.theory import catapult as ct
+from secant.theory.catapult import one_sample as ct
 from secant.theory.periodic_points import periodic_points
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from secant.atlas.numbers import number
-from secant.monitors.showing import Panel, Series, above_edge, thinned
+from secant.monitors.display import Panel, Series, above_edge, thinned
 
 SIZE = 1000
 """Of the square, to which coordinates are rounded."""

@@ -14,11 +14,11 @@ from secant._version import __version__
 from secant.atlas import reading
 from secant.atlas.pages import environment
 from secant.atlas.traces import Curve, Trace
-from secant.lab import registry
-from secant.lab.store import home
+from secant.lab.registry import lookup
+from secant.lab.runs.store import home
 from secant.monitors.doctor.diagnosis import Diagnosis
 from secant.monitors.doctor.reading import along_of, loads_of, sound
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
 
 @np.errstate(all="ignore")  # a record may hold any number
@@ -59,7 +59,7 @@ def page(watched: Watched, diagnosis: Diagnosis) -> str:
 
 def title_of(study: str) -> str:
     """The title of a study; its id where there is none of that name."""
-    return next((one.title for one in registry.entries() if one.id == study), study)
+    return next((one.title for one in lookup.entries() if one.id == study), study)
 
 
 def address_of(study: str) -> str:

@@ -16,8 +16,8 @@ from secant.atlas.reading import Page, about
 from secant.atlas.runs import Shown, command
 from secant.atlas.typeset import plain
 from secant.lab import SCALES, Source, Study
-from secant.lab.config import allowed, content, fields_of
-from secant.lab.keys import keys_of
+from secant.lab.registry.config import allowed, content, fields_of
+from secant.lab.verdicts.keys import keys_of
 
 VERDICTS = ("holds", "erratum", "inconclusive", "fails")
 NOT_RUN = "not run"

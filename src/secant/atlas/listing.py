@@ -41,10 +41,10 @@ class Listing:
 
     @property
     def shared(self) -> list[Listing]:
-        """The setups that it imports from: what several studies have in common."""
+        """The files that it imports from and that several studies have in common."""
         return [
             Listing(file, f"code/{file.relative_to(_PACKAGE).with_suffix('.html').as_posix()}")
-            for file in _setups(self.file)
+            for file in _shared(self.file)
         ]
 
 
@@ -82,10 +82,14 @@ def _read(file: Path) -> str:
 
 
 @functools.cache
-def _setups(file: Path) -> tuple[Path, ...]:
-    """Files of `secant.setups` behind the imports of a file."""
+def _shared(file: Path) -> tuple[Path, ...]:
+    """Files of `secant.studies.shared` behind the imports of a file."""
     places = (_PACKAGE.joinpath(*name.split(".")[1:]).with_suffix(".py") for name in _imported(ast.parse(_read(file))))
-    found = {path for path in places if path.is_relative_to(_PACKAGE / "setups") and path.is_file() and path != file}
+    found = {
+        path
+        for path in places
+        if path.is_relative_to(_PACKAGE / "studies" / "shared") and path.is_file() and path != file
+    }
     return tuple(sorted(found))
 
 

@@ -20,9 +20,11 @@ from secant.atlas.listing import with_shared
 from secant.atlas.runs import Shown, choose, outdated
 from secant.atlas.swap import AtlasError, replacing
 from secant.atlas.watched import Run, of_record, runs_below
-from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, figure_files, files, save_figures
-from secant.lab.execute import draw
-from secant.lab.record import sealed
+from secant.lab import SCALES, CorruptRunError, Store, StoreError, Study, catalog, save_figures
+from secant.lab.drawing import figure_files
+from secant.lab.runs import files
+from secant.lab.runs.record import sealed
+from secant.lab.sweeping.execute import draw
 
 __all__ = ["AtlasError", "build", "watched_page"]
 

@@ -16,9 +16,15 @@ import secant
 from secant.atlas import markdown
 from secant.lab import Study
 
-VERDICTS = "guide/verdicts"
+VERDICTS = "guide/studies/verdicts"
 THEORY = "theory/index"
-_CHOSEN = ("theory/*.md", "guide/verdicts.md", "guide/errata.md", "guide/control.md", "guide/doctor.md")
+_CHOSEN = (
+    "theory/**/*.md",
+    "guide/studies/verdicts.md",
+    "guide/studies/errata.md",
+    "guide/control.md",
+    "guide/runs/doctor.md",
+)
 _IMAGE = re.compile(r"!\[[^\]]*\]\(([^)#\s]+)")
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from secant.lab import SCALES, CorruptRunError, Record, Store, Study
-from secant.lab.config import content
-from secant.lab.study import Config
+from secant.lab.registry.config import content
+from secant.lab.registry.study import Config
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from secant.atlas import curves
-from secant.monitors.record import RecordError, Watched, read
-from secant.monitors.shelf import kept, running
-from secant.monitors.showing import Event, Last, Panel, events, facts, last_step, last_values, panels, plan_rows
-from secant.monitors.text import clean
+from secant.monitors.display import Event, Last, Panel, events, facts, last_step, last_values, panels, plan_rows
+from secant.monitors.records.listing import kept, running
+from secant.monitors.records.record import RecordError, Watched, read
+from secant.monitors.records.text import clean
 
 NOTES = 200
 """What the monitor said, at most; the last of it."""

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from rich.text import Text
 
-from secant.monitors.showing import Panel, Series, thinned
+from secant.monitors.display import Panel, Series, thinned
 
 _DOTS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]])
 _BARS = "▁▂▃▄▅▆▇█"

@@ -12,7 +12,7 @@ def keep_compiled_code() -> None:
     os.environ.setdefault("EQX_ON_ERROR", "nan")
     import jax
 
-    from secant.lab.store import home
+    from secant.lab.runs.store import home
 
     compiled = home() / "compiled"
     try:

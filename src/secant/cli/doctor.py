@@ -18,7 +18,7 @@ from secant.cli.options import Json, UsageError, flag, parse
 from secant.core.files import replace
 from secant.monitors import RecordError, Watched, diagnose, read
 from secant.monitors.doctor.diagnosis import Diagnosis
-from secant.monitors.trying import is_module
+from secant.monitors.step_trial import is_module
 
 STYLES = {"spike": "bold", "overflow": "bold", "regime": "bold", "limits": "yellow"}
 LOOKS = 4

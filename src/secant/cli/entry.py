@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
-        from secant.lab.names import closest
+        from secant.core.names import closest
 
         return _complain(f"unknown command {name!r}.{closest(name, COMMANDS)} Commands: {', '.join(COMMANDS)}.", 2)
     warnings.showwarning = lambda message, *_, **__: print(f"secant: warning: {message}", file=sys.stderr)
@@ -72,7 +72,7 @@ def _guarded(command: Callable[[list[str]], int], name: str, rest: list[str]) ->
     """The command's exit status; whatever goes wrong is said in a line."""
     from secant.cli.options import UsageError
     from secant.lab import CorruptRunError, EngineError, StoreError, SweepError, UnknownStudyError
-    from secant.lab.store import HomeError
+    from secant.lab.runs.store import HomeError
     from secant.lab.trouble import in_a_line, trace
 
     try:

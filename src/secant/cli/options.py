@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import tyro
 
 from secant.cli.whole import registry
-from secant.lab.config import SCALES, Scale, allowed, fields_of
-from secant.lab.names import closest
-from secant.lab.study import Config, Study
+from secant.core.names import closest
+from secant.lab.registry.config import SCALES, Scale, allowed, fields_of
+from secant.lab.registry.study import Config, Study
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

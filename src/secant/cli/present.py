@@ -13,10 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from secant.lab.seeds import Wavering
-from secant.lab.shelf import Entry
-from secant.lab.store import Record, gravest
-from secant.lab.study import Study
+from secant.lab.registry.shelf import Entry
+from secant.lab.registry.study import Study
+from secant.lab.runs.store import Record, gravest
+from secant.lab.verdicts.seeds import Wavering
 
 PLAIN_WIDTH = 150
 COLOURS = {"holds": "green", "fails": "bold red", "erratum": "magenta", "inconclusive": "yellow", "not run": "dim"}

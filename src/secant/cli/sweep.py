@@ -19,8 +19,8 @@ from secant.cli.options import Force, Json, RunScale, UsageError, flag, parse_op
 from secant.cli.values import read_over
 from secant.core.cores import cores
 from secant.core.progress import Bar
-from secant.lab.grid import grid, value_text
-from secant.lab.sweep_file import refuse_other
+from secant.lab.sweeping.grid import grid, value_text
+from secant.lab.sweeping.sweep_file import refuse_other
 
 
 @dataclass(frozen=True)

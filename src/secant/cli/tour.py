@@ -13,7 +13,7 @@ from secant import atlas, lab
 from secant.cli import present
 from secant.cli.options import parse
 from secant.core.progress import Bar, reporting
-from secant.lab.store import Store, home
+from secant.lab.runs.store import Store, home
 
 STOPS = {
     "quadreg/fig-2": "Why does sharpness stop just below 2 / step size?",

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from secant.cli.options import UsageError, hint
 from secant.cli.whole import whole
-from secant.lab.grid import count, refuse_too_many
-from secant.lab.names import closest
-from secant.lab.study import Study
+from secant.core.names import closest
+from secant.lab.registry.study import Study
+from secant.lab.sweeping.grid import count, refuse_too_many
 
 
 def read_over(study: Study, given: tuple[str, ...]) -> dict[str, list[Any]]:

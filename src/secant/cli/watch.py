@@ -18,10 +18,10 @@ from rich.text import Text
 
 from secant.cli import braille
 from secant.cli.options import UsageError, flag, parse
-from secant.monitors.record import Reader, RecordError, Watched, read
-from secant.monitors.shelf import kept, running
-from secant.monitors.showing import Last, above_edge, budget_of, events, facts, last_step, last_values, panels
-from secant.monitors.text import clean
+from secant.monitors.display import Last, above_edge, budget_of, events, facts, last_step, last_values, panels
+from secant.monitors.records.listing import kept, running
+from secant.monitors.records.record import Reader, RecordError, Watched, read
+from secant.monitors.records.text import clean
 
 CHARTS = ("Loss", "Sharpness against", "Batch sharpness", "Noise scale", "How much longer")
 """How the titles of the panels begin that are drawn; the others are numbers with their course."""

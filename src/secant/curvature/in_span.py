@@ -25,8 +25,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from secant.core.device import jit
-from secant.curvature.layerwise import gram
-from secant.curvature.signals import network_of
+from secant.curvature.tangent.layerwise import gram
+from secant.curvature.tangent.signals import network_of
 from secant.linalg.metric import metric_lanczos
 from secant.linalg.ritz import Ritz
 from secant.nets.network import Network

@@ -13,7 +13,7 @@ from secant.core.device import jit
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import Function, finite_results, matching_targets, outputs_of, squared_curvature
-from secant.curvature.tangent_kernel import kernel_matrix
+from secant.curvature.tangent.tangent_kernel import kernel_matrix
 from secant.losses import Loss
 from secant.models.entrance import takes_models
 

@@ -41,14 +41,14 @@ from secant.curvature.checks import (
 )
 from secant.curvature.operators import Loss, spaces
 from secant.curvature.per_sample import compiled_lengths, gram_matrix, weights
-from secant.curvature.signals import network_of
-from secant.curvature.tangent_kernel import MEMORY
+from secant.curvature.tangent.signals import network_of
+from secant.curvature.tangent.tangent_kernel import MEMORY
 from secant.linalg import Operator
 from secant.linalg.operator import DENSE_ENTRIES, Estimate
 from secant.linalg.ritz import Ritz
 from secant.losses import Loss as NamedLoss
 from secant.models.entrance import takes_models
-from secant.theory.mean_square import Sampling
+from secant.theory.noise.mean_square import Sampling
 
 AT_ONCE = 400
 """Samples up to which the Gram matrix is solved at once; beyond, its largest eigenvalues are searched."""

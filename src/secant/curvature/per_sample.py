@@ -23,9 +23,9 @@ from secant.core.device import jit
 from secant.core.memo import kept
 from secant.core.types import Params
 from secant.curvature.checks import Function
-from secant.curvature.layerwise import across, added_up, bytes_of_block, gram
-from secant.curvature.signals import Signals, gradient, network_of, signals
-from secant.curvature.tangent_kernel import MEMORY, in_tiles, kernel_matrix
+from secant.curvature.tangent.layerwise import across, added_up, bytes_of_block, gram
+from secant.curvature.tangent.signals import Signals, gradient, network_of, signals
+from secant.curvature.tangent.tangent_kernel import MEMORY, in_tiles, kernel_matrix
 from secant.linalg.spaces import size_of
 from secant.losses import Loss
 

@@ -224,7 +224,7 @@ def quadratic_sample(key: PRNGKeyArray, *, dim: int = 100, y: float = 0.0) -> Qu
         ```python
         import jax
         import secant as sc
-        from secant.theory.quadratic_model import quadratic_output
+        from secant.theory.regression.quadratic_model import quadratic_output
 
         features, second, y = sc.data.quadratic_sample(jax.random.key(0))
         w = jax.random.normal(jax.random.key(1), (100,))

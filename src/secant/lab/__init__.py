@@ -1,19 +1,21 @@
 """The lab: studies, their findings, and the store of their runs."""
 
-from secant.lab.config import SCALES, Options, Seeded, configure, fits_memory, option, scaled
-from secant.lab.engines import Engine, EngineError, Here, Processes, Ray, WorkerDiedError
-from secant.lab.estimate import LEVEL, RISK, Estimate, bootstrap, estimate, ratio_of_means
-from secant.lab.execute import run, verify
-from secant.lab.figures import drawn, save_figures, theme
-from secant.lab.finding import Erratum, Finding, Tolerance, Verdict, significant, undecided
-from secant.lab.grid import Grid
-from secant.lab.registry import UnknownStudyError, catalog, get, select, sources
-from secant.lab.reuse import reuse
-from secant.lab.seeds import Wavering, wavering
-from secant.lab.store import CorruptRunError, Record, Store, StoreError
-from secant.lab.study import Figure, Findings, Source, Study, study
-from secant.lab.sweeps import Sweep, SweepError, sweep
-from secant.lab.unfold import unfold
+from secant.lab.drawing import sheet
+from secant.lab.drawing.figures import drawn, save_figures, theme
+from secant.lab.registry.config import SCALES, Options, Seeded, configure, fits_memory, option, scaled
+from secant.lab.registry.lookup import UnknownStudyError, catalog, get, select, sources
+from secant.lab.registry.study import Figure, Findings, Source, Study, study
+from secant.lab.runs.reuse import reuse
+from secant.lab.runs.store import CorruptRunError, Record, Store, StoreError
+from secant.lab.sweeping.engines import Engine, EngineError, Here, Processes, Ray, WorkerDiedError
+from secant.lab.sweeping.execute import run, verify
+from secant.lab.sweeping.grid import Grid
+from secant.lab.sweeping.sweeps import Sweep, SweepError, sweep
+from secant.lab.sweeping.unfold import unfold
+from secant.lab.verdicts import claims
+from secant.lab.verdicts.estimate import LEVEL, RISK, Estimate, bootstrap, estimate, ratio_of_means
+from secant.lab.verdicts.finding import Erratum, Finding, Tolerance, Verdict, significant, undecided
+from secant.lab.verdicts.seeds import Wavering, wavering
 
 __all__ = [
     "LEVEL",
@@ -47,6 +49,7 @@ __all__ = [
     "WorkerDiedError",
     "bootstrap",
     "catalog",
+    "claims",
     "configure",
     "drawn",
     "estimate",
@@ -59,6 +62,7 @@ __all__ = [
     "save_figures",
     "scaled",
     "select",
+    "sheet",
     "significant",
     "sources",
     "study",

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 from jaxtyping import Array
 
-from secant.curvature.critical import kernel_critical_lr
+from secant.curvature.critical_steps.full_batch import kernel_critical_lr
 from secant.dynamics.probes import Probe
 from secant.losses import get as get_loss
 from secant.optim.batches import BatchState, params_of

@@ -11,12 +11,12 @@ from jaxtyping import Array
 
 from secant.core.arguments import whole
 from secant.curvature.loss_split import kernel_drift as drift_between
-from secant.curvature.signals import network_of
-from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.curvature.tangent.signals import network_of
+from secant.curvature.tangent.tangent_kernel import ntk, pair_kernel
 from secant.dynamics.probes import Probe
 from secant.linalg import Operator
 from secant.losses import Loss as SquaredLoss
-from secant.measure.followed import followed
+from secant.measure.tracking import followed
 from secant.optim.measurement import Measurement, measurement
 from secant.optim.problem import Problem
 

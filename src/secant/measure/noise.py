@@ -12,7 +12,7 @@ from jaxtyping import Array
 
 from secant.core.arguments import whole
 from secant.core.types import Params
-from secant.curvature.batch_sharpness import quotients
+from secant.curvature.critical_steps.batch_sharpness import quotients
 from secant.curvature.per_sample import traced_gram, weights
 from secant.dynamics.probes import Probe
 from secant.losses import get as get_loss

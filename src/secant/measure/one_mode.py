@@ -16,8 +16,8 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from secant.core.arguments import whole
-from secant.curvature.signals import network_of
-from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.curvature.tangent.signals import network_of
+from secant.curvature.tangent.tangent_kernel import ntk, pair_kernel
 from secant.dynamics.probes import Probe
 from secant.expansion import Expansion
 from secant.linalg import Ritz, block_lanczos

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from secant.core.types import Params
-from secant.curvature.signals import Signals, network_of, signals
+from secant.curvature.tangent.signals import Signals, network_of, signals
 from secant.expansion import Expansion, derivatives_along
 
 

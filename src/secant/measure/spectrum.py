@@ -13,10 +13,10 @@ from secant.core.types import Params
 from secant.curvature.operators import hessian
 from secant.dynamics.probes import Probe
 from secant.linalg import Operator
-from secant.measure.followed import followed
+from secant.measure.tracking import followed
 from secant.optim.batches import BatchState
 from secant.optim.measurement import Measurement, measurement
-from secant.optim.optimiser import Optimiser, OptimiserState
+from secant.optim.optimizers.optimizer import Optimiser, OptimiserState
 from secant.optim.problem import Problem
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from secant.monitors.keeping import Sink
-from secant.monitors.watching import Monitor
+from secant.monitors.base import Monitor
+from secant.monitors.records.keeper import Sink
 
 
 def monitor(

@@ -32,7 +32,7 @@ from secant.core.arguments import positive, whole
 from secant.core.arguments import share as between
 from secant.core.device import is_tracing, jit
 from secant.core.types import Params
-from secant.optim.placement import MisplacedError, refuse_uphill, slope
+from secant.optim.optimizers.placement import MisplacedError, refuse_uphill, slope
 
 if TYPE_CHECKING:
     import optax

@@ -18,9 +18,9 @@ from secant.core.types import Params
 from secant.look import COLOURS, panels
 from secant.nets.network import Network
 from secant.nets.taps import observe
-from secant.optim.descent import gradient_descent
-from secant.optim.optimiser import as_rule
+from secant.optim.optimizers.optimizer import as_rule
 from secant.optim.problem import Problem
+from secant.optim.rules.descent import gradient_descent
 from secant.theory.power_law import PowerLaw
 
 if TYPE_CHECKING:

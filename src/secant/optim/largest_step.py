@@ -16,13 +16,13 @@ from jax.flatten_util import ravel_pytree
 from secant.core.device import jit, to_device
 from secant.core.types import Params
 from secant.curvature.operators import second_derivative
-from secant.curvature.tangent_kernel import kernel_matrix, ntk
+from secant.curvature.tangent.tangent_kernel import kernel_matrix, ntk
 from secant.dynamics.stop import Outcome, Stop
 from secant.linalg.stochastic import spectral_measure
 from secant.losses import Loss as SquaredLoss
 from secant.optim.problem import Problem
 from secant.optim.training import train
-from secant.theory.one_mode_border import largest_step
+from secant.theory.regression.one_mode_border import largest_step
 
 BLOWN_UP = 1e8
 """A loss this many times that at the start has diverged: catapults of networks of any usual width are lower."""
@@ -136,8 +136,9 @@ def estimate_max_lr(
     Keeps one direction $v_1$, the top eigenvector of the tangent kernel, and of the second derivative the slice
     $Q_1 = v_1\cdot\partial^2z/\partial\theta^2$, as far as the gradient $J^\top v_1$ feels it: its spectral measure by
     Lanczos' method. What is left is a model of `degree` numbers whose border
-    [`largest_step`][secant.theory.one_mode_border.largest_step] finds. For one sample and a quadratic model it is exact
-    up to the quadrature; otherwise it leaves out how directions act on each other and all higher derivatives.
+    [`largest_step`][secant.theory.regression.one_mode_border.largest_step] finds. For one sample and a quadratic model
+    it is exact up to the quadrature; otherwise it leaves out how directions act on each other and all higher
+    derivatives.
 
     Args:
         problem: what is trained; with a squared loss.

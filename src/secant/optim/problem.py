@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from secant.core.device import to_device
 from secant.core.types import Params
 from secant.curvature.checks import Function, matching_targets, outputs_of
-from secant.curvature.signals import network_of
+from secant.curvature.tangent.signals import network_of
 from secant.losses import get as get_loss
 from secant.models.entrance import function_of
 from secant.nets.reduction import InputReduction, is_reducible, reduce_inputs

@@ -14,15 +14,15 @@ import numpy as np
 
 from secant.core.arguments import positive, whole
 from secant.core.types import Params
-from secant.curvature.mean_square import stochastic_critical_lr
+from secant.curvature.critical_steps.mean_square import stochastic_critical_lr
 from secant.dynamics.map import Map
 from secant.dynamics.probes import Probe
 from secant.dynamics.runner import simulate
 from secant.look import COLOURS, panels
 from secant.optim.batches import Batches, on_batches
-from secant.optim.descent import gradient_descent
-from secant.optim.noisy import svag
 from secant.optim.problem import Problem
+from secant.optim.rules.descent import gradient_descent
+from secant.optim.rules.noisy import svag
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -26,10 +26,10 @@ from secant.dynamics.stop import Stop
 from secant.dynamics.trajectory import Trajectory
 from secant.nets.reduction import InputReduction
 from secant.optim.batches import Batches, on_batches
-from secant.optim.descent import gradient_descent
 from secant.optim.measurement import Measurement
-from secant.optim.optimiser import Optimiser, as_rule
+from secant.optim.optimizers.optimizer import Optimiser, as_rule
 from secant.optim.problem import Problem
+from secant.optim.rules.descent import gradient_descent
 
 if TYPE_CHECKING:
     import optax

@@ -34,7 +34,7 @@ def periodic_points(
     Example:
         ```python
         import numpy as np
-        from secant.theory.catapult import step
+        from secant.theory.catapult.one_sample import step
         from secant.theory.periodic_points import periodic_points
 
         ends, gaps = periodic_points(lambda a, v: step(a, v, 0.3), np.array([[1.9, 4.5]]))  # the corner (2, 4.6)

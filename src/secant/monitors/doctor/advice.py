@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from secant.monitors.doctor.reading import loads_of, looks_of, rule_of, spread_of
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
 DOUBLING = (1 + math.sqrt(2)) / 2
 """The load at which gradient descent on a quadratic doubles the loss in a step."""

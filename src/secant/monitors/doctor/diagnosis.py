@@ -18,7 +18,7 @@ from secant.monitors.doctor.regimes import State, diverged, state_of
 from secant.monitors.doctor.spikes import FORGETTING, LOST, Spike, lost_steps, spikes, staleness
 from secant.monitors.doctor.trial import of_trial
 from secant.monitors.doctor.wording import Sentence
-from secant.monitors.record import Watched, plain
+from secant.monitors.records.record import Watched, plain
 
 VERDICTS = (
     "healthy",

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
 ADAPTIVE = ("adam", "rmsprop", "adagrad", "adadelta", "yogi", "amsgrad", "lamb")
 """Optimisers that divide by a second moment, by a part of their names."""

@@ -34,7 +34,7 @@ import numpy as np
 from secant.monitors.doctor.advice import safe_step
 from secant.monitors.doctor.reading import along_of, loads_of, rule_of
 from secant.monitors.doctor.spikes import Spike, spikes
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
 REGIMES = (
     "stable",

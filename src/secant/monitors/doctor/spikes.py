@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from secant.monitors.doctor.reading import Loads, Rule, loads_of, rule_of
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
 FACTOR = 2.0
 """What does not double the loss is no spike."""

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from secant.monitors.doctor.wording import Sentence, shown
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
 HALVINGS = 4
 """Of the gap between what is kept and what is lost, in powers: the largest step is right to 2^(1/16)."""

@@ -12,9 +12,9 @@ from secant.monitors.doctor.advice import DOUBLING, SafeStep, gain
 from secant.monitors.doctor.reading import one_batch, rule_of
 from secant.monitors.doctor.regimes import HALF_PROGRESS, State
 from secant.monitors.doctor.spikes import LOST, WINDOW, Spike, lost_steps
-from secant.monitors.record import Watched
+from secant.monitors.records.record import Watched
 
-GUIDE = "guide/doctor.md#sentences-without-a-study"
+GUIDE = "guide/runs/doctor.md#sentences-without-a-study"
 """What is to be read where no study stands behind a sentence: a page of the documentation and its heading."""
 
 

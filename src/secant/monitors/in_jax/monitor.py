@@ -14,14 +14,14 @@ from secant.core.device import jit
 from secant.core.types import Params
 from secant.losses import Loss
 from secant.losses import get as get_loss
+from secant.monitors.base import Monitor, PassedError, described
 from secant.monitors.in_jax import outputs as jax_outputs
 from secant.monitors.in_jax.bundles import Carrier
-from secant.monitors.in_jax.rule import Rule, is_optimiser
-from secant.monitors.in_jax.taking import Call, Setting, Taker, fetched
+from secant.monitors.in_jax.compiled_looks import Call, Setting, Taker, fetched
+from secant.monitors.in_jax.optimizer import Rule, is_optimiser
 from secant.monitors.in_jax.trees import samples_of, split
-from secant.monitors.keeping import Later, Sink
 from secant.monitors.plan import Look, cadences
-from secant.monitors.watching import Monitor, PassedError, described
+from secant.monitors.records.keeper import Later, Sink
 
 LOOKS = (
     Look("batch_sharpness", ("gradient_norm", "parameter_norm", "batch_sharpness", "dead_units", "batch", "lr"), 2, 4),

@@ -15,7 +15,7 @@ from jaxtyping import Array
 
 from secant.core.types import Params
 from secant.curvature.loss_split import kernel_drift
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.losses import Loss
 
 SAMPLES = 16

@@ -12,8 +12,8 @@ import numpy as np
 
 from secant.core.device import jit
 from secant.monitors.doctor.trial import Runs
-from secant.monitors.in_jax.rule import Rule, is_optimiser
-from secant.optim.optimiser import Optimiser
+from secant.monitors.in_jax.optimizer import Rule, is_optimiser
+from secant.optim.optimizers.optimizer import Optimiser
 
 CHECKED = 20
 """Steps between two looks at whether a run is lost already."""

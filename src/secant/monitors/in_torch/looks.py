@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jvp
 
-from secant.monitors.in_torch.aside import LOW, Spelled, aside, bare, mapped, seed
 from secant.monitors.in_torch.ranks import Ranks
+from secant.monitors.in_torch.snapshot import LOW, Spelled, aside, bare, mapped, seed
 
 FORWARD, BACKWARD, DIFFERENCE = "forward over forward", "double backward", "difference of gradients"
 

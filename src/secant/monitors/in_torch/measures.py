@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from secant.monitors.in_torch.aside import mapped, rows, samples_of
+from secant.monitors.base import described
 from secant.monitors.in_torch.looks import LookError, Looks
 from secant.monitors.in_torch.ranks import Ranks
+from secant.monitors.in_torch.snapshot import mapped, rows, samples_of
 from secant.monitors.sampling import ROUGH, SAME, refused
-from secant.monitors.watching import described
 
 NEAR = 0.03
 """The search for the sharpness ends when an eigenvalue is within this part of what was found."""

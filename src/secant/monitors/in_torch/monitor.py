@@ -10,18 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from secant.core.arguments import whole
-from secant.monitors.in_torch.aside import bare, leaves, mapped, mark, rows, samples_of
+from secant.monitors.base import Monitor, PassedError, described
+from secant.monitors.critical_batch import Noise
 from secant.monitors.in_torch.looks import DIFFERENCE, Looks
 from secant.monitors.in_torch.measures import View, along_update, batch_sharpness, largest, noise, why_whole
-from secant.monitors.in_torch.optimisers import Reading, kind_of, read, unwrapped
+from secant.monitors.in_torch.optimizers import Reading, kind_of, read, unwrapped
 from secant.monitors.in_torch.outputs import SAMPLES, Outputs, inputs_of
 from secant.monitors.in_torch.ranks import AGREED, Several, ranks_of
 from secant.monitors.in_torch.sharded import ShardedLooks, is_sharded
-from secant.monitors.keeping import Sink
-from secant.monitors.noise import Noise
-from secant.monitors.optimisers import BLIND
+from secant.monitors.in_torch.snapshot import bare, leaves, mapped, mark, rows, samples_of
+from secant.monitors.optimizers import BLIND
 from secant.monitors.plan import Account, Look
-from secant.monitors.watching import Monitor, PassedError, described
+from secant.monitors.records.keeper import Sink
 
 LOOKS = (
     Look("batch_sharpness", ("gradient_norm", "parameter_norm", "batch_sharpness", "dead_units", "batch"), 2.6, 4),

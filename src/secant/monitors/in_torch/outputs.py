@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from secant.monitors.base import described
 from secant.monitors.in_jax.outputs import ROWS, SAMPLES, inputs_of
-from secant.monitors.in_torch.aside import aside, leaves, rows, samples_of, seed
 from secant.monitors.in_torch.looks import LookError, Looks, Wrapped, single, wide
-from secant.monitors.watching import described
+from secant.monitors.in_torch.snapshot import aside, leaves, rows, samples_of, seed
 
 ENTRIES = 1 << 26
 """Numbers of the Jacobian at most: fewer samples are taken where it would have more."""

@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from secant.monitors.in_torch.aside import aside, mapped, seed
 from secant.monitors.in_torch.looks import DIFFERENCE, Looks, Loss
 from secant.monitors.in_torch.ranks import Ranks
+from secant.monitors.in_torch.snapshot import aside, mapped, seed
 
 
 def is_sharded(model: nn.Module) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from secant.monitors.doctor.trial import Runs
-from secant.monitors.in_torch.optimisers import unwrapped
+from secant.monitors.in_torch.optimizers import unwrapped
 
 CHECKED = 20
 """Steps between two looks at whether a run is lost already."""

@@ -10,7 +10,7 @@ from scipy import optimize
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.optim import optimisers
-from secant.theory import stability
+from secant.theory.edge import stability
 
 
 class Config(Seeded):

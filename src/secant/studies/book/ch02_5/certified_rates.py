@@ -6,8 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.theory import rates, stability, step_matrices
-from secant.theory.certificates import Certificate, worst_case
+from secant.theory.descent import rates, step_matrices
+from secant.theory.descent.certificates import Certificate, worst_case
+from secant.theory.edge import stability
 
 SOLVER = 1e-6
 """What the solver leaves of a number, relative: it stops at 1e-10 of a gap, and some optima are flat."""

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, ratio_of_means, scaled, sheet, study
-from secant.theory import rates
+from secant.theory.descent import rates
 
 M, DIM = 2.0, 2
 FEW = 4

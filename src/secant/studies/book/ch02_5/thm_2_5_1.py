@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory import rates
+from secant.theory.descent import rates
 
 
 class Config(Seeded):

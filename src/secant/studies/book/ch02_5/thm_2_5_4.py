@@ -9,7 +9,7 @@ import xarray as xr
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.optim import optimisers
-from secant.theory import rates
+from secant.theory.descent import rates
 
 NOISE = ((3.0, 0.3), (-1.0, 0.7))
 """Estimates of a gradient and their chances: mostly they point the wrong way."""

@@ -10,7 +10,7 @@ import xarray as xr
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.optim import optimisers
-from secant.theory import rates
+from secant.theory.descent import rates
 
 SIGMA = 0.5
 """Of the valley, in units of its curvature: the first step leads to the other side."""

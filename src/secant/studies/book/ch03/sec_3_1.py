@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory.linear_descent import predictions_after, weights_after
+from secant.theory.descent.linear_descent import predictions_after, weights_after
 
 
 class Config(Seeded):

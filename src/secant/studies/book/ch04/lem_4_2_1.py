@@ -7,7 +7,7 @@ from matplotlib import colors
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import Graph, graphs
-from secant.theory import backprop
+from secant.theory.descent import backprop
 
 
 class Config(Seeded):

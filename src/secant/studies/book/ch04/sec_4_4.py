@@ -5,7 +5,7 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import graphs
-from secant.theory import backprop
+from secant.theory.descent import backprop
 
 STEP = 1e-30
 """Times i: a derivative is an imaginary part, with no difference of large numbers."""

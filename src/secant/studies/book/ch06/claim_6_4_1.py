@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory import rank_one
+from secant.theory.landscape import rank_one
 
 
 class Config(Seeded):

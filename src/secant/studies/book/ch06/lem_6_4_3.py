@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory import rank_one
+from secant.theory.landscape import rank_one
 
 EXTENT = 2.0
 """Of the grid; beyond, the slope along x is larger than f can be: see the finding on large x."""

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory import escape, rank_one
+from secant.theory.landscape import escape, rank_one
 
 
 class Config(Seeded):

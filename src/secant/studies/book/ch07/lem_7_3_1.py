@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, bootstrap, claims, option, scaled, sheet, study
-from secant.theory import escape, rank_one
+from secant.theory.landscape import escape, rank_one
 
 FALL = 0.1
 """Above the minimum, where a run counts as escaped."""

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory import rank_one
-from secant.theory.escape import improve_or_localize
+from secant.theory.landscape import rank_one
+from secant.theory.landscape.escape import improve_or_localize
 
 
 class Config(Seeded):

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory import escape, rank_one
+from secant.theory.landscape import escape, rank_one
 
 
 class Config(Seeded):

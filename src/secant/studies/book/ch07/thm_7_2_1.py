@@ -9,7 +9,7 @@ import xarray as xr
 from secant.dynamics import Map, simulate
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.optim import gradient_descent, perturbed
-from secant.theory import rank_one
+from secant.theory.landscape import rank_one
 
 
 class Config(Seeded):

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory import deep_linear
+from secant.theory.bias import deep_linear
 
 TIGHT: dict[str, Any] = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-13}
 

@@ -9,8 +9,8 @@ from scipy.optimize import nnls
 
 from secant.dynamics import late_flow
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.setups import separable
-from secant.theory.margins import Margin, max_margin
+from secant.studies.shared import separable
+from secant.theory.bias.margins import Margin, max_margin
 
 DRAWS = 60
 """Of random data."""

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory.reparametrization import flow_limit
+from secant.theory.bias.reparametrization import flow_limit
 
 Kind = tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]
 """Weights in JAX, the same in NumPy, and the transpose of their derivative."""

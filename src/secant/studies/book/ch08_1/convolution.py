@@ -5,7 +5,7 @@ import scipy  # its parts are loaded when they are used
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.margins import max_margin
+from secant.theory.bias.margins import max_margin
 
 
 class Config(Seeded):

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory.reparametrization import commutes
+from secant.theory.bias.reparametrization import commutes
 
 
 class Config(Seeded):

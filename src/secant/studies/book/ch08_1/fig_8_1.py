@@ -5,7 +5,7 @@ import scipy  # its parts are loaded when they are used
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.theory import interpolants, potentials
+from secant.theory.bias import interpolants, potentials
 
 X, Y = np.array([[1.0, 1.0, 1.0], [1.0, 2.0, 0.0]]), np.array([1.0, 10.0])
 P = 4 / 3

@@ -10,7 +10,7 @@ from jax import lax
 
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.theory import diagonal
+from secant.theory.bias import diagonal
 
 LARGE = 10**6
 """Entries of the data of one draw from which on runs are compiled, for a processor or a GPU."""

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real
+from secant.studies.shared import real
 
 RUNS = ("constant steps", "falling steps", "random steps", "one sample at a time", "log cosh loss")
 

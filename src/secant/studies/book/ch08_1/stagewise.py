@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory import interpolants
+from secant.theory.bias import interpolants
 
 
 class Config(Seeded):

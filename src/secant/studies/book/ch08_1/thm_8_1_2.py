@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real
-from secant.theory import interpolants, potentials
-from secant.theory.potentials import Potential
+from secant.studies.shared import real
+from secant.theory.bias import interpolants, potentials
+from secant.theory.bias.potentials import Potential
 
 NAMES = ("entropy", "quadratic", "l3/2", "hypentropy")
 

@@ -5,9 +5,9 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real
-from secant.theory import potentials
-from secant.theory.interpolants import bregman_projection, min_norm
+from secant.studies.shared import real
+from secant.theory.bias import potentials
+from secant.theory.bias.interpolants import bregman_projection, min_norm
 
 
 class Config(real.Chosen):

@@ -7,8 +7,8 @@ import xarray as xr
 
 from secant import data as datasets
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real
-from secant.theory.margins import TIED, boost, max_margin
+from secant.studies.shared import real
+from secant.theory.bias.margins import TIED, boost, max_margin
 
 STEPS = (0.1, 0.03, 0.01)
 CYCLE = np.array(

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real, separable
-from secant.theory.margins import dual, max_margin, norm_of
+from secant.studies.shared import real, separable
+from secant.theory.bias.margins import dual, max_margin, norm_of
 
 NORMS = (1.0, 2.0, math.inf)
 

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real, separable
-from secant.theory.margins import max_margin
+from secant.studies.shared import real, separable
+from secant.theory.bias.margins import max_margin
 
 STARTS = 3
 """Starting points of each run."""

@@ -11,8 +11,8 @@ from secant.core.device import jit
 from secant.dynamics import Map, Probe, simulate
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.optim import steepest_descent
-from secant.setups import real, separable
-from secant.theory.margins import dual, max_margin, norm_of
+from secant.studies.shared import real, separable
+from secant.theory.bias.margins import dual, max_margin, norm_of
 
 NORMS = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
 AT_LEAST = {"l1": 0.99, "l2": 0.99, "linf": 0.995, "D": 0.99}

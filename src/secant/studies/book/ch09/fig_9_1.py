@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.setups.first_layer import descend, limit_kernel, pairs, unit_task
+from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit_task
 
 KINDS = ("original", "random", "worst case")
 SMALL = 1e-4

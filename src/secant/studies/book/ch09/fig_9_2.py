@@ -8,7 +8,7 @@ from scipy import stats
 
 from secant.kernels import label_complexity
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.setups.first_layer import descend, limit_kernel, pairs, unit_task
+from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit_task
 
 TITLES = {"digits": "8 by 8 digits", "mnist": "MNIST", "cifar10": "CIFAR-10"}
 SEEN = {"loss": "l1 loss", "wrong": "classification error"}

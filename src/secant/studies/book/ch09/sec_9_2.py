@@ -11,8 +11,8 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.setups.exponents import exponent
-from secant.theory.concentration import entry_distance
+from secant.studies.shared.exponents import exponent
+from secant.theory.wide.concentration import entry_distance
 
 STEP = 0.25
 """Of the integration in time, which is of fourth order; the kernel's eigenvalues are about 1."""

@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.dynamics import sde
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.linear_noise import LinearDiffusion
+from secant.theory.noise.linear_noise import LinearDiffusion
 
 
 class Config(Seeded):

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.setups.parabolas import three
+from secant.studies.shared.parabolas import three
 
 
 class Config(Seeded):

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.mean_square import critical_step, mean_losses
+from secant.theory.noise.mean_square import critical_step, mean_losses
 
 
 class Config(Seeded):

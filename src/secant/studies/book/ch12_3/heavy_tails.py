@@ -7,7 +7,7 @@ import scipy  # its parts are loaded when they are used
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.weak_error import order
+from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.setups.parabolas import skewed, three
-from secant.theory.linear_noise import NoisyQuadratic
-from secant.theory.weak_error import order, telescoped
+from secant.studies.shared.parabolas import skewed, three
+from secant.theory.noise.linear_noise import NoisyQuadratic
+from secant.theory.noise.weak_error import order, telescoped
 
 START = 3.0
 TESTS = {"x": (2, (0, 1)), "x^2": (2, (1, 1)), "x^3": (3, (1, 1, 1))}

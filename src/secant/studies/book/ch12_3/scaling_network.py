@@ -12,7 +12,7 @@ from secant.core.device import jit
 from secant.curvature import ntk
 from secant.data import load
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.mean_square import critical_step
+from secant.theory.noise.mean_square import critical_step
 
 LARGE = 200
 """Samples from which on claims about networks are judged."""

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, option, sheet, study
-from secant.setups.parabolas import skewed, skewness
-from secant.theory.weak_error import order
+from secant.studies.shared.parabolas import skewed, skewness
+from secant.theory.noise.weak_error import order
 
 
 class Config(Options):

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups.parabolas import three
-from secant.theory.linear_noise import NoisyQuadratic
-from secant.theory.weak_error import bank, coupled, order, weak_errors
+from secant.studies.shared.parabolas import three
+from secant.theory.noise.linear_noise import NoisyQuadratic
+from secant.theory.noise.weak_error import bank, coupled, order, weak_errors
 
 TIMES = (0.25, 0.5, 0.75, 1.0)
 """At which errors on the plane are looked at."""

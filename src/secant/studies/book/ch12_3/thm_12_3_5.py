@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.setups.parabolas import chains, three
-from secant.theory.weak_error import order
+from secant.studies.shared.parabolas import chains, three
+from secant.theory.noise.weak_error import order
 
 START = 3.0
 

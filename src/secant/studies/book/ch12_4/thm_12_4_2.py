@@ -5,8 +5,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
 from secant.optim import amplifiers
-from secant.setups.parabolas import skewed, three
-from secant.theory.weak_error import order
+from secant.studies.shared.parabolas import skewed, three
+from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):

@@ -5,7 +5,7 @@ import xarray as xr
 from scipy.special import expit
 
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.theory.factors import exploding_lr, step
+from secant.theory.normalization.factors import exploding_lr, step
 
 CAP = 1e30
 """A product beyond it has exploded."""

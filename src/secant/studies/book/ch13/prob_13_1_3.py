@@ -12,7 +12,7 @@ from jax.flatten_util import ravel_pytree
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import homogeneity
-from secant.theory.scale_invariance import degree
+from secant.theory.normalization.scale_invariance import degree
 
 FACTORS = (0.5, 2.0, 10.0)
 

@@ -9,8 +9,8 @@ import xarray as xr
 
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups.scale_invariant import Quotient
-from secant.theory.scale_invariance import schedule_without_decay
+from secant.studies.shared.scale_invariant import Quotient
+from secant.theory.normalization.scale_invariance import schedule_without_decay
 
 SPECTRUM = np.array([1.0, 0.5, 0.2, 0.1, 0.0])
 PAIRS = ((0.05, 0.05), (0.1, 0.05), (0.5, 0.02))

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, ratio_of_means, scaled, sheet, study
-from secant.theory.weight_decay import equilibrium, norm_after
+from secant.theory.normalization.weight_decay import equilibrium, norm_after
 
 SIGNALS = (0.0, 10.0)
 """Curvature of the loss that all chains share, against noise of variance 1 a weight."""

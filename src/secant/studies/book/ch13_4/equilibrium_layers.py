@@ -10,7 +10,7 @@ import xarray as xr
 from secant import data as datasets
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory.weight_decay import equilibrium
+from secant.theory.normalization.weight_decay import equilibrium
 
 STARTS = (0.3, 3.0)
 """Lengths of all layers at the start."""

@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups.scale_invariant import Cosine, Loss, three_losses
-from secant.theory.scale_invariance import sphere_smoothness
+from secant.studies.shared.scale_invariant import Cosine, Loss, three_losses
+from secant.theory.normalization.scale_invariance import sphere_smoothness
 
 DISTANCES = (1e-1, 1e-2, 1e-3)
 

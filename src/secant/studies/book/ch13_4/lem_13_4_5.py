@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups.scale_invariant import three_losses
+from secant.studies.shared.scale_invariant import three_losses
 
 SCALES = (1e-3, 1e-2, 0.1, 1.0, 10.0)
 SMALL = 1e-3

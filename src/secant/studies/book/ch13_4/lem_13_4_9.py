@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups.scale_invariant import Quotient, descend
-from secant.theory.weight_decay import CEILING, falling_time, gradient_floor, turning_norm
+from secant.studies.shared.scale_invariant import Quotient, descend
+from secant.theory.normalization.weight_decay import CEILING, falling_time, gradient_floor, turning_norm
 
 
 class Config(Seeded):

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory.weight_decay import gradient_floor, hitting_time
+from secant.theory.normalization.weight_decay import gradient_floor, hitting_time
 
 RECORDS = 400
 

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.setups.scale_invariant import descend, three_losses
-from secant.theory.weight_decay import least_descent
+from secant.studies.shared.scale_invariant import descend, three_losses
+from secant.theory.normalization.weight_decay import least_descent
 
 LENGTHS = np.geomspace(0.3, 10, 12)
 SMALL = 1e-4

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.setups.exponents import exponent
-from secant.theory import relu_paths
-from secant.theory.finite_width import Fluctuations, fluctuations, sample_variances
+from secant.studies.shared.exponents import exponent
+from secant.theory.wide import relu_paths
+from secant.theory.wide.finite_width import Fluctuations, fluctuations, sample_variances
 
 CASES = {"tanh": (1.5, 0.1), "erf": (1.2, 0.1), "gelu": (1.983058, 0.172922)}
 """Variances of weights and biases; those of the last are critical."""

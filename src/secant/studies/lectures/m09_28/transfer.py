@@ -8,7 +8,7 @@ import xarray as xr
 from secant.lab import Estimate, Figure, Findings, Seeded, bootstrap, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Parametrization
 from secant.optim.coordinates import paired_power_law
-from secant.setups.width import next_order
+from secant.studies.shared.width import next_order
 
 SAMPLES, INPUTS = 6, 4
 WORST = 10.0

@@ -9,9 +9,9 @@ from scipy import stats
 
 from secant.kernels import dual
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.exponents import exponent
-from secant.theory.concentration import bernstein_tail
-from secant.theory.hermite import dual_series, hermite_coefficients
+from secant.studies.shared.exponents import exponent
+from secant.theory.wide.concentration import bernstein_tail
+from secant.theory.wide.hermite import dual_series, hermite_coefficients
 
 TERMS = 60
 """Of Hermite series."""

@@ -11,8 +11,8 @@ from scipy import optimize
 
 from secant.core.device import jit
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.setups.exponents import exponent
-from secant.theory import lazy_convergence as lc
+from secant.studies.shared.exponents import exponent
+from secant.theory.wide import lazy_convergence as lc
 
 INPUTS = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]]) / math.sqrt(2)
 LABELS = np.array([1.0, -1.0, 0.5])

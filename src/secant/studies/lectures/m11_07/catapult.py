@@ -11,9 +11,9 @@ from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
-from secant.theory import catapult as ct
-from secant.theory import catapult_scaling as cs
-from secant.theory.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
+from secant.theory.regression.quadratic_model import gated_bilinear, gated_curvature, gates, two_layer_init
 
 WIDE = 1_000
 """From this width on the phases are those of infinite width, up to a blur of 2 log m / sqrt m."""

@@ -5,8 +5,8 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.theory import potentials
-from secant.theory.interpolants import bregman_projection
+from secant.theory.bias import potentials
+from secant.theory.bias.interpolants import bregman_projection
 
 
 class Config(Seeded):

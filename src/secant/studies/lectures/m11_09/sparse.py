@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory import potentials
-from secant.theory.interpolants import bregman_projection, min_norm
+from secant.theory.bias import potentials
+from secant.theory.bias.interpolants import bregman_projection, min_norm
 
 
 class Config(Seeded):

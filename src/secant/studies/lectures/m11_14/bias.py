@@ -5,8 +5,8 @@ import xarray as xr
 
 from secant.dynamics import late_flow
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real, separable
-from secant.theory.margins import Margin, max_margin
+from secant.studies.shared import real, separable
+from secant.theory.bias.margins import Margin, max_margin
 
 SCALES = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Of the constant feature."""

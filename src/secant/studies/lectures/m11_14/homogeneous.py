@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.dynamics import late_flow
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real, separable
+from secant.studies.shared import real, separable
 
 DEGREES = (1, 2, 3)
 

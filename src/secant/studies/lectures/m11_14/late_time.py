@@ -9,8 +9,8 @@ import xarray as xr
 from secant import data as datasets
 from secant.dynamics import late_flow
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
-from secant.setups import real, separable
-from secant.theory.margins import max_margin
+from secant.studies.shared import real, separable
+from secant.theory.bias.margins import max_margin
 
 LATE = 3e4
 """The last logarithm of time."""

@@ -8,8 +8,8 @@ from scipy.integrate import solve_ivp
 
 from secant.dynamics import late_flow
 from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
-from secant.setups import separable
-from secant.theory.margins import max_margin
+from secant.studies.shared import separable
+from secant.theory.bias.margins import max_margin
 
 
 class Config(Seeded):

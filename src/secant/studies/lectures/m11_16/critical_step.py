@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory import mean_square as ms
+from secant.theory.noise import mean_square as ms
 
 GRID = (0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
 """Step sizes over the mean-square critical one, at which runs are simulated."""

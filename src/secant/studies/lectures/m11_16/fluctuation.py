@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.fluctuation import noise_matrices
-from secant.theory.mean_square import batches_of, critical_step
+from secant.theory.noise.fluctuation import noise_matrices
+from secant.theory.noise.mean_square import batches_of, critical_step
 
 LAWS = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}
 

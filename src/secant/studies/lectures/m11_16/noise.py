@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory.fluctuation import noise_matrices
-from secant.theory.mean_square import batches_of
+from secant.theory.noise.fluctuation import noise_matrices
+from secant.theory.noise.mean_square import batches_of
 
 LAWS = ["bernoulli", "fixed"]
 NAMES = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.theory.fluctuation import ring_walk
+from secant.theory.noise.fluctuation import ring_walk
 
 
 class Config(Options):

@@ -11,10 +11,10 @@ from jax.flatten_util import ravel_pytree
 from secant import data as datasets
 from secant import nets
 from secant.core.device import jit
-from secant.curvature.tangent_kernel import ntk, pair_kernel
+from secant.curvature.tangent.tangent_kernel import ntk, pair_kernel
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
-from secant.theory.mean_square import critical_step
+from secant.theory.noise.mean_square import critical_step
 
 LARGE = 200
 """Samples from which on claims about networks are judged."""

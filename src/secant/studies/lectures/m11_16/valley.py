@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.theory.fluctuation import valley_drift, valley_variance
+from secant.theory.noise.fluctuation import valley_drift, valley_variance
 
 SLOPES = np.array([[2.0], [-1.0]])
 """Of the curvatures of two steep directions along one flat one: the second grows while the trace falls."""

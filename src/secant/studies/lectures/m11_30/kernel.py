@@ -7,8 +7,8 @@ import xarray as xr
 
 from secant.kernels import dual
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.theory import relu_kernel as rk
-from secant.theory import relu_paths as rp
+from secant.theory.wide import relu_kernel as rk
+from secant.theory.wide import relu_paths as rp
 
 COSINE = 0.5
 """Of the angle between two inputs of length 1."""

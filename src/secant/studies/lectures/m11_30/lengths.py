@@ -8,7 +8,7 @@ from scipy import stats
 
 from secant import lab
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.theory import relu_paths as rp
+from secant.theory.wide import relu_paths as rp
 
 SMALL = (4, 30, 30, 30, 30)
 """Inputs and widths of networks that are drawn weight by weight."""

@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.lab import ratio_of_means as ratio
-from secant.theory import relu_paths as rp
+from secant.theory.wide import relu_paths as rp
 
 TINY = (2, 3, 3)
 """Inputs and hidden widths of the network whose paths are added up one by one."""

@@ -5,8 +5,8 @@ import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, option, scaled, sheet, study
 from secant.lab import ratio_of_means as ratio
-from secant.theory import linear_norms as ln
-from secant.theory import linear_posterior as lp
+from secant.theory.bayes import linear_norms as ln
+from secant.theory.bayes import linear_posterior as lp
 
 TINY = (5, 6, 8)
 """Inputs and widths of networks that are drawn weight by weight."""

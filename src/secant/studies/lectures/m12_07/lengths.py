@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.theory import linear_norms as ln
-from secant.theory import marchenko_pastur as mp
+from secant.theory.bayes import linear_norms as ln
+from secant.theory.bayes import marchenko_pastur as mp
 
 EXACT = "exact at every size"
 

@@ -11,7 +11,8 @@ from secant.core.device import jit, to_device
 from secant.dynamics import simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
 from secant.optim import gradient_descent
-from secant.theory import linear_network, two_eigenvalue
+from secant.theory.edge import two_eigenvalue
+from secant.theory.regression import linear_network
 
 
 class Config(Seeded):

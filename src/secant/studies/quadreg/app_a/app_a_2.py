@@ -7,7 +7,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
-from secant.theory import quartic, single_eigenvalue
+from secant.theory.edge import quartic, single_eigenvalue
 
 
 class Config(Options):

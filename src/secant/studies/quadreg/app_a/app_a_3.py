@@ -9,8 +9,8 @@ import xarray as xr
 
 from secant.dynamics import flow
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
-from secant.theory import quadratic_regression as qr
-from secant.theory import tangent_hierarchy as hierarchy
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression import tangent_hierarchy as hierarchy
 
 SHORT = 0.01 * np.array([1.0, 2.0, 4.0])
 """Times at which the two truncations are told apart, in units of the fastest time of the start."""

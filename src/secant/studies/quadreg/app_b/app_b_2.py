@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory import nullclines, two_eigenvalue, two_step
+from secant.theory.edge import nullclines, two_eigenvalue, two_step
 
 
 class Config(Seeded):

@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
-from secant.theory import edge_limit, nullclines, two_eigenvalue, two_step
+from secant.theory.edge import edge_limit, nullclines, two_eigenvalue, two_step
 
 RISING = two_step.Local(0.02, 0.5 * 0.02**2)
 """From here the residual rises through phase one."""

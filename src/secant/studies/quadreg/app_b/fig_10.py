@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
-from secant.theory import edge_limit, skeleton, two_eigenvalue, two_step
+from secant.theory.edge import edge_limit, skeleton, two_eigenvalue, two_step
 
 SMALL = 0.01
 """Up to here the next term of the series is a small correction, and every start is forgotten."""

@@ -9,8 +9,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.regression.plane import draw_plane
-from secant.theory import skeleton, two_eigenvalue
+from secant.studies.shared.regression.plane import draw_plane
+from secant.theory.edge import skeleton, two_eigenvalue
 
 NEAR = 0.1
 """A curvature this close to 2 is at the edge."""

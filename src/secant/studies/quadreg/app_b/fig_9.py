@@ -6,8 +6,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.regression.plane import draw_plane
-from secant.theory import two_eigenvalue
+from secant.studies.shared.regression.plane import draw_plane
+from secant.theory.edge import two_eigenvalue
 
 
 class Config(Seeded):

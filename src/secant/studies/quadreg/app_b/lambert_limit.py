@@ -8,7 +8,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Stop, flow, simulate
 from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
-from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
+from secant.theory.edge import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 
 class Config(Options):

@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.theory import edge_limit, two_eigenvalue
+from secant.theory.edge import edge_limit, two_eigenvalue
 
 NEAR = 0.1
 """Residuals up to which orbits are compared with the slow manifold."""

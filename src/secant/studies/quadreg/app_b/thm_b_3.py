@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.theory import edge_limit, two_step
+from secant.theory.edge import edge_limit, two_step
 
 
 class Config(Options):

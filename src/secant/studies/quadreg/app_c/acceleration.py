@@ -6,10 +6,10 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
-from secant.lab.config import fits_memory, option, scaled
-from secant.setups.regression import draws
-from secant.theory import quadratic_regression as qr
-from secant.theory import random_regression as rr
+from secant.lab.registry.config import fits_memory, option, scaled
+from secant.studies.shared.regression import draws
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression import random_regression as rr
 
 KINDS = (
     ("given_J", "exact", "mean acceleration over the exact one", r"symmetric, $s = 1/2$"),

@@ -7,9 +7,9 @@ import xarray as xr
 from jax import Array
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
-from secant.theory import quadratic_regression as qr
-from secant.theory import random_regression as rr
+from secant.studies.shared.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression import random_regression as rr
 
 
 class Config(Seeded):

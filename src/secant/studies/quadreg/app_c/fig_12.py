@@ -6,8 +6,8 @@ import xarray as xr
 
 from secant.dynamics import flow
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
-from secant.theory import quadratic_regression as qr
+from secant.studies.shared.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
+from secant.theory.regression import quadratic_regression as qr
 
 FALLEN = 1e-2
 """Runs are timed until their loss has fallen by this factor."""

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, reuse, sheet, study
-from secant.setups.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
+from secant.studies.shared.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 
 
 @study(

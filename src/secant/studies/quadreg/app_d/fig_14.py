@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, reuse, sheet, study
-from secant.setups.edge.expansions import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 from secant.studies.quadreg.sec4.fig_7 import run as figure_7
+from secant.studies.shared.edge.expansions import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 
 NETWORK, FROM_START, QUADRATIC, CUBIC = MODELS
 

@@ -8,7 +8,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study, unfold
-from secant.theory import edge_limit, quartic, two_eigenvalue
+from secant.theory.edge import edge_limit, quartic, two_eigenvalue
 
 
 class Config(Seeded):

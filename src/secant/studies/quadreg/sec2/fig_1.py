@@ -8,8 +8,8 @@ import xarray as xr
 from secant.core.device import jit, to_device
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.setups.regression.starts import check_starts
-from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
+from secant.studies.shared.regression.starts import check_starts
+from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
 LANDED = 3
 """Steps after which a start below the edge has jumped across the valley, and the end is predicted."""

@@ -7,8 +7,8 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.setups.regression.starts import check_starts
-from secant.theory import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
+from secant.studies.shared.regression.starts import check_starts
+from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
 PAIRS = 10
 """Pairs of steps after which the jump from a start far away is over, and the end is predicted."""

@@ -10,7 +10,7 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
-from secant.theory import quartic
+from secant.theory.edge import quartic
 
 Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
 """The same point as parameters, as modes and as moments."""

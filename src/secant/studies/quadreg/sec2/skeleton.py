@@ -9,8 +9,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.regression.plane import at_rest
-from secant.theory import edge_limit, nullclines, skeleton, two_eigenvalue
+from secant.studies.shared.regression.plane import at_rest
+from secant.theory.edge import edge_limit, nullclines, skeleton, two_eigenvalue
 
 CYCLE = (2.05, 2.4)
 """Levels at which the two-cycle is compared: its multiplier is at most 0.8 in size."""

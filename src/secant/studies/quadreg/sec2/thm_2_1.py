@@ -7,8 +7,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.regression.plane import at_rest
-from secant.theory import edge_limit, quartic, skeleton, two_eigenvalue
+from secant.studies.shared.regression.plane import at_rest
+from secant.theory.edge import edge_limit, quartic, skeleton, two_eigenvalue
 
 
 class Config(Options):

@@ -18,10 +18,10 @@ from secant.lab import (
     sheet,
     study,
 )
-from secant.setups.regression import draws
-from secant.setups.regression.tables import by_size, measured
-from secant.theory import quadratic_regression as qr
-from secant.theory import random_regression as rr
+from secant.studies.shared.regression import draws
+from secant.studies.shared.regression.tables import by_size, measured
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression import random_regression as rr
 
 SMALL = (2, 2)
 """The smallest size with two of each, where every term of the exact formula counts."""

@@ -10,9 +10,9 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Options, claims, estimate, option, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, share, weakest
-from secant.theory import quadratic_regression as model
-from secant.theory import random_regression
+from secant.studies.shared.regression.draws import check_sizes, share, weakest
+from secant.theory.regression import quadratic_regression as model
+from secant.theory.regression import random_regression
 
 EDGE = (0.45, 0.65)
 """Residuals between these are called intermediate: flows from them end above 2, and descent seldom diverges."""

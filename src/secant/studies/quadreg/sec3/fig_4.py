@@ -9,9 +9,9 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, share, sizes
-from secant.theory import phase_plane
-from secant.theory import quadratic_regression as model
+from secant.studies.shared.regression.draws import check_sizes, share, sizes
+from secant.theory.regression import phase_plane
+from secant.theory.regression import quadratic_regression as model
 
 
 class Config(Options):

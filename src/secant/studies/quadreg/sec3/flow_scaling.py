@@ -9,10 +9,10 @@ import xarray as xr
 from jax import Array, lax
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study, unfold
-from secant.setups.regression import draws
-from secant.setups.regression.tables import by_size
-from secant.theory import quadratic_regression as qr
-from secant.theory import random_regression as rr
+from secant.studies.shared.regression import draws
+from secant.studies.shared.regression.tables import by_size
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression import random_regression as rr
 
 ENDED = 1e-8
 """Loss over its start below which a run has ended: what is left of it no longer moves the curvature."""

@@ -8,9 +8,9 @@ from scipy import special
 
 from secant.dynamics import Outcome, simulate
 from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
-from secant.theory import quadratic_regression as qr
-from secant.theory.phase_plane import phase_plane
+from secant.studies.shared.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression.phase_plane import phase_plane
 
 TERMS = ("with", "without")
 CLEAR = 0.2

@@ -4,11 +4,11 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
-from secant.lab.config import fits_memory, option, scaled
-from secant.setups.regression import accelerations, draws
-from secant.setups.regression.tables import by_size, measured
-from secant.theory import quadratic_regression as qr
-from secant.theory import random_regression as rr
+from secant.lab.registry.config import fits_memory, option, scaled
+from secant.studies.shared.regression import accelerations, draws
+from secant.studies.shared.regression.tables import by_size, measured
+from secant.theory.regression import quadratic_regression as qr
+from secant.theory.regression import random_regression as rr
 
 CONVENTIONS: tuple[qr.Convention, ...] = ("averaged", "goe", "independent")
 FIXED = (8, 16)

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, sheet, study
-from secant.setups.edge import approach
-from secant.setups.edge.approach import SOURCE_SAMPLES, EdgeConfig
+from secant.studies.shared.edge import approach
+from secant.studies.shared.edge.approach import SOURCE_SAMPLES, EdgeConfig
 
 
 @study(

@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, reuse, sheet, study
-from secant.setups.edge import approach
-from secant.setups.edge.approach import SOURCE_SAMPLES, EdgeConfig
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
+from secant.studies.shared.edge import approach
+from secant.studies.shared.edge.approach import SOURCE_SAMPLES, EdgeConfig
 
 
 @study(

@@ -4,8 +4,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, claims, sheet, study
-from secant.setups.edge import expansions
-from secant.setups.edge.expansions import MODELS, TaylorConfig, first_above, one_model, peaks
+from secant.studies.shared.edge import expansions
+from secant.studies.shared.edge.expansions import MODELS, TaylorConfig, first_above, one_model, peaks
 
 NETWORK, FROM_START, QUADRATIC, _ = MODELS
 

@@ -12,8 +12,8 @@ from secant.core.device import to_device
 from secant.dynamics import Map, Probe, Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
-from secant.setups.regression.draws import draw_tensors
-from secant.theory import quadratic_regression as qr
+from secant.studies.shared.regression.draws import draw_tensors
+from secant.theory.regression import quadratic_regression as qr
 
 LABELS = {
     "gd": "gradient descent", "momentum": "momentum", "nesterov": "Nesterov", "rmsprop": "RMSprop", "adam": "Adam",

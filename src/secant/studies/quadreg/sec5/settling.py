@@ -11,9 +11,9 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Figure, Findings, Seeded, bootstrap, claims, scaled, sheet, study
-from secant.setups.regression.draws import check_sizes, sizes
-from secant.theory import phase_plane
-from secant.theory import quadratic_regression as model
+from secant.studies.shared.regression.draws import check_sizes, sizes
+from secant.theory.regression import phase_plane
+from secant.theory.regression import quadratic_regression as model
 
 COARSE = (0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5)
 FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.575, 0.6)

@@ -9,8 +9,8 @@ import xarray as xr
 from secant.curvature.norms import joint_norm
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
 
 
 class Config(wide.WidthConfig):

@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
-from secant.lab.estimate import Estimate, estimate
-from secant.setups.exponents import exponent
-from secant.theory import gaussian_matrices as gm
+from secant.lab.verdicts.estimate import Estimate, estimate
+from secant.studies.shared.exponents import exponent
+from secant.theory.wide import gaussian_matrices as gm
 
 LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
 """Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""

@@ -3,9 +3,9 @@
 import xarray as xr
 
 from secant.lab import Figure, Findings, scaled, study
-from secant.setups.panels import PANELS, known_panel
-from secant.setups.step_sizes.generalisation import Sizes, known_activation, sweep_panels
-from secant.setups.step_sizes.statements import draw_panels, loss_findings
+from secant.studies.shared.panels import PANELS, known_panel
+from secant.studies.shared.step_sizes.generalization import Sizes, known_activation, sweep_panels
+from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
-from secant.setups.panels import patches, shrunk
-from secant.setups.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
+from secant.studies.shared.panels import patches, shrunk
+from secant.studies.shared.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
 
 class Panel(NamedTuple):

@@ -8,11 +8,11 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, study
-from secant.lab.significance import falling_trend
+from secant.lab.verdicts.significance import falling_trend
 from secant.optim import gradient_descent
-from secant.setups.catapults.peaks import draw_peaks, refuse_strangers
-from secant.theory import catapult as ct
-from secant.theory.catapult_limit import wide_limit
+from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult.infinite_width import wide_limit
 
 
 class Config(Seeded):

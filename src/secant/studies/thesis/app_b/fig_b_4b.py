@@ -11,9 +11,9 @@ from scipy import stats
 from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, study
 from secant.optim import gradient_descent
-from secant.setups.catapults.peaks import draw_peaks, refuse_strangers
-from secant.setups.exponents import exponent
-from secant.setups.two_layer import remainders as model
+from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.two_layer import remainders as model
 
 
 class Config(Seeded):

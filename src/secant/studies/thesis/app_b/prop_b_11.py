@@ -11,10 +11,10 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import descent, model, tangent_kernel
-from secant.theory import catapult as ct
-from secant.theory import catapult_samples as sm
-from secant.theory.quadratic_model import two_layer_init
+from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import several_samples as sm
+from secant.theory.regression.quadratic_model import two_layer_init
 
 
 class Config(Seeded):

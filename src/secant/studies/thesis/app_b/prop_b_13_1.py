@@ -12,8 +12,8 @@ from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
-from secant.theory import quadratic_model as qm
-from secant.theory.catapult_scaling import classify_run, regime
+from secant.theory.catapult.scaling import classify_run, regime
+from secant.theory.regression import quadratic_model as qm
 
 
 class Config(Seeded):

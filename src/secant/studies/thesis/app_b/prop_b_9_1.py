@@ -8,9 +8,9 @@ from scipy.stats import binom
 from secant import nets
 from secant.curvature import ntk
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
-from secant.lab.estimate import Estimate, estimate
-from secant.setups.two_layer.starts import random_starts, starting_points
-from secant.theory.quadratic_model import TwoLayer, gated_curvature, gates
+from secant.lab.verdicts.estimate import Estimate, estimate
+from secant.studies.shared.two_layer.starts import random_starts, starting_points
+from secant.theory.regression.quadratic_model import TwoLayer, gated_curvature, gates
 
 WIDE = 200
 """Neurons from which on the interval is practically certain."""

@@ -8,10 +8,10 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study, unfold
-from secant.setups.exponents import exponent
-from secant.setups.two_layer.starts import random_starts
-from secant.theory import catapult as ct
-from secant.theory import catapult_scaling as cs
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.two_layer.starts import random_starts
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
 
 lazy_bounds = jit(cs.lazy_bounds, quick=True)
 

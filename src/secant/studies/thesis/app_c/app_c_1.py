@@ -10,13 +10,13 @@ import xarray as xr
 from secant import losses, nets
 from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
-from secant.setups.exponents import exponent
-from secant.setups.width import direction, drawn, law, mark_widths, next_order, refuse_oversized, stacked
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.width import direction, drawn, law, mark_widths, next_order, refuse_oversized, stacked
 
 GROUPS = 32
 """Groups of networks; the mean square within each is one measurement of the distance."""

@@ -8,10 +8,10 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Figure, Findings, claims, estimate, option, reuse, scaled, sheet, study
-from secant.setups.catapults.courses import RaisesConfig, course_of, seeds_of, task_of
-from secant.setups.catapults.raises import raised, trained
-from secant.setups.catapults.raises_drawn import draw_ends
-from secant.setups.features.tasks import TITLES, Draw, FeatureTask
+from secant.studies.shared.catapults.courses import RaisesConfig, course_of, seeds_of, task_of
+from secant.studies.shared.catapults.raises import raised, trained
+from secant.studies.shared.catapults.raises_drawn import draw_ends
+from secant.studies.shared.features.tasks import TITLES, Draw, FeatureTask
 from secant.studies.thesis.ch4.fig_4_8 import run as figure_4_8
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
-from secant.lab.significance import falling_trend
-from secant.setups.catapults import raises
-from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
-from secant.setups.features.batch_sizes import check_memory
-from secant.setups.features.tasks import Sizes, feature_task
-from secant.theory.relu_gradients import alignment_with_identity
+from secant.lab.verdicts.significance import falling_trend
+from secant.studies.shared.catapults import raises
+from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_ends
+from secant.studies.shared.features.batch_sizes import check_memory
+from secant.studies.shared.features.tasks import Sizes, feature_task
+from secant.theory.wide.relu_gradients import alignment_with_identity
 
 
 class Config(Options):

@@ -14,8 +14,8 @@ from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
 
 NODES = 5  # points on the way from the start to the sphere at which the Hessian is looked at
 LOOKS = 4  # looks at the Hessian along a run, beside that at its start

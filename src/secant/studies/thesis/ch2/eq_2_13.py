@@ -13,7 +13,7 @@ from secant.core.types import Params
 from secant.curvature import neurons
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
-from secant.theory.gaussian_matrices import matrix_variance
+from secant.theory.wide.gaussian_matrices import matrix_variance
 
 
 class Config(Seeded):

@@ -9,9 +9,9 @@ from scipy import stats
 
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
-from secant.setups.kernel_drift import Scaling, Training, sparse_drift, two_classes
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.kernel_drift import Scaling, Training, sparse_drift, two_classes
 
 # What stands under the root of a neuron's sum: the edges that are left, or those before.
 SCALINGS: dict[Scaling, str] = {"new": "edges left", "original": "edges before"}

@@ -9,7 +9,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, scaled, sheet, study
 from secant.linalg.spaces import size_of, unravel_like
-from secant.theory import relu_gradients as rg
+from secant.theory.wide import relu_gradients as rg
 
 DEPTHS = (2, 3, 4, 5, 6)
 

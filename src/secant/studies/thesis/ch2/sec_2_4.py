@@ -10,8 +10,8 @@ from secant.core.types import Params
 from secant.curvature import kernel_matrix
 from secant.dynamics import Probe
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
 
 OUTPUTS = {"fcn": "linear output", "output": "nonlinear output"}
 

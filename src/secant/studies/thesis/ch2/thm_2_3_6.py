@@ -12,9 +12,9 @@ from secant.lab import Figure, Findings, Tolerance, claims, scaled, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets import Network
 from secant.nets.graphs.network import graph_of
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
-from secant.setups.parts import edge_factors, part
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.parts import edge_factors, part
 
 
 class Config(wide.WidthConfig):

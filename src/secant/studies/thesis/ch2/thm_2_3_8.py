@@ -10,8 +10,8 @@ from secant.core.types import Params
 from secant.curvature.norms import layer_blocks, layer_pairs, neuron_norms
 from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
 
 DEPTH = 3  # layers of weights
 BLOCKS = layer_pairs(DEPTH)

@@ -14,10 +14,10 @@ from secant.dynamics import Probe, simulate
 from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
 from secant.losses import half_sum
 from secant.optim import gradient_descent
-from secant.setups import width as wide
-from secant.setups.exponents import exponent
-from secant.setups.two_layer import taylor
-from secant.theory.quadratic_model import TwoLayer
+from secant.studies.shared import width as wide
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.two_layer import taylor
+from secant.theory.regression.quadratic_model import TwoLayer
 
 ACTIVATIONS: dict[str, taylor.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 # On training and on unseen inputs along gradient descent, and where all neurons move alike.

@@ -15,7 +15,7 @@ from secant.expansion import expand
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
-from secant.theory.linear_descent import critical_step, loss_growth, residual_after
+from secant.theory.descent.linear_descent import critical_step, loss_growth, residual_after
 
 
 class Config(Seeded):

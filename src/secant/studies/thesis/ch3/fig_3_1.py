@@ -11,10 +11,10 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import Kind, descent, model, one_sample, tangent_kernel
-from secant.theory import catapult as ct
-from secant.theory import catapult_scaling as cs
-from secant.theory.quadratic_model import TwoLayer
+from secant.studies.shared.two_layer.models import Kind, descent, model, one_sample, tangent_kernel
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
+from secant.theory.regression.quadratic_model import TwoLayer
 
 DEAD, UNKNOWN = 3, 4
 """Codes of two more regimes: every neuron of the network has switched off, and a loss that has not come back yet."""

@@ -13,12 +13,12 @@ from secant import lab
 from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
-from secant.setups.exponents import exponent
-from secant.setups.two_layer.models import Kind, descent, distance, model, one_sample
-from secant.theory import catapult as ct
-from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import wide_limit, wide_network_limit
-from secant.theory.quadratic_model import TwoLayer
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.two_layer.models import Kind, descent, distance, model, one_sample
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
+from secant.theory.catapult.infinite_width import wide_limit, wide_network_limit
+from secant.theory.regression.quadratic_model import TwoLayer
 
 MODELS: dict[Kind, tuple[str, str, str]] = {
     "quadratic": ("quadratic model", "o", "C0"), "network": ("ReLU network", "s", "C1"),

@@ -3,9 +3,9 @@
 import xarray as xr
 
 from secant.lab import Figure, Findings, study
-from secant.setups.panels import PANELS
-from secant.setups.step_sizes.generalisation import PanelConfig, sweep_steps
-from secant.setups.step_sizes.statements import draw_panels, loss_findings
+from secant.studies.shared.panels import PANELS
+from secant.studies.shared.step_sizes.generalization import PanelConfig, sweep_steps
+from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
 
 
 @study(

@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant import nets
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.taylor import distances_by_size, forms_of_relu
+from secant.studies.shared.two_layer.taylor import distances_by_size, forms_of_relu
 from secant.theory.power_law import fit_power_law
 
 ACTIVATIONS = ("tanh", "swish")

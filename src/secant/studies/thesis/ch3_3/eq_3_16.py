@@ -7,8 +7,8 @@ import xarray as xr
 
 from secant.dynamics import Probe, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import descent, model, tangent_kernel
-from secant.theory import quadratic_model as qm
+from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
+from secant.theory.regression import quadratic_model as qm
 
 
 class Config(Seeded):

@@ -10,10 +10,10 @@ import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.models import Kind, descent, model
-from secant.theory import catapult_samples as sm
-from secant.theory import catapult_scaling as cs
-from secant.theory.quadratic_model import TwoLayer, two_layer_init
+from secant.studies.shared.two_layer.models import Kind, descent, model
+from secant.theory.catapult import scaling as cs
+from secant.theory.catapult import several_samples as sm
+from secant.theory.regression.quadratic_model import TwoLayer, two_layer_init
 
 MODELS: tuple[Kind, ...] = ("quadratic", "network")
 NAMES = ("sub-critical", "between", "past both", "near the border", "past the border")

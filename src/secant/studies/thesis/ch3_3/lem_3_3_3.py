@@ -6,9 +6,9 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.tables import on_tables
-from secant.theory import catapult as ct
-from secant.theory import catapult_scaling as cs
+from secant.studies.shared.tables import on_tables
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
 
 
 class Config(Options):

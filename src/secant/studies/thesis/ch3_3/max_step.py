@@ -8,8 +8,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Estimate, Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.two_layer.starts import starting_points
-from secant.theory import catapult as ct
+from secant.studies.shared.two_layer.starts import starting_points
+from secant.theory.catapult import one_sample as ct
 
 REST = 1e-10
 """The residual below which a run has come to rest."""

@@ -7,10 +7,10 @@ import xarray as xr
 
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, sheet, study
-from secant.setups.tables import on_tables
-from secant.setups.two_layer.models import descent, one_sample
-from secant.theory import catapult as ct
-from secant.theory.quadratic_model import gated_bilinear, gated_curvature, imbalance
+from secant.studies.shared.tables import on_tables
+from secant.studies.shared.two_layer.models import descent, one_sample
+from secant.theory.catapult import one_sample as ct
+from secant.theory.regression.quadratic_model import gated_bilinear, gated_curvature, imbalance
 
 
 class Config(Seeded):

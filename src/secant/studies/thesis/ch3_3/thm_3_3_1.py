@@ -11,13 +11,13 @@ import xarray as xr
 from secant import lab
 from secant.dynamics import Stop, simulate
 from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
-from secant.setups.exponents import exponent
-from secant.setups.tables import on_tables
-from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
-from secant.setups.two_layer.starts import random_starts
-from secant.theory import catapult as ct
-from secant.theory import catapult_scaling as cs
-from secant.theory.catapult_limit import small_excess_orders
+from secant.studies.shared.exponents import exponent
+from secant.studies.shared.tables import on_tables
+from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
+from secant.studies.shared.two_layer.starts import random_starts
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
+from secant.theory.catapult.infinite_width import small_excess_orders
 
 LONGER = 50
 """So many times its recorded steps a run goes on, until it has come to rest."""

@@ -8,8 +8,8 @@ import xarray as xr
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
 from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
-from secant.setups.tables import on_tables
-from secant.theory import catapult as ct
+from secant.studies.shared.tables import on_tables
+from secant.theory.catapult import one_sample as ct
 from secant.theory.periodic_points import periodic_points
 
 REST = 1e-9

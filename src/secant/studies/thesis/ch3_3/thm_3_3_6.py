@@ -10,13 +10,13 @@ import xarray as xr
 from secant import lab
 from secant.dynamics import Outcome, Probe, Stop, simulate
 from secant.lab import Figure, Finding, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
-from secant.setups.tables import on_tables
-from secant.setups.two_layer.heights import heights, peaks_at_infinite_width
-from secant.setups.width import stacked
-from secant.theory import catapult as ct
-from secant.theory import catapult_samples as sm
-from secant.theory import catapult_scaling as cs
-from secant.theory.quadratic_model import two_layer_init
+from secant.studies.shared.tables import on_tables
+from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
+from secant.studies.shared.width import stacked
+from secant.theory.catapult import one_sample as ct
+from secant.theory.catapult import scaling as cs
+from secant.theory.catapult import several_samples as sm
+from secant.theory.regression.quadratic_model import two_layer_init
 
 
 class Config(Seeded):

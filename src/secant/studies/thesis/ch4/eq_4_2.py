@@ -11,7 +11,7 @@ from secant import losses, measure, nets
 from secant.core.device import to_device
 from secant.core.types import Params
 from secant.curvature import loss_split, ntk
-from secant.curvature.tangent_kernel import pair_kernel
+from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Stop
 from secant.expansion import expand

@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, estimate, option, ratio_of_means, scaled, sheet, study
-from secant.setups.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
-from secant.setups.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
-from secant.setups.features.tasks import Sizes, feature_task
+from secant.studies.shared.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
+from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
+from secant.studies.shared.features.tasks import Sizes, feature_task
 
 LITTLE = 0.25
 """An effect with small steps is little beside the one with large steps if it is at most this share of it."""

@@ -8,11 +8,18 @@ import xarray as xr
 from scipy import stats
 
 from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study, unfold
-from secant.lab.significance import falling_trend
+from secant.lab.verdicts.significance import falling_trend
 from secant.optim import optimisers
-from secant.setups.features.batch_claims import goal_finding
-from secant.setups.features.batch_sizes import Setting, Trial, batch_training, check_batches, check_memory, ended_well
-from secant.setups.features.tasks import TITLES, Sizes, feature_task
+from secant.studies.shared.features.batch_claims import goal_finding
+from secant.studies.shared.features.batch_sizes import (
+    Setting,
+    Trial,
+    batch_training,
+    check_batches,
+    check_memory,
+    ended_well,
+)
+from secant.studies.shared.features.tasks import TITLES, Sizes, feature_task
 
 RULES = {
     "GD": optimisers.gd, "SGD": optimisers.gd, "momentum": optimisers.momentum, "Adadelta": optimisers.adadelta,

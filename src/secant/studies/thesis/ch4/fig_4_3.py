@@ -5,9 +5,9 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Estimate, Figure, Findings, claims, option, scaled, study
-from secant.setups.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, start_of, starts_of
-from secant.setups.catapults.runs import Looks, descend, ended
-from secant.setups.catapults.splits_drawn import draw_splits, legends_beside
+from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, start_of, starts_of
+from secant.studies.shared.catapults.runs import Looks, descend, ended
+from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_beside
 
 
 class Config(Networks):

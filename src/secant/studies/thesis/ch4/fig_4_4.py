@@ -9,10 +9,10 @@ import xarray as xr
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Stop
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
-from secant.lab.significance import proportion
+from secant.lab.verdicts.significance import proportion
 from secant.optim import Problem, control, train
-from secant.setups.catapults.panels import PANELS, Networks, Start, check_panels, starts_of
-from secant.setups.catapults.runs import CEILING, Looks, descend, until_its_end
+from secant.studies.shared.catapults.panels import PANELS, Networks, Start, check_panels, starts_of
+from secant.studies.shared.catapults.runs import CEILING, Looks, descend, until_its_end
 
 RAISES = {"fcn": ((0, 6.0), (15, 10.0), (60, 15.0)), "cnn": ((0, 8.0), (10, 15.0), (40, 20.0))}
 """Printed steps, and the printed step size from each on."""

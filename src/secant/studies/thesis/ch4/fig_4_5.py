@@ -11,7 +11,7 @@ from secant import lab
 from secant.data import sphere
 from secant.dynamics import Probe
 from secant.lab import RISK, Figure, Finding, Findings, Options, claims, estimate, option, scaled, sheet, study
-from secant.lab.significance import proportion
+from secant.lab.verdicts.significance import proportion
 from secant.losses import mean_mse
 from secant.optim import Batches, Problem, train
 from secant.optim.batches import BatchState

@@ -8,10 +8,10 @@ import xarray as xr
 from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
-from secant.setups.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
-from secant.setups.catapults.runs import Looks, descend, ended
-from secant.setups.catapults.splits_drawn import draw_splits, legends_beside
-from secant.setups.features.batch_sizes import check_batches
+from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
+from secant.studies.shared.catapults.runs import Looks, descend, ended
+from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_beside
+from secant.studies.shared.features.batch_sizes import check_batches
 
 SPIKE = 1.5
 """A spike rises to at least so many times where it began."""

@@ -6,12 +6,12 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Tolerance, claims, estimate, study
-from secant.lab.significance import falling_trend
-from secant.setups.catapults import raises
-from secant.setups.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
-from secant.setups.catapults.raises import BLOCK
-from secant.setups.catapults.raises_drawn import draw_branches, draw_ends
-from secant.setups.features.tasks import SHALLOW, TITLES, behind_the_truth, scored, truth_finding
+from secant.lab.verdicts.significance import falling_trend
+from secant.studies.shared.catapults import raises
+from secant.studies.shared.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
+from secant.studies.shared.catapults.raises import BLOCK
+from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_ends
+from secant.studies.shared.features.tasks import SHALLOW, TITLES, behind_the_truth, scored, truth_finding
 
 
 @study(

@@ -6,10 +6,10 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Figure, Findings, Options, claims, option, scaled, study
-from secant.lab.significance import proportion
-from secant.setups.features import batch_sizes, tasks
-from secant.setups.features.batch_claims import draw_sizes, order_findings
-from secant.setups.features.tasks import SHALLOW, TITLES, Sizes, scored
+from secant.lab.verdicts.significance import proportion
+from secant.studies.shared.features import batch_sizes, tasks
+from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
+from secant.studies.shared.features.tasks import SHALLOW, TITLES, Sizes, scored
 
 
 class Config(Options):

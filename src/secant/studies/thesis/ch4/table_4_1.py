@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 
 from secant.lab import Estimate, Figure, Findings, Options, claims, option, scaled, study
-from secant.setups.features.batch_claims import draw_sizes, order_findings
-from secant.setups.features.batch_sizes import Setting, batch_sizes, check_runs
-from secant.setups.features.tasks import Sizes, feature_task
+from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
+from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs
+from secant.studies.shared.features.tasks import Sizes, feature_task
 
 PRINTED = {2_000: (0.81, 0.74), 50: (0.84, 0.71), 10: (0.89, 0.59), 5: (0.95, 0.42)}
 """Alignment and test loss of the table, means of three runs, by batch size."""

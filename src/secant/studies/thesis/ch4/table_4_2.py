@@ -5,11 +5,11 @@ import xarray as xr
 
 from secant.dynamics import Outcome
 from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, sheet, study, unfold
-from secant.lab.significance import goes_with, proportion
+from secant.lab.verdicts.significance import goes_with, proportion
 from secant.measure.events import over_edge
-from secant.setups.catapults.panels import PANELS, Networks, check_panels, starts_of
-from secant.setups.catapults.runs import Looks, descend, ended
-from secant.setups.features.batch_sizes import check_batches
+from secant.studies.shared.catapults.panels import PANELS, Networks, check_panels, starts_of
+from secant.studies.shared.catapults.runs import Looks, descend, ended
+from secant.studies.shared.features.batch_sizes import check_batches
 
 PRINTED = {"shallow": (97.32, 0.45), "fcn": (96.17, 1.46), "cnn": (94.67, 3.27)}
 """Match rates of the table in percent, mean and standard deviation of three runs."""

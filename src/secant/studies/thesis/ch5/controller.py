@@ -10,10 +10,10 @@ from scipy import stats
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
 from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
-from secant.lab.significance import falling_trend
-from secant.setups.catapults import controllers
-from secant.setups.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
-from secant.setups.features.batch_sizes import check_memory
+from secant.lab.verdicts.significance import falling_trend
+from secant.studies.shared.catapults import controllers
+from secant.studies.shared.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
+from secant.studies.shared.features.batch_sizes import check_memory
 
 
 class Config(Options):

@@ -1,0 +1,1 @@
+"""Rows of curvature: Hessians, tangent kernels, gradient noise, features, width."""

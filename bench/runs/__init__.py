@@ -1,0 +1,1 @@
+"""Rows of whole runs: the runner, training, sweeps, monitors."""

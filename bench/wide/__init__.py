@@ -1,0 +1,1 @@
+"""Rows of networks of infinite width."""

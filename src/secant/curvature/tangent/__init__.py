@@ -1,0 +1,1 @@
+"""The empirical tangent kernel, and the signals it is made of."""

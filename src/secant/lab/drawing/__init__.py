@@ -1,0 +1,1 @@
+"""Figures of studies: sheets to draw on, panels, and the files they become."""

@@ -1,0 +1,67 @@
+"""The files of a run's figure: digested when they are drawn, and shown only as they were drawn."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from secant.core.files import replace
+from secant.lab.drawing.figures import FIGURE_FILES, save_figures
+from secant.lab.drawing.svg import check_svg
+from secant.lab.registry.study import Study
+from secant.lab.runs import files, record
+from secant.lab.runs.record import Record
+
+FIGURES_FILE = "figures.json"
+"""Names the digest of every file of the figure and of the run that it is of. It is written last, and whole."""
+
+LARGEST = 256 * 2**20
+"""Bytes of the largest file of a figure that is read."""
+
+
+class CorruptFigureError(ValueError):
+    """A figure that is not what was drawn; names the file and what is wrong with it."""
+
+
+def save(study: Study, run: Record, config: Any) -> None:
+    """Draws the figure of a run into its directory, over whatever is there, and writes down what was drawn."""
+    path = run.directory / FIGURES_FILE
+    path.unlink(missing_ok=True)  # from here until the end no figure of this run is believed
+    save_figures(study, run.data(), config, run.directory)
+    digests = {name: files.digest(run.directory, name) for name in FIGURE_FILES}
+    replace(path, record.sealed({"run": run.facts["digest"], "files": digests}))
+
+
+def read(run: Record) -> dict[str, bytes] | None:
+    """Every file of the figure of a run, as it was drawn; None where it has not been drawn to its end.
+
+    Raises:
+        CorruptFigureError: a file is not what was drawn, or not a regular file, or not only a picture.
+    """
+    if not os.path.lexists(run.directory / FIGURES_FILE):
+        return None
+    name = FIGURES_FILE
+    try:
+        facts = record.read(files.content(run.directory, name, at_most=2**20))
+        digests = facts.get("files")
+        if facts.get("run") != run.facts["digest"] or not isinstance(digests, dict):
+            raise ValueError("it is not of this run")
+        found = {}
+        for name in FIGURE_FILES:
+            found[name] = files.content(run.directory, name, at_most=LARGEST)
+            if files.digest_of(found[name]) != digests.get(name):
+                raise ValueError("it is not what was drawn")
+            if name.endswith(".svg"):
+                check_svg(found[name])
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise CorruptFigureError(f"{name}: {what}") from error
+    return found
+
+
+def is_drawn(run: Record) -> bool:
+    """Whether the figure of a run is there, as it was drawn."""
+    try:
+        return read(run) is not None
+    except CorruptFigureError:
+        return False

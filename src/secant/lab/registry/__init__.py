@@ -1,0 +1,1 @@
+"""Studies and their options: how they are declared, and which there are."""

@@ -1,0 +1,90 @@
+"""The studies of the package, known by the heads of their files, each imported when it is asked for."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from secant.lab.registry.study import Study
+
+FOLDER = Path(__file__).resolve().parents[2] / "studies"
+HEAD = re.compile(r"^@(study\(\n.*?^\))\n(?:async )?def ", re.DOTALL | re.MULTILINE)
+"""The decorator of a study's function, from `@study(` to its closing bracket."""
+
+
+class Entry(NamedTuple):
+    """What the head of a study's file says of it; the fields are those of [`Study`][secant.lab.Study]."""
+
+    id: str
+    section: str
+    title: str
+    statement: str
+    new: bool
+    module: str
+
+
+def heads(folder: Path = FOLDER, package: str = "secant.studies") -> list[Entry]:
+    """Every study below a folder, in reading order, without importing any.
+
+    Raises:
+        ValueError: two studies have one id, or a head is not made of literals.
+    """
+    found: dict[str, Entry] = {}
+    for path in sorted(folder.rglob("*.py")):
+        if path.is_relative_to(folder / "shared"):
+            continue
+        module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
+        for head in HEAD.findall(path.read_text()):
+            entry = _entry(head, module)
+            if entry.id in found:
+                raise ValueError(f"two studies are called {entry.id!r}: in {found[entry.id].module} and in {module}.")
+            found[entry.id] = entry
+    return sorted(found.values(), key=reading_order)
+
+
+def _entry(head: str, module: str) -> Entry:
+    call = ast.parse(head, mode="eval").body
+    assert isinstance(call, ast.Call)
+    try:
+        said: dict[str, Any] = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
+        id = ast.literal_eval(call.args[0])
+    except ValueError:
+        raise ValueError(f"{module}: id, section, title and statement of a study must be literals.") from None
+    statement = inspect.cleandoc(said["statement"])
+    return Entry(id, said["section"], said["title"], statement, said.get("new", False), module)
+
+
+def reading_order(study: Entry | Study) -> tuple[object, ...]:
+    """By source, chapter and section, numbers in their order."""
+
+    def natural(text: str) -> list[tuple[int, int | str]]:
+        return [(0, int(t)) if t.isdigit() else (1, t) for t in re.findall(r"\d+|\D+", text)]
+
+    source, _, _ = study.id.partition("/")
+    return (source, natural(study.section.split(".")[0]), natural(study.section), natural(study.id))
+
+
+class Shelf(Mapping[str, Study]):
+    """Id -> study, in the order of their entries."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self.entries = {entry.id: entry for entry in entries}
+
+    def __getitem__(self, id: str) -> Study:
+        module = importlib.import_module(self.entries[id].module)
+        (found,) = [value for value in vars(module).values() if isinstance(value, Study) and value.id == id]
+        return found
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)

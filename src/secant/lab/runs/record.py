@@ -1,0 +1,296 @@
+"""A finished run as it is written down: what its `run.json` must say, and that it says it.
+
+Nothing that is read from a disk is believed: not its digests, which anyone can compute again, and not its form.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import math
+import re
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from secant.lab.runs import files, netcdf
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FORMAT = 2
+RUN_FILE = "run.json"
+
+LARGEST = 32 * 2**20
+"""Bytes of the largest `run.json` that is read; those of the studies have some thousands."""
+
+DEEPEST = 16
+"""So deep may its lists and mappings lie in each other."""
+
+VERDICTS = ("holds", "erratum", "inconclusive", "fails")
+"""From what a reader may pass over to what he must see."""
+
+
+class CorruptRunError(ValueError):
+    """A run whose files are not what was written."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run: where it lies and what its `run.json` says."""
+
+    directory: Path
+    facts: dict[str, Any]
+
+    @property
+    def study(self) -> str:
+        """Id of the study."""
+        return self.facts["study"]
+
+    @property
+    def scale(self) -> str:
+        """The scale it was run at."""
+        return self.facts["scale"]
+
+    @property
+    def findings(self) -> list[dict[str, Any]]:
+        """Its findings as plain values."""
+        return self.facts["findings"]
+
+    @property
+    def seconds(self) -> float:
+        """How long it took to compute."""
+        return self.facts["seconds"]
+
+    @property
+    def verdict(self) -> str:
+        """The gravest verdict of its findings."""
+        return gravest(finding["verdict"] for finding in self.findings)
+
+    def data(self) -> xr.Dataset:
+        """Its data."""
+        return netcdf.read(self.directory / "data.nc")
+
+    def files(self) -> dict[str, bytes]:
+        """What makes it up, by name: all that another store needs to [`adopt`][secant.lab.Store] it."""
+        try:
+            return {name: files.content(self.directory, name) for name in (RUN_FILE, *self.facts["files"])}
+        except OSError as error:
+            raise corrupt(self.directory, error) from error
+
+
+def gravest(verdicts: Any) -> str:
+    """The verdict that a reader should see first."""
+    return max(verdicts, key=VERDICTS.index, default="inconclusive")
+
+
+def load(directory: Path) -> Record:
+    """Reads a run; checks its form, and its files against their digests.
+
+    Raises:
+        CorruptRunError: names the run and what is wrong with it.
+    """
+    try:
+        facts = read(files.content(directory, RUN_FILE, at_most=LARGEST))
+        check(facts)
+        for name, digest in facts["files"].items():
+            if files.digest(directory, name) != digest:
+                raise ValueError(f"its files do not match their digests: {name}")
+    except (OSError, ValueError) as error:
+        raise corrupt(directory, error) from error
+    return Record(directory, facts)
+
+
+def corrupt(directory: Path, why: Exception) -> CorruptRunError:
+    """The error that names a run and what is wrong with it."""
+    what = str(why) if type(why) is ValueError else f"{type(why).__name__}: {why}"
+    return CorruptRunError(f"the run in {directory} is corrupt ({what})")
+
+
+def sealed(facts: dict[str, Any]) -> bytes:
+    """The facts with their own digest, as they are written."""
+    return (json.dumps({**facts, "digest": digest_of_facts(facts)}, indent=1) + "\n").encode()
+
+
+def read(content: bytes) -> dict[str, Any]:
+    """Facts that were sealed; a `ValueError` says what is wrong with them."""
+    try:
+        facts = json.loads(content.decode(), parse_constant=_no_number, parse_float=_finite)
+        if not isinstance(facts, dict):
+            raise ValueError(f"expected a mapping, got {reprlib.repr(facts)}")
+        _check_plain(facts, "", DEEPEST)
+        if facts.get("digest") != digest_of_facts(facts):
+            raise ValueError("its facts do not match their digests")
+    except RecursionError:
+        raise ValueError(f"its lists and mappings lie in each other more than {DEEPEST} deep") from None
+    return facts
+
+
+def digest_of_facts(facts: dict[str, Any]) -> str:
+    """The SHA-256 of the facts besides their own digest."""
+    rest = {name: value for name, value in facts.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
+
+
+def check(facts: dict[str, Any]) -> None:
+    """Whether these are the facts of a run; a `ValueError` names the first that is not as it should be.
+
+    Facts that are not known here may stand beside the known ones.
+    """
+    if facts.get("format") != FORMAT:
+        raise ValueError(f"its format is {reprlib.repr(facts.get('format'))}, and this version reads {FORMAT}")
+    _check_fields(facts, _FACTS, "")
+
+
+def _check_fields(found: Any, fields: dict[str, Check], where: str) -> None:
+    if not isinstance(found, dict):
+        raise _wrong(where, "a mapping", found)
+    for name, test in fields.items():
+        place = f"{where}.{name}" if where else name
+        if name not in found:
+            raise ValueError(f"{place} is missing")
+        test(found[name], place)
+
+
+Check = Callable[[Any, str], None]
+"""Raises a `ValueError` that names the place, what was expected and what is there."""
+
+
+def _wrong(where: str, expected: str, value: Any) -> ValueError:
+    return ValueError(f"{where}: expected {expected}, got {reprlib.repr(value)}")
+
+
+def _satisfies(test: Callable[[Any], bool], expected: str) -> Check:
+    def check(value: Any, where: str) -> None:
+        if not test(value):
+            raise _wrong(where, expected, value)
+
+    return check
+
+
+def _matches(pattern: str, expected: str) -> Check:
+    compiled = re.compile(pattern)
+    return _satisfies(lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None, expected)
+
+
+def _one_of(*allowed: str) -> Check:
+    return _satisfies(lambda value: isinstance(value, str) and value in allowed, f"one of {', '.join(allowed)}")
+
+
+def _is_moment(value: Any) -> bool:
+    try:
+        return datetime.datetime.fromisoformat(value).tzinfo is not None
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_findings(value: Any, where: str) -> None:
+    if not isinstance(value, list):
+        raise _wrong(where, "a list", value)
+    for place, finding in enumerate(value):
+        _check_fields(finding, _FINDING, f"{where}[{place}]")
+        if "printed" in finding or "printed_value" in finding:
+            _check_fields(finding, _ERRATUM, f"{where}[{place}]")
+
+
+def _check_versions(value: Any, where: str) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(where, "a mapping", value)
+    for name, version in value.items():
+        _TEXT(version, f"{where}.{name}")
+
+
+def _check_files(value: Any, where: str) -> None:
+    if not isinstance(value, dict) or "data.nc" not in value:
+        raise _wrong(where, "a mapping that has data.nc", value)
+    for name, digest in value.items():
+        if not files.is_plain_name(name) or name == RUN_FILE:
+            raise _wrong(where, "the names of other files of the run's directory", name)
+        _DIGEST(digest, f"{where}.{name}")
+
+
+_TEXT = _satisfies(lambda value: isinstance(value, str), "text")
+_DIGEST = _matches("[0-9a-f]{64}", "a SHA-256")
+_NUMBER = _satisfies(
+    lambda value: value in ("nan", "inf", "-inf") if isinstance(value, str) else _is_number(value),
+    "a number, nan, inf or -inf",
+)
+
+_FINDING: dict[str, Check] = {
+    "finding": _TEXT,
+    "predicted": _NUMBER,
+    "measured": _NUMBER,
+    "tolerance": _NUMBER,
+    "verdict": _one_of(*VERDICTS),
+    "relation": _one_of("equal", "at most", "at least"),
+    "uncertainty": _NUMBER,
+    "freedom": _NUMBER,
+    "risk": _NUMBER,
+    "reason": _TEXT,
+    "why": _TEXT,
+    "note": _TEXT,
+}
+_ERRATUM: dict[str, Check] = {
+    "printed": _TEXT,
+    "corrected": _TEXT,
+    "printed_value": _NUMBER,
+    "where": _TEXT,
+    "by": _one_of("run", "derivation"),
+}
+_FACTS: dict[str, Check] = {
+    "study": _matches("[^/]+(/[^/]+)+", "an id such as quadreg/fig-2"),
+    "scale": _TEXT,
+    "config": _satisfies(lambda value: isinstance(value, dict), "a mapping"),
+    "key": _matches("[0-9a-f]{16}", "16 hexadecimal digits"),
+    "code": _TEXT,
+    "precision": _one_of("float32", "float64"),
+    "findings": _check_findings,
+    "seconds": _satisfies(lambda value: _is_number(value) and value >= 0, "a number of at least 0"),
+    "finished": _satisfies(_is_moment, "a date and time with its zone"),
+    "versions": _check_versions,
+    "files": _check_files,
+    "digest": _DIGEST,
+}
+
+_NOT_WRITTEN = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+"""Characters that no finding has: those that command a terminal, and halves of which no text can be written."""
+
+
+def _check_plain(value: Any, where: str, depth: int) -> None:
+    """That everything in it can be shown, compared and written again, known or not."""
+    if depth < 0:
+        raise RecursionError
+    if isinstance(value, str):
+        if _NOT_WRITTEN.search(value):
+            raise _wrong(where or "its facts", "text without control characters", value)
+    elif isinstance(value, dict):
+        for name, entry in value.items():
+            _check_plain(name, where, depth - 1)
+            _check_plain(entry, f"{where}.{name}" if where else name, depth - 1)
+    elif isinstance(value, list):
+        for place, entry in enumerate(value):
+            _check_plain(entry, f"{where}[{place}]", depth - 1)
+    elif isinstance(value, int) and not isinstance(value, bool) and not _is_number(value):
+        raise _wrong(where, "a number of at most 300 digits", value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number, and one that a float can hold."""
+    try:
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        _no_number(text)
+    return value
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is not a number that a run has")

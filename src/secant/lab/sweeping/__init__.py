@@ -1,0 +1,1 @@
+"""Running studies: one, all of them, or one at every combination of some options."""

@@ -1,0 +1,1 @@
+"""Findings: claims, errors of measurements, and what makes a verdict."""

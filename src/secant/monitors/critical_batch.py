@@ -1,0 +1,64 @@
+r"""The critical batch $\mathrm{tr}\,\Sigma/|g|^2$ from looks of which each alone is mostly noise.
+
+A look has unbiased estimates of $\mathrm{tr}\,\Sigma$ and $|g|^2$, and their ratio is not one of the ratio: both are
+averaged over looks before they are divided. Gradients shrink as a run goes on, by orders of magnitude, and an average
+of them would be that of its first looks. So each look counts in units of what squared gradients are *of late*, an
+average of a few looks: those before count less for being before, and not for being smaller.
+"""
+
+from __future__ import annotations
+
+import math
+
+KEPT = 0.9
+"""Of the averages, from one look to the next."""
+
+LATE = 0.5
+"""Of the unit, from one look to the next."""
+
+
+class Noise:
+    """Averages of the noise along a run.
+
+    Example:
+        ```python
+        from secant.monitors.critical_batch import Noise
+
+        noise = Noise()
+        for look in range(60):
+            size = 0.5**look  # squared gradients and their noise fall together
+            found = noise.add(trace=30 * size, square=size, samples=8)
+        print(round(found, 6))
+        ```
+        ```text
+        30.0
+        ```
+    """
+
+    def __init__(self) -> None:
+        self._means: tuple[float, float] | None = None
+        self._unit = 0.0
+
+    def add(self, trace: float, square: float, samples: float) -> float:
+        r"""A look; returns the critical batch, infinite where no gradient is seen behind the noise.
+
+        Args:
+            trace: estimate of $\mathrm{tr}\,\Sigma$ of one sample.
+            square: estimate of $|g|^2$.
+            samples: of the batch; $|g|^2 + 2\,\mathrm{tr}\,\Sigma/B$ is what halves of it have.
+        """
+        size = square + 2 * trace / samples
+        if not (math.isfinite(trace) and math.isfinite(square)) or size < 0:
+            return math.nan
+        if self._means is None:
+            self._unit = size
+        kept = 0.0 if self._means is None else KEPT
+        self._unit = LATE * self._unit + (1 - LATE) * size
+        if self._unit > 0:
+            old = self._means or (0.0, 0.0)
+            now = trace / self._unit, square / self._unit
+            self._means = kept * old[0] + (1 - kept) * now[0], kept * old[1] + (1 - kept) * now[1]
+        if self._means is None:
+            return math.nan
+        above, below = max(self._means[0], 0.0), self._means[1]
+        return above / below if below > 0 else math.inf

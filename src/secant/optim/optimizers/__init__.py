@@ -1,0 +1,1 @@
+"""Optimisers with a memory, and what is known of each."""

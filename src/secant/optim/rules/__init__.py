@@ -1,0 +1,1 @@
+"""Update rules as Maps: descent in any norm, by mirrors, by curvature, with noise."""

@@ -1,0 +1,119 @@
+"""What the thesis says of batch sizes, as findings, and how they are drawn."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+
+from secant.lab import Finding, claims, estimate, undecided
+from secant.studies.shared.features.batch_sizes import ended_well
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def measures(score: str) -> tuple[tuple[str, float, str], ...]:
+    """What is judged: its name in the data, the sign of better, and what it is called."""
+    return ("aligned", 1.0, "alignment"), ("test", -1.0, f"test {score}")
+
+
+def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
+    """The smaller the batch, the more catapults, steps beyond its critical one, the better alignment and test score.
+
+    Runs with batches of two sizes begin with the same weights and data: what is judged is their difference, draw by
+    draw, of the draws in which both have reached the goal.
+    """
+    sizes = data.batch.values.tolist()
+    trained = data.where(ended_well(data))
+    pairs = list(itertools.pairwise(sizes)) + ([(sizes[0], sizes[-1])] if len(sizes) > 2 else [])
+    for small, large in pairs:
+        yield _more_catapults(trained, small, large)
+        for name, sign, what in measures(score):
+            yield claims.at_least(
+                f"{what} with batches of {small:,} against {large:,}, mean gain over draws",
+                0.0,
+                estimate(gains(trained[name], sign, small, large)),
+                "the smaller the batch, the better",
+                note=_means(trained[name], small, large),
+            )
+    yield goal_finding(data)
+
+
+def gains(values: xr.DataArray, sign: float, small: int, large: int) -> xr.DataArray:
+    """By how much the smaller batches are better, in each draw; NaN where one of the two has no value."""
+    return sign * (values.sel(batch=small) - values.sel(batch=large))
+
+
+def _more_catapults(trained: xr.Dataset, small: int, large: int) -> Finding:
+    name = f"catapults up to the best look, batches of {small:,} less {large:,}, mean over draws"
+    if not trained.catapults.sel(batch=[small, large]).fillna(0).any():
+        return undecided(name, 0.0, "up to there no step is beyond the critical one of its batch", "at least")
+    shares = " and ".join(f"{float(trained.over.sel(batch=size).mean()):.0%}" for size in (small, large))
+    return claims.at_least(
+        name,
+        0.0,
+        estimate(gains(trained.catapults, 1.0, small, large)),
+        "smaller batches have smaller critical steps",
+        note=f"{_means(trained.catapults, small, large)}; of all steps of a run, {shares} are beyond the critical one",
+    )
+
+
+def _means(values: xr.DataArray, small: int, large: int) -> str:
+    both = values.sel(batch=[small, large])
+    means = " and ".join(f"{float(mean):.3g}" for mean in both.mean("seed"))
+    return f"{means} on average; {int(both.notnull().all('batch').sum())} pairs of trained runs"
+
+
+def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
+    """Runs that have not been trained as far are left out; those that are compared must be no selection."""
+    reached = ended_well(data).values
+    return claims.at_least(
+        "share of the runs that reach the goal, and are compared",
+        0.5,
+        estimate(reached),
+        "runs of different training losses are not compared; most are trained as far",
+        note=f"{int(reached.sum())} of {reached.size}" + (f"; {note}" if note else ""),
+    )
+
+
+def draw_sizes(data: xr.Dataset, figure: Figure, score: str = "loss", *, curves: bool = False) -> list[Axes]:
+    """Steps beyond the critical one, alignment and test score against the batch size; also validation on the way."""
+    figure.set_size_inches(14 if curves else 11, 3.5)
+    panels = list(figure.subplots(1, 4 if curves else 3))
+    titles = ("Share of steps beyond critical", "Alignment", f"Test {score}")
+    for axes, name, title in zip(panels, ("over", "aligned", "test"), titles, strict=False):
+        draw_by_size(axes, data[name], "C0", "ours, two standard errors")
+        axes.set_title(title, loc="left")
+    if curves:
+        draw_curves(panels[3], data)
+        panels[3].set_title(f"Validation {score}", loc="left")
+    return panels
+
+
+def draw_curves(axes: Axes, data: xr.Dataset) -> None:
+    """Validation scores against steps, a line a draw, a colour a batch size."""
+    for colour, size in enumerate(data.batch.values):
+        one = data.sel(batch=size)
+        for seed in range(one.sizes["seed"]):
+            line = one.curve.isel(seed=seed)
+            # Step 0 has no place on this axis; after a run's end its score is that of its last step.
+            shown = (one["at"] > 0) & (one["at"] <= one.stopped_at.isel(seed=seed)) & np.isfinite(line)
+            label = f"batches of {int(size):,}" if seed == 0 else None
+            axes.loglog(one["at"][shown], line[shown], color=f"C{colour}", lw=1.2, alpha=0.8, label=label)
+    axes.set_xlabel("step")
+    axes.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
+
+
+def draw_by_size(axes: Axes, values: xr.DataArray, colour: str, label: str) -> None:
+    """Every draw, and means with two standard errors, batch sizes at equal distances."""
+    values, places = values.transpose("batch", "seed"), np.arange(values.sizes["batch"])
+    mean, error = values.mean("seed"), values.std("seed", ddof=1) / np.sqrt(values.sizes["seed"])
+    axes.plot(places, values, "o", ms=3, color=colour, alpha=0.35)
+    axes.errorbar(places, mean, 2 * error, fmt="o-", color=colour, capsize=3, label=label)
+    axes.set_xticks(places, [f"{size:,}" for size in values.batch.values])
+    axes.set_xlabel("batch size")

@@ -1,0 +1,54 @@
+"""How high the catapults of a wide model rise, against those at infinite width."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import xarray as xr
+
+from secant.core.device import jit
+from secant.lab import Findings, Tolerance, claims
+from secant.theory.catapult.infinite_width import wide_limit
+
+
+def peaks_at_infinite_width(excess: xr.DataArray, phases: int, steps: int = 1) -> tuple[xr.DataArray, xr.DataArray]:
+    r"""The lowest and the highest peak of $u$ over all phases, in at least so many steps; NaN without an excess."""
+    enough = max(steps, int(60 / np.nanmin(excess.values, initial=2.0)))
+    peaks = np.asarray(jit(partial(wide_limit, phases=phases, steps=enough), quick=True)(excess.values).peak)
+    return excess.copy(data=peaks.min(axis=-1)), excess.copy(data=peaks.max(axis=-1))
+
+
+def heights(
+    names: tuple[str, str],
+    runs: xr.Dataset,
+    excess: xr.DataArray,
+    limits: tuple[xr.DataArray, xr.DataArray],
+    kept: xr.DataArray,
+    otherwise: str,
+    *,
+    bound: float = 1.0,
+    note: str = "",
+    skipna: bool = True,
+) -> Findings:
+    """That peaks are at least the lowest at infinite width, and at most the highest, as far as the start lets them.
+
+    Args:
+        names: of the two claims.
+        runs: `peak_square`, `start_square` and `bend`, the size of the rescaled label, of models of one width.
+        excess: step size times curvature, minus 2.
+        limits: the two at infinite width.
+        kept: which runs are judged.
+        otherwise: why there is none, if there is none.
+        bound: what the ratios are compared with.
+        note: on the first claim.
+        skipna: whether runs whose peak is no number are left out; otherwise nothing is decided.
+    """
+    low, high = limits
+    # To first order the start adds its own square to the peak, and w, which alternates, b sqrt(u) to the excess.
+    blur = (runs.start_square / high + runs.bend * np.sqrt(high) / excess).where(kept).max().fillna(0)
+    near = Tolerance(float(blur), why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
+    above = (runs.peak_square / low).where(kept, np.nan if skipna else np.inf).min(skipna=skipna)
+    below = (runs.peak_square / high).where(kept, np.nan if skipna else -np.inf).max(skipna=skipna)
+    yield claims.at_least(names[0], bound, above, slack=near, note=note, given=kept, otherwise=otherwise)
+    yield claims.at_most(names[1], bound, below, slack=near, given=kept, otherwise=otherwise)

@@ -1,0 +1,60 @@
+r"""How far means over random neurons are from what they are in the limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from secant.core.types import Real
+
+
+def bernstein_tail(t: Real, variance: Real, largest: Real, dim: Real) -> Any:
+    r"""Bernstein's bound for matrices: $P(\|Z\| > t) \le 2d\,e^{-\frac12t^2/(U + Lt/3)}$.
+
+    For $Z = \sum_jS_j$, a sum of independent symmetric matrices of mean zero. It may be larger than 1, and then says
+    nothing.
+
+    Args:
+        t: what the norm is compared with.
+        variance: $U = \|\sum_j\mathbb E\,S_j^2\|$, or more.
+        largest: $L$ with $\|S_j\| \le L$.
+        dim: $d$, the number of rows.
+
+    Example:
+        ```python
+        from secant.theory.wide.concentration import bernstein_tail
+
+        print(f"{bernstein_tail(5.0, 1.0, 0.1, 8):.2g}")
+        ```
+        ```text
+        0.00036
+        ```
+    """
+    return 2 * dim * jnp.exp(-(t**2) / 2 / (variance + largest * t / 3))
+
+
+def entry_distance(width: Real, samples: Real, chance: Real) -> Any:
+    r"""No entry of a kernel is farther from its mean than $\sqrt{(2/m)\log(2n^2/\delta)}$, but for a chance $\delta$.
+
+    For $H_{ij} = x_i\cdot x_j\,\frac1m\sum_r\sigma'(w_r\cdot x_i)\sigma'(w_r\cdot x_j)$ with $|\sigma'| \le 1$ and
+    inputs of length at most 1: Hoeffding's inequality for each of $n^2$ entries. The norm is at most $n$ times as far.
+
+    Args:
+        width: $m$.
+        samples: $n$.
+        chance: $\delta$.
+    """
+    return jnp.sqrt(2 / width * jnp.log(2 * samples**2 / chance))
+
+
+def enough_neurons(distance: Real, samples: Real, chance: Real) -> Any:
+    r"""The width from which $\|H - \mathbb E H\| \le \epsilon$ but for a chance $\delta$:
+    $m = 2n^2\epsilon^{-2}\log(2n^2/\delta)$.
+
+    Args:
+        distance: $\epsilon$.
+        samples: $n$.
+        chance: $\delta$.
+    """
+    return 2 * samples**2 / distance**2 * jnp.log(2 * samples**2 / chance)
