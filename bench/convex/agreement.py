@@ -119,8 +119,8 @@ def convex_agreement() -> Row:
             compare("stagewise path", interpolants.stagewise_path(*pair).weights, lasso)
     for name, steps, convex, measure, start in _methods():
         pepit = environments.run(
-            "convex", "convex/pepit_worst_case", {"steps": steps}, smooth=1.0, convex=convex, measure=measure, start=start,
-            repetitions=1,
+            "convex", "convex/pepit_worst_case", {"steps": steps}, smooth=1.0, convex=convex, measure=measure,
+            start=start, repetitions=1,
         )  # fmt: skip
         theirs = pepit.methods["CLARABEL"].values["value"]
         compare(f"worst case of {name}", worst_case(steps, convex=convex, measure=measure, start=start).value, theirs)
