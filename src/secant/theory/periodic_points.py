@@ -1,4 +1,4 @@
-r"""Points that a map of the plane brings back after a few steps, $F^k(p) = p$, by Newton's method from many places."""
+r"""Periodic points of a map of the plane, $F^k(p) = p$, by Newton's method from many starts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def periodic_points(
     period: int = 1,
     iterations: int = 60,
 ) -> tuple[Float[Array, "n 2"], Float[Array, "n"]]:
-    r"""Where Newton's method on $F^k(p) - p$ ends, $p \mapsto p - (DF^k - I)^{-1}(F^k(p) - p)$.
+    r"""Periodic points of a map, where Newton's method $p \mapsto p - (DF^k - I)^{-1}(F^k(p) - p)$ ends.
 
-    Searches that lead nowhere end at not-a-number or leave a gap; those that lead to the same point end there all.
+    A search that fails ends at not-a-number or leaves a gap. Several searches may end at the same point.
 
     Args:
         step: the map $F$, of two numbers to two.
         starts: where the searches begin.
-        period: $k$; points of every period that divides it are found.
-        iterations: Newton's steps.
+        period: $k$; the points found have this period or one that divides it.
+        iterations: number of Newton steps.
 
     Returns:
         The ends, and the largest entry of $|F^k(p) - p|$ at each.

@@ -16,7 +16,7 @@ class PowerLaw(NamedTuple):
         exponent: $\alpha$.
         error: its standard error, from the scatter of the repeats.
         factor: $c$.
-        freedom: degrees of freedom of the standard error: repeats less one, at every size.
+        freedom: degrees of freedom of the standard error: repeats minus one, summed over the sizes.
     """
 
     exponent: float
@@ -38,8 +38,8 @@ def fit_power_law(sizes: ArrayLike | Sequence[int | float], values: ArrayLike) -
     $$\alpha = \frac{\sum_j w_j (x_j - \bar x)\, \overline{\log q}_j}{\sum_j w_j (x_j - \bar x)^2}, \qquad
     \operatorname{se}(\alpha) = \Big(\sum_j w_j (x_j - \bar x)^2\Big)^{-1/2}, \qquad x_j = \log s_j.$$
 
-    The scatter at one size is known from a few repeats only, so it is averaged with that of all sizes. Runs on the
-    host, in NumPy.
+    A few repeats determine the scatter at one size poorly, so it is averaged with the mean scatter of all sizes. Runs
+    on the host, in NumPy.
 
     Args:
         sizes: $s_j$, at least two different ones.
@@ -66,7 +66,7 @@ def fit_power_law(sizes: ArrayLike | Sequence[int | float], values: ArrayLike) -
     x, logs = np.log(s), np.log(q)
     scatter = logs.var(axis=1, ddof=1)
     scatter = (scatter + scatter.mean()) / 2
-    weights = q.shape[1] / np.maximum(scatter, np.finfo(float).eps ** 2)  # repeats that agree do so to rounding
+    weights = q.shape[1] / np.maximum(scatter, np.finfo(float).eps ** 2)  # equal repeats agree only to rounding
     weights, scale = weights / weights.sum(), weights.sum()
     centred, means = x - weights @ x, logs.mean(axis=1)
     spread = weights @ centred**2

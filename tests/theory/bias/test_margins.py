@@ -61,7 +61,7 @@ def test_two_points_have_the_margin_of_their_middle():
 
 
 # Of cvxpy 1.9.3 with Clarabel 0.11.1: a line of margins for `separable(seed)`, of each norm without and with a bias.
-# `python -m bench.convex.agreement` writes it, and `make bench ONLY=convex_agreement` compares all of it with ours.
+# `python -m bench.convex_agreement` writes it, and `make bench ONLY=convex_agreement` compares all of it with ours.
 GOLDEN = np.loadtxt(Path(__file__).parent / "golden_margins.csv", delimiter=",").reshape(50, len(NORMS), 2)
 
 
@@ -142,7 +142,7 @@ def test_labels_and_norms_of_another_kind_are_refused():
     Z = np.ones((2, 2))
     with pytest.raises(TypeError, match="`norm` must be a number"):
         max_margin(Z, "spectral")
-    for labels, message in (([0, 1], "must be -1 or 1"), ([1], "one a sample of 2"), ([1, 1], "are all the same")):
+    for labels, message in (([0, 1], "must be -1 or 1"), ([1], "one per sample of 2"), ([1, 1], "are all the same")):
         with pytest.raises(ValueError, match=message):
             max_margin(Z, labels=labels)
     with pytest.raises(NotSeparableError, match="all of `Z` is zero"):

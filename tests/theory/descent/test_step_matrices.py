@@ -88,7 +88,7 @@ def test_steps_that_depend_on_gradients_or_places_are_refused(method):
         ([[1.0, 1.0], [0.0, 1.0]], None, "zero above its diagonal"),
         ([1.0, 2.0], None, "square"),
         ([[1.0]], 2, "the matrix has 1"),
-        (stability.heavy_ball(0.1, 0.5), None, "how many"),
+        (stability.heavy_ball(0.1, 0.5), None, "number of steps of LinearRule is missing"),
         (stability.adam(0.1, 0.9, 0.1), 3, "sum to 1"),
     ],
 )

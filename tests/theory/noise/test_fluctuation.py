@@ -79,15 +79,15 @@ def test_equal_strides_give_an_equal_law():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fl.ring_walk(np.full(4, 2)), "falls apart"),
+        (lambda: fl.ring_walk(np.full(4, 2)), "separate parts, so there is more than one"),
         (lambda: fl.ring_walk(np.array([1, 0, 1])), "at least 1"),
         (lambda: fl.ring_walk(np.array([1.0, 2.0])), "whole numbers"),
         (lambda: fl.noise_matrices(np.ones((3, 2)), 4), "larger than the data"),
-        (lambda: fl.noise_matrices(np.ones(3), 1), "one row a sample"),
+        (lambda: fl.noise_matrices(np.ones(3), 1), "one row per sample"),
         (lambda: fl.stationary(np.ones((4, 2)), np.ones(4), 0.1, 1), "rank 2"),
-        (lambda: fl.stationary(np.ones((4, 1)), np.ones(3), 0.1, 1), "one row a sample"),
+        (lambda: fl.stationary(np.ones((4, 1)), np.ones(3), 0.1, 1), "one row per sample"),
         (lambda: fl.valley_variance(-1.0, 0.1, 1.0), "`alpha`"),
-        (lambda: fl.valley_drift(np.ones(2), 1.0, 0.1), "one gradient a row"),
+        (lambda: fl.valley_drift(np.ones(2), 1.0, 0.1), "one gradient per row"),
     ],
 )
 def test_bad_input_is_named(call, message):

@@ -90,7 +90,7 @@ def test_mean_losses_are_those_over_all_pairs_of_batches(sampling, amplify):
     [
         (lambda: ms.critical_step(np.eye(3), 4), "a `batch` of 4 is larger than the data"),
         (lambda: ms.critical_step(np.eye(3), 0), "`batch` must be"),
-        (lambda: ms.critical_step(np.eye(3), 1, outputs=2), "do not divide"),
+        (lambda: ms.critical_step(np.eye(3), 1, outputs=2), "not a multiple of `outputs`"),
         (lambda: ms.critical_step(np.ones((2, 3)), 1), "square matrix"),
         (lambda: ms.critical_step(-np.eye(3), 1), "no negative eigenvalue"),
         (lambda: ms.critical_step(np.triu(np.ones((3, 3))), 1), "symmetric"),

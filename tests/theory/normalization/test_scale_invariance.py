@@ -38,7 +38,7 @@ def test_the_degree_of_a_part_and_of_the_whole():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: si.degree(lambda p: p, np.zeros(3)), "degree: the weights to be scaled are all zero"),
+        (lambda: si.degree(lambda p: p, np.zeros(3)), "degree: the weights to scale are all zero"),
         (lambda: si.is_scale_invariant(lambda p: p, np.zeros(3)), "are all zero"),
         (lambda: si.degree(lambda p: p["a"], {"a": np.ones(2)}, lambda path: "b" in path), r"none .*\['a'\]"),
         (lambda: si.degree(lambda p: 0 * p, np.ones(3)), "zero or not finite"),
@@ -47,7 +47,7 @@ def test_the_degree_of_a_part_and_of_the_whole():
         (lambda: si.schedule_without_decay(0.5, 2.0, 3), "`lr` times `decay` must be below 1.* 0.5 \\* 2"),
         (lambda: si.schedule_without_decay(0.5, -0.1, 3), "`decay`"),
         (lambda: si.schedule_without_decay(0.5, 0.1), "`steps` is missing"),
-        (lambda: si.schedule_without_decay([0.5, 0.1], 0.1, 3), "2 step sizes and `steps` is 3"),
+        (lambda: si.schedule_without_decay([0.5, 0.1], 0.1, 3), "2 step sizes, but `steps` is 3"),
         (lambda: si.schedule_without_decay([0.5, -0.1], 0.1), "`lr` must be finite"),
         (lambda: si.schedule_without_decay(0.5, 0.2, 10**4), "Take at most 3372 steps"),
         (lambda: si.decay_of_schedule(0.1, 0.9), "`growth`"),

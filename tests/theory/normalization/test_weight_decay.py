@@ -71,7 +71,7 @@ def test_descent_near_the_minimum_of_a_parabola_on_the_sphere():
         (lambda: wd.equilibrium(0.5, 2.0, 1.0), "equilibrium: `lr` times `decay` must be below 1"),
         (lambda: wd.equilibrium(0.5, -1.0, 1.0), "`decay`"),
         (lambda: wd.equilibrium(0.5, 0.1, 0.0), "`gradient`"),
-        (lambda: wd.hitting_time(0.0, 0.1, 0.1, 1.0), "`start` is 0: .* no direction"),
+        (lambda: wd.hitting_time(0.0, 0.1, 0.1, 1.0), "`start` is 0, .* no direction"),
         (lambda: wd.hitting_time(1.0, 1.0, 0.5, 1.0), "must be below 1/2"),
         (lambda: wd.falling_time(0.1, 1.0, 0.1, 1.0), "`start` squared must be above"),
         (lambda: wd.decay_for_angle(0.1, 2.0), "`angle` must be below pi/2"),

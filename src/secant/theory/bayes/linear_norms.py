@@ -1,9 +1,9 @@
-r"""How long the vector is that a random deep linear network is.
+r"""Random deep linear networks with one output are vectors: the law of their length.
 
-$\theta^\top = W^{(L+1)}\cdots W^{(1)}$ with one output and weights of variance $1/n_{l-1}$ has
-$|\theta|^2 = \prod_{l=0}^L \chi^2_{n_l}/n_l$ in law, and a uniform direction, independent of its length. Its logarithm
-is normal with mean $-\frac12\sum_l 1/n_l$ and as much variance as the widths grow: infinitely wide networks have
-length 1, infinitely deep ones 0, and between them $L/n$ decides.
+Let $\theta^\top = W^{(L+1)}\cdots W^{(1)}$ have one output and weights of variance $1/n_{l-1}$. In law
+$|\theta|^2 = \prod_{l=0}^L \chi^2_{n_l}/n_l$, and the direction is uniform and independent of the length. For large
+widths $\log|\theta|$ is normal with mean $-\frac12\sum_l 1/n_l$ and variance $\frac12\sum_l 1/n_l$. Infinitely wide
+networks have length 1, infinitely deep networks 0, and between these limits $L/n$ decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class LogLength(NamedTuple):
 
 def _checked(caller: str, widths: Sequence[Any]) -> tuple[int, ...]:
     if not len(widths):
-        raise ValueError(f"{caller}: `widths` must name the inputs at least, such as (10, 50, 50), got {widths!r}.")
+        raise ValueError(
+            f"{caller}: `widths` must hold at least the number of inputs, for example (10, 50, 50), got {widths!r}."
+        )
     return tuple(whole(caller, "widths", width) for width in widths)
 
 
@@ -38,7 +40,7 @@ def linear_draws(
     Args:
         random: source of randomness.
         widths: $n_0, \dots, n_L$, from the inputs to the last hidden layer.
-        draws: how many networks.
+        draws: number of networks.
         variance: $\sigma^2$; weights have variance $\sigma^2/n_{l-1}$.
     """
     sizes, draws = _checked("linear_draws", widths), whole("linear_draws", "draws", draws)
@@ -51,12 +53,12 @@ def linear_draws(
 
 
 def length_draws(random: np.random.Generator, widths: Sequence[Any], draws: int) -> Float[np.ndarray, " draws"]:
-    r"""Lengths $|\theta|$ of random deep linear networks, in law, from one $\chi^2$ a layer.
+    r"""Lengths $|\theta|$ of random deep linear networks, from one $\chi^2$ per layer instead of all weights.
 
     Args:
         random: source of randomness.
         widths: $n_0, \dots, n_L$.
-        draws: how many networks.
+        draws: number of networks.
     """
     sizes = np.array(_checked("length_draws", widths), float)
     factors = random.standard_gamma(sizes / 2, (whole("length_draws", "draws", draws), len(sizes)))
@@ -66,8 +68,8 @@ def length_draws(random: np.random.Generator, widths: Sequence[Any], draws: int)
 def log_length(widths: Sequence[Any]) -> LogLength:
     r"""Mean and variance of $\log|\theta|$, exactly.
 
-    $\frac12\sum_{l=0}^L\bigl[\psi(\tfrac{n_l}2) - \log\tfrac{n_l}2\bigr]$ and
-    $\frac14\sum_l\psi'(\tfrac{n_l}2)$, which are $\mp\frac12\sum_l 1/n_l$ up to relative corrections of order $1/n$.
+    They are $\frac12\sum_{l=0}^L\bigl[\psi(\tfrac{n_l}2) - \log\tfrac{n_l}2\bigr]$ and
+    $\frac14\sum_l\psi'(\tfrac{n_l}2)$, or $\mp\frac12\sum_l 1/n_l$ up to relative corrections of order $1/n$.
 
     Args:
         widths: $n_0, \dots, n_L$.

@@ -2,15 +2,15 @@ r"""Bayesian interpolation with deep linear networks, at every size.
 
 A network $f(x) = W^{(L+1)}\cdots W^{(1)}x = \theta^\top x$ with weights of prior variance $\sigma^2/N_{l-1}$ fits
 $P < N_0$ data exactly. The posterior is the prior restricted to $\theta_\parallel = \theta_*$, the interpolant of
-least norm; what is left to it is the part $\theta_\perp$ off the span of the data, whose direction is uniform. Given
-the hidden layers, which enter through one scale $S$ only, $\theta$ is Gaussian:
+least norm. Only the part $\theta_\perp$ off the span of the data stays free, and its direction is uniform. The hidden
+layers enter through one scale $S$ only, and given $S$ the vector $\theta$ is Gaussian:
 
 $$\theta \mid S \sim \mathcal N\Bigl(0, \frac{\sigma^2}{N_0}S\,I\Bigr), \qquad
   S = \prod_{l=1}^L \frac{\sigma^2}{N_l}\chi^2_{N_l} .$$
 
-The mixture over $S$ is a Meijer function: the contour integral
-$G(z \mid b) = \frac1{2\pi i}\int\prod_j\Gamma(b_j + s)\,z^{-s}\,ds$, which is taken along the vertical line through the
-saddle point of its integrand.
+The mixture over $S$ is a Meijer function, the contour integral
+$G(z \mid b) = \frac1{2\pi i}\int\prod_j\Gamma(b_j + s)\,z^{-s}\,ds$. It is computed along the vertical line through
+the saddle point of its integrand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from secant.core.arguments import positive, share, whole
 from secant.core.types import Real
 
 SETTLED = 45.0
-"""The contour ends where its integrand has fallen by so many powers of e."""
+"""The contour ends where its integrand has fallen by this many powers of e."""
 
 
 class Interpolant(NamedTuple):
@@ -35,7 +35,7 @@ class Interpolant(NamedTuple):
 
     Attributes:
         theta: $\theta_*$, shape `(inputs,)`.
-        log_volume: $\frac12\log\det X^\top X$, which a log evidence per volume of labels loses.
+        log_volume: $\frac12\log\det X^\top X$; subtract it from a log evidence to get the density of the labels.
     """
 
     theta: np.ndarray
@@ -43,7 +43,7 @@ class Interpolant(NamedTuple):
 
 
 class Scales(NamedTuple):
-    r"""Draws of the scale of a prior, and what data make of them.
+    r"""Draws of the scale of a prior, and their weights given the data.
 
     Attributes:
         scale: $\frac{\sigma^2}{N_0}S$, the variance of an entry of $\theta$.
@@ -59,7 +59,7 @@ def interpolant(X: Float[np.ndarray, "inputs data"], Y: Float[np.ndarray, " data
     r"""The solution of $X^\top\theta = Y$ of least norm.
 
     Args:
-        X: one input a column, fewer of them than entries, and independent.
+        X: one input per column; the columns are independent, and fewer than the rows.
         Y: labels.
     """
     if X.shape[1] >= X.shape[0]:
@@ -74,7 +74,7 @@ def interpolant(X: Float[np.ndarray, "inputs data"], Y: Float[np.ndarray, " data
 def log_meijer(orders: Sequence[Any] | np.ndarray, log_z: Real) -> float:
     r"""$\log G^{q,0}_{0,q}(z \mid b_1, \dots, b_q)$, by a contour through the saddle point.
 
-    With $u$ from $\sum_j\psi(b_j + u) = \log z$ it is the trapezoidal rule along $u + iy$, whose error falls faster
+    The trapezoidal rule runs along $u + iy$, where $u$ solves $\sum_j\psi(b_j + u) = \log z$. Its error falls faster
     than any power of the spacing. Equal orders are counted, so thousands of them cost as much as one.
 
     Args:
@@ -103,8 +103,8 @@ def log_evidence(norm2: Real, data: Real, widths: Sequence[Any], variance: Real 
         \frac P2, \frac{N_1}2, \dots, \frac{N_L}2\Bigr).$$
 
     Args:
-        norm2: $|\theta_*|^2$, of [`interpolant`][secant.theory.bayes.linear_posterior.interpolant].
-        data: $P$, fewer than inputs.
+        norm2: $|\theta_*|^2$, from [`interpolant`][secant.theory.bayes.linear_posterior.interpolant].
+        data: $P$, smaller than the number of inputs.
         widths: $N_0, \dots, N_L$, from the inputs to the last hidden layer.
         variance: $\sigma^2$.
     """
@@ -119,8 +119,8 @@ def log_evidence(norm2: Real, data: Real, widths: Sequence[Any], variance: Real 
 def off_span(norm2: Real, data: Real, widths: Sequence[Any], variance: Real = 1.0, power: int = 1) -> float:
     r"""Posterior mean of $|\theta_\perp|^{2k}$, exactly.
 
-    $\bigl(\frac{N_0 - P}2\bigr)_k|\theta_*|^{2k}\,G(z \mid \frac P2 - k, \dots)/G(z \mid \frac P2, \dots)$. A new input
-    with a part $x_\perp$ off the span of the data has the posterior variance
+    It is $\bigl(\frac{N_0 - P}2\bigr)_k|\theta_*|^{2k}\,G(z \mid \frac P2 - k, \dots)/G(z \mid \frac P2, \dots)$. A new
+    input with a part $x_\perp$ off the span of the data has the posterior variance
     $\frac{|x_\perp|^2}{N_0 - P}\,\mathbb E\,|\theta_\perp|^2$.
 
     Args:
@@ -141,9 +141,9 @@ def off_span(norm2: Real, data: Real, widths: Sequence[Any], variance: Real = 1.
 
 
 def off_span_saddle(norm2: Real, data: Real, widths: Sequence[Any], variance: Real = 1.0) -> float:
-    r"""$|\theta_\perp|^2$ for large $P$, $N_0$ and $N_l$: the posterior has one scale there.
+    r"""The value of $|\theta_\perp|^2$ for large $P$, $N_0$ and $N_l$, where the posterior has one scale.
 
-    $\frac{1 - \alpha}\alpha|\theta_*|^2/(1 + \nu/P)$ with $\alpha = P/N_0$ and
+    It is $\frac{1 - \alpha}\alpha|\theta_*|^2/(1 + \nu/P)$ with $\alpha = P/N_0$ and
     $(1 + \frac\nu P)\prod_{l=1}^L(1 + \frac\nu{N_l}) = |\theta_*|^2/(\alpha\sigma^{2(L+1)})$.
 
     Args:
@@ -156,7 +156,7 @@ def off_span_saddle(norm2: Real, data: Real, widths: Sequence[Any], variance: Re
     alpha = P / N[0]
     sizes, counts = np.unique(np.concatenate([[P], N[1:]]), return_counts=True)
     target = math.log(norm2 / alpha) - len(N) * math.log(variance)
-    # In the logarithm of 1 + nu/m, m the smallest of the sizes, the equation is smooth and rising on the whole axis.
+    # In the logarithm of 1 + nu/m, where m is the smallest size, the equation is smooth and rising on the whole axis.
     m = float(sizes[0])
     nu = lambda t: m * math.expm1(t)  # noqa: E731
     root = _root(lambda t: float(counts @ np.log1p(nu(t) / sizes)) - target, -1.0, 1.0)
@@ -164,7 +164,9 @@ def off_span_saddle(norm2: Real, data: Real, widths: Sequence[Any], variance: Re
 
 
 def effective_depth(data: Real, widths: Sequence[Any]) -> float:
-    r"""$\lambda = P\sum_{l=1}^L 1/N_l$: of depth, width and data the posterior knows this alone, for $P/N \to 0$.
+    r"""The effective depth $\lambda = P\sum_{l=1}^L 1/N_l$.
+
+    For $P/N \to 0$ the posterior depends on depth, width and number of data through $\lambda$ alone.
 
     Args:
         data: $P$.
@@ -175,10 +177,10 @@ def effective_depth(data: Real, widths: Sequence[Any]) -> float:
 
 
 def off_span_limit(norm2: Real, ratio: Real, depth: Real) -> float:
-    r"""$|\theta_\perp|^2$ for $P/N \to 0$ with $\sigma^2 = 1$, at the effective depth $\lambda$.
+    r"""The value of $|\theta_\perp|^2$ for $P/N \to 0$ with $\sigma^2 = 1$, at the effective depth $\lambda$.
 
-    $(1 - \alpha)e^s$ with $|\theta_*|^2/\alpha = e^s(1 + s/\lambda)$: from $1 - \alpha$, whatever the data say, at
-    $\lambda \to 0$, to $\frac{1 - \alpha}\alpha|\theta_*|^2$, that of the best prior, at $\lambda \to \infty$.
+    It is $(1 - \alpha)e^s$ with $|\theta_*|^2/\alpha = e^s(1 + s/\lambda)$. At $\lambda \to 0$ it is $1 - \alpha$,
+    whatever the data. At $\lambda \to \infty$ it is $\frac{1 - \alpha}\alpha|\theta_*|^2$, the value of the best prior.
 
     Args:
         norm2: $|\theta_*|^2$.
@@ -196,7 +198,7 @@ def off_span_limit(norm2: Real, ratio: Real, depth: Real) -> float:
 def best_variance(norm2: Real, data: Real, widths: Sequence[Any]) -> float:
     r"""The prior variance $\sigma^2$ of greatest evidence; $\sigma_*^{2(L+1)} = |\theta_*|^2/\alpha$ for large sizes.
 
-    There the mean of $s$ over the contour is zero.
+    At this variance the mean of $s$ over the contour is zero.
 
     Args:
         norm2: $|\theta_*|^2$.
@@ -212,17 +214,17 @@ def best_variance(norm2: Real, data: Real, widths: Sequence[Any]) -> float:
 def scales(
     random: np.random.Generator, norm2: Real, data: Real, widths: Sequence[Any], draws: int, variance: Real = 1.0
 ) -> Scales:
-    r"""The scale mixture by draws: $S$ from one $\chi^2$ a hidden layer, weighted by what data say of it.
+    r"""The scale mixture by sampling: $S$ from one $\chi^2$ per hidden layer, weighted by the density of the data.
 
-    The evidence is the mean of the weights $(2\pi v)^{-P/2}e^{-|\theta_*|^2/(2v)}$, $v = \sigma^2S/N_0$; a posterior
-    mean is a weighted one, of $|\theta_\perp|^2$ that of $(N_0 - P)v$.
+    The evidence is the mean of the weights $(2\pi v)^{-P/2}e^{-|\theta_*|^2/(2v)}$, $v = \sigma^2S/N_0$. A posterior
+    mean is a weighted mean; for $|\theta_\perp|^2$ it is the weighted mean of $(N_0 - P)v$.
 
     Args:
         random: source of randomness.
         norm2: $|\theta_*|^2$.
         data: $P$.
         widths: $N_0, \dots, N_L$.
-        draws: how many.
+        draws: number of draws.
         variance: $\sigma^2$.
     """
     norm2, P, N, variance = _checked("scales", norm2, data, widths, variance)
@@ -232,9 +234,9 @@ def scales(
 
 
 def log_weight(norm2: Real, data: Real, scale: Real) -> Any:
-    r"""Log density of $\theta_\parallel = \theta_*$ where entries of $\theta$ have the variance $v$.
+    r"""Log density of $\theta_\parallel = \theta_*$ if entries of $\theta$ have the variance $v$.
 
-    $-\frac P2\log 2\pi v - |\theta_*|^2/(2v)$.
+    It is $-\frac P2\log 2\pi v - |\theta_*|^2/(2v)$.
 
     Args:
         norm2: $|\theta_*|^2$.
@@ -252,7 +254,7 @@ def evidence_grid(
     widths: Sequence[Any],
     variances: Sequence[Any] = (1.0,),
 ) -> Float[np.ndarray, "depths widths variances"]:
-    r"""Log evidence of networks of equal hidden widths, for the choice of a model by its evidence.
+    r"""Log evidence of networks of equal hidden widths, to choose a model by its evidence.
 
     Args:
         norm2: $|\theta_*|^2$.
@@ -274,7 +276,7 @@ def _checked(
     count = whole(caller, "data", data)
     if not sizes or count >= sizes[0]:
         raise ValueError(
-            f"{caller}: `data` must be fewer than the inputs, the first of `widths`, got {data!r} and "
+            f"{caller}: `data` must be smaller than the number of inputs, the first of `widths`, got {data!r} and "
             f"{tuple(widths)!r}."
         )
     return positive(caller, "norm2", norm2), count, np.array(sizes, float), positive(caller, "variance", variance)
@@ -291,7 +293,7 @@ def _contour(orders: np.ndarray, log_z: float) -> tuple[float, float]:
 
     b, counts = np.unique(orders, return_counts=True)
     smallest = float(b[0])
-    # In the logarithm of the distance from the first pole the saddle point is found on the whole axis.
+    # The unknown is the logarithm of the saddle point's distance from the first pole, which may be any number.
     u = math.exp(_root(lambda t: float(counts @ special.digamma(b - smallest + math.exp(t))) - log_z, -1.0, 1.0))
     curvature = float(counts @ special.polygamma(1, b - smallest + u))
     u -= smallest

@@ -1,7 +1,7 @@
 r"""Eigenvalues of sample covariances: the law of Marchenko and Pastur.
 
-Of $P$ standard normal vectors with $n$ entries, the rows of $X$, the matrix $\Sigma = XX^\top/n$ has for
-$P/n \to \alpha < 1$ the density of eigenvalues
+The rows of $X$ are $P$ standard normal vectors with $n$ entries. For $P/n \to \alpha < 1$ the eigenvalues of
+$\Sigma = XX^\top/n$ have the density
 
 $$\frac{\sqrt{(\lambda_+ - x)(x - \lambda_-)}}{2\pi\alpha x}, \qquad \lambda_\pm = (1 \pm \sqrt\alpha)^2 .$$
 """
@@ -19,7 +19,7 @@ from secant.core.types import Real
 
 
 def edges(ratio: Real) -> tuple[float, float]:
-    r"""Where the eigenvalues begin and end, $\lambda_\pm = (1 \pm \sqrt\alpha)^2$.
+    r"""The smallest and the largest eigenvalue in the limit, $\lambda_\pm = (1 \pm \sqrt\alpha)^2$.
 
     Args:
         ratio: $\alpha = P/n$, between 0 and 1.
@@ -29,10 +29,10 @@ def edges(ratio: Real) -> tuple[float, float]:
 
 
 def density(x: Real, ratio: Real) -> Any:
-    r"""The density of eigenvalues at $x$, zero outside of its edges.
+    r"""The density of eigenvalues at $x$, zero outside its edges.
 
     Args:
-        x: where.
+        x: eigenvalue, or an array of them.
         ratio: $\alpha = P/n$, between 0 and 1.
     """
     low, high = edges(ratio)
@@ -42,7 +42,9 @@ def density(x: Real, ratio: Real) -> Any:
 
 
 def moment(order: int, ratio: Real) -> float:
-    r"""$\int x^k\,d\mu$: $1/(1 - \alpha)$ for $k = -1$, $\sum_{j<k}\frac{\alpha^j}{j + 1}\binom kj\binom{k-1}j$ above.
+    r"""The moment $\int x^k\,d\mu$ of the eigenvalues.
+
+    It is $1/(1 - \alpha)$ for $k = -1$, and $\sum_{j<k}\frac{\alpha^j}{j + 1}\binom kj\binom{k-1}j$ for $k \ge 1$.
 
     Args:
         order: $k$, at least -1.
@@ -57,10 +59,11 @@ def moment(order: int, ratio: Real) -> float:
 def below(x: Real, ratio: Real) -> float:
     r"""The share of eigenvalues below $x$.
 
-    With $x = 1 + \alpha - 2\sqrt\alpha\cos\phi$ the integrand is smooth up to both edges; Gauss-Legendre does it.
+    With $x = 1 + \alpha - 2\sqrt\alpha\cos\phi$ the integrand is smooth up to both edges, so Gauss-Legendre quadrature
+    is enough.
 
     Args:
-        x: where.
+        x: upper end of the share.
         ratio: $\alpha = P/n$, between 0 and 1.
     """
     low, high = edges(ratio)
@@ -81,9 +84,9 @@ def eigenvalues(random: np.random.Generator, samples: int, dim: int, draws: int)
 
     Args:
         random: source of randomness.
-        samples: $P$, vectors.
-        dim: $n$, entries of each.
-        draws: how many matrices.
+        samples: $P$, the number of vectors.
+        dim: $n$, the entries of each vector.
+        draws: number of matrices.
     """
     shape = [whole("eigenvalues", name, n) for name, n in (("draws", draws), ("samples", samples), ("dim", dim))]
     X = random.standard_normal(shape)

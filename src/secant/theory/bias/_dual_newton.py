@@ -1,4 +1,4 @@
-r"""Newton's method on $X\,\nabla R^*(z_0 + X^\top\nu) = y$, the gradient of a convex function of $\nu$."""
+r"""Newton's method for the $\nu$ that solves $X\,\nabla R^*(z_0 + X^\top\nu) = y$, a minimum of a convex function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from secant.theory.bias.potentials import Potential
 
 MOST_STEPS = 100
-"""Newton steps, at most; 20 are usual, 50 many."""
+"""The largest number of Newton steps; 20 are usual, 50 are many."""
 
 
 def newton(
@@ -23,20 +23,20 @@ def newton(
     close: float = 1e-16,
     reach: float = math.inf,
 ) -> tuple[Any, Any, int, Any]:
-    r"""Weights, multipliers, steps, and how much of $y$ is missed, for rows of `X` that are orthonormal.
+    r"""Weights, multipliers $\nu$, number of steps, and the relative misfit of $Xw = y$.
 
     Args:
-        X: shape `(n, ...)` with the axes of one $w$.
+        X: orthonormal rows, shape `(n, ...)`, where the last axes are those of one $w$.
         y: shape `(..., n)`.
         potential: $R$.
         dual: $z_0$.
-        guess: $\nu$ to begin with, else zero.
-        close: a share of $y$ that may be missed.
+        guess: the first $\nu$; zero by default.
+        close: the relative misfit at which the iteration stops.
         reach: how far $\nu$ may move in one step along each eigenvector of the curvature.
     """
     axes = potential.axes
     flat, entries = X.reshape(len(X), -1), math.prod(X.shape[1:])
-    # The potential's own axes are seen in what it gives.
+    # The potential's numbers may have leading axes of their own: the shape of its output shows them.
     lead = np.broadcast_shapes(potential.inverse(dual).shape[: -axes or None], y.shape[:-1])
     y = np.broadcast_to(y, (*lead, len(X)))
     nu = np.zeros((*lead, len(X))) + (0.0 if guess is None else guess)
@@ -52,7 +52,7 @@ def newton(
         step = np.nan_to_num(step, posinf=0.0, neginf=0.0)
         trials = [nu + _line_search(step, off, y, flat, z, potential)[..., None] * step]
         if np.any(near := short < 1e-7):
-            # The slope along a step may be rounding here, and so may what is off in directions of little curvature.
+            # Here the slope along a step may be only rounding, and so may the misfit in directions of little curvature.
             trials.append(nu + step)
             if not clear:
                 trials.append(nu + _filtered(steep @ flat.T, -off, 1e-15 * size))
@@ -69,7 +69,7 @@ def newton(
 
 
 def _at(nu: np.ndarray, X: np.ndarray, y: np.ndarray, potential: Potential, dual: np.ndarray) -> tuple[Any, ...]:
-    """Duals, weights and what they miss, also as a share of what it is made of, and that."""
+    """Duals, weights, misfit, relative misfit, and the size that the misfit is divided by."""
     flat, lead = X.reshape(len(X), -1), y.shape[:-1]
     z = dual + (nu @ flat).reshape(*lead, *X.shape[1:])
     w = potential.inverse(z)
@@ -80,10 +80,10 @@ def _at(nu: np.ndarray, X: np.ndarray, y: np.ndarray, potential: Potential, dual
 
 
 def _within(curvature: np.ndarray, right: np.ndarray, reach: float) -> np.ndarray:
-    """Newton's direction, cut along each eigenvector on its own.
+    """Newton's direction, limited along each eigenvector separately.
 
-    Where weights have to grow or to fall by powers of ten, the curvature is that of the weights as they are, and the
-    longest part of a step would leave nothing of the others.
+    Where weights must grow or fall by powers of ten, the curvature at the present weights makes some components far
+    too long. One common factor for the whole step would then leave nothing of the other components.
     """
     curvature = np.nan_to_num((curvature + np.swapaxes(curvature, -1, -2)) / 2, posinf=1e300, neginf=-1e300)
     values, vectors = np.linalg.eigh(curvature)
@@ -93,7 +93,7 @@ def _within(curvature: np.ndarray, right: np.ndarray, reach: float) -> np.ndarra
 
 
 def _filtered(curvature: np.ndarray, right: np.ndarray, rounding: Any) -> np.ndarray:
-    """Newton's direction without the eigenvectors along which the right-hand side is rounding."""
+    """Newton's direction without the eigenvectors along which the right-hand side is only rounding."""
     values, vectors = np.linalg.eigh((curvature + np.swapaxes(curvature, -1, -2)) / 2)
     inner = (np.swapaxes(vectors, -1, -2) @ right[..., None])[..., 0]
     seen = (np.abs(inner) > rounding[..., None]) & (values > 0)
@@ -102,10 +102,10 @@ def _filtered(curvature: np.ndarray, right: np.ndarray, rounding: Any) -> np.nda
 
 
 def _solve(steep: np.ndarray, X: np.ndarray, right: np.ndarray, separable: bool) -> tuple[np.ndarray, bool]:
-    r"""Newton's direction, $(X\,\nabla^2R^*X^\top)^{-1}$ times the right side, and if it is far from singular.
+    r"""Newton's direction, $(X\,\nabla^2R^*X^\top)^{-1}$ times the right side, and if the matrix is far from singular.
 
-    Weights of very different sizes make this matrix singular to rounding. Where they do, its root is factored, which
-    has half the range of exponents; where no root is at hand, its eigenvalues are held above rounding.
+    Weights of very different sizes make this matrix singular to rounding. The function then factors the root of the
+    matrix, which has half the range of exponents. If no root is at hand, the eigenvalues are held above rounding.
     """
     curvature = steep @ X.T
     curvature = np.nan_to_num((curvature + np.swapaxes(curvature, -1, -2)) / 2, posinf=1e300, neginf=-1e300)
@@ -115,7 +115,7 @@ def _solve(steep: np.ndarray, X: np.ndarray, right: np.ndarray, separable: bool)
             return np.linalg.solve(curvature, right[..., None])[..., 0], True
     with contextlib.suppress(np.linalg.LinAlgError):
         if separable:
-            root = np.sqrt(np.abs(steep * X)) * np.sign(X)  # X times the root of a slope that is one for all rows
+            root = np.sqrt(np.abs(steep * X)) * np.sign(X)  # X times the root of the slope
             root = np.linalg.qr(np.swapaxes(root, -1, -2), mode="r")
             step = np.linalg.solve(root, np.linalg.solve(np.swapaxes(root, -1, -2), right[..., None]))[..., 0]
             if np.all(np.isfinite(step)):
@@ -128,9 +128,9 @@ def _solve(steep: np.ndarray, X: np.ndarray, right: np.ndarray, separable: bool)
 def _line_search(
     step: np.ndarray, off: np.ndarray, y: np.ndarray, X: np.ndarray, z: np.ndarray, potential: Potential
 ) -> np.ndarray:
-    r"""How much of a step, so that the slope $\phi'$ along it falls to a third at most, of either sign.
+    r"""The part of a step after which the slope $\phi'$ along it is at most a third as large, with either sign.
 
-    The slope rises along the line, and where the weights overflow it is above zero.
+    The slope rises along the line. Where the weights overflow, the slope is above zero.
     """
     lead, shape = step.shape[:-1], z.shape[-potential.axes :]
     along = step @ X

@@ -1,9 +1,9 @@
-r"""The largest Euclidean margin by an active set, on few samples at a time.
+r"""The largest Euclidean margin of separable data, by an active set of few samples at a time.
 
-On some samples it is non-negative least squares: of all $u \ge 0$ the one whose $(Z^\top u, c\sum_iu_i)$ is nearest to
-$(0, c)$ has $a = u/(c^2(1 - \sum_iu_i))$, and where it comes all the way, $Z^\top u = 0$, nothing separates them. A
-heavy row keeps $\sum_iu_iy_i$ near zero if there is a bias. Which samples carry the margin is then known, and one
-linear system gives their multipliers to rounding.
+On a few samples the problem is one of non-negative least squares. Take the $u \ge 0$ whose $(Z^\top u, c\sum_iu_i)$ is
+nearest to $(0, c)$: the multipliers are $a = u/(c^2(1 - \sum_iu_i))$. If the distance is zero, $Z^\top u = 0$ and
+nothing separates the samples. With a bias, a heavy row keeps $\sum_iu_iy_i$ near zero. The solution tells which samples
+carry the margin, and one linear system then gives their multipliers to rounding.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 
 ROUNDING = 1e-10
-"""By how much a margin of 1 may be missed by rounding."""
+"""A margin of 1 may fall short by this much, which is rounding."""
 
 
 class Few(NamedTuple):
-    """The largest margin on a few samples: who carries it, weights, bias, multipliers, and whether that is so."""
+    """The largest margin on a few samples: who carries it, weights, bias, multipliers, and whether it exists."""
 
     kept: np.ndarray
     w: np.ndarray
@@ -30,9 +30,9 @@ class Few(NamedTuple):
 
 
 def euclidean(Z: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, float, np.ndarray]:
-    """Weights, bias and multipliers; where nothing separates the data, multipliers of which it can be read.
+    """Weights, bias and multipliers; for data that nothing separates, the multipliers show it.
 
-    Samples join where they violate the margin and leave where they do not carry it.
+    A sample joins the set when it violates the margin, and leaves when it does not carry the margin.
     """
     margins, taken = Z @ Z.sum(0), np.zeros(0, int)
     rows, gram, kept = Z[:0], np.zeros((0, 0)), np.zeros(0, int)
@@ -44,7 +44,7 @@ def euclidean(Z: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, flo
             break
         many = max(30, len(kept))
         new = wanted[np.argpartition(margins[wanted], many)[:many]] if len(wanted) > many else wanted
-        if labels is not None and not len(taken):  # of both kinds
+        if labels is not None and not len(taken):  # begin with samples of both labels
             new = np.union1d(new, [int(np.argmax(labels)), int(np.argmin(labels))])
         fresh, old = Z[new], rows[kept]
         cross = fresh @ old.T
@@ -55,7 +55,7 @@ def euclidean(Z: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, flo
             break
         margins = Z @ found.w if labels is None else Z @ found.w + labels * found.b
         grown = float(found.w @ found.w)
-        # Where nothing but rounding has moved, nobody leaves: the samples taken grow until they are all that matter.
+        # If only rounding has moved, no sample leaves: the set then grows until it holds all samples that matter.
         kept = found.kept if grown > norm2 * (1 + 1e-13) else np.arange(len(taken))
         norm2 = max(norm2, grown)
     a = np.zeros(len(Z))
@@ -64,9 +64,9 @@ def euclidean(Z: np.ndarray, labels: np.ndarray | None) -> tuple[np.ndarray, flo
 
 
 def _on(rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, norm2: float) -> Few:
-    """Tried on a factor of the Gram matrix, then on the samples themselves, which is slower and more accurate."""
+    """The margin on these rows: first by a factor of the Gram matrix, then by the rows, slower and more accurate."""
     top = float(gram.diagonal().max()) or 1.0
-    c = 1 / math.sqrt(norm2) if norm2 > 0 else math.sqrt(top)  # best is the margin itself
+    c = 1 / math.sqrt(norm2) if norm2 > 0 else math.sqrt(top)  # the best c is the margin itself
     u = np.full(len(rows), 1 / len(rows))
     for heavy in (0.0,) if labels is None else (1e2, 1e4, 1e6):
         tilt = np.zeros(len(rows)) if labels is None else heavy * math.sqrt(top) * labels
@@ -94,9 +94,13 @@ def _on(rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, norm2: fl
 def _candidates(
     rows: np.ndarray, gram: np.ndarray, labels: np.ndarray | None, kept: np.ndarray, u: np.ndarray
 ) -> Iterator[tuple[np.ndarray, float, np.ndarray]]:
-    """Weights, bias and multipliers of those that carry the margin: what makes all their margins 1, by the Gram matrix;
-    what least squares found, scaled; and the first again by a factor of the samples, for margins so small that the
-    square of their share of the samples is lost in rounding."""
+    """Three candidates for weights, bias and multipliers of the samples that carry the margin.
+
+    1. All their margins are made 1, by the Gram matrix.
+    2. The least-squares solution is scaled.
+    3. All their margins are made 1, by a factor of the samples. Rounding loses the square of a very small margin over
+       the size of the samples, but not the margin itself.
+    """
     n, own = len(kept), gram[np.ix_(kept, kept)]
     if not n:
         return
@@ -117,7 +121,7 @@ def _candidates(
     size = np.abs(factor.diagonal())
     if size.min() <= 1e-13 * size.max():
         return
-    # Weights are Q R^-T(1 - b y), with the b for which the multipliers R^-1 R^-T(1 - b y) and labels are orthogonal.
+    # Weights are Q R^-T(1 - b y), where b makes the multipliers R^-1 R^-T(1 - b y) orthogonal to the labels.
     up = scipy.linalg.solve_triangular(factor, np.column_stack([np.ones(n), sides]), trans=1, check_finite=False)
     b = 0.0 if labels is None else float(up[:, 0] @ up[:, 1] / (up[:, 1] @ up[:, 1]))
     inner = up[:, 0] - b * up[:, 1]

@@ -1,4 +1,4 @@
-r"""Weights of least $p$-norm among those that fit the data, for samples that are orthonormal."""
+r"""The weights of least $p$-norm that fit the data, for orthonormal samples."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ def linear_program(X: np.ndarray, y: np.ndarray, p: float) -> tuple[np.ndarray, 
 
 
 def power_norm(X: np.ndarray, y: np.ndarray, least: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray]:
-    r"""Weights and multipliers for other $p$ but 2.
+    r"""Weights and multipliers for $p$ other than 1, 2 and infinity.
 
-    Below 2 powers of weights are in the span of the samples; above, with $NX^\top = 0$, $N$ times powers is 0.
+    Below 2, signed powers of the weights lie in the span of the samples. Above 2, the matrix $N$ with $NX^\top = 0$
+    maps these powers to 0.
     """
     size = float(np.abs(least).max())
     if p < 2:
@@ -48,7 +49,7 @@ def power_norm(X: np.ndarray, y: np.ndarray, least: np.ndarray, p: float) -> tup
 
 
 def near_one(X: np.ndarray, y: np.ndarray, p: float, begin: np.ndarray) -> tuple[Any, Any, int, Any]:
-    """The least norm, whose gradient is in the span of the samples, in the form of `newton`."""
+    """Weights of least norm for $p$ near 1, as from `newton`: the norm's gradient is in the span of the samples."""
     lead = np.broadcast_shapes(begin.shape[:-1], y.shape[:-1])
     weights, nu, off, steps = np.zeros((*lead, X.shape[1])), np.zeros((*lead, len(X))), np.zeros(lead), 0
     y = np.broadcast_to(y, nu.shape)
@@ -62,7 +63,7 @@ def near_one(X: np.ndarray, y: np.ndarray, p: float, begin: np.ndarray) -> tuple
 
 
 def onto(X: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Weights that fit where some nearly do: each moves by its own size, so that zeros stay."""
+    """Weights that fit, from weights that nearly fit: each moves in proportion to its size, so zeros stay."""
     root = np.sqrt(np.abs(w))
     moved = w.copy()
     for place in np.ndindex(w.shape[:-1]):

@@ -1,9 +1,10 @@
-r"""An interior point for the largest margin in a smooth norm.
+r"""The largest margin in a smooth norm, by an interior-point method.
 
-The least of $\frac1p\sum_j|w_j|^p$ with $z_i\cdot w + y_ib - s_i = 1$, $s \ge 0$, has multipliers $a \ge 0$ with
-$\operatorname{sign}(w_j)|w_j|^{p-1} = (Z^\top a)_j$ and $a_is_i = 0$. Newton's method follows $a_is_i = \mu$ to
-$\mu \to 0$. Below $p = 2$ the unknowns are $a$, since $w$ is a smooth function of $Z^\top a$; above they are $w$, of
-which $Z^\top a$ is. Norms far from 2 are reached in stages, of which each starts at the last.
+The task is the least $\frac1p\sum_j|w_j|^p$ with $z_i\cdot w + y_ib - s_i = 1$, $s \ge 0$. At the solution there are
+multipliers $a \ge 0$ with $\operatorname{sign}(w_j)|w_j|^{p-1} = (Z^\top a)_j$ and $a_is_i = 0$. Newton's method
+follows $a_is_i = \mu$ to $\mu \to 0$. Below $p = 2$ the unknowns are $a$, because $w$ is a smooth function of
+$Z^\top a$. Above $p = 2$ they are $w$, because $Z^\top a$ is a smooth function of $w$. Norms far from 2 are reached in
+stages, and each stage starts where the last ended.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray, float]
 
 
 def interior_point(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple[np.ndarray, float, np.ndarray]:
-    """Weights, bias and multipliers, the last up to a factor; as near to the optimum as rounding lets it come.
+    """Weights, bias and multipliers (up to a factor), as near to the optimum as rounding allows.
 
     Args:
         Z: rows of separable data.
-        labels: of the samples, for a bias.
-        p: of the norm, above 1 and finite.
+        labels: labels of the samples if there is a bias, else `None`.
+        p: exponent of the norm, above 1 and finite.
     """
     signs, unit = (0.0 if labels is None else labels), 1.0
     a, s, b = np.full(len(Z), 1 / len(Z)), np.ones(len(Z)), 0.0
@@ -33,7 +34,7 @@ def interior_point(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple[
     for stage in _stages(p):
         last = stage == p
         w, a, s, b = _newton(Z, labels, stage, (w, a, s, b), CLOSE if last else 1e-3)
-        if not last:  # margin one and largest weight one, so that powers of weights stay numbers
+        if not last:  # margin 1 and largest weight 1, so that powers of weights stay finite
             least = float((Z @ w + signs * b).min())
             w, b = w / least, b / least
             top = float(np.abs(w).max())
@@ -60,7 +61,7 @@ def _size(v: np.ndarray, p: float) -> float:
 
 
 def _newton(Z: np.ndarray, labels: np.ndarray | None, p: float, start: State, close: float) -> State:
-    """Newton's method at one norm; of all iterates the one that is nearest to its own bound."""
+    """Newton's method at one norm; gives the iterate that is nearest to its own bound."""
     (w, a, s, b), q, in_dual = start, p / (p - 1), p < 2
     signs = 0.0 if labels is None else labels
     best, lowest, since = start, math.inf, 0
@@ -122,7 +123,7 @@ def _factor(table: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, bool]:
 
 
 def _length(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, step: State, mu: float) -> float:
-    """The longest step that keeps multipliers and slacks positive and brings all equations nearer."""
+    """The longest step that keeps multipliers and slacks positive and reduces the misfit of the equations."""
     (_, a, s, _), (_, da, ds, _) = at, step
     t = 1.0
     for x, dx in ((a, da), (s, ds)):
@@ -137,7 +138,7 @@ def _length(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, step:
 
 
 def _misses(Z: np.ndarray, labels: np.ndarray | None, p: float, at: State, step: State, mu: float, t: float) -> float:
-    """By how much all equations are missed after this much of a step."""
+    """The misfit of all equations together after the part `t` of a step."""
     (w, a, s, b), (dw, da, ds, db), q = at, step, p / (p - 1)
     A, S = a + t * da, s + t * ds
     W = _power(Z.T @ A, q - 1) if p < 2 else w + t * dw

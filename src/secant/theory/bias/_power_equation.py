@@ -1,11 +1,11 @@
-r"""Weights that are powers of a dual: $Xw = y$ with $\operatorname{sign}(w_j)|w_j|^\varepsilon$ in an affine space.
+r"""Weights $w$ with $Xw = y$ whose signed powers $\operatorname{sign}(w_j)|w_j|^\varepsilon$ lie in an affine space.
 
-The conditions of a least $\ell_p$ norm are of this kind, with $\varepsilon = p - 1$ below $p = 2$ and
-$\varepsilon = 1/(p - 1)$ above it. As $\varepsilon \to 0$ the norm becomes that of a linear program, duals of weights
-that matter tend to $\pm1$, and which weights those are is decided in their last digits. So the dual is kept as
-$s_j(1 + \varepsilon v_j)$, of which Newton's method moves $v$: weights are $s_je^{u_j}$ with
-$u = \log(1 + \varepsilon v)/\varepsilon$, which is $v$ in the limit. It is reached in stages, each from the last, and
-among several solutions of the linear program leads to that of largest entropy.
+The weights of least $\ell_p$ norm solve such equations, with $\varepsilon = p - 1$ below $p = 2$ and
+$\varepsilon = 1/(p - 1)$ above it. As $\varepsilon \to 0$ the problem becomes a linear program. The powers, called the
+dual, tend to $\pm1$ for the weights that matter, and their last digits decide which weights matter. The code therefore
+keeps the dual as $s_j(1 + \varepsilon v_j)$, and Newton's method moves $v$. The weights are $s_je^{u_j}$ with
+$u = \log(1 + \varepsilon v)/\varepsilon$, which tends to $v$. Stages lead to small $\varepsilon$, each from the last.
+Among several solutions of the linear program they choose the one of largest entropy.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from secant.theory.bias._dual_newton import newton
 from secant.theory.bias.potentials import Potential
 
 FIRST = 0.1
-"""The exponent that Newton's method reaches from anywhere."""
+"""At this exponent Newton's method converges from any start."""
 
 LEAST = 1e-12
-"""Below it exponents are taken for this one: norms differ by no more than that, and duals have few digits more."""
+"""Smaller exponents are replaced by this one. Norms differ by no more than this, and duals have few digits more."""
 
 FACTOR = 4.0
-"""Between the exponents of stages."""
+"""The ratio between the exponents of two stages."""
 
 REACH = 10.0
-"""By how much logarithms of weights may move in one step of Newton's method, in each direction."""
+"""How far the logarithms of weights may move in one step of Newton's method, along each eigenvector."""
 
 
 class Powers(NamedTuple):
     """The solution.
 
     Attributes:
-        weights: shape `(d,)`; where all targets are 0 they have no scale, and the largest is 1.
-        dual: their powers, shape `(d,)`.
-        missed: of the equations, relatively.
-        steps: of Newton's method, in all stages.
+        weights: shape `(d,)`. If all targets are 0 the scale is free, and the largest weight is 1.
+        dual: their signed powers, shape `(d,)`.
+        missed: relative misfit of the equations.
+        steps: Newton steps, in all stages together.
     """
 
     weights: np.ndarray
@@ -59,7 +59,7 @@ def powers(X: np.ndarray, y: np.ndarray, begin: np.ndarray, exponent: float) -> 
     exponent = max(exponent, LEAST)
     count = max(math.ceil(math.log(FIRST / exponent) / math.log(FACTOR)), 0)
     stages = FIRST * (exponent / FIRST) ** (np.arange(count + 1) / count) if count else np.array([exponent])
-    free = not np.any(y)  # of scale
+    free = not np.any(y)  # to choose the scale
     signs, scale, steps, now = np.where(begin < 0, -1.0, 1.0), 1.0, 0, float(stages[0])
     v, w, missed = (np.abs(begin) - 1) / now, np.zeros(len(begin)), math.inf
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
@@ -81,7 +81,7 @@ def powers(X: np.ndarray, y: np.ndarray, begin: np.ndarray, exponent: float) -> 
 
 
 def _unit(v: np.ndarray, exponent: float, scale: float) -> tuple[np.ndarray, float]:
-    """Duals divided by the largest, and the product of what they were divided by."""
+    """Duals divided by the largest, and the product of all divisors so far."""
     top = exponent * v.max()
     return (v - v.max()) / (1 + top), scale * (1 + top)
 
@@ -103,7 +103,7 @@ def _power(exponent: float) -> Potential:
 
 
 def _ahead(X: np.ndarray, v: np.ndarray, w: np.ndarray, before: float, after: float) -> np.ndarray:
-    """Duals at another exponent that leave weights as they are, as near as the span allows, by their weights."""
+    """Duals at another exponent that keep the weights as nearly as the span allows; large weights count most."""
     counted = w > 1e-30
     root = np.sqrt(np.where(counted, w, 0.0))
     wanted = np.where(counted, np.expm1(after * _log(v, before)) - before * v, 0.0)
@@ -112,6 +112,6 @@ def _ahead(X: np.ndarray, v: np.ndarray, w: np.ndarray, before: float, after: fl
     for part in (1.0, 0.5, 0.25, 0.1, 0.0):
         guess = (before * v + part * move) / after
         sizes = _log(guess, after)
-        if sizes.max() < np.abs(sizes[large]).max() + 20:  # no weight comes from nowhere
+        if sizes.max() < np.abs(sizes[large]).max() + 20:  # no small weight overtakes the large ones
             break
     return guess

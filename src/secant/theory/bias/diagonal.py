@@ -1,25 +1,27 @@
-r"""Diagonal linear networks: the smallest model that is lazy or learns features, as its start says.
+r"""Diagonal linear networks: the smallest model that is lazy or learns features, depending on its start.
 
-Of depth $L$ the weights are $w = u^L - v^L$, entry by entry, trained from $u = v = \alpha$, so that $w = 0$. Gradient
-flow on $\frac12\|Xw - y\|^2$ moves every entry along $s = X^\top\nu$ only, with $\dot\nu = y - Xw$:
+At depth $L$ the weights are $w = u^L - v^L$, entry by entry. Training starts from $u = v = \alpha$, so that $w = 0$.
+Gradient flow on $\frac12\|Xw - y\|^2$ moves every entry along $s = X^\top\nu$ only, with $\dot\nu = y - Xw$:
 
 $$u = \alpha e^{2s},\quad v = \alpha e^{-2s},\quad w = 2\alpha^2\sinh 4s \qquad (L = 2),$$
 
 $$u = \bigl(\alpha^{2-L} - L(L-2)s\bigr)^{-1/(L-2)},\quad
 v = \bigl(\alpha^{2-L} + L(L-2)s\bigr)^{-1/(L-2)} \qquad (L > 2).$$
 
-So $2d$ parameters are $n$ unknowns; $uv$ is conserved for two layers, and $u^{2-L} + v^{2-L}$ for more. The flow ends
-in the least value of a potential of all $w$ that fit, the [hypentropy][secant.theory.bias.potentials.hypentropy] for $L
-= 2$: the least $\ell_2$ norm for large $\alpha$, nearly the least $\ell_1$ norm for small.
+So $n$ unknowns determine the $2d$ parameters. The flow conserves $uv$ for two layers, and $u^{2-L} + v^{2-L}$ for more.
+Among all $w$ that fit, the flow ends in the one with the least value of a potential. For $L = 2$ this potential is the
+[hypentropy][secant.theory.bias.potentials.hypentropy]: its minimum has the least $\ell_2$ norm for large $\alpha$, and
+nearly the least $\ell_1$ norm for small $\alpha$.
 
-Gradient descent with steps of any size obeys a law as exact, for two layers. With $a_t = 2\eta X^\top r_t$, a step is
-$u \leftarrow u(1 - a_t)$, $v \leftarrow v(1 + a_t)$. Hence wherever it ends, it ends in the least hypentropy with
+For two layers, gradient descent with steps of any size obeys an equally exact law. With $a_t = 2\eta X^\top r_t$, a
+step is $u \leftarrow u(1 - a_t)$, $v \leftarrow v(1 + a_t)$. Wherever the run ends, it ends in the least hypentropy
+with
 
 $$\alpha^2 \to \alpha^2\prod_t|1 - a_t^2|, \qquad
 \text{measured from } \log|u/v| = \sum_t\Bigl[\log\Bigl|\frac{1 - a_t}{1 + a_t}\Bigr| + 2a_t\Bigr]:$$
 
-the first is how much a run gains or loses in each coordinate by not being a flow, the second is odd in $a$ and small.
-For stochastic gradients $a_t$ is that of the batch, and nothing else changes.
+the first is how much a run gains or loses in each coordinate by not being a flow. The second is odd in $a$ and small.
+For stochastic gradients $a_t$ is computed from the batch, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -58,19 +60,19 @@ def parameters(s: Any, alpha: Any, depth: int = 2) -> tuple[np.ndarray, np.ndarr
 
 
 def conserved(u: Any, v: Any, depth: int = 2) -> np.ndarray:
-    r"""What gradient flow keeps: $uv$ for two layers, $u^{2-L} + v^{2-L}$ for more, entry by entry."""
+    r"""The numbers that gradient flow keeps: $uv$ for two layers, $u^{2-L} + v^{2-L}$ for more, entry by entry."""
     u, v = np.asarray(u, float), np.asarray(v, float)
     kept = u * v if whole("conserved", "depth", depth, 2) == 2 else u ** (2.0 - depth) + v ** (2.0 - depth)
     return np.asarray(kept)
 
 
 def potential(alpha: Any, depth: int = 2) -> potentials.Potential:
-    r"""The potential of which gradient flow ends in the least value, by its gradient $w \mapsto s$ and the inverse.
+    r"""The potential that gradient flow minimises, by its gradient $w \mapsto s$ and the inverse.
 
     For more than two layers the gradient is found by bisection.
 
     Args:
-        alpha: the start, a number or one a coordinate.
+        alpha: the start, a number or one per coordinate.
         depth: $L$.
     """
     depth = whole("potential", "depth", depth, 2)
@@ -89,7 +91,7 @@ def potential(alpha: Any, depth: int = 2) -> potentials.Potential:
     def gradient(w: np.ndarray) -> np.ndarray:
         w, top = np.broadcast_arrays(np.asarray(w, float), edge)
         low, high = np.zeros(w.shape), top.copy()
-        for _ in range(100):  # w is odd and grows in s: halve until nothing is left between
+        for _ in range(100):  # w is odd and grows in s: halve the interval down to rounding
             middle = (low + high) / 2
             beyond = weights(middle, alpha, depth) > np.abs(w)
             low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
@@ -110,7 +112,7 @@ def limit(X: Any, y: Any, alpha: Any, depth: int = 2) -> np.ndarray:
     Args:
         X: data, shape `(n, d)`.
         y: targets, shape `(n,)`.
-        alpha: the start, a number or one a coordinate.
+        alpha: the start, a number or one per coordinate.
         depth: $L$.
 
     Example:
@@ -133,7 +135,7 @@ class Descent(NamedTuple):
 
     Attributes:
         u: parameters, shape `(..., d)`.
-        v: those of the other sign.
+        v: parameters of the other sign.
         log_gain: $\sum_t\log|1 - a_t^2|$, by which $\log\alpha^2$ has grown, shape `(..., d)`.
         shift: $\sum_t[\log|(1-a_t)/(1+a_t)| + 2a_t]$, shape `(..., d)`.
     """
@@ -156,13 +158,13 @@ def begin(alpha: Any, shape: tuple[int, ...]) -> Descent:
 
 
 def step(run: Descent, X: Any, y: Any, lr: Any, xp: Any = np) -> Descent:
-    r"""A step of gradient descent on $\frac12\|Xw - y\|^2$.
+    r"""The run after one more step of gradient descent on $\frac12\|Xw - y\|^2$.
 
     Args:
-        run: where it is.
-        X: data, shape `(n, d)`, or `(..., b, d)` where every run has a batch of its own.
+        run: the run so far.
+        X: data, shape `(n, d)`, or `(..., b, d)` if every run has a batch of its own.
         y: targets, shape `(n,)` or `(..., b)`.
-        lr: $\eta$, one number or one a run, shape `(..., 1)`.
+        lr: $\eta$, one number or one per run, shape `(..., 1)`.
         xp: the module of arrays, `numpy` or `jax.numpy`.
     """
     r = xp.einsum("...nd,...d->...n", X, run.w) - y
@@ -194,13 +196,13 @@ def descent(X: Any, y: Any, lr: Any, alpha: Any) -> Map:
 
 
 def law(run: Descent, X: Any, y: Any, alpha: Any) -> np.ndarray:
-    r"""Where a run that fits has to be, from its gains alone: the least hypentropy of the law above.
+    r"""The weights that a run must reach if it fits, from its gains alone: the least hypentropy of the law above.
 
     Args:
         run: a run; leading axes are runs.
         X: data, shape `(n, d)`.
         y: targets, shape `(n,)`.
-        alpha: its start.
+        alpha: the start of the run.
 
     Returns:
         Weights, shape `(..., d)`.

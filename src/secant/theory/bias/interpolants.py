@@ -1,9 +1,10 @@
-r"""Which of all weights that fit linear data a method ends in, without running it.
+r"""The interpolating weights that a training method ends in, without running it.
 
-With fewer samples than weights the solutions of $Xw = y$ are many. Mirror descent and mirror flow with a potential $R$
-end in the one of least Bregman divergence $D_R(w, w_0)$ from their start: their dual $\nabla R(w)$ never leaves
-$\nabla R(w_0) + \operatorname{span}(x_1, \dots, x_n)$, and there is one solution whose dual lies there. That is $n$
-equations, $X\,\nabla R^*(\nabla R(w_0) + X^\top\nu) = y$, for $n$ unknowns: a convex function of $\nu$ is least.
+With fewer samples than weights, $Xw = y$ has many solutions. Mirror descent and mirror flow with a potential $R$ end in
+the solution of least Bregman divergence $D_R(w, w_0)$ from their start. The reason is that their dual $\nabla R(w)$
+never leaves $\nabla R(w_0) + \operatorname{span}(x_1, \dots, x_n)$, and exactly one solution has its dual there. This
+gives $n$ equations for $n$ unknowns, $X\,\nabla R^*(\nabla R(w_0) + X^\top\nu) = y$. They hold where a convex function
+of $\nu$ is least.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from secant.theory.bias.margins import dual, norm_of
 from secant.theory.bias.potentials import Potential
 
 NEAR_ONE = 1.1
-"""Exponents of norms below it are reached in stages."""
+"""Exponents of norms below this value are reached in stages."""
 
 MOST_CORNERS = 100_000
-"""Corners of a stagewise path, at most."""
+"""The largest number of corners of a stagewise path."""
 
 
 class Projection(NamedTuple):
-    r"""A solution of $Xw = y$ and what shows that it is the nearest.
+    r"""A solution of $Xw = y$, and the multipliers that show it is the nearest.
 
     Attributes:
         weights: $w$, with the shape of a start.
         multipliers: $\nu$ of shape `(..., n)`, for which $\nabla R(w) = \nabla R(w_0) + X^\top\nu$.
         residual: the length of $Xw - y$, over all samples.
-        steps: of Newton's method.
+        steps: number of Newton steps.
     """
 
     weights: np.ndarray
@@ -47,20 +48,20 @@ class Projection(NamedTuple):
 def bregman_projection(X: Real, y: Real, potential: Potential, start: Real | None = None) -> Projection:
     r"""The solution of $Xw = y$ of least divergence, $\operatorname{argmin}_{Xw = y}D_R(w, w_0)$.
 
-    Newton's method on $\phi(\nu) = R^*(\nabla R(w_0) + X^\top\nu) - y\cdot\nu$, with a line search along each step that
+    Newton's method minimises $\phi(\nu) = R^*(\nabla R(w_0) + X^\top\nu) - y\cdot\nu$. A line search along each step
     keeps exponentials in bounds. A step costs $n^2d + n^3$. Samples may repeat or depend on each other.
-    Leading axes of starts, of targets and of the potential's own numbers broadcast and are solved together. Where only
-    the border of the potential's domain has a solution, it is the limit.
+    Leading axes of starts, of targets and of the potential's own numbers broadcast and are solved together. If only the
+    border of the potential's domain has a solution, the result is the limit.
 
     Args:
-        X: samples, shape `(n, d)`; of matrices, `(n, k, k)`, of which the symmetric part counts.
+        X: samples, shape `(n, d)`, or `(n, k, k)` for matrices, where only the symmetric part counts.
         y: targets, shape `(n,)` or with leading axes.
         potential: $R$, one of [`potentials`][secant.theory.bias.potentials].
-        start: $w_0$, with or without leading axes; without one, where $\nabla R = 0$, which gives the least $R$.
+        start: $w_0$, with or without leading axes; by default the point with $\nabla R = 0$, which gives the least $R$.
 
     Raises:
-        ValueError: if nothing fits the data, with the least residual; or, for a potential of positive weights, if
-            nothing positive does, with the combination of samples that shows it.
+        ValueError: if no weights fit the data, with the least residual; or if a potential needs positive weights and
+            none fit, with the combination of samples that shows it.
 
     Example:
         ```python
@@ -94,7 +95,7 @@ def bregman_projection(X: Real, y: Real, potential: Potential, start: Real | Non
         raise ValueError(f"bregman_projection: `start` must have shape (..., {shape}) as `X`, got {begin.shape}.")
     if not potential.inside(begin):
         raise ValueError(
-            f"bregman_projection: the {potential.name} is defined on {potential.domain}, and `start` is not there."
+            f"bregman_projection: the {potential.name} is defined on {potential.domain}, but `start` is not there."
         )
     flat = X.reshape(len(X), -1)
     rows, targets, back = _independent("bregman_projection", flat, y)
@@ -105,7 +106,7 @@ def bregman_projection(X: Real, y: Real, potential: Potential, start: Real | Non
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             found = newton(wide, targets, potential, potential.gradient(begin))
     weights, nu, steps, off = found
-    if potential.exponent is not None and 1e-13 < np.max(off) < 1e-3:  # what the last digits of a dual leave
+    if potential.exponent is not None and 1e-13 < np.max(off) < 1e-3:  # the last digits of a dual leave this
         weights = onto(rows, targets, weights)
         off = np.linalg.norm(weights @ rows.T - targets, axis=-1) / np.linalg.norm(targets, axis=-1)
     if np.any(off > 1e-9):
@@ -117,21 +118,21 @@ def bregman_projection(X: Real, y: Real, potential: Potential, start: Real | Non
 def _finite(caller: str, **arrays: np.ndarray) -> None:
     for name, array in arrays.items():
         if not np.all(np.isfinite(array)):
-            raise ValueError(f"{caller}: `{name}` must be finite, and has entries that are not.")
+            raise ValueError(f"{caller}: `{name}` must be finite, but some entries are infinite or not numbers.")
 
 
 def _independent(caller: str, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    r"""The same equations with orthonormal rows, and the matrix that takes their multipliers back to the samples'."""
+    r"""The same equations with orthonormal rows, and the matrix that maps their multipliers to those for `X`."""
     if len(X) <= X.shape[1]:
         with contextlib.suppress(np.linalg.LinAlgError):
             lower = np.linalg.cholesky(X @ X.T)
             pivots = np.diagonal(lower)
-            if pivots.min() > 1e-2 * pivots.max():  # far enough that squares lose nothing: a third of the work
+            if pivots.min() > 1e-2 * pivots.max():  # well enough conditioned for squares: a third of the work
                 back = np.linalg.inv(lower)
                 return back @ X, y @ back.T, back
         basis, upper = np.linalg.qr(X.T)
         pivots = np.abs(np.diagonal(upper))
-        if pivots.min() > 1e-4 * pivots.max():  # far from dependent: a third of the work of what follows
+        if pivots.min() > 1e-4 * pivots.max():  # well conditioned: a third of the work of the SVD below
             back = np.linalg.inv(upper).T
             return basis.T, y @ back.T, back
     left, values, right = np.linalg.svd(X, full_matrices=False)
@@ -141,21 +142,21 @@ def _independent(caller: str, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray,
     missed = np.linalg.norm(y - inner @ left.T, axis=-1)
     if np.any(missed > 1e-9 * np.linalg.norm(y, axis=-1)):
         raise ValueError(
-            f"{caller}: no weights fit the data: the least length of Xw - y is {missed.max():.6g}, where y has "
-            f"{np.linalg.norm(y, axis=-1).max():.6g}. Take fewer samples than weights, or targets in the range of X."
+            f"{caller}: no weights fit the data: the least length of Xw - y is {missed.max():.6g}, and the length of y "
+            f"is {np.linalg.norm(y, axis=-1).max():.6g}. Use fewer samples than weights, or targets in the range of X."
         )
     return right, inner / values, left.T / values[:, None]
 
 
 def _explain(X: np.ndarray, y: np.ndarray, potential: Potential, off: float) -> None:
-    """Why there is no solution: for positive weights the combination of samples that shows it."""
+    """Raises the reason why there is no solution; for positive weights, the combination of samples that shows it."""
     if potential.domain == "positive weights":
         for target in y.reshape(-1, len(X)):
             positive_solution("bregman_projection", X, target)
     if potential.exponent is not None and potential.exponent < NEAR_ONE:
         raise ValueError(
             f"bregman_projection: with `p` = {potential.exponent!r} and this `start` no solution was found: Xw - y is "
-            f"still {off:.3g} of y. Leave out `start`, for the least norm, or take a larger `p`."
+            f"still {off:.3g} of y. Leave out `start` to get the least norm, or use a larger `p`."
         )
     raise ValueError(
         f"bregman_projection: no solution was found in {MOST_STEPS} steps: Xw - y is still {off:.3g} of y. With "
@@ -164,10 +165,10 @@ def _explain(X: np.ndarray, y: np.ndarray, potential: Potential, off: float) -> 
 
 
 def positive_solution(caller: str, X: Real, y: Real) -> np.ndarray:
-    r"""Some $w > 0$ with $Xw = y$, that whose least entry is largest, up to 1.
+    r"""Positive weights $w$ with $Xw = y$, chosen so that the least entry is as large as possible, up to 1.
 
     Args:
-        caller: who asks, for the error.
+        caller: name of the calling function, for the error.
         X: samples, shape `(n, d)`.
         y: targets, shape `(n,)`.
 
@@ -176,7 +177,7 @@ def positive_solution(caller: str, X: Real, y: Real) -> np.ndarray:
     """
     X, y = np.asarray(X, float), np.asarray(y, float)
     d = X.shape[1]
-    # Least entry t as one more unknown: X (v + t) = y, v >= 0, t <= 1.
+    # The least entry t is one more unknown: X (v + t) = y, v >= 0, t <= 1.
     found = scipy.optimize.linprog(
         np.append(np.zeros(d), -1.0),
         A_eq=np.column_stack([X, X.sum(1)]),
@@ -192,21 +193,21 @@ def positive_solution(caller: str, X: Real, y: Real) -> np.ndarray:
     nu = nu / max(np.abs(nu).max(), 1e-300)
     raise ValueError(
         f"{caller}: no positive weights fit the data. The samples, each times its entry of nu = "
-        f"{np.array2string(nu, precision=4, threshold=20)}, add up to features of which none is below "
-        f"{(nu @ X).min():.3g} and the largest is {(nu @ X).max():.3g}, and their targets to {nu @ y:.3g}, not above "
-        "0. Take targets of a positive model, or a potential of weights of both signs, as `hypentropy`."
+        f"{np.array2string(nu, precision=4, threshold=20)}, add up to features between "
+        f"{(nu @ X).min():.3g} and {(nu @ X).max():.3g}, but their targets add up to {nu @ y:.3g}, not above 0. "
+        "Use targets of a positive model, or a potential for weights of both signs, such as `hypentropy`."
     )
 
 
 class LeastNorm(NamedTuple):
-    r"""Weights of least norm that fit the data, with their proof.
+    r"""Weights of least norm that fit the data, with the multipliers that prove it.
 
     Attributes:
         weights: $w$, shape `(d,)`.
         multipliers: $\nu$, shape `(n,)`, with $\|X^\top\nu\|_q = 1$ in the dual norm: then $\|w\|_p \ge y\cdot\nu$ for
             every $w$ that fits.
         norm: $\|w\|_p$.
-        gap: by how much `norm` is above that bound, relatively: what rounding left.
+        gap: relative excess of `norm` over this bound, which is due to rounding.
     """
 
     weights: np.ndarray
@@ -218,7 +219,7 @@ class LeastNorm(NamedTuple):
 def min_norm(X: Real, y: Real, p: Real) -> np.ndarray:
     r"""The weights of least norm that fit the data, $\operatorname{argmin}_{Xw = y}\|w\|_p$, of shape `(d,)`.
 
-    The weights of [`least_norm`][secant.theory.bias.interpolants.least_norm], which gives their proof too.
+    [`least_norm`][secant.theory.bias.interpolants.least_norm] gives the same weights with their proof.
 
     Args:
         X: samples, shape `(n, d)`.
@@ -240,10 +241,10 @@ def min_norm(X: Real, y: Real, p: Real) -> np.ndarray:
 def least_norm(X: Real, y: Real, p: Real) -> LeastNorm:
     r"""The weights of least norm that fit the data, with multipliers that prove it.
 
-    For $p = 1$ and $p = \infty$ a linear program (HiGHS), which gives one solution where there are several; for $p = 2$
-    the pseudo-inverse; else Newton's method. Exponents near 1, as $1 + 10^{-9}$, and large ones, as $10^9$, are
-    reached from 1.1 and 11 in stages. Where the linear program of their limit has several solutions they choose among
-    them.
+    * $p = 1$ and $p = \infty$: a linear program (HiGHS), which gives one solution if there are several.
+    * $p = 2$: the pseudo-inverse.
+    * Other $p$: Newton's method. Exponents near 1, such as $1 + 10^{-9}$, are reached in stages from 1.1; large ones,
+      such as $10^9$, from 11. If the linear program of the limit has several solutions, they choose one of these.
 
     Args:
         X: samples, shape `(n, d)`.
@@ -251,7 +252,7 @@ def least_norm(X: Real, y: Real, p: Real) -> LeastNorm:
         p: the norm's exponent, from 1 to infinity.
 
     Raises:
-        ValueError: if nothing fits the data, with the least residual.
+        ValueError: if no weights fit the data, with the least residual.
 
     Example:
         ```python
@@ -295,18 +296,18 @@ def least_norm(X: Real, y: Real, p: Real) -> LeastNorm:
     if not (abs(gap) < 1e-6 and missed < 1e-9):
         raise ValueError(
             f"min_norm: with `p` = {p!r} no solution was found: the norm is within {gap:.1e} of its bound, and Xw - y "
-            f"is {missed:.1e} of y. The limits, `p=1` and `p=math.inf`, are linear programs."
+            f"is {missed:.1e} of y. Use the limit instead, `p=1` or `p=math.inf`, which is a linear program."
         )
     return LeastNorm(w, nu @ back, size, max(gap, 0.0))
 
 
 class Path(NamedTuple):
-    r"""Corners of a path that is straight between them.
+    r"""The corners of a path that is straight between them.
 
     Attributes:
         weights: shape `(corners, d)`, from zero to the end.
-        correlation: $\max_j|x_j\cdot(y - Xw)|$ at each, over columns $x_j$, from its largest to 0.
-        length: $\int\|dw\|_1$ up to each; where no weight turns back it is the 1-norm.
+        correlation: $\max_j|x_j\cdot(y - Xw)|$ at each corner, over columns $x_j$, from its largest value to 0.
+        length: $\int\|dw\|_1$ up to each corner; it is the 1-norm if no weight turns back.
     """
 
     weights: np.ndarray
@@ -315,13 +316,13 @@ class Path(NamedTuple):
 
 
 def stagewise_path(X: Real, y: Real) -> Path:
-    r"""Coordinate descent with infinitesimal steps, averaged over ties: forward stagewise regression, exactly.
+    r"""The exact path of forward stagewise regression: coordinate descent with infinitesimal steps.
 
-    On $\frac12\|Xw - y\|^2$ the coordinate of largest correlation $|x_j\cdot r|$ moves, $r = y - Xw$. Once several are
-    tied they move together, each in the sense of its own correlation only. With signs $s_j$ their speeds solve
-    $\min_{\rho \ge 0}\|r - \sum_js_jx_j\rho_j\|^2$ over the tied set: those that move stay tied, others fall behind. So
-    the path is straight until one more coordinate joins. It ends in a solution of least squares. Where no weight of the
-    lasso's path ever turns back, it is the lasso's path.
+    On $\frac12\|Xw - y\|^2$ the coordinate of largest correlation $|x_j\cdot r|$ moves, $r = y - Xw$. Tied coordinates
+    move together, each only in the direction of its own correlation. With signs $s_j$ their speeds solve
+    $\min_{\rho \ge 0}\|r - \sum_js_jx_j\rho_j\|^2$ over the tied set. Coordinates that move stay tied, the others fall
+    behind, so the path is straight until one more coordinate joins. The path ends in a solution of least squares. If no
+    weight of the lasso's path ever turns back, the two paths are the same.
 
     Args:
         X: samples, shape `(n, d)`.
@@ -353,7 +354,7 @@ def stagewise_path(X: Real, y: Real) -> Path:
         speed = np.zeros_like(w)
         speed[tied] = sign * scipy.optimize.nnls(X[:, tied] * sign, left)[0]
         change = X.T @ (X @ speed)
-        # The height falls as 1 - t; another is reached by c - t change = +-(1 - t) height.
+        # The largest correlation falls as (1 - t) height; another coordinate ties when c - t change = +-(1 - t) height.
         with np.errstate(divide="ignore", invalid="ignore"):
             meets = np.concatenate([(height - s * correlation) / (height - s * change) for s in (1, -1)])
         others = np.concatenate([~tied | (correlation * s < 0) for s in (1, -1)]) & (meets > 1e-12)
@@ -362,4 +363,4 @@ def stagewise_path(X: Real, y: Real) -> Path:
         corners.append(w)
         heights.append(height * (1 - share))
         lengths.append(lengths[-1] + share * np.abs(speed).sum())
-    raise ValueError(f"stagewise_path: the path has more than {MOST_CORNERS} corners; scale the columns of `X` alike.")
+    raise ValueError(f"stagewise_path: the path has more than {MOST_CORNERS} corners. Scale the columns of `X` alike.")

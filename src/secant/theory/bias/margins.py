@@ -1,16 +1,16 @@
 r"""The largest margin of separable data, in any norm.
 
-With rows $z_i = y_ix_i$ of $Z$, one a sample, the data are separable where some $w$ has $z_i\cdot w > 0$ for all $i$.
-The margin of a norm and the weights that reach it are
+With rows $z_i = y_ix_i$ of $Z$, one per sample, the data are separable if some $w$ has $z_i\cdot w > 0$ for all $i$.
+The margin in a norm and the weights that reach it are
 
 $$\gamma = \max_{\|w\| \le 1}\min_i z_i\cdot w = \frac1{\|\hat w\|}, \qquad
 \hat w = \operatorname{argmin}\ \tfrac12\|w\|^2 \text{ with } z_i\cdot w \ge 1 .$$
 
-With multipliers $a_i \ge 0$ of the constraints, $v = \sum_ia_iz_i$ has $\|v\|_* = \|\hat w\|$ and
-$v\cdot\hat w = \|\hat w\|^2$ (for the Euclidean norm $v = \hat w$), $a_i = 0$ where $z_i\cdot\hat w > 1$, and
-$\sum_ia_i = \|\hat w\|^2 = 1/\gamma^2$. Every $p$ of non-negative weights with sum 1 is a bound,
-$\gamma \le \|\sum_ip_iz_i\|_*$, which $p = \gamma^2a$ attains: the two sides together are the proof of an answer. Where
-nothing separates, the origin is such a sum, and $p$ is the proof of that.
+The constraints have multipliers $a_i \ge 0$, with $a_i = 0$ where $z_i\cdot\hat w > 1$ and
+$\sum_ia_i = \|\hat w\|^2 = 1/\gamma^2$. The vector $v = \sum_ia_iz_i$ has $\|v\|_* = \|\hat w\|$ and
+$v\cdot\hat w = \|\hat w\|^2$; for the Euclidean norm $v = \hat w$. Every $p$ of non-negative weights with sum 1 gives a
+bound, $\gamma \le \|\sum_ip_iz_i\|_*$, and $p = \gamma^2a$ attains the bound: weights and multipliers together prove an
+answer. If nothing separates the data, some such sum is the origin, and its $p$ proves that.
 """
 
 from __future__ import annotations
@@ -29,18 +29,19 @@ from secant.theory.bias._euclidean_margin import euclidean
 from secant.theory.bias._lp_margin import interior_point
 
 TOLERANCE = 1e-6
-"""An answer that is further than this from its own bound, relatively, is not given."""
+"""An answer whose relative distance from its own bound is larger than this raises an error."""
 
 
 TIED = 1e-10
-"""Edges that are as near as this, relatively, are the same: the first of them is taken, whatever their rounding."""
+"""Edges that differ by a smaller share than this count as equal, and the first of them is taken."""
 
 
 class NotSeparableError(ValueError):
     """Data that nothing separates.
 
     Attributes:
-        weights: non-negative, of sum 1: `weights @ Z` is the origin. With a bias, `weights @ labels` is 0 too.
+        weights: non-negative, with sum 1, such that `weights @ Z` is the origin. With a bias, `weights @ labels` is 0
+            too.
     """
 
     def __init__(self, message: str, weights: np.ndarray) -> None:
@@ -56,9 +57,8 @@ class Margin:
         margin: $\gamma$, the largest margin of weights of norm 1.
         w: $\hat w$, the least weights with margin 1.
         b: the bias; 0 without one.
-        multipliers: $a$, of the samples; their sum is $1/\gamma^2$.
-        residual: how much larger than `margin` the largest margin can be at most, relatively: what is left of the
-            optimality conditions.
+        multipliers: $a$, one per sample; their sum is $1/\gamma^2$.
+        residual: the largest relative amount by which the true margin can exceed `margin`.
         norm: the norm.
     """
 
@@ -70,10 +70,10 @@ class Margin:
     norm: float
 
     def late_share(self, log_time: Real) -> Any:
-        r"""What a run on the exponential loss has of the largest Euclidean margin at a late time, without the run.
+        r"""The share of the largest Euclidean margin that a run on the exponential loss has late, without the run.
 
-        Gradient flow is $\hat w\log t + \tilde w$ with $z_i\cdot\tilde w = -\log a_i$ on the support, so that
-        it has the share
+        Gradient flow is $\hat w\log t + \tilde w$ with $z_i\cdot\tilde w = -\log a_i$ on the support, so it has the
+        share
 
         $$\frac{\log t - \max_i\log a_i}{\log t - \gamma^2\sum_ia_i\log a_i}$$
 
@@ -85,7 +85,8 @@ class Margin:
         """
         if self.norm != 2:
             raise ValueError(
-                f"late_share: gradient flow has the Euclidean margin; this one is of the norm {self.norm:g}."
+                f"late_share: gradient flow has the Euclidean margin, but this one is of the norm {self.norm:g}. Use "
+                "`max_margin` with `norm=2`."
             )
         a = self.multipliers[self.support]
         log_time = np.asarray(log_time, float)
@@ -93,7 +94,7 @@ class Margin:
 
     @property
     def support(self) -> Int[np.ndarray, "support"]:
-        """Numbers of the samples that carry the margin: those with a positive multiplier."""
+        """Indices of the samples that carry the margin, which have a positive multiplier."""
         return np.flatnonzero(self.multipliers > 0)
 
 
@@ -104,7 +105,7 @@ class Boosting:
     Attributes:
         w: weights of the columns after the last round.
         columns: the column that each round took.
-        steps: by how much it moved each round.
+        steps: how far each round moved the weight of its column.
         margins: $\min_i z_i\cdot w/\|w\|_1$ after each round.
         log_loss: $\log\sum_ie^{-z_i\cdot w}$ after each round.
     """
@@ -117,7 +118,7 @@ class Boosting:
 
 
 def norm_of(v: Any, norm: Real) -> float:
-    r"""$\|v\|_p$ of a vector, for any $p$ from 1 to infinity, without overflow."""
+    r"""The norm $\|v\|_p$ of a vector, for any $p$ from 1 to infinity, without overflow."""
     size = np.abs(np.asarray(v, float))
     top = float(size.max(initial=0.0))
     if top == 0.0 or norm == math.inf:
@@ -126,25 +127,27 @@ def norm_of(v: Any, norm: Real) -> float:
 
 
 def dual(norm: Real) -> float:
-    r"""The $q$ of the dual norm, $\frac1p + \frac1q = 1$."""
+    r"""The exponent $q$ of the dual norm, $\frac1p + \frac1q = 1$."""
     return math.inf if norm == 1 else 1.0 if norm == math.inf else float(norm / (norm - 1))
 
 
 def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
     r"""The largest margin of separable data in the norm $\ell_p$, with its support, multipliers and a proof.
 
-    In $\ell_2$ by an active set on few samples at a time, to rounding; in $\ell_1$ and $\ell_\infty$ by a linear
-    program; otherwise by an interior point in as many unknowns as samples ($p < 2$) or features ($p > 2$). Duplicates
-    and features that say nothing do no harm; multipliers are then one of several choices.
+    * $p = 2$: an active set of few samples at a time, accurate to rounding.
+    * $p = 1$ and $p = \infty$: a linear program.
+    * Other $p$: an interior point with as many unknowns as samples ($p < 2$) or features ($p > 2$).
+
+    Duplicate samples and useless features do no harm, but the multipliers are then one of several choices.
 
     Args:
-        Z: rows $y_ix_i$, one a sample.
+        Z: rows $y_ix_i$, one per sample.
         norm: $p$, from 1 to infinity.
-        labels: $y_i$, -1 or 1, for weights with a bias: the margins are then $y_i(w\cdot x_i + b)$, the norm is that of
+        labels: $y_i$, -1 or 1, for weights with a bias. The margins are then $y_i(w\cdot x_i + b)$, the norm is that of
             $w$ alone, and $\sum_ia_iy_i = 0$.
 
     Raises:
-        NotSeparableError: where nothing separates the data; it carries the weights that show it.
+        NotSeparableError: if nothing separates the data; the error carries the weights that prove it.
 
     Example:
         ```python
@@ -161,7 +164,7 @@ def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
     Z, p, labels, unit = _checked(Z, norm, labels)
     if unit == 0:
         raise NotSeparableError("max_margin: all of `Z` is zero: nothing separates it.", np.eye(1, len(Z))[0])
-    if p == 2 and 1e-100 < unit < 1e100:  # needs no scale, and no copy of large data
+    if p == 2 and 1e-100 < unit < 1e100:  # no rescaling, so no copy of large data
         unit = 1.0
     else:
         Z = Z / unit
@@ -174,15 +177,15 @@ def max_margin(Z: Any, norm: Any = 2.0, *, labels: Any = None) -> Margin:
     found = _proved(Z, labels, p, w, b, a)
     if not found.residual <= TOLERANCE:
         raise ArithmeticError(
-            f"max_margin: the margin in the norm {p:g} was found to a share of {found.residual:.1e} only. "
-            f"Rescale the features, or take the norm {1 if p < 2 else math.inf if p > 2 else 1:g}, which is linear."
+            f"max_margin: the margin in the norm {p:g} was found only to a relative accuracy of {found.residual:.1e}. "
+            f"Rescale the features, or use `norm={1 if p < 2 else math.inf if p > 2 else 1:g}`, a linear program."
         )
     scale = unit**2
     return Margin(found.margin * unit, found.w / unit, found.b, found.multipliers / scale, found.residual, p)
 
 
 def _checked(Z: Any, norm: Any, labels: Any) -> tuple[np.ndarray, float, np.ndarray | None, float]:
-    """The arguments as numbers, and the largest entry of the data, for which large data are read once."""
+    """The arguments as numbers, and the largest entry of the data, in one pass over large data."""
     Z = np.asarray(Z, float)
     unit = max(float(Z.max()), -float(Z.min())) if Z.size else 0.0
     if Z.ndim != 2 or 0 in Z.shape or not math.isfinite(unit):
@@ -197,14 +200,14 @@ def _checked(Z: Any, norm: Any, labels: Any) -> tuple[np.ndarray, float, np.ndar
         return Z, p, None, unit
     labels = np.asarray(labels, float)
     if labels.shape != Z.shape[:1] or not np.isin(labels, (-1.0, 1.0)).all():
-        raise ValueError(f"max_margin: `labels` must be -1 or 1, one a sample of {len(Z)}, got shape {labels.shape}.")
+        raise ValueError(f"max_margin: `labels` must be -1 or 1, one per sample of {len(Z)}, got shape {labels.shape}.")
     if abs(labels.sum()) == len(labels):
         raise ValueError("max_margin: `labels` are all the same: with a bias the margin is infinite. Leave them out.")
     return Z, p, labels, unit
 
 
 def _proved(Z: np.ndarray, labels: np.ndarray | None, p: float, w: np.ndarray, b: float, a: np.ndarray) -> Margin:
-    """Weights scaled to margin 1, multipliers to their sum, and how far the two are from proving each other."""
+    """Weights scaled to margin 1, multipliers scaled to their sum, and the gap left between the two."""
     reached = Z @ w if labels is None else Z @ w + labels * b
     least = float(reached.min())
     weights, carried = a / a.sum(), np.flatnonzero(a)
@@ -213,14 +216,14 @@ def _proved(Z: np.ndarray, labels: np.ndarray | None, p: float, w: np.ndarray, b
         bound = norm_of(total, dual(p))
         if bound > TOLERANCE * float(np.abs(Z).max()):  # no proof of anything
             raise ArithmeticError(
-                f"max_margin: no weights that separate the data were found, and none that show that nothing does: the "
-                f"margin is at most {bound:.1e}, too small beside samples of size {np.abs(Z).max():.1e}. Rescale the "
+                f"max_margin: found neither weights that separate the data nor a proof that nothing separates them. "
+                f"The margin is at most {bound:.1e}, too small for samples of size {np.abs(Z).max():.1e}. Rescale the "
                 "features, or leave out the samples that are nearest to the others."
             )
         raise NotSeparableError(
-            f"max_margin: nothing separates the data: a sum of its samples with weights that are not negative is "
-            f"{'the origin' if bound == 0 else f'within {bound:.1e} of the origin'}. `weights` of this error are them. "
-            "Add features, or leave out what is labelled wrongly.",
+            f"max_margin: nothing separates the data: a sum of the samples with non-negative weights is "
+            f"{'the origin' if bound == 0 else f'within {bound:.1e} of the origin'}. The attribute `weights` of this "
+            "error has these weights. Add features, or leave out samples with wrong labels.",
             weights,
         )
     w, b = w / least, b / least
@@ -251,7 +254,7 @@ def _linear_program(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )
     if found.status != 0:
-        w, b, a = euclidean(Z, labels)  # says why where nothing separates
+        w, b, a = euclidean(Z, labels)  # raises the reason if nothing separates
         _proved(Z, labels, 2.0, w, b, a)
         raise ArithmeticError(f"max_margin: the linear program stopped with {found.message!r}. Rescale the features.")
     w = found.x[:d] - found.x[d : 2 * d] if p == 1 else found.x[:d]
@@ -260,9 +263,9 @@ def _linear_program(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple
 
 def _smooth(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple[np.ndarray, float, np.ndarray]:
     w, b, a = euclidean(Z, labels)
-    _proved(Z, labels, 2.0, w, b, a)  # refuses what does not separate
+    _proved(Z, labels, 2.0, w, b, a)  # raises if nothing separates
     near = 1.0 if p < 2 else math.inf
-    # How far the two norms are apart at most, relatively: then the linear program has the answer.
+    # The largest relative difference of the two norms: if it is tiny, the linear program has the answer.
     apart = Z.shape[1] ** (1 - 1 / p if p < 2 else 1 / p) - 1
     if apart < TOLERANCE / 100:
         return _linear_program(Z, labels, near)
@@ -273,17 +276,17 @@ def _smooth(Z: np.ndarray, labels: np.ndarray | None, p: float) -> tuple[np.ndar
 def boost(Z: Any, rounds: int, step: Real | None = None, *, share: Real = 1.0) -> Boosting:
     r"""Boosting: each round moves the weight of the column with the largest edge $|\sum_ip_iZ_{ij}|$.
 
-    The edges are by the weights $p_i \propto e^{-z_i\cdot w}$ of the samples, and the columns are weak learners,
-    $Z_{ij} = y_ih_j(x_i)$. This is coordinate descent on $\sum_ie^{-z_i\cdot w}$: with
-    `step` of that length, which reaches the largest $\ell_1$ margin as steps go to 0; without, to the least along the
-    coordinate, which is AdaBoost: for learners that say $\pm1$ the step is $\frac12\log\frac{1 + r}{1 - r}$ at an
-    edge $r$.
+    The edges use the weights $p_i \propto e^{-z_i\cdot w}$ of the samples. The columns are weak learners,
+    $Z_{ij} = y_ih_j(x_i)$. This is coordinate descent on $\sum_ie^{-z_i\cdot w}$. With `step`, every step has this
+    length, and the run reaches the largest $\ell_1$ margin as steps go to 0. Without `step`, each step takes the least
+    loss along its coordinate. This is AdaBoost: if learners give $\pm1$, the step at an edge $r$ is
+    $\frac12\log\frac{1 + r}{1 - r}$.
 
     Args:
-        Z: outputs of the learners times the label, one row a sample.
-        rounds: how many.
+        Z: outputs of the learners times the label, one row per sample.
+        rounds: number of rounds.
         step: the length of a step; by default exact line search.
-        share: of the exact step that is taken, scikit-learn's `learning_rate`.
+        share: the share of the exact step to take, scikit-learn's `learning_rate`.
 
     Example:
         ```python
@@ -310,7 +313,11 @@ def boost(Z: Any, rounds: int, step: Real | None = None, *, share: Real = 1.0) -
         edges = p @ Z
         j = int(np.argmax(np.abs(edges) >= (1 - TIED) * np.abs(edges).max()))
         if edges[j] == 0:
-            raise NotSeparableError("boost: no column has an edge: the weights of the samples show why.", p)
+            raise NotSeparableError(
+                "boost: no column has an edge, so nothing separates the data. The attribute `weights` of this error "
+                "proves it. Add learners to `Z`, or leave out samples with wrong labels.",
+                p,
+            )
         move = math.copysign(length, edges[j]) if length is not None else share * _line(Z[:, j], p, edges[j], plain)
         w[j] += move
         m += move * Z[:, j]
@@ -323,7 +330,8 @@ def _line(column: np.ndarray, p: np.ndarray, edge: float, plain: bool) -> float:
     """Where the loss is least along a column: the root of its derivative."""
     if np.all(column >= 0) or np.all(column <= 0):
         raise ValueError(
-            "boost: a column alone makes no mistake, and exact line search has no end. Give a `step`, or leave it out."
+            "boost: a column alone makes no mistake, so exact line search has no end. Give a `step`, or leave out the "
+            "column."
         )
     if plain:
         return 0.5 * math.log((1 + edge) / (1 - edge))

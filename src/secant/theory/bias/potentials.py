@@ -1,11 +1,11 @@
-r"""Potentials of mirror descent: a convex function by its gradient and the inverse of it.
+r"""Potentials of mirror descent: convex functions, their gradients and the inverses of these.
 
 Mirror descent with a potential $R$ moves the gradient of $R$ along the gradient of the loss, $\nabla R(w_{t+1}) =
-\nabla R(w_t) - \eta\nabla L(w_t)$. How far $w$ is from $w'$ in the eyes of $R$ is the Bregman divergence
-$D_R(w, w') = R(w) - R(w') - \langle\nabla R(w'), w - w'\rangle$. Of all weights that fit linear data the method ends in
-those of least $D_R(w, w_0)$: [`bregman_projection`][secant.theory.bias.interpolants.bregman_projection].
+\nabla R(w_t) - \eta\nabla L(w_t)$. The potential measures the distance of $w$ from $w'$ by the Bregman divergence
+$D_R(w, w') = R(w) - R(w') - \langle\nabla R(w'), w - w'\rangle$. Among all weights that fit linear data, the method
+ends in the weights of least $D_R(w, w_0)$: [`bregman_projection`][secant.theory.bias.interpolants.bregman_projection].
 
-The functions take NumPy arrays, in float64, and JAX arrays alike, and give back what they were given.
+The functions take NumPy arrays, in float64, or JAX arrays, and return the same kind.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ class Potential:
     r"""A convex function $R$ of weights, over the last axis of an array or, for matrices, over the last two.
 
     Attributes:
-        name: what it is called.
+        name: the name of the potential.
         value: $w \mapsto R(w)$, one number for each of the leading axes.
         gradient: $w \mapsto \nabla R(w)$, the weights' dual.
         inverse: the inverse of the gradient, $z \mapsto \nabla R^*(z)$.
         slope: the derivative of the inverse, $z, v \mapsto \nabla^2R^*(z)\,v$.
-        inside: whether weights are where $R$ is defined, one truth for all.
-        domain: where that is, in words.
+        inside: whether all weights lie in the domain of $R$, one answer for all.
+        domain: the domain in words.
         axes: how many axes of an array are one $w$: 1 for vectors, 2 for matrices.
         separable: whether $R$ is a sum over entries, so that its gradient acts on each alone.
-        exponent: $p$ where $R$ is half the squared $p$-norm, else none.
+        exponent: $p$ if $R$ is half the squared $p$-norm, else none.
 
     Example:
         ```python
@@ -72,7 +72,7 @@ class Potential:
 
 
 def _namespace(*arrays: Any) -> Any:
-    """NumPy for what is on the host, `jax.numpy` for what is not."""
+    """NumPy for arrays on the host, `jax.numpy` for all others."""
     return jnp if any(isinstance(a, jax.Array) for a in arrays) else np
 
 
@@ -94,7 +94,7 @@ def _are_positive(w: Any) -> bool:
 
 
 def entropy() -> Potential:
-    r"""$R(w) = \sum_i w_i\log w_i - w_i$ of positive weights; its mirror descent multiplies, by $e^{-\eta\nabla L}$."""
+    r"""The entropy $\sum_i w_i\log w_i - w_i$ of positive weights; mirror descent multiplies by $e^{-\eta\nabla L}$."""
 
     def value(w: Any) -> Any:
         xp = _namespace(w)
@@ -112,11 +112,11 @@ def entropy() -> Potential:
 
 
 def spectral_entropy() -> Potential:
-    r"""$R(W) = \operatorname{tr}(W\log W - W)$ of symmetric positive definite matrices.
+    r"""The spectral entropy $R(W) = \operatorname{tr}(W\log W - W)$ of symmetric positive definite matrices.
 
-    It is the entropy of their singular values, which are their eigenvalues. Of other matrices that function is not
-    convex. The derivative of the matrix exponential is by divided differences: in the basis of eigenvectors of $Z$ the
-    entry $ij$ of $V$ is multiplied by $(e^{z_i} - e^{z_j})/(z_i - z_j)$.
+    It is the entropy of the singular values, which are the eigenvalues. For other matrices this function is not convex.
+    The derivative of the matrix exponential uses divided differences: in the eigenbasis of $Z$ the entry $ij$ of $V$ is
+    multiplied by $(e^{z_i} - e^{z_j})/(z_i - z_j)$.
     """
 
     def through(function: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
@@ -161,7 +161,7 @@ def spectral_entropy() -> Potential:
 
 
 def quadratic(D: Real) -> Potential:
-    r"""$R(w) = \frac12w^\top Dw$; mirror descent is gradient descent preconditioned by $D^{-1}$.
+    r"""The potential $R(w) = \frac12w^\top Dw$; mirror descent is gradient descent preconditioned by $D^{-1}$.
 
     Args:
         D: a symmetric positive definite matrix, or its diagonal, or one number.
@@ -178,7 +178,7 @@ def quadratic(D: Real) -> Potential:
         )
     host = np.asarray(D)
     if host.ndim != 2 or host.shape[0] != host.shape[1] or not np.all(np.isfinite(host)):
-        raise ValueError(f"quadratic: `D` must be a square matrix of finite numbers, got one of shape {host.shape}.")
+        raise ValueError(f"quadratic: `D` must be a square matrix of finite numbers, got shape {host.shape}.")
     least = np.linalg.eigvalsh((host + host.T) / 2)[0]
     if not np.allclose(host, host.T, rtol=1e-8, atol=0) or not least > 0:
         raise ValueError(
@@ -198,9 +198,10 @@ def quadratic(D: Real) -> Potential:
 
 
 def lp(p: Real) -> Potential:
-    r"""$R(w) = \frac12\|w\|_p^2$ with $1 < p \le 2$, where it is strongly convex.
+    r"""The potential $R(w) = \frac12\|w\|_p^2$ with $1 < p \le 2$, where it is strongly convex.
 
-    Its gradient $\|w\|_p^{2-p}\operatorname{sign}(w)|w|^{p-1}$ has for inverse the same with $q = p/(p - 1)$ for $p$.
+    Its gradient is $\|w\|_p^{2-p}\operatorname{sign}(w)|w|^{p-1}$. The inverse is the same formula with
+    $q = p/(p - 1)$ in the place of $p$.
 
     Args:
         p: the norm's exponent, above 1 and at most 2.
@@ -208,8 +209,8 @@ def lp(p: Real) -> Potential:
     p = float(p)
     if not 1 < p <= 2:
         raise ValueError(
-            f"lp: `p` must be above 1 and at most 2, where the squared norm is smooth and strongly convex, got {p!r}; "
-            "the interpolant of least norm for any `p` is `interpolants.min_norm`."
+            f"lp: `p` must be above 1 and at most 2, where the squared norm is smooth and strongly convex, got {p!r}. "
+            "For the interpolant of least norm with any `p`, use `interpolants.min_norm`."
         )
     q = p / (p - 1)
     return Potential(
@@ -224,7 +225,7 @@ def lp(p: Real) -> Potential:
 
 
 def _norm(w: Any, p: Any) -> Any:
-    """The norm over the last axis, kept as one of length 1; of the largest entry apart, so that no power overflows."""
+    """The norm over the last axis, which stays with length 1; the largest entry is taken out so no power overflows."""
     xp = _namespace(w)
     size = abs(w).max(-1, keepdims=True)
     return size * ((abs(w) / xp.where(size > 0, size, 1.0)) ** p).sum(-1, keepdims=True) ** (1 / p)
@@ -237,25 +238,28 @@ def _of_norm(w: Any, p: Any) -> Any:
 
 
 def _slope_of_norm(z: Any, v: Any, q: float) -> Any:
-    r"""$(q-1)|u|^{q-2}v + (2-q)\,s\,(s\cdot v)$, where $u = z/\|z\|_q$ and $s = \operatorname{sign}(u)|u|^{q-1}$."""
+    r"""The slope $(q-1)|u|^{q-2}v + (2-q)\,s\,(s\cdot v)$, $u = z/\|z\|_q$, $s = \operatorname{sign}(u)|u|^{q-1}$."""
     xp = _namespace(z, v)
     norm = _norm(z, q)
     u = abs(z) / xp.where(norm > 0, norm, 1.0)
     s = xp.sign(z) * u ** (q - 1)
     found = (q - 1) * u ** (q - 2) * v + (2 - q) * s * (s * v).sum(-1, keepdims=True)
-    return xp.where(norm > 0, found, v)  # at 0 there is no derivative: that of the squared 2-norm
+    return xp.where(norm > 0, found, v)  # at 0 there is no derivative: use the one of p = 2
 
 
 def steepest(g: Any, p: Real) -> Any:
     r"""The steepest direction in $\ell_p$, $\operatorname{argmin}_v g\cdot v + \frac12\|v\|_p^2$, over the last axis.
 
-    It is $-\nabla\frac12\|g\|_q^2$ in the dual norm, $\frac1p + \frac1q = 1$, so that
-    $-g\cdot v = \|v\|_p^2 = \|g\|_q^2$: in $\ell_1$ $-g_je_j$ at the largest entry of $g$, the first of several; in
-    $\ell_\infty$ $-\|g\|_1\operatorname{sign} g$; in between $-\|g\|_q^{2-q}\operatorname{sign}(g)|g|^{q-1}$.
+    It is $-\nabla\frac12\|g\|_q^2$ in the dual norm, $\frac1p + \frac1q = 1$, so
+    $-g\cdot v = \|v\|_p^2 = \|g\|_q^2$:
+
+    * $\ell_1$: $-g_je_j$ at the largest entry of $g$, the first of several;
+    * $\ell_\infty$: $-\|g\|_1\operatorname{sign} g$;
+    * in between: $-\|g\|_q^{2-q}\operatorname{sign}(g)|g|^{q-1}$.
 
     Args:
         g: the gradient, shape `(..., d)`.
-        p: the norm's exponent, from 1 to infinity; a traced number is between them.
+        p: the norm's exponent, from 1 to infinity; a traced number must lie strictly between.
 
     Example:
         ```python
@@ -285,20 +289,20 @@ def steepest(g: Any, p: Real) -> Any:
 
 
 def hypentropy(alpha: Real) -> Potential:
-    r"""$R_\alpha(w) = \frac{\alpha^2}4\sum_i q(w_i/\alpha^2)$, the potential of the parametrisation $u^2 - v^2$.
+    r"""The potential of the parametrisation $u^2 - v^2$, $R_\alpha(w) = \frac{\alpha^2}4\sum_i q(w_i/\alpha^2)$.
 
-    Gradient flow on $u$ and $v$, begun at $u = v = \alpha$, is mirror flow with this potential. Here
-    $q(z) = 2 - \sqrt{4 + z^2} + z\operatorname{arcsinh}(z/2)$, which for small $z$ loses its digits and is computed as
-    $z\operatorname{arcsinh}(z/2) - z^2/(2 + \sqrt{4 + z^2})$. The gradient is
-    $\frac14\operatorname{arcsinh}(w/2\alpha^2)$, its inverse $2\alpha^2\sinh 4z$. The solution of least
-    $R_\alpha$ tends to that of least 2-norm for large $\alpha$, and to that of least 1-norm for small $\alpha$.
+    Gradient flow on $u$ and $v$, started at $u = v = \alpha$, is mirror flow with this potential. Here
+    $q(z) = 2 - \sqrt{4 + z^2} + z\operatorname{arcsinh}(z/2)$. For small $z$ this form loses digits, so the code
+    uses $z\operatorname{arcsinh}(z/2) - z^2/(2 + \sqrt{4 + z^2})$. The gradient is
+    $\frac14\operatorname{arcsinh}(w/2\alpha^2)$, its inverse $2\alpha^2\sinh 4z$. The solution of least $R_\alpha$
+    tends to the solution of least 2-norm for large $\alpha$, and of least 1-norm for small $\alpha$.
 
     Args:
-        alpha: $\alpha$: a number, or one a coordinate; with leading axes, as `alpha[:, None]`, one potential each.
+        alpha: $\alpha$, a number or one per coordinate; leading axes, as in `alpha[:, None]`, give one potential each.
     """
     square = _positive("hypentropy", "alpha", alpha) ** 2
     if not is_traced(square) and not (np.all(np.isfinite(square)) and np.all(np.asarray(square) > 0)):
-        raise ValueError(f"hypentropy: the square of `alpha` must be a floating-point number above 0, got {alpha!r}.")
+        raise ValueError(f"hypentropy: `alpha` squared must be above 0 and finite in floating point, got {alpha!r}.")
 
     def value(w: Any) -> Any:
         xp = _namespace(w, square)

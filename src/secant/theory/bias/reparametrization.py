@@ -1,18 +1,18 @@
-r"""Where gradient flow ends, for weights that are a function of parameters.
+r"""The end of gradient flow for weights that are a function of parameters, without running the flow.
 
 Train $\theta$ by gradient flow on a loss of $Xw$, where $w = G(\theta)$. The measured outputs are $h = XG(\theta)$, and
 
 $$\dot\theta = -\sum_k \frac{\partial L}{\partial h_k}\,\nabla h_k(\theta):$$
 
-the flow follows the fields $\nabla h_k$, each for as long as its sample asks. If these fields commute, that is if the
-brackets $[\nabla h_k, \nabla h_l] = \nabla^2h_k\nabla h_l - \nabla^2h_l\nabla h_k$ vanish, the order in which they are
-followed does not matter: $\theta$ is a function of the times $\nu \in \mathbb R^n$ alone, whatever the loss and its
-history, and $\partial h/\partial\nu = JJ^\top$ with $J = \partial h/\partial\theta$. The end of training on data that
-can be fitted is then the one $\nu$ with $h(\nu) = y$, as many unknowns as there are samples: the flow need not be run.
+the flow follows the fields $\nabla h_k$, each for a time that the residual of its sample decides. The fields commute if
+the brackets $[\nabla h_k, \nabla h_l] = \nabla^2h_k\nabla h_l - \nabla^2h_l\nabla h_k$ vanish. Then their order does
+not matter: $\theta$ is a function of the times $\nu \in \mathbb R^n$ alone, whatever the loss and its history, and
+$\partial h/\partial\nu = JJ^\top$ with $J = \partial h/\partial\theta$. If the data can be fitted, training ends at the
+one $\nu$ with $h(\nu) = y$. These are as many unknowns as samples, and the flow need not be run.
 
-In other words $w = \nabla R^*(X^\top\nu)$ for a potential $R$, and the flow ends in the least $R$ of all $w$ with
-$Xw = y$ (measured from the start). [`metric`][secant.theory.bias.reparametrization.metric] is the inverse of its
-Hessian.
+In other words $w = \nabla R^*(X^\top\nu)$ for a potential $R$. Among all $w$ with $Xw = y$, the flow ends in the one
+with the least $R$, measured from the start. [`metric`][secant.theory.bias.reparametrization.metric] is the inverse of
+its Hessian.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ Parametrization = Callable[[Params], Any]
 """Parameters, any pytree -> weights, an array of any shape."""
 
 LARGEST_BRACKET = 1e-6
-"""Relative brackets below this count as none, in float64; in float32 rounding alone is larger."""
+"""Relative brackets below this count as zero in float64; in float32 rounding alone is larger."""
 
 
 MOST = 20_000
-"""Evaluations of the fields on one way: where it takes more, outputs have come to a border."""
+"""The most evaluations of the fields on one way; if more are needed, the outputs have come to a border."""
 
 
 class NotCommutingError(ValueError):
-    """Brackets do not vanish: where training ends depends on its history and not on its data alone."""
+    """Brackets do not vanish, so the end of training depends on its history and not on the data alone."""
 
 
 class Brackets(NamedTuple):
@@ -49,8 +49,8 @@ class Brackets(NamedTuple):
 
     Attributes:
         largest: the largest entry of $\nabla^2h_k\nabla h_l - \nabla^2h_l\nabla h_k$ over all $k, l$.
-        relative: that over the largest entry of $\nabla^2h_k\nabla h_l$; 0 where all of these vanish.
-        commute: whether it counts as nothing.
+        relative: `largest` over the largest entry of $\nabla^2h_k\nabla h_l$; 0 if all of these vanish.
+        commute: whether `relative` counts as zero.
     """
 
     largest: float
@@ -63,14 +63,14 @@ class Limit:
     r"""The end of gradient flow.
 
     Attributes:
-        theta: parameters there, like those of the start.
+        theta: parameters at the end, with the structure of the start.
         weights: $G(\theta)$.
         times: $\nu$, shape `(n,)`: the weights are $\nabla R^*(X^\top\nu)$.
         residual: the largest entry of $|XG(\theta) - y|$.
-        detour: how far apart two ways to the same $\nu$ end, relative to the weights: rounding where brackets vanish,
-            and where they do not an estimate of how far off the answer is.
-        brackets: at the end.
-        evaluations: of the fields.
+        detour: the distance between the ends of two ways to the same $\nu$, relative to the weights. If brackets
+            vanish it is rounding; if not, it estimates the error of the answer.
+        brackets: brackets at the end.
+        evaluations: number of evaluations of the fields.
     """
 
     theta: Params
@@ -83,10 +83,10 @@ class Limit:
 
 
 def metric(G: Parametrization, theta: Params) -> np.ndarray:
-    r"""$\partial G\,\partial G^\top$, shape `(d, d)`: how fast gradient flow moves the weights.
+    r"""The matrix $\partial G\,\partial G^\top$, shape `(d, d)`, by which gradient flow moves the weights.
 
-    Where gradient flow is the mirror flow of a potential, $\dot w = -(\nabla^2R(w))^{-1}\nabla L(w)$, it is the inverse
-    of the potential's Hessian at $w = G(\theta)$; a function of the weights alone, then.
+    If gradient flow is the mirror flow of a potential, $\dot w = -(\nabla^2R(w))^{-1}\nabla L(w)$, this matrix is the
+    inverse of the potential's Hessian at $w = G(\theta)$. It is then a function of the weights alone.
 
     Args:
         G: parameters -> weights.
@@ -111,13 +111,13 @@ def metric(G: Parametrization, theta: Params) -> np.ndarray:
 
 
 def commutes(G: Parametrization, theta: Params, X: Any = None) -> Brackets:
-    r"""Whether gradient fields commute at a point: of every weight, or of what is measured of them.
+    r"""Whether the gradient fields of all weights, or of measurements of the weights, commute at a point.
 
     Args:
-        G: parameters -> weights, of $d$ entries in all.
+        G: parameters -> weights, with $d$ entries in all.
         theta: parameters.
-        X: measurements, shape `(n, d)`; by default all $d$ weights. With measurements given only the fields that
-            training on them follows are asked for.
+        X: measurements, shape `(n, d)`; by default all $d$ weights. With measurements, only the fields that training
+            on them follows are tested.
 
     Example:
         ```python
@@ -141,23 +141,27 @@ def flow_limit(
 ) -> Limit:
     r"""The end of gradient flow on $w = G(\theta)$ with data $Xw = y$, without running the flow.
 
-    Outputs are led in a straight line from $XG(\theta_0)$ to $y$, $\theta' = J^\top(JJ^\top)^{-1}(y - XG(\theta_0))$,
-    by a Runge-Kutta method of order eight, and $\nu$ is added up on the way. Then the fields are followed straight to
-    this $\nu$, $\theta' = J^\top\nu$, and $\nu$ is corrected by Newton's method on what is left. That both ways come to
-    one point is what it means to commute.
+    There are two ways to the end:
+
+    1. A Runge-Kutta method of order eight leads the outputs in a straight line from $XG(\theta_0)$ to $y$,
+       $\theta' = J^\top(JJ^\top)^{-1}(y - XG(\theta_0))$, and adds up $\nu$ on the way.
+    2. The fields are followed straight to this $\nu$, $\theta' = J^\top\nu$. Newton's method corrects $\nu$ for the
+       remaining misfit.
+
+    If the fields commute, both ways come to one point.
 
     Args:
         G: parameters -> weights, an array of any shape with $d$ entries.
         theta0: the start, any pytree.
         X: data, shape `(n, d)`, or `(n, ...)` like the weights.
         y: targets, shape `(n,)`.
-        check: whether to refuse where the fields do not commute. Otherwise the answer is that of outputs led in a
-            straight line, and `detour` tells how much the way matters.
-        tolerance: of the integration, relative; by default what the precision of the parameters allows.
+        check: whether to raise an error if the fields do not commute. If false, the answer is the end of the first way,
+            and `detour` tells how much the way matters.
+        tolerance: relative tolerance of the integration; by default as small as the precision of the parameters allows.
 
     Raises:
-        NotCommutingError: where brackets do not vanish.
-        ValueError: where no parameters on the way have the outputs asked for.
+        NotCommutingError: if brackets do not vanish.
+        ValueError: if no parameters on the way have the requested outputs.
 
     Example:
         ```python
@@ -184,8 +188,8 @@ def flow_limit(
         tolerance = 100 * float(jnp.finfo(outputs.dtype).eps)
     y = np.asarray(y, float)
     if y.shape != (outputs.count,) or not np.isfinite(y).all():
-        raise ValueError(f"flow_limit: `y` must hold {outputs.count} finite numbers, one a row of `X`, got {y!r}.")
-    led_within = max(tolerance, 1e-10)  # what is left of this way's error Newton's method takes off
+        raise ValueError(f"flow_limit: `y` must hold {outputs.count} finite numbers, one per row of `X`, got {y!r}.")
+    led_within = max(tolerance, 1e-10)  # Newton's method removes the rest of this way's error
     first = outputs.look(start)[0]
     asked = y - first
     size = max(float(np.abs(y).max()), float(np.abs(asked).max()), np.finfo(float).tiny)
@@ -205,8 +209,8 @@ def flow_limit(
     if check and not brackets.commute:
         raise NotCommutingError(
             f"flow_limit: the gradient fields of the outputs do not commute at the end (relative bracket "
-            f"{brackets.relative:.1e}): where training ends depends on its history. Run it with `secant.flow`, or pass "
-            "check=False for the end of outputs that are led there in a straight line."
+            f"{brackets.relative:.1e}), so the end of training depends on its history. Run the training with "
+            "`secant.flow`, or pass `check=False` to get the end of outputs that move in a straight line."
         )
     theta, best = led_to, float(np.abs(outputs.look(led_to)[0] - y).max())
     first_straight = tried = straight(times)
@@ -214,7 +218,7 @@ def flow_limit(
         found, J = outputs.look(tried)
         left = float(np.abs(y - found).max())
         if correction and not left < best / 2:
-            break  # as far as rounding lets it come
+            break  # rounding allows no better
         theta, best = tried, left
         times = times + _solved(J, y - found)
         tried = straight(times)
@@ -224,7 +228,7 @@ def flow_limit(
 
 
 def _followed(solver: Any, field: Callable[[float, np.ndarray], np.ndarray], state: np.ndarray, rtol: float) -> Any:
-    """The state after a field is followed for a time of one."""
+    """The state after following a field for a time of one."""
     scale = np.maximum(np.abs(state), np.abs(state).max(initial=0.0) * 1e-3)
     with np.errstate(all="ignore"):
         run = solver(field, 0.0, state, 1.0, rtol=rtol, atol=np.maximum(scale, 1e-12) * rtol)
@@ -236,7 +240,7 @@ def _followed(solver: Any, field: Callable[[float, np.ndarray], np.ndarray], sta
 
 
 def _solved(J: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """$(JJ^T)^{-1}$ times a vector; of many solutions, where samples repeat, the least."""
+    """$(JJ^T)^{-1}$ times a vector; if samples repeat, the least of many solutions."""
     return np.linalg.lstsq(J @ J.T, right, rcond=1e-13)[0]
 
 
@@ -244,8 +248,8 @@ def _refuse_the_unreachable(left: float, size: float, tolerance: float) -> None:
     if not left <= max(1e4 * tolerance, 1e-4) * size:
         raise ValueError(
             f"flow_limit: outputs cannot be led to `y`: {left:.2g} is left of {size:.2g}. Either no parameters on the "
-            "way from `theta0` have these outputs, or a weight is stuck at zero, where G does not move; choose another "
-            "`theta0`, or targets that the data can have."
+            "way from `theta0` have these outputs, or a weight is stuck at zero, where G does not move. Choose another "
+            "`theta0`, or targets that the model can reach."
         )
 
 
@@ -256,7 +260,7 @@ def _flat(theta: Params) -> np.ndarray:
 
 @functools.lru_cache(maxsize=16)
 def _programs(G: Parametrization, tree: Any, shapes: tuple[tuple[int, ...], ...], all_weights: bool) -> tuple[Any, Any]:
-    """Outputs with Jacobian and weights, and brackets, as programs of parameters and data: compiled once a G."""
+    """Programs for outputs, Jacobian and weights, and for brackets, of parameters and data; compiled once per G."""
     sizes = np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1]
 
     def weights(t: Any) -> Any:
@@ -275,7 +279,7 @@ def _programs(G: Parametrization, tree: Any, shapes: tuple[tuple[int, ...], ...]
         along = jax.vmap(lambda v: jax.jvp(lambda t: rows(t, X), (t,), (v,))[1])(rows(t, X))
         return jnp.abs(along - along.swapaxes(0, 1)).max(), jnp.abs(along).max()
 
-    # Called thousands of times on few numbers: nothing stands between the solver and the compiled programs.
+    # The solver calls these programs thousands of times on few numbers, so nothing stands in between.
     told = compiler_options(quick=True)
     return jax.jit(look, compiler_options=told), jax.jit(bent, compiler_options=told)
 
@@ -293,7 +297,7 @@ class _Outputs:
         self.count = d if X is None else len(X)
 
     def shaped(self, theta: np.ndarray) -> Params:
-        """Parameters as they were given."""
+        """Parameters in the structure of the start."""
         sizes = np.cumsum([int(np.prod(shape)) for shape in self._shapes])[:-1]
         parts = zip(np.split(theta.astype(self.dtype), sizes), self._shapes, strict=True)
         return jax.tree.unflatten(self._tree, [to_device(part.reshape(shape)) for part, shape in parts])
@@ -315,17 +319,17 @@ class _Outputs:
 
 
 def _outputs(G: Parametrization, theta: Params, X: Any) -> _Outputs:
-    """With everything that can be wrong about the arguments said first."""
+    """The outputs of a parametrisation, after a check of all arguments."""
     start = _flat(theta)
     if not start.size or not np.isfinite(start).all():
-        raise ValueError("`theta` must hold finite numbers, and at least one.")
+        raise ValueError("`theta` must hold finite numbers, at least one.")
     shape = jax.eval_shape(G, jax.tree.map(np.asarray, theta)).shape
     d = int(np.prod(shape))
     if X is None:
         return _Outputs(G, theta, None, d)
     X = np.asarray(X, float)
     if X.ndim < 1 or not len(X) or X[0].size != d:
-        raise ValueError(f"`X` must have a row of {d} numbers a sample, one for each weight of G, got shape {X.shape}.")
+        raise ValueError(f"`X` must have a row of {d} numbers per sample, one per weight of G, got shape {X.shape}.")
     if not np.isfinite(X).all():
         raise ValueError("`X` must hold finite numbers.")
     return _Outputs(G, theta, X.reshape(len(X), d), d)

@@ -1,8 +1,8 @@
-r"""The catapult at infinite width: one orbit, of which a start decides only the phase.
+r"""The catapult at infinite width: all starts follow one orbit and differ only in their phase.
 
 A model of width $m$ starts at $a_0 = O(m^{-1/2})$ and leaves along the unstable direction, where a step multiplies
 $a$ by $-(1 + \delta)$. So up to a sign the starts $a_0$ and $(1 + \delta)\,a_0$ lie on the same orbit, a step apart. As
-$m \to \infty$ with $\delta = \eta\lambda_0 - 2$ held fixed there is one orbit for each phase $s \in [0, 1)$, that of
+$m \to \infty$ with $\delta = \eta\lambda_0 - 2$ held fixed there is one orbit for each phase $s \in [0, 1)$: the limit
 $a_0 \to 0$ along $a_0 \propto (1 + \delta)^s$. Peak, final curvature and distance depend on the width through this
 phase alone.
 """
@@ -22,16 +22,16 @@ from secant.core.device import jit
 from secant.theory.catapult.one_sample import step
 
 START = 1e-6
-"""The residual at the start, in units of the excess: what it leaves out is of the order of its square."""
+"""The residual at the start, in units of the excess; the error of the limit is of the order of its square."""
 
 
 class WideLimit(NamedTuple):
-    r"""What a catapult amounts to at infinite width, phase by phase.
+    r"""Peak, final curvature and distance of a catapult at infinite width, for each phase.
 
     Attributes:
         peak: largest $u = c\,\eta^2(g - y)^2$.
         curvature: $\eta\lambda$ at the end.
-        distance: of the weights from their start at the end, over $\sqrt{m\lambda_0 d}\,/\|x\|$.
+        distance: final distance of the weights from their start, over $\sqrt{m\lambda_0 d}\,/\|x\|$.
     """
 
     peak: Float[Array, "... phases"]
@@ -40,17 +40,17 @@ class WideLimit(NamedTuple):
 
 
 def wide_limit(excess: ArrayLike, phases: int = 256, steps: int = 2000) -> WideLimit:
-    r"""The quadratic model of a two-layer ReLU network on one sample.
+    r"""The catapult of the quadratic model of a two-layer ReLU network, on one sample at infinite width.
 
     With $s_i = u_i^\top x/\|x\|$ a step multiplies $s_i + v_i$ by $1 - a$ and $s_i - v_i$ by $1 + a$. At the start the
-    sums of their squares are the same, $m\lambda_0$ for an input of size one, so that
+    two sums of squares are equal, $m\lambda_0$ for an input of size one, so that
 
     $$\frac{|w - w_0|^2}{m\lambda_0} = \tfrac12\Big(\prod_t(1 - a_t) - 1\Big)^2
     + \tfrac12\Big(\prod_t(1 + a_t) - 1\Big)^2 .$$
 
     Args:
         excess: $\delta$, in $(0, 2)$; its axes come first in the result.
-        phases: how many, evenly spaced.
+        phases: number of phases, evenly spaced.
         steps: enough for the orbit to come to rest, about $40/\delta$.
 
     Example:
@@ -75,24 +75,24 @@ def wide_limit(excess: ArrayLike, phases: int = 256, steps: int = 2000) -> WideL
 
 
 def wide_network_limit(excess: ArrayLike, phases: int = 16, nodes: int = 1000, steps: int = 1000) -> WideLimit:
-    r"""The two-layer ReLU network itself on one sample, with outer weights $\pm 1$ at the start.
+    r"""The catapult of the two-layer ReLU network itself, on one sample, with outer weights $\pm 1$ at the start.
 
     At infinite width a sum over neurons is an expectation over their start, $s \sim \mathcal N(0, 1)$, $v = \pm 1$:
 
     $$a = \eta\,\mathbb E[v\,s_+], \qquad s' = s - a\,v\,1_{s > 0}, \qquad v' = v - a\,s_+, \qquad
     \eta\lambda = \eta\,\mathbb E[(v^2 + s^2)\,1_{s > 0}] .$$
 
-    Neurons that are off at the start have no gradient and stay; those that switch off on the way stay off too.
+    Neurons that are off at the start have no gradient and do not move; those that switch off on the way stay off too.
 
     Args:
         excess: $\delta > 0$.
-        phases: how many, evenly spaced.
-        nodes: quantiles of $s$ in place of its distribution.
+        phases: number of phases, evenly spaced.
+        nodes: number of quantiles of $s$ that replace its distribution.
         steps: enough for the orbit to come to rest.
     """
     delta = jnp.asarray(excess, float)
     quantiles = jax.scipy.special.ndtri(0.5 + (jnp.arange(nodes) + 0.5) / (2 * nodes))
-    # Of all neurons half are off for ever: an expectation is half the mean over the others.
+    # Half of the neurons are off for ever: an expectation is half the mean over the other half.
     s, v = jnp.tile(quantiles, 2), jnp.repeat(jnp.array([1.0, -1.0]), nodes)
     curvature = jnp.mean(v**2 + s**2) / 2
     lr = (2 + delta) / curvature
@@ -116,15 +116,16 @@ def wide_network_limit(excess: ArrayLike, phases: int = 16, nodes: int = 1000, s
 
 
 def small_excess_orders(largest: float = 0.1, phases: int = 64) -> tuple[float, float]:
-    r"""What comes after $\frac12\delta^2$ of the peak and after $2 - \delta$ of the end, as $\delta \to 0$.
+    r"""The next coefficients of the peak, after $\frac12\delta^2$, and of the final curvature, after $2 - \delta$.
 
-    $(u - \frac12\delta^2)/\delta^3$ of the highest peak and $(2 - \delta - \eta\lambda)/\delta^2$ of the end, from
-    $\delta$ and two halvings of it by Richardson's extrapolation, which leaves the third order.
+    They are the limits, as $\delta \to 0$, of $(u - \frac12\delta^2)/\delta^3$ for the highest peak and of
+    $(2 - \delta - \eta\lambda)/\delta^2$ for the end. Richardson's extrapolation from $\delta$ and two halvings leaves
+    an error of third order.
 
     Args:
         largest: the largest $\delta$.
-        phases: how many; between whole steps the orbit would peak a little higher, and of all phases the highest is
-            nearest to that.
+        phases: number of phases. Between whole steps the orbit would peak a little higher; the highest peak of all
+            phases is nearest to that.
     """
     deltas = largest / 2.0 ** np.arange(3)
     limit = jit(partial(wide_limit, phases=phases, steps=int(60 / deltas[-1])), quick=True)(deltas)

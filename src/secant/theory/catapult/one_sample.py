@@ -11,7 +11,7 @@ one step is a polynomial map of the plane,
 
 $$a' = (1 - v + a^2 + ab)\, a, \qquad v' = v - a^2 (4 - v) - 4ab .$$
 
-Everything else follows from two factorisations of it. The edges $P_\pm = v \pm 2(a + b)$ obey
+Everything else follows from two factorisations of this map. The edges $P_\pm = v \pm 2(a + b)$ obey
 $P_\pm' = (1 \mp a)^2 P_\pm$, so they stay non-negative; the separatrix $q = v - 4 - ab$ obeys
 $q' = (1 + a^2 + ab)\, q$, so it keeps its sign. Between them lies a bounded region: $q < 0$ and $|b| < 2$
 confine $|a| < 2$.
@@ -41,7 +41,7 @@ class Catapult(NamedTuple):
 
 
 class CatapultSquares(NamedTuple):
-    r"""The same state without square roots of the width.
+    r"""Rescaled state of the model in squares, without square roots of the width.
 
     Attributes:
         u: $a^2 = c\,\eta^2 (g - y)^2$, proportional to the loss.
@@ -201,14 +201,14 @@ def edges(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0) -> tuple[Array, Array]
 def feasible(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0) -> Bool[Array, "..."]:
     r"""Whether some network has this state: $v \ge 2|a + b|$, that is $\lambda \ge 2\sqrt c\,|g|$.
 
-    It holds by the inequality of the two means, and gradient descent keeps it
+    Every network satisfies this, by the inequality of arithmetic and geometric means, and gradient descent keeps it
     (see [`edges`][secant.theory.catapult.one_sample.edges]).
     """
     return jnp.asarray(v) >= 2 * jnp.abs(jnp.asarray(a) + b)
 
 
 def imbalance_factor(a: ArrayLike) -> Array:
-    r"""What one step multiplies the imbalance of the layers by, $D' = (1 - a^2)\,D$.
+    r"""The factor by which one step multiplies the imbalance of the layers, $D' = (1 - a^2)\,D$.
 
     The imbalance is $D = \|\nabla_u g\|^2 - \|\nabla_v g\|^2$.
 
@@ -221,8 +221,8 @@ def imbalance_factor(a: ArrayLike) -> Array:
 def separatrix(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0) -> Array:
     r"""The signed distance to the border of divergence, $q = v - 4 - ab$; it obeys $q' = (1 + a^2 + ab)\,q$.
 
-    The factor is positive for every $a$ when $|b| < 2$, so $q$ never changes sign: $q < 0$ stays bounded,
-    and comes to rest where it can, which is for $|b| < 1$; $q > 0$ diverges.
+    The factor is positive for every $a$ when $|b| < 2$, so $q$ never changes sign. A run with $q > 0$ diverges. A run
+    with $q < 0$ stays bounded; for $|b| < 1$, where stable minima exist, it comes to rest.
     """
     return jnp.asarray(v) - 4 - jnp.asarray(a) * b
 
@@ -242,17 +242,18 @@ def max_step(
 ) -> Array:
     r"""The largest step size from which gradient descent does not diverge, exactly.
 
-    It is where the start lies on the separatrix, $\eta\lambda_0 = 4 + c\,\eta^2 (g_0 - y)\,y$:
+    At this step size the start lies on the separatrix, $\eta\lambda_0 = 4 + c\,\eta^2 (g_0 - y)\,y$:
 
     $$\eta_{\max} = \frac{8}{\lambda_0 + \sqrt{\lambda_0^2 - 16\,c\,(g_0 - y)\,y}} .$$
 
     The root is real for every network, because $\lambda_0 \ge 2\sqrt c\,|g_0|$ and
-    $(g_0 - y)\,y \le g_0^2/4$; it is the smaller of the two when $(g_0 - y)\,y > 0$ and the only positive one
-    otherwise; and there $|b| \le 2$, so the sign of $q$ is kept below it. For $y = 0$ or infinite width it is
-    $4/\lambda_0$.
+    $(g_0 - y)\,y \le g_0^2/4$. For $(g_0 - y)\,y > 0$, $\eta_{\max}$ is the smaller of two solutions; otherwise it is
+    the only positive one. There $|b| \le 2$, so for smaller steps $q$ keeps its sign. For $y = 0$ or infinite width
+    $\eta_{\max}$ is $4/\lambda_0$.
 
-    Below it the run converges as long as it can: every minimum has $v \ge 2|b|$, so a stable one, $v < 2$, exists
-    only for $|b| = \sqrt c\,\eta|y| < 1$. Beyond that the run stays bounded without coming to rest.
+    Below $\eta_{\max}$ the run converges wherever a stable minimum exists. Every minimum has $v \ge 2|b|$, so a stable
+    one, $v < 2$, exists only for $|b| = \sqrt c\,\eta|y| < 1$. For larger $|b|$ the run stays bounded without coming to
+    rest.
 
     Args:
         output: $g_0$, output of the untrained model.
@@ -344,13 +345,13 @@ def equilibria(b: float = 0.0) -> list[Equilibrium]:
 
 
 def confined(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0) -> Bool[Array, "..."]:
-    r"""Whether gradient descent can never leave: $q < 0$, $v \ge 2|a + b|$, $|b| < 2$.
+    r"""Whether a state is in the region that gradient descent never leaves: $q < 0$, $v \ge 2|a + b|$, $|b| < 2$.
 
-    Inside it $|a| < 2$, so the loss never exceeds $2/(c\,\eta^2) = 2 m d / (\eta^2 \|x\|^2)$.
+    In this region $|a| < 2$, so the loss never exceeds $2/(c\,\eta^2) = 2 m d / (\eta^2 \|x\|^2)$.
     """
     return (separatrix(a, v, b) < 0) & feasible(a, v, b) & (jnp.abs(jnp.asarray(b)) < 2)
 
 
 def growth(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0) -> Array:
-    r"""What one step multiplies the residual by, $\mu = 1 - v + a^2 + ab$."""
+    r"""The factor by which one step multiplies the residual, $\mu = 1 - v + a^2 + ab$."""
     return separatrix_factor(a, b) - v

@@ -27,7 +27,7 @@ REGIMES = ("monotone", "catapult", "divergent")
 
 
 class CatapultOutcome(NamedTuple):
-    r"""What a run of the rescaled map amounts to.
+    r"""Peak, time to peak and end of a run of the rescaled map.
 
     Attributes:
         peak: largest $u = a^2$ met.
@@ -59,14 +59,14 @@ class IncreasingPhase(NamedTuple):
 def catapult_outcome(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0, steps: int = 1000) -> CatapultOutcome:
     r"""Peak, time to peak and final curvature of the rescaled map; broadcasts over starts.
 
-    Diverging starts end at infinity or not-a-number: keep those with
+    Diverging starts end at infinity or not-a-number. To leave them out, keep the starts with
     [`separatrix`][secant.theory.catapult.one_sample.separatrix] below zero.
 
     Args:
         a: rescaled residuals at the start.
         v: rescaled curvatures at the start.
         b: rescaled targets.
-        steps: number of steps; the cost is a few flops a step and start.
+        steps: number of steps; the cost is a few flops per step and start.
     """
     first, curvature, target = jnp.broadcast_arrays(*(jnp.asarray(value, float) for value in (a, v, b)))
 
@@ -83,7 +83,7 @@ def catapult_outcome(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0, steps: int 
 def time_to_peak(excess: ArrayLike, width: ArrayLike) -> Array:
     r"""Steps until the loss peaks, up to a constant: $T \approx \frac{\log m}{2\log(1 + \delta)}$.
 
-    In the first phase $u$ grows by $(1 + \delta)^2$ a step, from order $1/m$ to order one.
+    In the first phase each step multiplies $u$ by $(1 + \delta)^2$, from order $1/m$ to order one.
 
     Args:
         excess: $\delta = \eta\lambda_0 - 2$, in $(0, 2)$.
@@ -165,35 +165,35 @@ def lazy_bounds(excess: ArrayLike, width: ArrayLike, start: ArrayLike, pull: Arr
 
 
 def slowest_contraction(a: ArrayLike, v: ArrayLike, b: ArrayLike = 0.0, steps: int = 100) -> Array:
-    r"""The largest $(a_{t+1}/a_t)^2$, the factor of the loss in a step, over so many steps.
+    r"""The largest factor of the loss in one step, $(a_{t+1}/a_t)^2$, within `steps` steps.
 
     Args:
         a: rescaled residuals at the start, not zero.
         v: rescaled curvatures at the start.
         b: rescaled targets.
-        steps: how many.
+        steps: number of steps.
     """
     first, curvature, target = jnp.broadcast_arrays(*(jnp.asarray(value, float) for value in (a, v, b)))
 
     def body(_: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
         now, (after, v) = carry[0], step(carry[0], carry[1], target)
-        # Nothing is left of a residual that has fallen so far, but it must not be divided by.
+        # A residual this small counts as zero, but the next step divides by it.
         return jnp.where(jnp.abs(after) < 1e-150, 1e-150, after), v, jnp.maximum(carry[2], (after / now) ** 2)
 
     return jax.lax.fori_loop(0, steps, body, (first, curvature, jnp.zeros_like(first)))[2]
 
 
 def rising_edge(output: ArrayLike, curvature: ArrayLike, width: ArrayLike, target: ArrayLike, steps: int) -> float:
-    r"""The smallest step over the critical one $2/\lambda_0$ at which the loss of one sample rises, by the exact map.
+    r"""The smallest step size at which the loss of one sample rises, over the critical step size $2/\lambda_0$.
 
-    Looked for on a grid of 4001 ratios between a half and three halves.
+    The exact map is run on a grid of 4001 ratios between a half and three halves.
 
     Args:
         output: $g_0$.
         curvature: $\lambda_0$.
         width: $m$.
         target: $y$.
-        steps: of the map.
+        steps: number of steps of the map.
     """
     ratios = np.linspace(0.5, 1.5, 4_001)
 
@@ -257,7 +257,7 @@ def increasing_phase_applies(
 def decrease_threshold(curvature: ArrayLike, width: ArrayLike, pull: ArrayLike) -> Array:
     r"""The square above which the curvature must fall: $u > \frac{16\,C^2}{m(4 - v)^2}$ implies $v' < v$.
 
-    Since $v' - v = -u(4 - v) - 4w$ and $|w| = C\sqrt{u/m}$. With the other sign of $w$ the curvature falls
+    The reason is $v' - v = -u(4 - v) - 4w$ and $|w| = C\sqrt{u/m}$. With the other sign of $w$ the curvature falls
     anyway, so the bound is sharp.
 
     Args:

@@ -91,7 +91,7 @@ def kernel_from_slopes(x: Float[Array, "n"], slopes: Float[Array, "2"]) -> Float
 def slopes_from_weights(
     u: Float[Array, "m"], v: Float[Array, "m"], start: Float[Array, "m"]
 ) -> tuple[Float[Array, "2"], Float[Array, "2"]]:
-    r"""The four numbers the model is made of.
+    r"""The four numbers that describe the model: two slopes of the output and two of the kernel.
 
     Args:
         u: inner weights.
@@ -190,7 +190,7 @@ def max_lr_samples(
     r"""The exact maximal step size of each direction; the smaller one bounds gradient descent.
 
     The directions are decoupled, so this is [`max_step`][secant.theory.catapult.one_sample.max_step] twice, with
-    $\|p_i\|^2$ for the size of the input. Infinite for a direction no sample lies in.
+    $\|p_i\|^2$ for the size of the input. It is infinite for a direction in which no sample lies.
     """
     split = directions(x)
     eigenvalues = jnp.einsum("ki,ij,kj->k", split.units, kernel, split.units)

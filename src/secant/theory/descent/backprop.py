@@ -1,20 +1,21 @@
-r"""Backpropagation on graphs of single neurons, with its work counted.
+r"""Backpropagation on graphs of single neurons, with its operations counted.
 
 On a graph with values $f_v = \sigma_v(\tilde f_v)$, $\tilde f_v = c_v\sum_{u\to v}w_{uv}f_u$, an output $f$ has a
-derivative in the value of every neuron. Backpropagation finds them all in one wave from the outputs down: a neuron adds
-the messages that come along its outgoing edges to $S_v$, and sends $S_v\,\partial f_v/\partial f_u$ along each incoming
-one. Then
+derivative in the value of every neuron. Backpropagation finds all of these in one wave from the outputs down. A neuron
+adds the messages from its outgoing edges to $S_v$, and sends $S_v\,\partial f_v/\partial f_u$ along each incoming edge.
+Then
 
 $$S_v = \frac{\partial f}{\partial f_v}, \qquad
 \frac{\partial f}{\partial w_{uv}} = S_v\,\sigma'_v(\tilde f_v)\,c_v f_u,$$
 
-and the work is so much an edge. The naive way goes forward and carries the derivatives of every neuron in every earlier
-one: its work is the neurons times the edges. A weight that several edges share has the sum of their derivatives, so
-that a recurrent network, unrolled in time, is a graph like any other. Differentiating the wave once more in a direction
-$v$ gives $\nabla^2f\,v$ for less than the work of three gradients, whatever the graph.
+and the work is proportional to the number of edges. The naive way goes forward with the derivatives of every neuron in
+every earlier neuron: its work is the number of neurons times the number of edges. The derivative of a weight that
+several edges share is the sum over these edges. A recurrent network, unrolled in time, is therefore a graph like any
+other. Differentiating the wave once more in a direction $v$ gives $\nabla^2f\,v$ for less than the work of three
+gradients, whatever the graph.
 
-Everything runs on the host, one sample at a time. An operation is one product along one edge: of a value with a
-weight, of a message with a derivative. Products at neurons are not counted; there are fewer of them.
+Everything runs on the host, one sample at a time. An operation is one product along one edge, of a value with a weight
+or of a message with a derivative. Products at neurons are not counted; there are fewer of them.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ class Gradient(NamedTuple):
 
     Attributes:
         value: $f$.
-        nodes: $S_v = \partial f/\partial f_v$, one a neuron, the inputs first.
-        edges: those in the weight of every edge as if it were its own, in the order of the edges.
-        weights: those in the weights that there are: sums over the edges that share one.
+        nodes: $S_v = \partial f/\partial f_v$, one per neuron, the inputs first.
+        edges: derivatives in the weight of each edge, as if no weight were shared, in the order of the edges.
+        weights: derivatives in the weights: sums over the edges that share a weight.
         operations: products along edges.
     """
 
@@ -61,7 +62,7 @@ class Pairs(NamedTuple):
 
     Attributes:
         derivatives: $\partial f_v/\partial f_u$ in row $v$ and column $u$; 1 on the diagonal.
-        nodes: those of the output.
+        nodes: derivatives of the output in every neuron.
         operations: products along edges.
     """
 
@@ -86,8 +87,8 @@ class Unrolled(NamedTuple):
     """A recurrent network as a graph.
 
     Attributes:
-        graph: one block a step; its inputs are those of all steps, then the start.
-        tie: for every edge the number of its weight, the same at each step.
+        graph: one block per step; its inputs are the inputs of all steps, then the start.
+        tie: for every edge the number of its weight; all steps share their weights.
     """
 
     graph: Graph
@@ -107,11 +108,11 @@ def gradient(
 
     Args:
         graph: the graph.
-        weights: one number a weight, in the order of [`edge_weights`][secant.nets.edge_weights].
+        weights: one number per weight, in the order of [`edge_weights`][secant.nets.edge_weights].
         x: one sample.
         activation: name or function, for all hidden neurons; outputs are linear.
-        output: weights of the outputs, where there are several: $f$ is the sum of them.
-        tie: for every edge the number of its weight; by default what the graph itself says.
+        output: weights of the outputs, if there are several: $f$ is their weighted sum.
+        tie: for every edge the number of its weight; by default the graph's own numbers.
 
     Example:
         ```python
@@ -151,13 +152,14 @@ def naive(
     output: Float[np.ndarray, " outputs"] | None = None,
     tie: Int[np.ndarray, " ties"] | None = None,
 ) -> Pairs:
-    r"""The same forward, for all pairs of neurons.
+    r"""The derivatives of every neuron in every earlier one, computed forward: the naive way.
 
     $$\frac{\partial f_v}{\partial f_j}
     = \sum_{u\to v}\frac{\partial f_v}{\partial f_u}\,\frac{\partial f_u}{\partial f_j} .$$
 
-    An edge from the $i$-th neuron on costs $i$ products, one for every neuron that can come before: in all about half
-    of the neurons times the edges. Arguments as in [`gradient`][secant.theory.descent.backprop.gradient].
+    An edge that leaves the $i$-th neuron costs $i$ products, one for every neuron up to the $i$-th. The total is about
+    half the number of neurons times the number of edges. The arguments are those of
+    [`gradient`][secant.theory.descent.backprop.gradient].
     """
     wave = _Wave.of("naive", graph, weights, x, activation, tie)
     _, slopes, _ = wave.forward()
@@ -184,11 +186,11 @@ def hessian_product(
     output: Float[np.ndarray, " outputs"] | None = None,
     tie: Int[np.ndarray, " ties"] | None = None,
 ) -> Product:
-    r"""$\nabla^2f\,v$ in the weights, from a wave and its derivative in the direction $v$.
+    r"""The Hessian of an output times a vector, $\nabla^2f\,v$ in the weights.
 
-    Values and messages carry their derivatives $\dot f_u$ and $\dot S_u$ along: every product of a gradient becomes two
-    more, so that the work is 8 products an edge where a gradient takes 3. Arguments as in
-    [`gradient`][secant.theory.descent.backprop.gradient]; `v` has one entry a weight.
+    The wave is differentiated in the direction $v$: values and messages carry their derivatives $\dot f_u$ and
+    $\dot S_u$ along. The work is 8 products per edge; a gradient takes 3. The arguments are those of
+    [`gradient`][secant.theory.descent.backprop.gradient]; `v` has one entry per weight.
     """
     wave = _Wave.of("hessian_product", graph, weights, x, activation, tie)
     v = np.asarray(v, float)
@@ -222,14 +224,14 @@ def hessian_product(
 
 
 def unroll(neurons: int, inputs: int, steps: int) -> Unrolled:
-    r"""A recurrent network in time, $h_t = \sigma\big((n + m)^{-1/2}(Wh_{t-1} + Ux_t)\big)$ of $n$ neurons, $m$ inputs.
+    r"""The graph of a recurrent network in time, $h_t = \sigma\big((n + m)^{-1/2}(Wh_{t-1} + Ux_t)\big)$.
 
-    The last step is the output, and linear. The weights are one matrix `(neurons, inputs + neurons)`, $(U, W)$,
-    flattened; a sample is $(x_1, \dots, x_T, h_0)$, flattened.
+    The neurons of the last step are the outputs, and linear. The weights are one matrix `(neurons, inputs + neurons)`,
+    $(U, W)$, flattened; a sample is $(x_1, \dots, x_T, h_0)$, flattened.
 
     Args:
         neurons: $n$.
-        inputs: $m$ of each step; 0 for a network that is left alone after its start.
+        inputs: $m$, inputs of each step; 0 for a network that has no input after its start.
         steps: $T$.
 
     Example:
@@ -260,7 +262,7 @@ def unroll(neurons: int, inputs: int, steps: int) -> Unrolled:
 
 
 class _Part(NamedTuple):
-    """A block of the graph: its neurons, its edges, and who skips to whom."""
+    """A block of the graph: its neurons, its edges, and its skips as pairs (target, source)."""
 
     own: slice
     edges: slice
@@ -288,7 +290,7 @@ class _Wave:
         own = np.concatenate([one.weights for one in incoming]) if tie is None else np.asarray(tie)
         if tie is not None and (own.shape != (degrees.sum(),) or own.dtype.kind != "i" or own.min() < 0):
             raise ValueError(
-                f"{name}: `tie` must name a weight for each of the {degrees.sum()} edges, by whole numbers from 0 on, "
+                f"{name}: `tie` must give each of the {degrees.sum()} edges its weight, by whole numbers from 0 on, "
                 f"got {own.dtype} of shape {own.shape}."
             )
         count = graph.parameters if tie is None else int(own.max()) + 1
@@ -343,7 +345,7 @@ class _Wave:
 
     @staticmethod
     def skip(to: np.ndarray, of: np.ndarray, block: _Part) -> int:
-        """Messages along the edges of a fixed weight of 1; how many."""
+        """Adds the messages along skips, whose weight is fixed at 1, and counts them."""
         for node, source in block.skips:
             to[source] += of[node]
         return len(block.skips)
@@ -368,7 +370,7 @@ _BY_HAND: dict[str, Derivatives] = {
     "relu": lambda z: (np.maximum(z, 0), (z > 0) * 1.0, np.zeros_like(z)),
     "sin": lambda z: (np.sin(z), np.cos(z), -np.sin(z)),
 }
-"""Those that need no compiler."""
+"""Activations with derivatives by hand, which need no compiler."""
 
 
 def _derivatives(activation: str | Function) -> Derivatives:

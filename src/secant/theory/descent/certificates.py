@@ -1,16 +1,16 @@
-r"""The exact worst case of a first-order method, with the function on which it happens and a proof.
+r"""The exact worst case of a first-order method, with the worst function and a proof.
 
 Over all functions with curvature between $\mu$ and $L$, what is the largest $f(x_N) - f_*$ after $N$ fixed steps? Only
 the $N + 1$ points of the run and the minimum matter. Numbers $f_i$, gradients $g_i$ and points $x_i$ belong to a
-function of the class exactly if for all pairs
+function of the class exactly if all pairs satisfy
 
 $$f_i \ge f_j + g_j\cdot(x_i - x_j) + \frac1{2(1 - \mu/L)}\Big(\frac{|g_i - g_j|^2}L + \mu|x_i - x_j|^2
 - \frac{2\mu}L(g_j - g_i)\cdot(x_j - x_i)\Big),$$
 
-and for $\mu \le 0$ its infimum is the least of $f_i - |g_i|^2/2L$. All of it is linear in the numbers and in the
-products of $x_0$ and the gradients, a positive matrix: the worst case is a semidefinite program. Its solution is a
-worst function; the multipliers of its dual, one for each pair, are a proof: the pairs' inequalities, added with these
-weights, are the bound.
+and for $\mu \le 0$ the infimum of the function is the least of $f_i - |g_i|^2/2L$. All of this is linear in the numbers
+and in the scalar products of $x_0$ and the gradients, which form a positive matrix. The worst case is therefore a
+semidefinite program. Its solution is a worst function. The multipliers of its dual, one for each pair, are a proof: the
+pairs' inequalities, added with these weights, give the bound.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Replay(NamedTuple):
 
     Attributes:
         points: $x_0, \\dots, x_N$.
-        values: of the function there.
-        gradients: there.
-        measure: what was to be bounded.
+        values: of the function at the points.
+        gradients: of the function at the points.
+        measure: the bounded quantity, as this run has it.
     """
 
     points: Float[np.ndarray, "points d"]
@@ -51,23 +51,23 @@ class Replay(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    r"""A worst case.
+    r"""A worst case, the function and run that have it, and the multipliers that prove it.
 
     Attributes:
         value: the worst case, infinite if there is no guarantee.
         steps: the method's matrix.
         multipliers: $\lambda_{ij}$ of the inequality between $f_i$ and $f_j$; the minimum is the last. The multiplier
             of the start is `value` over its `size` (or its square).
-        slack: the smallest eigenvalue of the form that is left when the weighted inequalities are subtracted from the
-            bound, in units of $L$ and of the start: not below zero, up to rounding, in a proof.
+        slack: subtract the weighted inequalities from the bound; `slack` is the smallest eigenvalue of the remaining
+            form, in units of $L$ and of the start. In a proof it is not below zero, up to rounding.
         points: $x_0, \dots, x_N$ of the worst run.
-        values: $f_i$, with $f_* = 0$; for a start by its drop $f_N = 0$.
+        values: $f_i$, with $f_* = 0$, or with $f_N = 0$ for `start="drop"`.
         gradients: $g_i$.
         smooth: $L$.
         convex: $\mu$.
         measure: what is bounded.
         start: what is known of the start.
-        size: how much.
+        size: $R$, $M$ or $G$ of the start.
     """
 
     value: float
@@ -86,11 +86,11 @@ class Certificate:
 
     @property
     def function(self) -> WorstFunction:
-        """The worst function itself, which can be asked for its value and gradient anywhere."""
+        """The worst function itself, with its value and gradient anywhere."""
         if not math.isfinite(self.value):
             raise ValueError(
-                f"function: the worst case is infinite: a start by its {self.start!r} does not bound "
-                f"{self.measure!r}, and no function is the worst. Use smaller steps, or another start."
+                f"function: the worst case is infinite, so no function is the worst: start {self.start!r} does not "
+                f"bound {self.measure!r}. Use smaller steps, or another `start`."
             )
         points, values, gradients = self.points, self.values, self.gradients
         if self._minimum:
@@ -99,7 +99,7 @@ class Certificate:
         return WorstFunction(points, values, gradients, self.smooth, self.convex)
 
     def replay(self) -> Replay:
-        """Runs the method on the worst function, from the worst start: its measure is `value`."""
+        """Runs the method on the worst function from the worst start, where its measure is `value`."""
         function = self.function
         points, found = [self.points[0]], [function(self.points[0])]
         for row, steps in enumerate(self.steps):
@@ -136,15 +136,15 @@ def worst_case(
     Args:
         method: a matrix of steps, a [`LinearRule`][secant.theory.edge.stability.LinearRule], one of
             [`secant.optimisers`][secant.optim.optimisers] or a transformation of optax: see
-            [`step_matrices.of`][secant.theory.descent.step_matrices.of]. Steps that depend on gradients are refused.
-        steps: $N$; all of a matrix if none are given.
+            [`step_matrices.of`][secant.theory.descent.step_matrices.of]. Steps that depend on gradients raise an error.
+        steps: $N$; by default all steps of a matrix.
         smooth: $L$, the largest curvature.
         convex: true for all convex functions; false for all smooth ones, with curvatures down to $-L$; or a number, the
             smallest curvature $\mu < L$.
         measure: what to bound: `"value"`, $f(x_N) - f_*$; `"distance"`, $|x_N - x_*|^2$; `"gradient"`,
-            $|\nabla f(x_N)|^2$; `"least_gradient"`, the least of these over $x_0, \dots, x_N$; `"seen_gradient"` and
-            `"mean_gradient"`, the least and the mean over $x_0, \dots, x_{N-1}$, the gradients that the method has
-            seen.
+            $|\nabla f(x_N)|^2$; `"least_gradient"`, the least of these over $x_0, \dots, x_N$. The method itself sees
+            only the gradients at $x_0, \dots, x_{N-1}$: `"seen_gradient"` is the least over these points,
+            `"mean_gradient"` the mean.
         start: what is known of the start: `"distance"`, $|x_0 - x_*| \le R$; `"value"`, $f(x_0) - f_* \le M$; `"drop"`,
             $f(x_0) - f(x_N) \le M$; `"gradient"`, $|\nabla f(x_0)| \le G$.
         size: $R$, $M$ or $G$.
@@ -168,7 +168,7 @@ def worst_case(
             raise ValueError(f"worst_case: `{name}` must be one of {', '.join(known)}, got {given!r}.")
     mu = _least_curvature(convex, smooth)
     problem = _Problem(H * smooth, mu / smooth, measure, start)
-    # In units in which L is 1 and the start's size (or its square) is the number of steps: all gradients are about 1.
+    # In units where L is 1 and the start's size (or its square) is the number of steps, all gradients are about 1.
     unit = {"distance": size, "gradient": size / smooth}.get(start, math.sqrt(size / smooth)) / math.sqrt(len(H))
     scale = {"value": smooth * unit**2, "distance": unit**2}.get(measure, (smooth * unit) ** 2)
     found = problem.solve()
@@ -197,7 +197,7 @@ def _least_curvature(convex: bool | float, smooth: float) -> float:
     except (TypeError, ValueError):
         raise TypeError(f"worst_case: `convex` must be true, false or a curvature, got {convex!r}.") from None
     if not math.isfinite(mu) or mu >= smooth:
-        raise ValueError(f"worst_case: `convex` must be below `smooth`, {smooth:g}, got {convex!r}.")
+        raise ValueError(f"worst_case: `convex` must be below `smooth`, which is {smooth:g}, got {convex!r}.")
     return mu
 
 
@@ -213,8 +213,9 @@ class _Solved(NamedTuple):
 class _Problem:
     """The semidefinite program in units of $L = 1$ and a start of size $N$.
 
-    Its unknowns are the numbers $f_i$ (and the least gradient, where it is bounded) and the Gram matrix of $x_0$, if
-    the minimum's place matters, and the gradients. Every constraint is `linear @ f + <form, G> <= 0`.
+    The unknowns are the numbers $f_i$, the least gradient if it is bounded, and a Gram matrix. The Gram matrix is that
+    of the gradients, with $x_0$ if the place of the minimum matters. Every constraint is
+    `linear @ f + <form, G> <= 0`.
     """
 
     def __init__(self, H: np.ndarray, mu: float, measure: str, start: str) -> None:
@@ -238,7 +239,7 @@ class _Problem:
         self._started(start)
 
     def _add(self, linear: np.ndarray, forms: np.ndarray) -> None:
-        """Constraints, one a row: coefficients of the numbers $f_0, \\dots, f_N, f_*, t$, and forms."""
+        """Adds constraints, one per row: coefficients of the numbers $f_0, \\dots, f_N, f_*, t$, and forms."""
         self.linear.append(linear)
         self.forms.append((forms + forms.transpose(0, 2, 1)) / 2)
 
@@ -258,7 +259,7 @@ class _Problem:
         self._add(unit[-2] - unit[: self.count], self.g[:, :, None] * self.g[:, None, :] / 2)
 
     def _measured(self, measure: str) -> None:
-        """The objective; of the least gradient it is one number that is below all of them."""
+        """The objective. For the least gradient it is a number that lies below all squared gradients."""
         unit = np.eye(self.count + 2)
         squares = self.g[:, :, None] * self.g[:, None, :]
         self.objective, self.form = np.zeros(self.count + 2), np.zeros((self.size, self.size))
@@ -288,13 +289,13 @@ class _Problem:
         self._add(linear[None] / steps, form[None] / steps)  # at most 1; the last constraint
 
     def solve(self) -> _Solved:
-        """By Clarabel, in the dual: the least multiplier of the start for which the others prove the bound."""
+        """Solves the dual by Clarabel: the least multiplier of the start with which the others prove the bound."""
         clarabel, sparse = solver()
         n = self.size
         column, row = np.tril_indices(n)  # the upper triangle, one column after the other
         weight = np.where(row == column, 1.0, math.sqrt(2))
         linear, forms = np.concatenate(self.linear), np.concatenate(self.forms)
-        # The numbers are known up to a constant: f_* is 0 if there is one, and the last f_N if not.
+        # The numbers are known up to a constant: f_* is set to 0 if it occurs, else the last number f_N.
         kept = [*range(self.count - (not self.lowest)), *([self.count + 1] if self.least else [])]
         A, c = linear[:, kept].T, self.objective[kept]
         B, C = (forms[:, row, column] * weight).T, self.form[row, column] * weight

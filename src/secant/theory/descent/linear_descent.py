@@ -1,15 +1,15 @@
-r"""Gradient descent on a model that is linear in its parameters: everything is known.
+r"""Gradient descent on a model that is linear in its parameters: residuals and weights after any number of steps.
 
 The tangent kernel $K$ never moves, and on $\frac12\|r\|^2$ the residual $r = f - y$ obeys $r' = (I - \eta K)\, r$.
-Along an eigenvector of $K$ it is multiplied by $1 - \eta\lambda_i$ a step, so the loss falls for every start if and
-only if $\eta < 2/\lambda_{\max}$: there is no step size that is critical and still converges.
+A step multiplies the part along an eigenvector of $K$ by $1 - \eta\lambda_i$, so the loss falls for every start if and
+only if $\eta < 2/\lambda_{\max}$. A linear model cannot converge at or above the critical step size.
 
-In the weights of $f = Xw$, with the singular values $\sigma_i$ and vectors $u_i$, $v_i$ of $X$, that is
+For the weights of $f = Xw$, with the singular values $\sigma_i$ and vectors $u_i$, $v_i$ of $X$, this means
 
 $$w_t = w_0 + \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\sigma_i}\,v_i\,u_i\cdot(y - Xw_0),$$
 
-which never leaves the start but along the rows of $X$, and ends in $w_0 + X^\dagger(y - Xw_0)$: the solution nearest to
-the start.
+so the weights leave their start only along the rows of $X$. They end in $w_0 + X^\dagger(y - Xw_0)$, the solution
+nearest to the start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def residual_after(
     """
     values, vectors = jnp.linalg.eigh(kernel)
     lr, steps = jnp.asarray(lr)[..., None], jnp.asarray(steps)[..., None]
-    # Signs apart, so that the power of a negative factor is one of a positive number.
+    # The sign is taken apart, so that only powers of positive numbers are needed.
     factor = 1 - lr * values
     sign = jnp.where((factor < 0) & (steps % 2 == 1), -1.0, 1.0)
     return (sign * jnp.abs(factor) ** steps * (vectors.T @ residual)) @ vectors.T
@@ -48,7 +48,7 @@ def critical_step(kernel: Float[Array, "n n"]) -> Float[Array, ""]:
 
 
 def loss_growth(kernel: Float[Array, "n n"], lr: Real) -> Float[Array, "..."]:
-    r"""The factor of the loss a step after a long time, $\max_i (1 - \eta\lambda_i)^2$."""
+    r"""The factor of the loss in one step, after many steps, $\max_i (1 - \eta\lambda_i)^2$."""
     values = jnp.linalg.eigvalsh(kernel)
     return jnp.max((1 - jnp.asarray(lr)[..., None] * values) ** 2, axis=-1)
 
@@ -56,13 +56,13 @@ def loss_growth(kernel: Float[Array, "n n"], lr: Real) -> Float[Array, "..."]:
 def weights_after(
     X: Float[np.ndarray, "n d"], y: Float[np.ndarray, " n"], lr: Real, steps: Any, start: Any = None
 ) -> Float[np.ndarray, "... d"]:
-    r"""The weights of a linear model after some steps on $\frac12|Xw - y|^2$, without any of them.
+    r"""The weights of a linear model after some steps on $\frac12|Xw - y|^2$, without running the steps.
 
     Args:
-        X: inputs, one row a sample, of any rank.
+        X: inputs, one row per sample, of any rank.
         y: targets.
         lr: $\eta$, one number.
-        steps: $t$, one or several whole numbers; `inf` for the limit, which there is for $\eta < 2/\sigma_1^2$.
+        steps: $t$, one or several whole numbers; `inf` for the limit, which exists for $\eta < 2/\sigma_1^2$.
         start: $w_0$; by default 0.
 
     Example:
@@ -94,26 +94,26 @@ def predictions_after(
     steps: Any,
     start: Any = None,
 ) -> Float[np.ndarray, "... m"]:
-    """What the model says of other inputs after some steps; on the inputs themselves, its fit.
+    """The predictions of a linear model for other inputs after some steps; for the inputs themselves, its fit.
 
     Args:
-        X: inputs, one row a sample.
+        X: inputs, one row per sample.
         y: targets.
         new: other inputs.
-        lr: as for `weights_after`.
-        steps: likewise.
-        start: likewise.
+        lr: as in `weights_after`.
+        steps: as in `weights_after`.
+        start: as in `weights_after`.
     """
     return weights_after(X, y, lr, steps, start) @ np.asarray(new, float).T
 
 
 def _negligible(X: np.ndarray, sigma: np.ndarray) -> float:
-    """Singular values up to this are zeros, rounded."""
+    """The size up to which a singular value is zero, up to rounding."""
     return float(max(X.shape) * np.finfo(float).eps * sigma.max(initial=0.0))
 
 
 def _gain(lr: float, sigma: np.ndarray, steps: Any) -> np.ndarray:
-    r"""$1 - (1 - \eta\sigma^2)^t$, to full precision also where $\eta\sigma^2$ is small."""
+    r"""The learned share $1 - (1 - \eta\sigma^2)^t$, to full precision also for small $\eta\sigma^2$."""
     rate, t = lr * sigma**2, np.asarray(steps, float)[..., None]
     whole = np.where(np.isinf(t), 0.0, t)
     small, end = rate < 0.5, np.where(np.abs(1 - rate) < 1, 1.0, np.nan)

@@ -2,7 +2,7 @@ r"""Rates of first-order methods, with their constants.
 
 Every bound is a function of what a run can measure. The loss is $\beta$-smooth, $w_1, \dots, w_{T+1}$ are the points of
 $T$ steps, $\nabla_t$ is the gradient at $w_t$, and $M \ge f(w_1) - f(w_{T+1})$ is the drop. A step $\eta$ along minus
-the gradient lowers the loss by at least $(\eta - \beta\eta^2/2)|\nabla_t|^2$; all that follows is this, summed.
+the gradient lowers the loss by at least $(\eta - \beta\eta^2/2)|\nabla_t|^2$; the bounds sum this inequality.
 
 Example:
     ```python
@@ -33,9 +33,9 @@ from secant.core.types import Real
 
 
 def descent(lr: Real, smooth: Real) -> Any:
-    r"""What a step lowers the loss by at least, over $|\nabla|^2$: $\eta - \beta\eta^2/2$.
+    r"""The least decrease of the loss in a step, over $|\nabla|^2$: $\eta - \beta\eta^2/2$.
 
-    Positive below $2/\beta$, at least $\eta/2$ up to $1/\beta$, and exact on a parabola of curvature $\beta$.
+    It is positive below $2/\beta$, at least $\eta/2$ up to $1/\beta$, and exact on a parabola of curvature $\beta$.
 
     Args:
         lr: $\eta$, the step size.
@@ -48,7 +48,7 @@ def descent(lr: Real, smooth: Real) -> Any:
 def gradient_descent(drop: Real, smooth: Real, steps: Real) -> Any:
     r"""Gradient descent with $\eta = 1/\beta$: $\frac1T\sum_t|\nabla_t|^2 \le 2\beta M/T$.
 
-    A parabola attains it: the first step ends the run, and lowers the loss by $|\nabla_1|^2/2\beta$.
+    A parabola attains the bound: the first step ends the run, and lowers the loss by $|\nabla_1|^2/2\beta$.
 
     Args:
         drop: $M$.
@@ -59,11 +59,11 @@ def gradient_descent(drop: Real, smooth: Real, steps: Real) -> Any:
 
 
 def least_gradient(drop: Real, smooth: Real, steps: Real) -> Any:
-    r"""The same run's least gradient: $\min_{t\le T}|\nabla_t|^2 \le 4\beta M/(3T - 1)$, and no number is smaller.
+    r"""The least gradient with $\eta = 1/\beta$: $\min_{t\le T}|\nabla_t|^2 \le 4\beta M/(3T - 1)$, the best bound.
 
     Two neighbours of the run have $f_t - f_{t+1} \ge (\frac12|\nabla_t|^2 + \frac14|\nabla_{t+1}|^2)/\beta$, whether
     the loss is convex or not. Summed, the gradients $1, \dots, T$ have the weights $\frac12, \frac34, \dots, \frac34$.
-    The [`staircase`][secant.theory.descent.rates.staircase] attains it.
+    The [`staircase`][secant.theory.descent.rates.staircase] attains the bound.
 
     Args:
         drop: $M$.
@@ -76,12 +76,12 @@ def least_gradient(drop: Real, smooth: Real, steps: Real) -> Any:
 def staircase(w: Real, steps: int, smooth: float = 1.0) -> tuple[Any, Any]:
     r"""The loss on which gradient descent with $\eta = 1/\beta$ is slowest, and its derivative.
 
-    The slope goes down from 1 to $\frac12$ and up again, always with curvature $\pm\beta$, once over each step
-    $1/\beta$ of the run from $w = 0$ to the left; after the last one it goes down to zero, and stays. Every gradient
-    of the run is 1, and the drop is $(3T - 1)/4\beta$.
+    The run starts at $w = 0$ and moves left in steps of $1/\beta$. Within each step the slope falls from 1 to
+    $\frac12$ and rises again, always with curvature $\pm\beta$. After the last step it falls to zero and stays there.
+    Every gradient of the run is 1, and the drop is $(3T - 1)/4\beta$.
 
     Args:
-        w: where, an array of any shape.
+        w: points, an array of any shape.
         steps: $T$.
         smooth: $\beta$.
     """
@@ -97,17 +97,17 @@ def staircase(w: Real, steps: int, smooth: float = 1.0) -> tuple[Any, Any]:
 
 
 def stochastic(drop: Real, smooth: Real, second_moment: Real, steps: Real, lr: Real | None = None) -> Any:
-    r"""With stochastic gradients: $\mathbb E\frac1T\sum_t|\nabla_t|^2 \le \frac M{T\eta} + \frac{\eta\beta\sigma^2}2$.
+    r"""Stochastic gradients: $\mathbb E\frac1T\sum_t|\nabla_t|^2 \le \frac M{T\eta} + \frac{\eta\beta\sigma^2}2$.
 
-    With $\eta = \sqrt{M/\beta\sigma^2T}$ that is $\frac32\sqrt{M\beta\sigma^2/T}$; with the best step size, of which
-    `None` speaks, $\sqrt{2M\beta\sigma^2/T}$.
+    With $\eta = \sqrt{M/\beta\sigma^2T}$ this is $\frac32\sqrt{M\beta\sigma^2/T}$. With the best step size, the
+    default, it is $\sqrt{2M\beta\sigma^2/T}$.
 
     Args:
         drop: $M$, of the expected loss.
         smooth: $\beta$.
-        second_moment: $\sigma^2 \ge \mathbb E|\hat\nabla_t|^2$ of the estimated gradient, which is no variance.
+        second_moment: $\sigma^2 \ge \mathbb E|\hat\nabla_t|^2$ of the estimated gradient; this is not a variance.
         steps: $T$.
-        lr: $\eta$, the best one if there is none.
+        lr: $\eta$; by default the best one.
     """
     if lr is None:
         lr = stochastic_step(drop, smooth, second_moment, steps)
@@ -123,7 +123,7 @@ def stochastic_step(drop: Real, smooth: Real, second_moment: Real, steps: Real) 
 
 
 def batches(drop: Real, smooth: Real, variance: Real, batch: Real, steps: Real, lr: Real) -> Any:
-    r"""The same with batches: $\mathbb E\frac1T\sum_t|\nabla_t|^2 \le \frac{2M}{T\eta} + \frac{\beta\eta\gamma^2}B$ for
+    r"""Batches: $\mathbb E\frac1T\sum_t|\nabla_t|^2 \le \frac{2M}{T\eta} + \frac{\beta\eta\gamma^2}B$ for
     $\eta \le 1/\beta$.
 
     Args:
@@ -139,11 +139,11 @@ def batches(drop: Real, smooth: Real, variance: Real, batch: Real, steps: Real, 
 
 
 class Plan(NamedTuple):
-    """A step size, and so many steps.
+    """A step size, and the number of steps to take with it.
 
     Attributes:
         lr: the step size.
-        steps: how many are enough.
+        steps: a sufficient number of steps.
     """
 
     lr: Any
@@ -151,11 +151,11 @@ class Plan(NamedTuple):
 
 
 def batch_plan(drop: Real, smooth: Real, variance: Real, batch: Real, accuracy: Real) -> Plan:
-    r"""How to bring the mean squared gradient to $\epsilon^2$ with batches of $B$.
+    r"""The step size and number of steps that bring the mean squared gradient to $\epsilon^2$ with batches of $B$.
 
-    Both terms of [`batches`][secant.theory.descent.rates.batches] get a half of $\epsilon^2$:
-    $\eta = \min(1/\beta, B\epsilon^2/2\beta\gamma^2)$ and $T = 4M/\eta\epsilon^2$. Twice the batch is half the steps up
-    to $B = 2\gamma^2/\epsilon^2$, and of no use beyond.
+    Both terms of [`batches`][secant.theory.descent.rates.batches] get half of $\epsilon^2$:
+    $\eta = \min(1/\beta, B\epsilon^2/2\beta\gamma^2)$ and $T = 4M/\eta\epsilon^2$. Up to $B = 2\gamma^2/\epsilon^2$
+    twice the batch halves the steps; larger batches save none.
 
     Args:
         drop: $M$.
@@ -170,15 +170,15 @@ def batch_plan(drop: Real, smooth: Real, variance: Real, batch: Real, accuracy: 
 
 
 def harmonic(squares: Sequence[float] | Float[np.ndarray, "steps"]) -> tuple[float, float]:
-    r"""$\sum_t a_t/A_t$ with $A_t = a_1 + \dots + a_t$, and what it is at most, $1 + \log(A_T/A_1)$.
+    r"""The sum $\sum_t a_t/A_t$ with $A_t = a_1 + \dots + a_t$, and its bound $1 + \log(A_T/A_1)$.
 
     Args:
-        squares: $a_t > 0$ the first, at least 0 the others.
+        squares: $a_t$, the first above 0 and the others at least 0.
     """
     a = np.asarray(squares, float)
     totals = np.cumsum(a)
     if not totals.size or not totals[0] > 0 or (a < 0).any():
-        raise ValueError("harmonic: `squares` must begin above 0 and never be below it: gradients, squared.")
+        raise ValueError("harmonic: `squares` must begin above 0 and never be below 0. Pass squared gradients.")
     return float((a / totals).sum()), 1 + math.log(totals[-1] / totals[0])
 
 
@@ -186,9 +186,9 @@ def adagrad_norm(drop: Real, smooth: Real, total: Real, first: Real, steps: Real
     r"""AdaGrad with one step size for all coordinates: $\frac1T\sum_t|\nabla_t|^2 \le S\sqrt{A_T}/T$ with
     $S = M/\eta + \frac{\beta\eta}2(1 + \log(A_T/A_1))$.
 
-    Its steps are $\eta\nabla_t/\sqrt{A_t}$, $A_t = \sum_{i\le t}|\nabla_i|^2$, of exact gradients: with noise the step
-    depends on the noise that it is to average out. Since $A_T$ is the sum that is bounded, also
-    $\sum_t|\nabla_t|^2 \le S^2$.
+    The steps are $\eta\nabla_t/\sqrt{A_t}$, $A_t = \sum_{i\le t}|\nabla_i|^2$, with exact gradients. With noise, the
+    step size would depend on the noise that the step should average out. Because $A_T$ is itself the bounded sum, the
+    bound also gives $\sum_t|\nabla_t|^2 \le S^2$.
 
     Args:
         drop: $M$.
@@ -204,10 +204,10 @@ def adagrad_norm(drop: Real, smooth: Real, total: Real, first: Real, steps: Real
 
 
 def delayed_harmonic(squares: Sequence[float] | Float[np.ndarray, "steps *d"], sigma: float) -> tuple[Any, Any]:
-    r"""$\sum_t a_t/(A_{t-1} + \sigma^2)$, and what it is at most, $\log_2(1 + A_T/\sigma^2)$, for
+    r"""The sum $\sum_t a_t/(A_{t-1} + \sigma^2)$, and its bound $\log_2(1 + A_T/\sigma^2)$ for
     $0 \le a_t \le \sigma^2$.
 
-    Every term is at most $\log_2(1 + a_t/(A_{t-1} + \sigma^2))$, since $x \le \log_2(1 + x)$ up to 1.
+    Every term is at most $\log_2(1 + a_t/(A_{t-1} + \sigma^2))$, because $x \le \log_2(1 + x)$ up to 1.
 
     Args:
         squares: $a_t$, along the first axis.
@@ -226,13 +226,13 @@ def delayed_harmonic(squares: Sequence[float] | Float[np.ndarray, "steps *d"], s
 def adagrad_delayed(
     drop: Real, smooth: Real, squares: Float[np.ndarray, "steps d"], sigma: float, lr: Real = 1.0
 ) -> Any:
-    r"""AdaGrad with a step size for each coordinate, of the past only:
+    r"""AdaGrad with a step size for each coordinate, from past gradients only:
     $\frac1T\sum_t|\nabla_t|^2 \le S\max_j\sqrt{A_{T-1}(j) + \sigma^2}/T$ with
     $S = M/\eta + \frac{\beta\eta}2\sum_j\log_2(1 + A_T(j)/\sigma^2) \le M/\eta + \frac{d\beta\eta}2\log_2(1 + T)$.
 
-    Its steps are $\eta\nabla_t(j)/\sqrt{A_{t-1}(j) + \sigma^2}$, $A_t(j) = \sum_{i\le t}\nabla_i(j)^2$, with no entry
-    of a gradient above $\sigma$. The step size does not see the gradient that it multiplies, so that with noise
-    $\mathbb E\sum_{t,j}\nabla_t(j)^2/\sqrt{A_{t-1}(j) + \sigma^2} \le \mathbb E S$, too.
+    The steps are $\eta\nabla_t(j)/\sqrt{A_{t-1}(j) + \sigma^2}$, $A_t(j) = \sum_{i\le t}\nabla_i(j)^2$, with no entry
+    of a gradient above $\sigma$. The step size does not depend on the gradient that it multiplies. So with noise, too,
+    $\mathbb E\sum_{t,j}\nabla_t(j)^2/\sqrt{A_{t-1}(j) + \sigma^2} \le \mathbb E S$.
 
     Args:
         drop: $M$.
@@ -247,10 +247,10 @@ def adagrad_delayed(
 
 
 def polyak_lojasiewicz(mu: Real, smooth: Real) -> Any:
-    r"""Where $|\nabla f|^2 \ge \mu(f - f_*)$, gradient descent with $\eta = 1/L$ has
-    $f_{t+1} - f_* \le (1 - \mu/2L)(f_t - f_*)$: this factor.
+    r"""The factor $1 - \mu/2L$ of the excess loss in a step of size $1/L$, if $|\nabla f|^2 \ge \mu(f - f_*)$.
 
-    A parabola of curvature $c$ has $\mu = 2c$: where $\frac12|\nabla f|^2 \ge c(f - f_*)$ is asked for, give twice $c$.
+    In formulas, $f_{t+1} - f_* \le (1 - \mu/2L)(f_t - f_*)$. A parabola of curvature $c$ has $\mu = 2c$. For a
+    condition of the form $\frac12|\nabla f|^2 \ge c(f - f_*)$ pass $\mu = 2c$.
 
     Args:
         mu: $\mu$, at most $2L$.
@@ -260,9 +260,10 @@ def polyak_lojasiewicz(mu: Real, smooth: Real) -> Any:
 
 
 def restricted_secant(tau: Real, smooth: Real, lr: Real | None = None) -> Any:
-    r"""Where $\nabla f\cdot(w - w_*) \ge \tau|w - w_*|^2$, a step has
-    $|w_{t+1} - w_*|^2 \le (1 - 2\eta\tau + \eta^2L^2)|w_t - w_*|^2$: this factor, $1 - \tau^2/L^2$ at its best,
-    $\eta = \tau/L^2$, of which `None` speaks.
+    r"""The factor of $|w - w_*|^2$ in a step, if $\nabla f\cdot(w - w_*) \ge \tau|w - w_*|^2$.
+
+    In formulas, $|w_{t+1} - w_*|^2 \le (1 - 2\eta\tau + \eta^2L^2)|w_t - w_*|^2$. The factor is least at
+    $\eta = \tau/L^2$, the default, where it is $1 - \tau^2/L^2$.
 
     Args:
         tau: $\tau$, at most $L$.
@@ -275,11 +276,10 @@ def restricted_secant(tau: Real, smooth: Real, lr: Real | None = None) -> Any:
 
 
 def weakly_quasi_convex(tau: Real, weak_smooth: Real, distance: Real, steps: Real, lr: Real | None = None) -> Any:
-    r"""Where $\nabla f\cdot(w - w_*) \ge \tau(f - f_*)$ and $|\nabla f|^2 \le \Gamma(f - f_*)$:
-    $\min_{t<T}f(w_t) - f_* \le |w_0 - w_*|^2/(T\eta(2\tau - \eta\Gamma))$, which is $\Gamma|w_0 - w_*|^2/\tau^2T$ at
-    $\eta = \tau/\Gamma$, of which `None` speaks.
+    r"""The least excess loss if $\nabla f\cdot(w - w_*) \ge \tau(f - f_*)$ and $|\nabla f|^2 \le \Gamma(f - f_*)$.
 
-    The rate is no geometric one: on $w^4$ the loss falls as $1/t^2$.
+    In formulas, $\min_{t<T}f(w_t) - f_* \le |w_0 - w_*|^2/(T\eta(2\tau - \eta\Gamma))$. At $\eta = \tau/\Gamma$, the
+    default, the bound is $\Gamma|w_0 - w_*|^2/\tau^2T$. The rate is not geometric: on $w^4$ the loss falls as $1/t^2$.
 
     Args:
         tau: $\tau$.
@@ -294,12 +294,12 @@ def weakly_quasi_convex(tau: Real, weak_smooth: Real, distance: Real, steps: Rea
 
 
 class Momentum(NamedTuple):
-    r"""Step size and momentum of a heavy ball, and the factor by which it shrinks an error in a step, in the long run.
+    r"""Step size and momentum of a heavy ball, and the factor by which a step shrinks the error in the long run.
 
     Attributes:
         lr: $\eta$.
         beta: $\beta$.
-        factor: of the distance from the minimum.
+        factor: factor of the distance from the minimum.
     """
 
     lr: float
@@ -312,8 +312,8 @@ def heavy_ball(low: float, high: float) -> Momentum:
     $\sqrt\beta = (\sqrt L - \sqrt\mu)/(\sqrt L + \sqrt\mu)$, which is its factor.
 
     Every curvature between the two has a pair of complex roots of modulus $\sqrt\beta$, see
-    [`stability`][secant.theory.edge.stability.LinearRule]. On a parabola no method of gradients is faster; on other
-    losses this one may not converge at all.
+    [`stability`][secant.theory.edge.stability.LinearRule]. On a parabola no gradient method is faster. On other losses
+    the heavy ball may not converge at all.
 
     Args:
         low: $\mu$, above 0.
@@ -321,22 +321,24 @@ def heavy_ball(low: float, high: float) -> Momentum:
     """
     low, high = positive("heavy_ball", "low", low), positive("heavy_ball", "high", high)
     if high < low:
-        raise ValueError(f"heavy_ball: `high` must be at least `low`, got {high!r} and {low!r}.")
+        raise ValueError(f"heavy_ball: `high` must be at least `low`, got high {high!r} and low {low!r}.")
     total = math.sqrt(low) + math.sqrt(high)
     factor = (high - low) / total**2  # without the cancellation of the roots
     return Momentum(4 / total**2, factor**2, factor)
 
 
 def convex_descent(distance: Real, smooth: Real, steps: Real) -> Any:
-    r"""The worst of gradient descent with $\eta = 1/L$ on convex losses, exactly:
+    r"""The exact worst case of gradient descent with $\eta = 1/L$ on convex losses,
     $f(w_N) - f_* \le L|w_0 - w_*|^2/(4N + 2)$.
     """
     return np.asarray(smooth, float) * np.asarray(distance, float) ** 2 / (4 * np.asarray(steps, float) + 2)
 
 
 def optimised_theta(steps: int) -> Float[np.ndarray, "n"]:
-    r"""$\theta_0 = 1$, $\theta_{i+1} = \frac12(1 + \sqrt{1 + 4\theta_i^2})$, and at the last
-    $\frac12(1 + \sqrt{1 + 8\theta_{N-1}^2})$.
+    r"""The parameters $\theta_i$ of the optimised gradient method.
+
+    $\theta_0 = 1$, $\theta_{i+1} = \frac12(1 + \sqrt{1 + 4\theta_i^2})$, and at the end
+    $\theta_N = \frac12(1 + \sqrt{1 + 8\theta_{N-1}^2})$.
     """
     steps = whole("optimised_theta", "steps", steps, least=0)
     theta = [1.0]
@@ -346,9 +348,9 @@ def optimised_theta(steps: int) -> Float[np.ndarray, "n"]:
 
 
 def optimised(distance: Real, smooth: Real, steps: int) -> Any:
-    r"""The worst of the optimised gradient method on convex losses, exactly: $L|w_0 - w_*|^2/2\theta_N^2$.
+    r"""The exact worst case of the optimised gradient method on convex losses, $L|w_0 - w_*|^2/2\theta_N^2$.
 
-    No method that has seen $N$ gradients can promise less, in as many dimensions as it wishes.
+    No method that uses $N$ gradients has a better worst case, if the dimension is large enough.
     """
     at_least_zero("optimised", "steps", steps)
     return np.asarray(smooth, float) * np.asarray(distance, float) ** 2 / (2 * optimised_theta(steps)[-1] ** 2)

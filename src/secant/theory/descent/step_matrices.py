@@ -1,12 +1,12 @@
-r"""Methods of fixed steps, as matrices.
+r"""First-order methods of fixed steps, written as lower triangular matrices.
 
-A first-order method whose steps do not depend on what it sees is a lower triangular matrix $H$: with $g_j$ the gradient
-at $x_j$,
+A first-order method has fixed steps if these do not depend on the gradients. Such a method is a lower triangular matrix
+$H$: with $g_j$ the gradient at $x_j$,
 
 $$x_{i+1} = x_i - \sum_{j\le i}H_{ij}\,g_j, \qquad i = 0, \dots, N - 1 .$$
 
 Gradient descent has its step sizes on the diagonal and zeros elsewhere; momentum fills the triangle. The last row leads
-to the point that the method returns, where no gradient has been taken.
+to the point that the method returns, where the method takes no gradient.
 
 Example:
     ```python
@@ -40,7 +40,7 @@ Steps = Float[np.ndarray, "steps steps"]
 
 
 def gradient(sizes: Sequence[float] | Float[np.ndarray, "steps"]) -> Steps:
-    """Gradient descent with these step sizes, one after the other."""
+    """The matrix of gradient descent with the given step sizes, one after the other."""
     found = np.asarray(sizes, float)
     if found.ndim != 1 or not found.size or not np.isfinite(found).all():
         raise ValueError(f"gradient: `sizes` must be a list of finite step sizes, got {sizes!r}.")
@@ -48,11 +48,11 @@ def gradient(sizes: Sequence[float] | Float[np.ndarray, "steps"]) -> Steps:
 
 
 def silver(steps: int, smooth: float = 1.0) -> Steps:
-    r"""Gradient descent with long steps: $(1 + (1 + \sqrt2)^{\nu(i) - 1})/L$, $\nu(i)$ the number of times that 2
-    divides $i = 1, 2, \dots$
+    r"""Gradient descent with the long steps $(1 + (1 + \sqrt2)^{\nu(i) - 1})/L$, the silver schedule.
 
-    Every second step is $\sqrt2/L$, and some are longer than any constant step may be; after $2^k - 1$ of them the
-    promise falls as $N^{-1.27}$, where constant steps have $N^{-1}$.
+    Here $\nu(i)$ counts how often 2 divides $i = 1, 2, \dots$ Every second step is $\sqrt2/L$, and some are longer than
+    any constant step may be. After $N = 2^k - 1$ steps the guarantee falls as $N^{-1.27}$; constant steps have
+    $N^{-1}$.
 
     Args:
         steps: $N$.
@@ -75,7 +75,7 @@ def accelerated(steps: int, smooth: float = 1.0) -> Steps:
 
 
 def optimised(steps: int, smooth: float = 1.0) -> Steps:
-    r"""The optimised gradient method, which no method can surpass on convex losses:
+    r"""The optimised gradient method, whose worst case on convex losses no method can improve:
     $x_{i+1} = y_{i+1} + \frac{\theta_i - 1}{\theta_{i+1}}(y_{i+1} - y_i) + \frac{\theta_i}{\theta_{i+1}}(y_{i+1} -
     x_i)$ with $\theta$ of [`optimised_theta`][secant.theory.descent.rates.optimised_theta].
 
@@ -100,16 +100,16 @@ def _two_sequences(caller: str, steps: int, smooth: float, best: bool) -> Steps:
 
 
 def of(method: Any, steps: int | None = None) -> Steps:
-    """The matrix of a method.
+    """The matrix of a method of fixed steps.
 
     Args:
-        method: a matrix already, whose upper left corner is taken; a
-            [`LinearRule`][secant.theory.edge.stability.LinearRule]; one of
-            [`secant.optimisers`][secant.optim.optimisers] or a transformation of optax, of fixed steps.
-        steps: how many, all rows of a matrix if none are given.
+        method: a matrix of steps, which is cut to its upper left corner; a
+            [`LinearRule`][secant.theory.edge.stability.LinearRule]; or one of
+            [`secant.optimisers`][secant.optim.optimisers] or a transformation of optax, with fixed steps.
+        steps: number of steps; by default all rows of a matrix.
 
     Raises:
-        ValueError: the steps depend on the gradients, or on where the method starts.
+        ValueError: if the steps depend on the gradients, or on where the method starts.
     """
     if isinstance(method, LinearRule):
         return _of_rule(method, _number("LinearRule", steps))
@@ -122,7 +122,7 @@ def of(method: Any, steps: int | None = None) -> Steps:
 
 def _number(name: str, steps: int | None) -> int:
     if steps is None:
-        raise ValueError(f"steps: how many of {name}? Give a whole number of at least 1.")
+        raise ValueError(f"steps: the number of steps of {name} is missing. Give a whole number of at least 1.")
     return whole("of", "steps", steps)
 
 
@@ -131,17 +131,17 @@ def _of_matrix(method: Any, steps: int | None) -> Steps:
         found = np.asarray(method, float)
     except (TypeError, ValueError):
         raise TypeError(
-            f"method: {type(method).__name__} is no method of fixed steps. Give a lower triangular matrix of steps, a "
+            f"method: {type(method).__name__} is no method of fixed steps. Use a lower triangular matrix of steps, a "
             "secant.theory.edge.stability.LinearRule, or an optimiser such as secant.optimisers.gd(0.1)."
         ) from None
     if found.ndim != 2 or found.shape[0] != found.shape[1] or not found.size:
-        raise ValueError(f"method: a matrix of steps is square, one row a step; got the shape {found.shape}.")
+        raise ValueError(f"method: a matrix of steps must be square, one row per step; got shape {found.shape}.")
     if not np.isfinite(found).all() or np.triu(found, 1).any():
-        raise ValueError("method: a matrix of steps is finite, and zero above its diagonal: no step knows the future.")
+        raise ValueError("method: a matrix of steps must be finite, and zero above its diagonal.")
     if steps is None:
         return found
     if whole("of", "steps", steps) > len(found):
-        raise ValueError(f"steps: the matrix has {len(found)}, and {steps} are asked for.")
+        raise ValueError(f"steps: the matrix has {len(found)} steps, but {steps} were requested. Use at most its own.")
     return found[:steps, :steps]
 
 
@@ -150,7 +150,7 @@ def _of_rule(rule: LinearRule, steps: int) -> Steps:
     if abs(p1 + p2 - 1) > 1e-12:
         raise ValueError(
             f"method: the rule's positions have the weights {p1:g} and {p2:g}. They must sum to 1, or the rule pulls "
-            "to the origin whatever the loss is. Leave weight decay out."
+            "to the origin whatever the loss is. Leave out weight decay."
         )
     found = np.zeros((steps, steps))
     for i in range(steps):
@@ -162,7 +162,7 @@ def _of_rule(rule: LinearRule, steps: int) -> Steps:
 
 
 def _of_transformation(name: str, transformation: Any, steps: int) -> Steps:
-    """Shown the unit vectors for gradients, a method of fixed steps moves by minus the rows of its matrix."""
+    """The matrix of a transformation: on unit vectors as gradients, it moves by minus the rows of its matrix."""
     import jax
 
     refusal = (

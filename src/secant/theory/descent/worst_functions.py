@@ -1,14 +1,14 @@
-r"""A function of given values and gradients, with curvature between $\mu$ and $L$.
+r"""A function through given values and gradients, with curvature between $\mu$ and $L$.
 
-With $\mu = 0$ it is the largest convex one: the parabola $\frac L2|x|^2$ rolled along the lower hull of the points
-$p_i = x_i - g_i/L$ at the heights $c_i = f_i - |g_i|^2/2L$,
+For $\mu = 0$ it is the largest convex function with these data: the parabola $\frac L2|x|^2$ rolled along the lower
+hull of the points $p_i = x_i - g_i/L$ at the heights $c_i = f_i - |g_i|^2/2L$,
 
 $$f(x) = \min_{\lambda}\frac L2\Big|x - \sum_i\lambda_ip_i\Big|^2 + \sum_i\lambda_ic_i, \qquad
 \nabla f(x) = L\Big(x - \sum_i\lambda_ip_i\Big),$$
 
-over weights $\lambda_i \ge 0$ that sum to 1. For other $\mu$ the parabola $\frac\mu2|x|^2$ is taken off first, and
-added again. The least value over $x$ is then concave in $\lambda$ for $\mu \le 0$, so that it lies at one point: the
-infimum of $f$ is the least $f_i - |g_i|^2/2L$.
+over weights $\lambda_i \ge 0$ that sum to 1. For other $\mu$ the parabola $\frac\mu2|x|^2$ is subtracted first and
+added again at the end. For $\mu \le 0$ the least value over $x$ is then concave in $\lambda$, so its minimum belongs to
+one of the points: the infimum of $f$ is the least $f_i - |g_i|^2/2L$.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WorstFunction:
     convex: float = 0.0
 
     def __call__(self, x: Any) -> tuple[float, Float[np.ndarray, "d"]]:
-        """Its value and its gradient at a point."""
+        """The value and the gradient of the function at a point."""
         x, mu, curvature = np.asarray(x, float), self.convex, self.smooth - self.convex
         g = self.gradients - mu * self.points
         places = self.points - g / curvature
@@ -83,7 +83,7 @@ def _weights(offsets: np.ndarray, heights: np.ndarray) -> np.ndarray:
 
 
 def _polished(v: np.ndarray, c: np.ndarray, support: np.ndarray) -> np.ndarray:
-    """The best weights on a support, which loses those that would be below zero."""
+    """The best weights on a support; entries that would fall below zero leave the support."""
     while True:
         n = len(support)
         matrix = np.ones((n + 1, n + 1))
@@ -98,7 +98,7 @@ def _polished(v: np.ndarray, c: np.ndarray, support: np.ndarray) -> np.ndarray:
 
 
 def solver() -> tuple[Any, Any]:
-    """Clarabel, and the sparse matrices that it reads."""
+    """The modules of the solver Clarabel and of the sparse matrices that it reads."""
     try:
         import clarabel
     except ImportError as error:

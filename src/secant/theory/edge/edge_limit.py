@@ -1,9 +1,13 @@
 r"""How far below the edge of stability training ends, for eigenvalues $\{1, -\epsilon\}$.
 
-Three answers of growing accuracy: the fixed point $y^*$ of the lowest-order two-step dynamics; the limit of those
-dynamics in continuous time, with its memory of the start, in closed form by Lambert's function; and the series of the
-exact map's slow manifold, $\lim \eta\lambda = 2 - \tfrac12\epsilon - \tfrac{27}{32}\epsilon^2 - \dots$ The last two
-together say where the exact map ends from any point near the edge.
+Three answers of growing accuracy:
+
+* the fixed point $y^*$ of the lowest-order two-step dynamics;
+* the limit of these dynamics in continuous time, with its memory of the start, in closed form by Lambert's function;
+* the series of the exact map's slow manifold,
+  $\lim \eta\lambda = 2 - \tfrac12\epsilon - \tfrac{27}{32}\epsilon^2 - \dots$
+
+The last two together give the end of the exact map from any point near the edge.
 """
 
 from __future__ import annotations
@@ -25,8 +29,8 @@ MANIFOLD_COEFFICIENTS = (
     (-153 / 128, 0.0, -757 / 512),
     (-17385 / 8192,),
 )
-r"""Of $g(\tilde z; \epsilon) - 2/(1 - \tilde z)$: row $k$ is the power series in $\tilde z$ of the coefficient of
-$\epsilon^{k+1}$."""
+r"""Series of $g(\tilde z; \epsilon) - 2/(1 - \tilde z)$: row $k$ has the coefficient of $\epsilon^{k+1}$, as a power
+series in $\tilde z$."""
 
 
 def contraction(eps: Real) -> Array:
@@ -75,8 +79,7 @@ def first_integral(z: Real, y: Real, eps: Real) -> Array:
 def lambert_w(x: Real) -> Array:
     r"""Principal branch $W_0$ of Lambert's function, $We^W = x$, for $x \ge -1/e$; NaN below.
 
-    Halley's iteration from the branch-point series; good to rounding, and it can be traced and
-    differentiated.
+    Halley's iteration from the branch-point series, accurate to rounding. JAX can trace and differentiate it.
 
     Args:
         x: any shape.
@@ -88,7 +91,7 @@ def lambert_w(x: Real) -> Array:
     p = jnp.sqrt(jnp.maximum(2 * (1 + jnp.e * x), 0.0))
     near = -1 + p - p**2 / 3 + 11 / 72 * p**3
     far = jnp.log1p(jnp.maximum(x, 0.0))
-    # Close to the branch point Halley's step is 0/0; the series is already exact there.
+    # Close to the branch point Halley's step is 0/0, but the series is already exact.
     at_branch = p < 1e-6
     w = jnp.where(x < 0, near, far * (1 - jnp.log1p(far) / (2 + far)))
 
@@ -105,7 +108,7 @@ def lambert_w(x: Real) -> Array:
 def flow_limit(z: Real, y: Real, eps: Real) -> Array:
     r"""Where the lowest-order flow ends, in closed form.
 
-    $\tilde z \to 0$ and the first integral leave, with $u_0 = y_0 - y^*$ and $s = u_0/|y^*|$,
+    The flow has $\tilde z \to 0$ and keeps the first integral. With $u_0 = y_0 - y^*$ and $s = u_0/|y^*|$,
     $$y_\infty = y^*\left(1 + W_0\!\left(-s\,e^{-s - A\tilde z_0^2/2|y^*|}\right)\right),$$
     which is $y^*\bigl(1 + W_0(e^{C/y^*}/y^*)\bigr)$ written so that nothing overflows. For small $\epsilon$
     the memory of the start is $y_\infty - y^* \approx u_0\,e^{-(4\tilde z_0^2 + 2u_0)/\epsilon}$.
@@ -125,7 +128,7 @@ def flow_limit(z: Real, y: Real, eps: Real) -> Array:
 
 
 def memory(z: Real, y: Real, eps: Real) -> Array:
-    r"""What the limit remembers of the start, to leading order:
+    r"""The part of the limit that depends on the start, to leading order,
     $y_\infty - y^* \approx u_0\,e^{-(4\tilde z_0^2 + 2u_0)/\epsilon}$.
 
     Args:
@@ -146,7 +149,7 @@ def limit_series(eps: Real, order: int = 4) -> Array:
     $$\lim\eta\lambda - 2 = -\tfrac12\epsilon - \tfrac{27}{32}\epsilon^2 - \tfrac{153}{128}\epsilon^3
       - \tfrac{17385}{8192}\epsilon^4 - \dots$$
 
-    A formal series of the slow manifold; what is left out is $O(\epsilon^5)$ and the memory of the start, of
+    It is a formal series of the slow manifold. It leaves out $O(\epsilon^5)$ and the memory of the start, which is of
     order $e^{-4\tilde z_0^2/\epsilon}$.
 
     Args:
@@ -168,7 +171,7 @@ def slow_manifold(z: Real, eps: Real) -> Array:
       + \epsilon^3\left(-\tfrac{153}{128} - \tfrac{757}{512}\tilde z^2\right) - \tfrac{17385}{8192}\epsilon^4
       + \dots$$
 
-    Every orbit that forgets its start runs along it: $g(\tilde z_{t+1}) = T_{t+1}$. The scaling is
+    Every orbit that forgets its start runs along this manifold: $g(\tilde z_{t+1}) = T_{t+1}$. The scaling is
     $\tilde z^2 \sim \epsilon$.
 
     Args:
@@ -188,14 +191,14 @@ def slow_manifold(z: Real, eps: Real) -> Array:
 def limit_from(z: Real, y: Real, eps: Real) -> tuple[Array, Array]:
     r"""Where the exact map ends from a point near the edge, and how well this is known.
 
-    Of the distance $u = y - y^*$ the flow remembers $m = y_\infty - y^*$. Where nothing is forgotten, the flow's limit
-    is the map's; where everything is, the series' is. In between,
+    The flow starts at the distance $u = y - y^*$ and remembers $m = y_\infty - y^*$ of it. If the flow forgets nothing,
+    the map ends at the flow's limit. If it forgets everything, the map ends at the limit of the series. In between,
     $$\lim\eta\lambda - 2 \approx y_\infty + \Bigl(1 - \frac mu\Bigr)\bigl(g(0;\epsilon) - 2 - y^*\bigr) .$$
     The next terms of the map, $\Delta\tilde z = 2y\tilde z(1 - \tfrac12\tilde z)$ and
     $\Delta y = -8u\tilde z^2(1 + \tilde z)$, change the exponent of the memory by a share of
     $\tfrac32\tilde z$, which is $\tilde z_0$ on average over a decay. So the error is about
-    $|m|\,(e^{|\tilde z_0|x} - 1)$ with $x = (4\tilde z_0^2 + 2|u|)/\epsilon$, and $10\,\epsilon^5$ for what the series
-    leaves out.
+    $|m|\,(e^{|\tilde z_0|x} - 1)$ with $x = (4\tilde z_0^2 + 2|u|)/\epsilon$, plus $10\,\epsilon^5$ for the terms
+    beyond the series.
 
     Args:
         z: rescaled residual, nonzero.

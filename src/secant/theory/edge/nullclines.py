@@ -1,8 +1,8 @@
-r"""Nullclines of the two-step dynamics: where pairs of steps leave the residual, or the curvature, as it is.
+r"""Nullclines of the two-step dynamics: where two steps leave the residual, or the curvature, unchanged.
 
-The two-step changes of the two-eigenvalue model $\{1, -\epsilon\}$ are cubics in $T$; the nullclines that
+The two-step changes of the two-eigenvalue model $\{1, -\epsilon\}$ are cubics in $T$. The nullclines that
 matter are their roots through $(\tilde z, T) = (0, 2)$, the edge of stability. At $\epsilon = 0$ both are
-$2/(1-\tilde z)$; they part linearly in $\epsilon$.
+$2/(1-\tilde z)$; they separate linearly in $\epsilon$.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def residual_series(z: Real, eps: Real, order: int = 5) -> Array:
       + 2(1-\epsilon)(1-\epsilon+\epsilon^2)\tilde z^3
       + \tfrac12(2-3\epsilon+2\epsilon^2)^2\tilde z^4 + \dots$$
 
-    Good for $|\tilde z| \lesssim 0.1$; elsewhere use [`nullcline`][secant.theory.edge.nullclines.nullcline].
+    It is accurate for $|\tilde z| \lesssim 0.1$; elsewhere use [`nullcline`][secant.theory.edge.nullclines.nullcline].
 
     Args:
         z: rescaled residual.
@@ -87,7 +87,7 @@ def skeleton_nullcline(z: Real) -> Array:
     return jnp.asarray(2 / (1 - z))
 
 
-_STEP = 0.005  # of the continuation in z
+_STEP = 0.005  # step of the continuation in z
 _JUMP = 0.2  # relative change of the root between continuation points at which the branch counts as lost
 
 
@@ -119,8 +119,8 @@ def nullcline(z: Real | Sequence[float], eps: float, of: str = "residual") -> np
     r"""Two-step nullcline through $(\tilde z, T) = (0, 2)$, to rounding, by continuation of the root of a
     cubic in $T$.
 
-    Runs on the host in NumPy. The branch is followed outwards from $\tilde z = 0$ and polished by Newton's
-    method at the points asked for.
+    Runs on the host in NumPy. It follows the branch outwards from $\tilde z = 0$ and refines it by Newton's
+    method at the requested points.
 
     Args:
         z: rescaled residuals, any shape.
@@ -128,8 +128,7 @@ def nullcline(z: Real | Sequence[float], eps: float, of: str = "residual") -> np
         of: `"residual"` for $f_z$, `"curvature"` for $f_T$.
 
     Returns:
-        $f(\tilde z)$, shape of `z`, in float64; NaN where the branch is lost (it leaves the real line or
-        jumps).
+        $f(\tilde z)$, shape of `z`, in float64; NaN where the branch leaves the real line or jumps.
 
     Example:
         ```python
@@ -139,7 +138,7 @@ def nullcline(z: Real | Sequence[float], eps: float, of: str = "residual") -> np
         ```
     """
     if of not in ("residual", "curvature"):
-        raise ValueError(f"nullcline: `of` is {of!r}, but the two nullclines are 'residual' and 'curvature'.")
+        raise ValueError(f"nullcline: `of` is {of!r}. Use 'residual' or 'curvature', the two nullclines.")
     z = np.asarray(z, dtype=np.float64)
     result = np.full(z.shape, np.nan)
     for side in (1, -1):

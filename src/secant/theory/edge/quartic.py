@@ -4,9 +4,10 @@ $$z(\theta) = \tfrac12\left(\theta^\top Q\,\theta - E\right), \qquad L = \tfrac1
   J = \partial z/\partial\theta = Q\theta .$$
 
 The tangent kernel is the scalar $J J^\top = |Q\theta|^2$. In units where the step size is one, $\tilde z = \eta z$,
-$\tilde J = \sqrt\eta J$ and $\tilde E = \eta E$, gradient descent closes on the residual and the Jacobian's
-components in the eigenbasis of $Q$, and on the moments $T(k) = \sum_i \omega_i^k \tilde J_i^2$. $T(0)$ is the
-rescaled curvature $\eta\lambda$; the edge of stability is $T(0) = 2$.
+$\tilde J = \sqrt\eta J$ and $\tilde E = \eta E$, gradient descent is a closed recursion of the residual and the
+Jacobian's components in the eigenbasis of $Q$, or of the residual and the moments
+$T(k) = \sum_i \omega_i^k \tilde J_i^2$. $T(0)$ is the rescaled curvature $\eta\lambda$; the edge of stability is
+$T(0) = 2$.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def quartic(Q: Float[Array, "p p"], lr: Array | float, E: Array | float = 0.0) -
 def quartic_flow(Q: Float[Array, "p p"], E: Array | float = 0.0, lr: Array | float = 1.0) -> Callable[[Array], Array]:
     r"""Gradient flow on the quartic loss, $\dot\theta = -\eta\, z(\theta)\, Q\theta$.
 
-    Along it $\dot z = -\eta (JJ^\top) z$ and $\dot J = -\eta z\, JQ$: the residual keeps its sign.
+    Along the flow $\dot z = -\eta (JJ^\top) z$ and $\dot J = -\eta z\, JQ$, so the residual keeps its sign.
 
     Args:
         Q: symmetric matrix, shape `(p, p)`.
@@ -109,7 +110,7 @@ def quartic_flow(Q: Float[Array, "p p"], E: Array | float = 0.0, lr: Array | flo
 
 
 def modes(theta: Float[Array, " p"], spectrum: Float[Array, " p"], lr: Array | float = 1.0, E: Real = 0.0) -> Modes:
-    r"""Parameters in the eigenbasis of $Q$ to rescaled modes: $\tilde z = \eta z$,
+    r"""The rescaled modes of parameters in the eigenbasis of $Q$, $\tilde z = \eta z$ and
     $\tilde J_i = \sqrt\eta\,\omega_i\theta_i$.
 
     Args:
@@ -132,7 +133,7 @@ def quartic_modes(spectrum: Float[Array, " modes"]) -> Map:
       + \tfrac12 \tilde z^2 \sum_i \omega_i \tilde J_i^2,\qquad
       \tilde J_i' = (1 - \tilde z\,\omega_i)\,\tilde J_i .$$
 
-    Exactly the parameter-space iteration, at a cost linear in the number of modes.
+    This is exactly the iteration of the parameters, at a cost linear in the number of modes.
 
     Args:
         spectrum: eigenvalues $\omega_i$ of $Q$, shape `(modes,)`.
@@ -192,7 +193,7 @@ def moment(k: float | int, spectrum: Float[Array, "*#batch modes"], J: Float[Arr
 def moment_step(z: Real, T: Real, T_next: Real, T_second: Real) -> Array:
     r"""One step of one moment: $T(k)' = T(k) - \tilde z\,\bigl(2T(k+1) - \tilde z\, T(k+2)\bigr)$.
 
-    Holds for every real $k$, and needs two more moments at each step.
+    It holds for every real $k$, and needs two more moments at each step.
 
     Args:
         z: rescaled residual.
@@ -223,7 +224,7 @@ def quartic_moments(spectrum: Float[Array, " m"]) -> Map:
     if m < 2:
         raise ValueError(
             f"quartic_moments: `spectrum` has {m} eigenvalue, but the step needs T(0) and T(1). Pass at least "
-            "two distinct eigenvalues; for one, use secant.theory.edge.single_eigenvalue."
+            "two distinct eigenvalues, or use secant.theory.edge.single_eigenvalue for one."
         )
     lowest_first = jnp.poly(spectrum)[:0:-1]
 
@@ -240,7 +241,7 @@ def invariant(state: Modes, spectrum: Float[Array, " modes"]) -> Array:
     r"""Rescaled offset $\tilde E = T(-1) - 2\tilde z = \eta E$, conserved by gradient descent and by gradient
     flow.
 
-    Needs nonzero eigenvalues on the support of the Jacobian. Its drift along a run measures the rounding
+    It needs nonzero eigenvalues on the support of the Jacobian. Its drift along a run measures the rounding
     error.
 
     Args:
@@ -260,7 +261,7 @@ def equal_weight_curvature(z: Real, E: Real, weight: Real, omega: Real = 1.0) ->
     $\tilde J_+^2 - \tilde J_-^2 = \omega(2\tilde z + \tilde E)$, so
     $$T(0) = \sqrt{\omega^2 (2\tilde z + \tilde E)^2 + 4 w^2},\qquad w = \tilde J_+^2
       = \tilde J_-^2 \text{ at the start,}$$
-    with $\tilde E = -2\tilde z_0$. It grows at all times while $\tilde z$ shrinks: progressive sharpening.
+    with $\tilde E = -2\tilde z_0$. The curvature grows at all times while $\tilde z$ shrinks: progressive sharpening.
 
     Args:
         z: rescaled residual now.
@@ -275,14 +276,13 @@ def equal_weight_curvature(z: Real, E: Real, weight: Real, omega: Real = 1.0) ->
 
 
 def edge_drift(z: Real, T0: Real, T1: Real, T2: Real) -> Array:
-    r"""Two-step change of the distance to the edge, for any spectrum, where the residual stands still.
+    r"""Two-step change of the distance to the edge, for any spectrum, on the nullcline of the residual.
 
     The residual's two-step nullcline through $(\tilde z, T(0)) = (0, 2)$ is
     $T(0) = 2 + T(1)\tilde z + O(\tilde z^3)$. On it $\hat y = T(0) - 2 - T(1)\tilde z$ changes by
     $$\hat y_{t+2} - \hat y_t = -\bigl(T(0)T(2) - T(1)^2\bigr)\tilde z^2 + O(\tilde z^3)
       = -T(0)^2\,\mathrm{Var}_J(\omega)\,\tilde z^2 + O(\tilde z^3) \le 0 :$$
-    at the edge, sharpness always falls,
-    at the rate of the variance of the spectrum under the weights $\tilde J_i^2$.
+    at the edge, sharpness always falls. The rate is the variance of the spectrum under the weights $\tilde J_i^2$.
 
     Args:
         z: rescaled residual.
@@ -297,13 +297,13 @@ def edge_drift(z: Real, T0: Real, T1: Real, T2: Real) -> Array:
 
 
 def edge_limit(T0: Real, T1: Real, T2: Real) -> Array:
-    r"""Where the rescaled curvature ends, $\eta\lambda_\infty - 2$, for any spectrum of small variance.
+    r"""The end of the rescaled curvature, $\eta\lambda_\infty - 2$, for any spectrum of small variance.
 
     Off the nullcline the drift is $-[V + 4T(2)\hat y]\tilde z^2$ with $V = T(0)T(2) - T(1)^2$,
     which vanishes at
     $$\hat y = -\frac{V}{4T(2)}
       = -\tfrac12\,\frac{\mathrm{Var}_J(\omega)}{\langle\omega^2\rangle_J}\quad\text{at } T(0) = 2 .$$
-    The moments are those of the end point; for eigenvalues $\{1, -\epsilon\}$ it gives
+    The moments are those of the end point. For eigenvalues $\{1, -\epsilon\}$ the result is
     $-\tfrac\epsilon2(1 - \tilde E/2)$.
 
     Args:

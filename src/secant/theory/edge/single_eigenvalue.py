@@ -44,14 +44,14 @@ def single_eigenvalue_solution(t: Real, z0: Real, omega: Real, E: Real) -> Array
         Broadcast shape.
     """
     rate = omega * jnp.asarray(E)
-    # (e^{rt} - 1)/r, continuous at r = 0, makes one formula of the two cases.
+    # One formula covers both cases: (e^{rt} - 1)/r is continuous at r = 0.
     small = jnp.abs(rate) < 1e-12
     elapsed = jnp.where(small, t, jnp.expm1(rate * t) / jnp.where(small, 1.0, rate))
     return jnp.asarray(z0 / (jnp.exp(rate * t) + 2 * z0 * omega * elapsed))
 
 
 def single_eigenvalue_curvature(z: Real, omega: Real, E: Real) -> Array:
-    r"""The curvature that goes with a residual, $T(0) = \tilde J^2 = \omega(2\tilde z + \tilde E)$.
+    r"""The curvature that belongs to a residual, $T(0) = \tilde J^2 = \omega(2\tilde z + \tilde E)$.
 
     Args:
         z: rescaled residual.

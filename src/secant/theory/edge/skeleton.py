@@ -1,13 +1,12 @@
 r"""The skeleton of the edge of stability: the two-eigenvalue model as its second eigenvalue goes to zero.
 
-At $\epsilon = 0$ every step changes the curvature by twice what it changes the residual, so $C = T - 2\tilde z$ is
-conserved and one number is left. It is most simply the Jacobian of the surviving mode, $T = \tilde J^2$, and gradient
-descent is an odd cubic map of the line,
+At $\epsilon = 0$ every step changes the curvature by twice the change of the residual, so $C = T - 2\tilde z$ is
+conserved and one number is left. The simplest choice is the Jacobian of the surviving mode, $T = \tilde J^2$. Gradient
+descent is then an odd cubic map of the line,
 $$\tilde J' = \tilde J\left(1 + \tfrac C2 - \tfrac12\tilde J^2\right).$$
-It converges for $C < 2$, oscillates with period two, then four, ..., then chaotically up to $C = 4$, and
-escapes beyond. For a small second eigenvalue $-\epsilon$ the orbit follows this skeleton while $C$ drifts
-slowly down to the edge, $2 - \epsilon/2$: which fixes the step sizes at which the edge of stability is
-reached.
+It converges for $C < 2$. Up to $C = 4$ it oscillates with period two, then four, ..., then chaotically, and beyond it
+escapes. For a small second eigenvalue $-\epsilon$ the orbit follows this skeleton while $C$ drifts slowly down to the
+edge, $2 - \epsilon/2$. This determines the step sizes that reach the edge of stability.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import math
 
 import jax
 import jax.numpy as jnp
-import scipy  # its parts are loaded when they are used, which a process that needs none of them is spared
+import scipy  # its parts are loaded when they are used, so a process that needs none of them loads none
 from jax import Array
 
 from secant.core.types import Real
@@ -126,7 +125,7 @@ def step_window(curvature: Real, residual: Real) -> tuple[Array, Array]:
 
 
 def image_of_the_top(C: float) -> float:
-    r"""Where a step takes the largest Jacobian that an orbit reaches from inside, the top of the cubic.
+    r"""The Jacobian one step after the largest Jacobian that an orbit reaches from inside, the top of the cubic.
 
     Below [`SIGN_CRISIS`][secant.theory.edge.skeleton.SIGN_CRISIS] it is above zero. The top is found numerically.
 
@@ -157,11 +156,12 @@ def level_step(C: Real, z: Real, eps: Real) -> Array:
 
 
 def level_drift(t: Real, C: Real, eps: Real) -> Array:
-    r"""The level after $t$ steps, averaged over the two-cycle it rides on.
+    r"""The level after $t$ steps, averaged over the two-cycle that the orbit follows.
 
     The cycle's mean residual is $-(C-2)/4$, so $\dot C = 2\epsilon C\langle\tilde z\rangle = -\tfrac12\epsilon C(C-2)$,
     $$\frac{C_t - 2}{C_t} = \frac{C_0 - 2}{C_0}\,e^{-\epsilon t} :$$
-    the approach to the edge takes a few $1/\epsilon$ steps. Leading order in $\epsilon$, for $2 < C_0 < 2\sqrt5 - 2$.
+    the approach to the edge takes a few $1/\epsilon$ steps. The formula has leading order in $\epsilon$, and holds for
+    $2 < C_0 < 2\sqrt5 - 2$.
 
     Args:
         t: number of steps.

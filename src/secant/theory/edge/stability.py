@@ -1,21 +1,21 @@
 r"""Linear stability of optimisers that remember one step.
 
-On a parabola $L = \frac12\lambda x^2$ the gradient is $\lambda x$, and gradient descent, momentum of either kind, and
-Adam and RMSprop at a fixed preconditioner all obey a linear recursion of two terms,
+On a parabola $L = \frac12\lambda x^2$ the gradient is $\lambda x$. Gradient descent, momentum of either kind, and Adam
+and RMSprop at a fixed preconditioner then all obey a linear recursion of two terms,
 
 $$x_{t+1} = (p_1 - \lambda q_1)\,x_t + (p_2 - \lambda q_2)\,x_{t-1} .$$
 
-Its solutions are powers $\mu^t$ of the two roots of
-$\chi(\mu) = \mu^2 - (p_1 - \lambda q_1)\mu - (p_2 - \lambda q_2)$, the eigenvalues of the companion matrix, and it
-converges from every start exactly where both lie inside the unit circle. A pair of roots can leave the circle in three
-ways only, and each is a linear inequality in the curvature (Jury's conditions):
+The solutions are powers $\mu^t$ of the two roots of
+$\chi(\mu) = \mu^2 - (p_1 - \lambda q_1)\mu - (p_2 - \lambda q_2)$, the eigenvalues of the companion matrix. The
+recursion converges from every start exactly if both roots lie inside the unit circle. A pair of roots can leave the
+circle in only three ways, and each is a linear inequality in the curvature (Jury's conditions):
 
 $$\chi(-1) = 1 + p_1 - p_2 - \lambda(q_1 - q_2) > 0, \qquad
 \chi(1) = 1 - p_1 - p_2 + \lambda(q_1 + q_2) > 0, \qquad
 1 - \mu_1\mu_2 = 1 + p_2 - \lambda q_2 > 0 .$$
 
-For every optimiser here the first is the one that ends: at the largest stable curvature a root is $-1$, and the iterate
-flips its sign at each step, as gradient descent does at $2/\eta$.
+For every optimiser here the first condition fails first: at the largest stable curvature a root is $-1$, and the
+iterate flips its sign at each step, as in gradient descent at $2/\eta$.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LinearRule(NamedTuple):
 
     Attributes:
         position: $(p_1, p_2)$, the weights of the last two positions.
-        gradient: $(q_1, q_2)$, those of the last two gradients.
+        gradient: $(q_1, q_2)$, the weights of the last two gradients.
 
     Example:
         ```python
@@ -62,11 +62,11 @@ class LinearRule(NamedTuple):
         return jnp.stack([jnp.stack([now, before], -1), jnp.stack([one, zero], -1)], -2)
 
     def spectral_radius(self, curvature: Float[ArrayLike, "*n"]) -> Float[Array, "*n"]:
-        r"""$\max(|\mu_1|, |\mu_2|)$: the factor by which an error grows or shrinks in a step, in the long run."""
+        r"""The factor by which an error grows or shrinks per step in the long run, $\max(|\mu_1|, |\mu_2|)$."""
         matrix = self.companion(curvature)
         half, product = matrix[..., 0, 0] / 2, -matrix[..., 0, 1]
         under = half**2 - product
-        # Of two real roots the larger in magnitude has no cancellation; a complex pair has its product for a square.
+        # The larger of two real roots has no cancellation; the squared modulus of a complex pair is its product.
         real = jnp.abs(half) + jnp.sqrt(jnp.maximum(under, 0.0))
         return jnp.where(under >= 0, real, jnp.sqrt(jnp.abs(product)))
 
@@ -92,15 +92,15 @@ class LinearRule(NamedTuple):
 
 
 def gradient_descent(lr: float) -> LinearRule:
-    r"""$x_{t+1} = (1 - \eta\lambda)x_t$: stable below $2/\eta$."""
+    r"""Gradient descent, $x_{t+1} = (1 - \eta\lambda)x_t$, stable below $2/\eta$."""
     return heavy_ball(lr, 0.0)
 
 
 def heavy_ball(lr: float, beta: float) -> LinearRule:
     r"""Momentum, $m_t = \beta m_{t-1} + \lambda x_t$ and $x_{t+1} = x_t - \eta m_t$.
 
-    With $\eta m_{t-1} = x_{t-1} - x_t$ that is $x_{t+1} = (1 + \beta - \eta\lambda)x_t - \beta x_{t-1}$, stable below
-    $(2 + 2\beta)/\eta$.
+    With $\eta m_{t-1} = x_{t-1} - x_t$ the rule is $x_{t+1} = (1 + \beta - \eta\lambda)x_t - \beta x_{t-1}$, stable
+    below $(2 + 2\beta)/\eta$.
     """
     return LinearRule((1 + beta, -beta), (lr, 0.0))
 
@@ -108,7 +108,7 @@ def heavy_ball(lr: float, beta: float) -> LinearRule:
 def nesterov(lr: float, beta: float) -> LinearRule:
     r"""Nesterov's momentum, $m_t = \beta m_{t-1} + \lambda x_t$ and $x_{t+1} = x_t - \eta(\lambda x_t + \beta m_t)$.
 
-    The difference of a step and $\beta$ times the one before has no $m$ in it:
+    Subtracting $\beta$ times the step before removes $m$:
     $x_{t+1} = (1 + \beta)(1 - \eta\lambda)x_t - \beta(1 - \eta\lambda)x_{t-1}$, stable below
     $(2 + 2\beta)/(\eta(1 + 2\beta))$.
     """
@@ -116,12 +116,12 @@ def nesterov(lr: float, beta: float) -> LinearRule:
 
 
 def adam(lr: float, b1: float, weight_decay: float = 0.0) -> LinearRule:
-    r"""Adam at a fixed preconditioner $P$, in the coordinates $P^{1/2}x$ in which it is none.
+    r"""Adam at a fixed preconditioner $P$, in the coordinates $P^{1/2}x$ that remove the preconditioner.
 
-    There $m_t = \beta_1m_{t-1} + (1 - \beta_1)\lambda x_t$ and $x_{t+1} = (1 - \eta w)x_t - \eta m_t$ with decoupled
-    weight decay $w$ and $\lambda$ an eigenvalue of $P^{-1/2}HP^{-1/2}$: heavy-ball momentum with a step size of
-    $(1 - \beta_1)\eta$, stable below $(2 - \eta w)(1 + \beta_1)/((1 - \beta_1)\eta)$. RMSprop is the case
-    $\beta_1 = 0$.
+    In these coordinates $m_t = \beta_1m_{t-1} + (1 - \beta_1)\lambda x_t$ and $x_{t+1} = (1 - \eta w)x_t - \eta m_t$,
+    with decoupled weight decay $w$ and an eigenvalue $\lambda$ of $P^{-1/2}HP^{-1/2}$. This is heavy-ball momentum with
+    the step size $(1 - \beta_1)\eta$, stable below $(2 - \eta w)(1 + \beta_1)/((1 - \beta_1)\eta)$. RMSprop is the
+    case $\beta_1 = 0$.
     """
     keep = 1 - lr * weight_decay
     return LinearRule((keep + b1, -b1 * keep), ((1 - b1) * lr, 0.0))

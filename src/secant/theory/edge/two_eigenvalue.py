@@ -2,9 +2,9 @@ r"""The quartic loss with two eigenvalues, exactly, in two numbers.
 
 For eigenvalues $\{1, \lambda\}$, $\lambda \ne 0$, $-1 \le \lambda < 1$, the invariant
 $T(-1) = W = 2\tilde z + \tilde E$ leaves two free variables: the rescaled residual $\tilde z$ and the rescaled
-curvature $T = T(0)$. The second eigenvalue decides everything: $\lambda = -1$ is the catapult, $\lambda = -\epsilon$
-with small $\epsilon$ sharpens to the edge of stability, $\lambda > 0$ has nowhere to converge to. All quantities here
-are in units of the step size.
+curvature $T = T(0)$. The second eigenvalue decides the behaviour: $\lambda = -1$ is the catapult, a small
+$\lambda = -\epsilon$ sharpens to the edge of stability, and $\lambda > 0$ has nowhere to converge to. All quantities
+here are in units of the step size.
 """
 
 from __future__ import annotations
@@ -120,9 +120,9 @@ def weights(z: Real, T: Real, second: Real, E: Real = 0.0) -> tuple[Array, Array
 
 
 def parameters(z: Real, T: Real, second: Real, E: Real = 0.0, lr: Real = 1.0) -> Float[Array, "*batch 2"]:
-    r"""Parameters with both coordinates positive that sit at a point of the phase plane.
+    r"""The parameters with two positive coordinates at a point of the phase plane.
 
-    $\theta_1 = \tilde J_1/\sqrt\eta$ and $\theta_2 = |\tilde J_\lambda/\lambda|/\sqrt\eta$.
+    They are $\theta_1 = \tilde J_1/\sqrt\eta$ and $\theta_2 = |\tilde J_\lambda/\lambda|/\sqrt\eta$.
 
     Args:
         z: rescaled residual.
@@ -156,12 +156,12 @@ def phase_point(theta: Float[Array, "*batch 2"], second: Real, E: Real = 0.0, lr
 
 
 def admissible(z: Real, T: Real, second: Real, E: Real = 0.0) -> Bool[Array, "*batch"]:
-    r"""Whether a point of the phase plane belongs to some parameters: both squared Jacobian components are
+    r"""Whether some parameters belong to a point of the phase plane: both squared Jacobian components are
     nonnegative.
 
-    For $\lambda < 0$ an upward cone, $T \ge W$ and $T \ge \lambda W$, with its vertex at $\tilde z = -\tilde E/2$;
-    for $0 < \lambda < 1$ a sideways cone, $\lambda W \le T \le W$, which without offset meets $\tilde z = 0$ at
-    $T = 0$ only.
+    For $\lambda < 0$ the admissible region is an upward cone, $T \ge W$ and $T \ge \lambda W$, with its vertex at
+    $\tilde z = -\tilde E/2$. For $0 < \lambda < 1$ it is a sideways cone, $\lambda W \le T \le W$, which without offset
+    meets $\tilde z = 0$ at $T = 0$ only.
 
     Args:
         z: rescaled residual.
@@ -177,7 +177,7 @@ def admissible(z: Real, T: Real, second: Real, E: Real = 0.0) -> Bool[Array, "*b
 
 
 def one_step_nullclines(z: Real, second: Real, E: Real = 0.0) -> tuple[Array, Array]:
-    r"""Curvatures at which one step leaves the residual, or the curvature, where it is.
+    r"""Curvatures at which one step leaves the residual, or the curvature, unchanged.
 
     With $a = -1/\lambda$,
     $$f_z = \frac{\tilde zW}{2a - (a-1)\tilde z},\qquad

@@ -1,12 +1,12 @@
-r"""Two steps of the two-eigenvalue model at once, exactly.
+r"""Two steps of the two-eigenvalue model at once, as exact polynomials.
 
 Near the edge of stability single steps oscillate and pairs of steps do not. For eigenvalues $\{1, -\epsilon\}$
 without offset two steps are polynomials,
 $$\tilde z_{t+2} - \tilde z_t = \sum_{i=0}^3 p_i(\tilde z, \epsilon)\,T^i,\qquad
   T_{t+2} - T_t = \sum_{i=0}^3 q_i(\tilde z, \epsilon)\,T^i ,$$
-of degree 9 in $\tilde z$ and 5 and 6 in $\epsilon$. Their zeros that pass through $(\tilde z, T) = (0, 2)$
-are the nullclines $f_z$ and $f_T$, and $y = T - f_z(\tilde z)$ measures the distance from the first: small,
-slow and, in the end, negative.
+of degree 9 in $\tilde z$, and of degrees 5 and 6 in $\epsilon$. Their zeros through $(\tilde z, T) = (0, 2)$
+are the nullclines $f_z$ and $f_T$. The distance from the first, $y = T - f_z(\tilde z)$, is small, slow and, in the
+end, negative.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from secant.dynamics import Map
 from secant.theory.edge.two_eigenvalue import Point, two_eigenvalue
 
 Coefficients = tuple[dict[int, Callable], ...]
-r"""One row a power of $T$: power of $\tilde z$ -> coefficient as a function of $\epsilon$."""
+r"""One row per power of $T$: power of $\tilde z$ -> coefficient as a function of $\epsilon$."""
 
 # p_i and q_i: power of z -> coefficient as a function of e = epsilon.
 P: Coefficients = (
@@ -173,12 +173,12 @@ def two_step(eps: Real) -> Map:
 def two_step_degrees(points: Float[np.ndarray, "n 3"], nodes: int = 16) -> Int[np.ndarray, "2 3"]:
     r"""Degrees of the two-step changes of $\tilde z$ and $T$ (rows) in $\tilde z$, $T$ and $\epsilon$ (columns).
 
-    From values of the map alone: along a line through a point a change is a polynomial of one variable, and its
-    expansion in Chebyshev polynomials ends where its degree does.
+    The function uses values of the map alone. Along a line through a point a change is a polynomial of one variable,
+    and its expansion in Chebyshev polynomials ends at its degree.
 
     Args:
-        points: some $(\tilde z, T, \epsilon)$; the largest degree of all counts.
-        nodes: where a polynomial of a degree below this is sampled to be known.
+        points: some $(\tilde z, T, \epsilon)$; the result is the largest degree over all points.
+        nodes: number of sample points; this determines polynomials of a degree below `nodes`.
     """
     x = np.polynomial.chebyshev.chebpts1(nodes)
     lines = np.broadcast_to(points[None, :, None, :], (3, len(points), nodes, 3)).copy()
@@ -247,7 +247,7 @@ def lowest_order_change(z: Real, y: Real, eps: Real) -> tuple[Array, Array]:
 
 
 def lowest_order(eps: Real) -> Map:
-    r"""The lowest-order two-step dynamics as a Map; one step of it stands for two of gradient descent.
+    r"""The lowest-order two-step dynamics as a Map; one step of the Map is two steps of gradient descent.
 
     Args:
         eps: minus the second eigenvalue.

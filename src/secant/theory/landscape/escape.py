@@ -1,8 +1,9 @@
-r"""Escape from saddle points: how wide the stuck region is, how likely a push ends in it, how long the rest takes.
+r"""Escape from saddle points: how wide the stuck region is, how likely a push ends in it, how long escape takes.
 
-Near a saddle with the curvature $-\gamma$ along $e_1$ gradient descent multiplies the part along $e_1$ by
-$1 + \eta\gamma$ a step. Two starts that differ by $\eta\omega$ along $e_1$ are $(1 + \eta\gamma)^t\eta\omega$ apart
-after $t$ steps, so that one of them is gone soon: what stays is thin along $e_1$, and a random push rarely hits it.
+Near a saddle with curvature $-\gamma$ along $e_1$, gradient descent multiplies the part along $e_1$ by
+$1 + \eta\gamma$ per step. Two starts that differ by $\eta\omega$ along $e_1$ are $(1 + \eta\gamma)^t\eta\omega$ apart
+after $t$ steps, so at least one of them soon leaves. The set of stuck starts is therefore thin along $e_1$, and a
+random push rarely hits it.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from secant.core.types import Real
 
 
 def stuck_volume(dim: int) -> float:
-    r"""The section of a ball through its centre times its radius, over its volume.
+    r"""The area of a ball's section through the centre, times the radius, over the volume of the ball.
 
     It is $\Gamma(\frac d2 + 1)/(\sqrt\pi\,\Gamma(\frac d2 + \frac12))$. A set of width
-    $\omega$ along one axis fills at most $\frac\omega r$ times this of a ball of radius $r$. It is at most
-    $\sqrt{(d + 1)/(2\pi)}$, and so at most $\sqrt{d/\pi}$, and at least $\sqrt{d/(2\pi)}$.
+    $\omega$ along one axis fills at most $\frac\omega r$ times this share of a ball of radius $r$. The number is at
+    most $\sqrt{(d + 1)/(2\pi)}$, hence at most $\sqrt{d/\pi}$, and at least $\sqrt{d/(2\pi)}$.
 
     Args:
         dim: $d$.
@@ -44,8 +45,8 @@ def stuck_volume(dim: int) -> float:
 def slab_share(width: Real, dim: int, offset: Real = 0.0) -> Any:
     r"""The share of the unit ball between two planes, exactly.
 
-    One coordinate of a uniform point of the ball has the density $\propto(1 - u^2)^{(d-1)/2}$, so that it is
-    a difference of two incomplete beta functions.
+    One coordinate of a uniform point of the ball has the density $\propto(1 - u^2)^{(d-1)/2}$, so the share is a
+    difference of two incomplete beta functions.
 
     Args:
         width: $w$, the distance of the planes.
@@ -61,7 +62,7 @@ def slab_share(width: Real, dim: int, offset: Real = 0.0) -> Any:
 
 
 def stuck_chance(width: Real, radius: Real, dim: int) -> Any:
-    r"""The bound of the chance that a push uniform in a ball ends in a set of a given width.
+    r"""A bound on the chance that a push, uniform in a ball, ends in a set of a given width.
 
     $\frac\omega r\,\Gamma(\frac d2 + 1)/(\sqrt\pi\,\Gamma(\frac d2 + \frac12))$; at most 1.
 
@@ -75,7 +76,7 @@ def stuck_chance(width: Real, radius: Real, dim: int) -> Any:
 
 
 def growth(lr: Real, curvature: Real) -> float:
-    r"""The factor a step along the way out, $1 + \eta\gamma$.
+    r"""The factor by which one step grows the distance along the way out, $1 + \eta\gamma$.
 
     Args:
         lr: $\eta$.
@@ -85,7 +86,7 @@ def growth(lr: Real, curvature: Real) -> float:
 
 
 def steps_per_decade(lr: Real, curvature: Real) -> float:
-    r"""Steps that a ten times smaller push costs, $\ln 10/\ln(1 + \eta\gamma)$; the arguments are those of `growth`.
+    r"""The extra steps after a push ten times smaller, $\ln 10/\ln(1 + \eta\gamma)$; arguments as in `growth`.
 
     Example:
         ```python
@@ -101,7 +102,7 @@ def steps_per_decade(lr: Real, curvature: Real) -> float:
 
 
 def separation(steps: Any, lr: Real, curvature: Real, width: Real) -> Any:
-    r"""How far two runs are apart on a quadratic that started $\eta\omega$ apart, $(1 + \eta\gamma)^t\eta\omega$.
+    r"""The distance of two runs on a quadratic that started $\eta\omega$ apart, $(1 + \eta\gamma)^t\eta\omega$.
 
     Args:
         steps: $t$.
@@ -113,9 +114,10 @@ def separation(steps: Any, lr: Real, curvature: Real, width: Real) -> Any:
 
 
 def improve_or_localize(lr: Real, steps: Any, decrease: Any) -> Any:
-    r"""How far gradient descent can be from its start, $\sqrt{2\eta t\,(f(x_0) - f(x_t))}$, at any step up to $t$.
+    r"""The farthest that gradient descent can be from its start up to step $t$, $\sqrt{2\eta t\,(f(x_0) - f(x_t))}$.
 
-    For $\eta \le 1/\ell$, with $\ell$ a Lipschitz constant of the gradient: who has not come down has not come far.
+    It holds for $\eta \le 1/\ell$, with $\ell$ a Lipschitz constant of the gradient. A run that has gained little has
+    not gone far.
 
     Args:
         lr: $\eta$.

@@ -1,14 +1,15 @@
 r"""The landscape of the top eigenvector: the best symmetric approximation of rank one.
 
-Of a symmetric matrix $M$ with eigenvalues $\lambda_1 > \lambda_2 \ge \dots$ and eigenvectors $v_i$,
+For a symmetric matrix $M$ with eigenvalues $\lambda_1 > \lambda_2 \ge \dots$ and eigenvectors $v_i$,
 
 $$f(x) = \tfrac14\|M - xx^\top\|_F^2, \qquad \nabla f = (|x|^2 - M)\,x, \qquad \nabla^2f = |x|^2 + 2xx^\top - M .$$
 
-Critical points are 0 and $\pm\sqrt{\lambda_i}\,v_i$ for $\lambda_i > 0$, or, where eigenvalues coincide, all vectors of
-that length in their space. At $\sqrt{\lambda_i}\,v_i$ the Hessian has the eigenvalues $2\lambda_i$ along $v_i$ and
-$\lambda_i - \lambda_j$ along $v_j$: every one but the first has a way down, and all minima are global.
+The critical points are 0 and $\pm\sqrt{\lambda_i}\,v_i$ for $\lambda_i > 0$. If eigenvalues coincide, all vectors of
+this length in their eigenspace are critical. At $\sqrt{\lambda_i}\,v_i$ the Hessian has the eigenvalues $2\lambda_i$
+along $v_i$ and $\lambda_i - \lambda_j$ along $v_j$. Every critical point but the first has a way down, and all minima
+are global.
 
-The functions of `x` take points with leading axes, of NumPy or of JAX.
+The functions of `x` take points with leading axes, as arrays of NumPy or of JAX.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from secant.core.types import Real
 
 
 def objective(M: Any, x: Any) -> Any:
-    r"""$\frac14\|M - xx^\top\|_F^2$.
+    r"""The loss $\frac14\|M - xx^\top\|_F^2$.
 
     Args:
         M: symmetric, shape `(d, d)`.
@@ -33,12 +34,12 @@ def objective(M: Any, x: Any) -> Any:
 
 
 def gradient(M: Any, x: Any) -> Any:
-    r"""$(|x|^2 - M)\,x$; the arguments are those of `objective`."""
+    r"""The gradient $(|x|^2 - M)\,x$; the arguments are those of `objective`."""
     return (x**2).sum(-1)[..., None] * x - x @ M
 
 
 def hessian(M: Any, x: Any) -> Any:
-    r"""$|x|^2 + 2xx^\top - M$, shape `(..., d, d)`; the arguments are those of `objective`."""
+    r"""The Hessian $|x|^2 + 2xx^\top - M$, shape `(..., d, d)`; the arguments are those of `objective`."""
     return (x**2).sum(-1)[..., None, None] * np.eye(x.shape[-1]) + 2 * x[..., :, None] * x[..., None, :] - M
 
 
@@ -47,9 +48,9 @@ class CriticalPoints(NamedTuple):
 
     Attributes:
         points: $\sqrt{\lambda_i}\,v_i$ for $\lambda_i > 0$, descending, and 0: shape `(k + 1, d)`.
-        values: $f$ there.
-        spectra: eigenvalues of the Hessian there, in the order of `directions`: shape `(k + 1, d)`.
-        directions: $v_1, \dots, v_d$, as rows: eigenvectors of every one of these Hessians.
+        values: $f$ at the points.
+        spectra: eigenvalues of the Hessian at the points, in the order of `directions`: shape `(k + 1, d)`.
+        directions: $v_1, \dots, v_d$, as rows, the eigenvectors of all these Hessians.
     """
 
     points: Float[np.ndarray, "points d"]
@@ -59,9 +60,9 @@ class CriticalPoints(NamedTuple):
 
 
 def critical_points(M: Any) -> CriticalPoints:
-    r"""Where $\nabla f = 0$, and the Hessian there.
+    r"""The points where $\nabla f = 0$, with their values and Hessians.
 
-    At $\sqrt{\lambda_i}\,v_i$ it is $f = \frac14\sum_{j\ne i}\lambda_j^2$.
+    At $\sqrt{\lambda_i}\,v_i$ the value is $f = \frac14\sum_{j\ne i}\lambda_j^2$.
 
     Args:
         M: symmetric, shape `(d, d)`.
@@ -97,7 +98,7 @@ def critical_points(M: Any) -> CriticalPoints:
 def smoothness(M: Any, radius: Real) -> tuple[float, float]:
     r"""Lipschitz constants of gradient and Hessian in the ball $|x| \le R$, $(\max(3R^2 - \lambda_d, \lambda_1), 6R)$.
 
-    The Hessian lies between $-\lambda_1$ and $3R^2 - \lambda_d$, and changes by at most
+    The Hessian lies between $-\lambda_1$ and $3R^2 - \lambda_d$. Between two points it changes by at most
     $|x|^2 - |x'|^2 + 2\|xx^\top - x'x'^\top\| \le 6R\,|x - x'|$.
 
     Args:
@@ -110,15 +111,15 @@ def smoothness(M: Any, radius: Real) -> tuple[float, float]:
 
 
 class Saddle(NamedTuple):
-    r"""The best critical point that is no minimum, $\sqrt{\lambda_2}\,v_2$, with what an escape from it depends on.
+    r"""The best critical point that is no minimum, $\sqrt{\lambda_2}\,v_2$, with the numbers that decide an escape.
 
     Attributes:
-        point: where.
-        way: $v_1$, the unit vector along which it goes down.
-        curvature: $\gamma = \lambda_1 - \lambda_2$, minus the curvature along it.
+        point: the saddle.
+        way: $v_1$, the unit vector along which $f$ falls.
+        curvature: $\gamma = \lambda_1 - \lambda_2$, minus the curvature along `way`.
         height: $f - f^* = (\lambda_1^2 - \lambda_2^2)/4$.
         smooth: a Lipschitz constant of the gradient in the ball $|x|^2 \le 2\lambda_1$, around all critical points.
-        turn: one of the Hessian there.
+        turn: a Lipschitz constant of the Hessian in this ball.
     """
 
     point: Float[np.ndarray, " d"]
@@ -163,15 +164,15 @@ class Improvement(NamedTuple):
 
 
 def improvement(along: Real, across: Real) -> Improvement:
-    r"""How much $x$ and $z$ improve a point, which depends on two numbers alone.
+    r"""How much steps along $x$ and $z$ improve a point, which depends on two numbers alone.
 
     With $a = x\cdot z$ and $s = |x|^2$: $f = \frac14(1 - 2a^2 + s^2)$, $\nabla f\cdot x = s^2 - a^2$,
-    $\nabla f\cdot z = a(s - 1)$, $x^\top\nabla^2f\,x = 3s^2 - a^2$ and $z^\top\nabla^2f\,z = s + 2a^2 - 1$. At $x = 0$,
-    which is no direction, the slope along it is 0 and its curvature that along $z$, -1.
+    $\nabla f\cdot z = a(s - 1)$, $x^\top\nabla^2f\,x = 3s^2 - a^2$ and $z^\top\nabla^2f\,z = s + 2a^2 - 1$. The point
+    $x = 0$ is no direction: its slope is set to 0, and its curvature to the curvature along $z$, -1.
 
     Args:
         along: $a$, the part of $x$ along $z$.
-        across: the length of the rest.
+        across: the length of the part of $x$ orthogonal to $z$.
     """
     a, b = np.asarray(along, float), np.asarray(across, float)
     s = a**2 + b**2
@@ -189,11 +190,12 @@ def improvement(along: Real, across: Real) -> Improvement:
 def robust_constant(curvature: Real = 0.25) -> float:
     r"""The largest $c$ with $f(x) \le \tau$ where neither $x$ nor $z$ is a $(c\tau, \gamma)$-direction of improvement.
 
-    For every $\tau < 1$, that is; a direction $\delta$ is one where $|\nabla f\cdot\delta| > c\tau|\delta|$ or
-    $\delta^\top\nabla^2f\,\delta < -\gamma|\delta|^2$. The constant is the least of the larger slope over $\min(f, 1)$
-    among the points without such a curvature. It is reached where $z^\top\nabla^2f\,z = -\gamma$ and both slopes are
-    equal: with $s = |x|^2$ and $a^2 = (1 - \gamma - s)/2$, at the root of $s^2 - a^2 = \sqrt s\,|a|\,(1 - s)$. For
-    $\gamma = \frac14$ that is $s = \frac12$, $a^2 = \frac18$, $f = \frac14$, and $c = 1/\sqrt2$.
+    This must hold for every $\tau < 1$. A direction $\delta$ of improvement has $|\nabla f\cdot\delta| > c\tau|\delta|$
+    or $\delta^\top\nabla^2f\,\delta < -\gamma|\delta|^2$. At every point without such a curvature take the larger slope
+    over $\min(f, 1)$: $c$ is the least of these ratios. It is reached where $z^\top\nabla^2f\,z = -\gamma$ and both
+    slopes are equal. With $s = |x|^2$ and $a^2 = (1 - \gamma - s)/2$ this is the root of
+    $s^2 - a^2 = \sqrt s\,|a|\,(1 - s)$. For $\gamma = \frac14$ the point is $s = \frac12$, $a^2 = \frac18$,
+    $f = \frac14$, and $c = 1/\sqrt2$.
 
     Args:
         curvature: $\gamma$, between 0 and 1.

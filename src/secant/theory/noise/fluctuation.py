@@ -1,4 +1,4 @@
-r"""Stationary states of SGD: fluctuation relations, the valley model, and walks whose stride depends on the place.
+r"""Stationary states of SGD: fluctuation relations, the valley model, and walks with a stride that varies in space.
 
 In a stationary state every observable keeps its mean under a step, $\langle O(\theta)\rangle =
 \langle [O(\theta - \eta\nabla L^B)]\rangle$ with $[\cdot]$ over batches. For $O = \theta$ that is
@@ -7,9 +7,9 @@ $\langle\nabla L\rangle = 0$; for $O = \theta_i^2$ it is
 $$\langle\theta_i\,\partial_iL\rangle = \tfrac\eta2\langle\tilde C_{ii}\rangle, \qquad
   \tilde C = [\nabla L^B\,\nabla L^{B\top}],$$
 
-exactly, at any step size; and for a quadratic loss $O = L$ gives $\langle|\nabla L|^2\rangle =
-\frac\eta2\langle\mathrm{tr}\,H\tilde C\rangle$. In a linear regression the stationary covariance is the solution of a
-linear equation, so that both sides are numbers.
+exactly, at any step size. For a quadratic loss $O = L$ gives $\langle|\nabla L|^2\rangle =
+\frac\eta2\langle\mathrm{tr}\,H\tilde C\rangle$. In a linear regression the stationary covariance solves a linear
+equation, so both sides can be computed.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class NoiseMatrices(NamedTuple):
 
 
 def noise_matrices(gradients: np.ndarray, batch: int, sampling: Sampling = "fixed") -> NoiseMatrices:
-    r"""Covariance of $\nabla L^B = \frac1B\sum_kS_kg_k$ from the gradients of the samples.
+    r"""Covariance of a batch gradient $\nabla L^B = \frac1B\sum_kS_kg_k$, from the gradients of the samples.
 
-    For Bernoulli batches $C = \frac{1 - p}{Bm}\sum_kg_kg_k^\top$ with $p = B/m$, not centred; for batches of a fixed
-    size $C = \frac1B\frac{m - B}{m - 1}(\frac1m\sum_kg_kg_k^\top - \bar g\bar g^\top)$; with replacement the same
-    without the second factor.
+    * Bernoulli batches: $C = \frac{1 - p}{Bm}\sum_kg_kg_k^\top$ with $p = B/m$, not centred.
+    * Batches of a fixed size: $C = \frac1B\frac{m - B}{m - 1}(\frac1m\sum_kg_kg_k^\top - \bar g\bar g^\top)$.
+    * Batches with replacement: the same formula without its second factor.
 
     Args:
-        gradients: of the samples, shape `(m, d)`.
+        gradients: gradients of the samples, shape `(m, d)`.
         batch: $B$.
         sampling: law of the batches.
 
@@ -63,7 +63,7 @@ def noise_matrices(gradients: np.ndarray, batch: int, sampling: Sampling = "fixe
     """
     g = np.asarray(gradients, float)
     if g.ndim != 2 or not np.isfinite(g).all():
-        raise ValueError(f"noise_matrices: `gradients` must be finite, one row a sample, got shape {g.shape}.")
+        raise ValueError(f"noise_matrices: `gradients` must be finite, one row per sample, got shape {g.shape}.")
     m, law = len(g), pairs(len(g), batch, sampling)
     mean, square = g.mean(0), g.T @ g / m
     if sampling == "bernoulli":
@@ -78,11 +78,12 @@ class Stationary(NamedTuple):
     r"""The stationary state of SGD in a linear regression.
 
     Attributes:
-        minimiser: $\theta^*$, about which everything is centred, and which is the mean.
+        minimiser: $\theta^*$, the mean of the stationary state.
         hessian: $H$.
-        covariance: $S = \langle(\theta - \theta^*)(\theta - \theta^*)^\top\rangle$; infinite where there is none.
-        second: $\langle\tilde C\rangle$; likewise.
-        reason: why there is no stationary state, or nothing.
+        covariance: $S = \langle(\theta - \theta^*)(\theta - \theta^*)^\top\rangle$; infinite if there is no stationary
+            state.
+        second: $\langle\tilde C\rangle$; infinite if there is no stationary state.
+        reason: why there is no stationary state, or an empty text.
     """
 
     minimiser: Float[np.ndarray, " d"]
@@ -95,14 +96,15 @@ class Stationary(NamedTuple):
 def stationary(x: np.ndarray, y: np.ndarray, lr: float, batch: int, sampling: Sampling = "fixed") -> Stationary:
     r"""The stationary covariance of SGD on $L = \frac1{2m}\sum_k(x_k\cdot\theta - y_k)^2$, exactly at any step size.
 
-    It solves $HS + SH = \eta\tilde C(S)$, where $\tilde C$ is that of the batches' law, averaged over $\theta$: with
-    $\rho_k$ the residuals at the minimiser, $a = ES_kS_l$ and $a + b = ES_k^2$,
+    The covariance solves $HS + SH = \eta\tilde C(S)$. Here $\tilde C$ belongs to the law of the batches and is averaged
+    over $\theta$: with residuals $\rho_k$ at the minimiser, $a = ES_kS_l$ and $a + b = ES_k^2$,
     $B^2\tilde C = m^2a\,HSH + b\sum_k(x_k^\top Sx_k + \rho_k^2)\,x_kx_k^\top$.
 
     Args:
         x: inputs, shape `(m, d)`, of full column rank.
         y: targets, shape `(m,)`.
-        lr: $\eta$; where it is above what second moments bear, there is no stationary state, and `reason` says so.
+        lr: $\eta$. If second moments grow at this step size, there is no stationary state, and `reason` gives the
+            growth.
         batch: $B$.
         sampling: law of the batches.
 
@@ -123,12 +125,12 @@ def stationary(x: np.ndarray, y: np.ndarray, lr: float, batch: int, sampling: Sa
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
     if x.ndim != 2 or y.shape != x.shape[:1] or not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError(f"stationary: `x` and `y` must be finite, one row a sample, got shapes {x.shape}, {y.shape}.")
+        raise ValueError(f"stationary: `x`, `y` must be finite, one row per sample, got shapes {x.shape}, {y.shape}.")
     positive("stationary", "lr", lr)
     m, d = x.shape
     law = pairs(m, batch, sampling)
     if np.linalg.matrix_rank(x) < d:
-        raise ValueError(f"stationary: `x` must have rank {d}, or some direction never moves. Leave features out.")
+        raise ValueError(f"stationary: `x` must have rank {d}, or some direction never moves. Leave out some features.")
     minimiser = np.linalg.lstsq(x, y, rcond=None)[0]
     rho = x @ minimiser - y
     H, one, rest = x.T @ x / m, np.eye(d), law.twice - law.together
@@ -146,16 +148,16 @@ def stationary(x: np.ndarray, y: np.ndarray, lr: float, batch: int, sampling: Sa
 
 
 def valley_variance(alpha: float, lr: float, curvature: float) -> float:
-    r"""$\langle\bar\theta^2\rangle = \frac{\alpha\eta}{2(1 - \eta\lambda)}$ across a valley.
+    r"""The variance across a valley, $\langle\bar\theta^2\rangle = \frac{\alpha\eta}{2(1 - \eta\lambda)}$.
 
-    SGD on $L = \lambda\bar\theta^2$, whose Hessian is $2\lambda$, with Gaussian noise of variance $\alpha$ times the
-    Hessian: $\bar\theta' = (1 - 2\eta\lambda)\bar\theta + \eta\sqrt{2\alpha\lambda}\,\xi$. At small steps it is
-    $\alpha\eta/2$ in every direction, however steep.
+    The model is SGD on $L = \lambda\bar\theta^2$, whose Hessian is $2\lambda$, with Gaussian noise of variance $\alpha$
+    times the Hessian: $\bar\theta' = (1 - 2\eta\lambda)\bar\theta + \eta\sqrt{2\alpha\lambda}\,\xi$. At small steps the
+    variance is $\alpha\eta/2$ in every direction, however steep.
 
     Args:
         alpha: noise over curvature.
         lr: $\eta$.
-        curvature: $\lambda$; from $1/\eta$ on there is no stationary state, and the variance is infinite.
+        curvature: $\lambda$; at $1/\eta$ and above there is no stationary state, and the variance is infinite.
 
     Example:
         ```python
@@ -174,13 +176,12 @@ def valley_variance(alpha: float, lr: float, curvature: float) -> float:
 
 
 def valley_drift(slopes: np.ndarray, alpha: float, lr: float) -> Float[np.ndarray, " k"]:
-    r"""How far the curvatures $\lambda_i(\hat\theta)$ of a valley fall a step, on average, to leading order.
+    r"""The mean change of the curvatures $\lambda_i(\hat\theta)$ of a valley in one step, to leading order.
 
     On $L = \sum_i\lambda_i(\hat\theta)\,\bar\theta_i^2$ the flat directions feel
-    $-\eta\sum_i\langle\bar\theta_i^2\rangle\nabla\lambda_i$, and with
-    $\langle\bar\theta_i^2\rangle = \alpha\eta/2$ in all of them
-    $E\,\Delta\lambda_i = -\frac{\alpha\eta^2}2\nabla\lambda_i\cdot\sum_j\nabla\lambda_j$, so that the trace
-    $2\sum_i\lambda_i$ of the Hessian falls by $\alpha\eta^2|\sum_i\nabla\lambda_i|^2$.
+    $-\eta\sum_i\langle\bar\theta_i^2\rangle\nabla\lambda_i$. With $\langle\bar\theta_i^2\rangle = \alpha\eta/2$ for all
+    $i$ this gives $E\,\Delta\lambda_i = -\frac{\alpha\eta^2}2\nabla\lambda_i\cdot\sum_j\nabla\lambda_j$. The trace
+    $2\sum_i\lambda_i$ of the Hessian therefore falls by $\alpha\eta^2|\sum_i\nabla\lambda_i|^2$.
 
     Args:
         slopes: $\nabla\lambda_i$, one row each.
@@ -200,7 +201,7 @@ def valley_drift(slopes: np.ndarray, alpha: float, lr: float) -> Float[np.ndarra
     """
     slopes = np.asarray(slopes, float)
     if slopes.ndim != 2:
-        raise ValueError(f"valley_drift: `slopes` must hold one gradient a row, got shape {slopes.shape}.")
+        raise ValueError(f"valley_drift: `slopes` must hold one gradient per row, got shape {slopes.shape}.")
     at_least_zero("valley_drift", "alpha", alpha)
     positive("valley_drift", "lr", lr)
     return -alpha * lr**2 / 2 * (slopes @ slopes.sum(0)) + 0.0
@@ -209,11 +210,11 @@ def valley_drift(slopes: np.ndarray, alpha: float, lr: float) -> Float[np.ndarra
 def ring_walk(strides: np.ndarray) -> Float[np.ndarray, " n"]:
     r"""The stationary law of a walk on a ring that steps $\pm s(\theta)$ with equal chances, exactly.
 
-    Where $s$ varies slowly its density goes like $1/s^2$: what is small there is the flow of probability
-    $\frac12\partial^2(s^2p)$, and the walk stays where its strides are short.
+    If $s$ varies slowly, the density is proportional to $1/s^2$, because $\frac12\partial^2(s^2p)$ must vanish. The
+    walk stays where its strides are short.
 
     Args:
-        strides: of every site, in sites, at least 1.
+        strides: the stride at every site, in sites, at least 1.
 
     Example:
         ```python
@@ -231,17 +232,20 @@ def ring_walk(strides: np.ndarray) -> Float[np.ndarray, " n"]:
 
     s = np.asarray(strides)
     if s.ndim != 1 or s.size < 2 or not np.issubdtype(s.dtype, np.integer) or s.min() < 1:
-        raise ValueError("ring_walk: `strides` must be whole numbers of at least 1, one a site of two sites or more.")
+        raise ValueError("ring_walk: `strides` must be whole numbers of at least 1, one per site, for 2 sites or more.")
     n = len(s)
     sites = np.arange(n)
-    # Column: from; row: to. The law is kept by it, and sums to 1.
+    # Columns are sites left, rows are sites reached. The matrix keeps the stationary law, which sums to 1.
     chances = np.zeros((n, n))
     for sign in (-1, 1):
         np.add.at(chances, ((sites + sign * s) % n, sites), 0.5)
     count, part = connected_components(chances.T > 0, connection="strong")
     left = np.unique(part[np.nonzero(chances.T * (part[:, None] != part[None, :]))[0]])
     if count - len(left) != 1:  # parts that are never left
-        raise ValueError("ring_walk: with these `strides` the ring falls apart, and there is more than one law.")
+        raise ValueError(
+            "ring_walk: these `strides` split the ring into separate parts, so there is more than one stationary law. "
+            "Use strides that connect all sites, for example all 1."
+        )
     balance = chances - np.eye(n)
     balance[-1] = 1.0
     return np.linalg.solve(balance, np.eye(n)[-1])

@@ -1,14 +1,14 @@
-r"""Stochastic gradients of quadratics, and the differential equations beside them: all moments exactly.
+r"""Stochastic gradient descent on quadratics, and its differential equations: all moments exactly.
 
-The gradients of the samples are $g_i(x) = H_ix - h_i$, one of which is drawn in a step, each with its chance. A step is
-then a random affine map $x \leftarrow A_ix + b_i$. With $z = (1, x)$ it is linear, $z \leftarrow M_iz$, so that moments
-of order $r$ obey
+The samples have gradients $g_i(x) = H_ix - h_i$, and each step draws one of them by its chance. A step is then a random
+affine map $x \leftarrow A_ix + b_i$. With $z = (1, x)$ the step is linear, $z \leftarrow M_iz$, so moments of order $r$
+obey
 
 $$\mathbb E z^{\otimes r} \leftarrow \Bigl(\mathbb E M_i^{\otimes r}\Bigr)\,\mathbb E z^{\otimes r},$$
 
-a linear recursion of $(d + 1)^r$ numbers. Of $dX = (KX + k)\,dt + \sum_j(N_jX + n_j)\,dW_j$ they obey a linear
-differential equation, by Ito's formula. Whatever depends on $x$ through noise is thus known without a sample: means,
-covariances, third cumulants, and the stationary law's.
+a linear recursion of $(d + 1)^r$ numbers. For $dX = (KX + k)\,dt + \sum_j(N_jX + n_j)\,dW_j$ the moments obey a linear
+differential equation, by Ito's formula. Means, covariances and third cumulants are thus known without sampling, also
+those of the stationary law.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from secant.core.types import Real
 
 
 class Moments(NamedTuple):
-    r"""Mean, covariance and, where they are asked for, third cumulants.
+    r"""Mean, covariance and, on request, third cumulants.
 
     Attributes:
         mean: $\mathbb Ex$.
         covariance: $\mathbb E(x - \mathbb Ex)(x - \mathbb Ex)^\top$.
         third: $\mathbb E(x - \mathbb Ex)^{\otimes3}$, or None.
-        reason: why a stationary law has infinite moments; empty where it has not.
+        reason: why the moments of a stationary law are infinite; empty if they are finite.
     """
 
     mean: Float[np.ndarray, " d"]
@@ -45,7 +45,7 @@ class Moments(NamedTuple):
 
 @dataclass(frozen=True)
 class RandomSteps:
-    r"""Random affine steps, $x \leftarrow A_ix + b_i$ with chance $p_i$, independent of all before.
+    r"""Random affine steps, $x \leftarrow A_ix + b_i$ with chance $p_i$, independent of all earlier steps.
 
     Attributes:
         matrices: $A_i$.
@@ -58,7 +58,7 @@ class RandomSteps:
     chances: Float[np.ndarray, " m"]
 
     def lifted(self, order: int = 2) -> np.ndarray:
-        r"""$\mathbb EM_i^{\otimes r}$: what a step does to the moments of order $r$ of $(1, x)$."""
+        r"""The matrix of one step for the moments of order $r$ of $(1, x)$, $\mathbb EM_i^{\otimes r}$."""
         maps = _with_one(self.matrices, self.shifts, 1.0)
         return sum(p * _power(M, order) for p, M in zip(self.chances, maps, strict=True))
 
@@ -67,18 +67,18 @@ class RandomSteps:
 
         Args:
             start: where all runs begin.
-            steps: how many.
-            order: 2, or 3 for third cumulants, too.
+            steps: number of steps.
+            order: 2, or 3 to get third cumulants too.
         """
         steps, order = whole("RandomSteps.moments", "steps", steps, 0), _order("RandomSteps.moments", order)
         point = _one_and(start, self.shifts.shape[1])
         return _central(np.linalg.matrix_power(self.lifted(order), steps) @ _power(point, order), order)
 
     def stationary(self, order: int = 2) -> Moments:
-        r"""Moments of the law that a step keeps; infinite, with a reason, where they grow without end.
+        r"""Moments of the law that a step keeps; infinite, with a reason, if they grow without end.
 
         Args:
-            order: 2, or 3 for third cumulants, too.
+            order: 2, or 3 to get third cumulants too.
         """
         order = _order("RandomSteps.stationary", order)
         A, b = np.tensordot(self.chances, self.matrices, 1), self.chances @ self.shifts
@@ -93,16 +93,16 @@ class RandomSteps:
         return Moments(mean, found.covariance, found.third)
 
     def characteristic(self, frequency: ArrayLike, start: ArrayLike, steps: int) -> complex:
-        r"""$\mathbb Ee^{i\omega\cdot x}$ after some steps, where only the shifts are random.
+        r"""The characteristic function $\mathbb Ee^{i\omega\cdot x}$ after some steps, if only the shifts are random.
 
         Args:
             frequency: $\omega$.
             start: where all runs begin.
-            steps: how many.
+            steps: number of steps.
         """
         A = self.matrices[0]
         if not np.allclose(self.matrices, A, rtol=0, atol=1e-14):
-            raise ValueError("characteristic: `matrices` must all be the same: only then is there a closed form.")
+            raise ValueError("characteristic: `matrices` must all be the same; only then a closed form exists.")
         omega, found = np.atleast_1d(np.asarray(frequency, float)), 1.0 + 0j
         for _ in range(whole("characteristic", "steps", steps, 0)):
             found *= self.chances @ np.exp(1j * self.shifts @ omega)
@@ -112,7 +112,7 @@ class RandomSteps:
 
 @dataclass(frozen=True)
 class LinearDiffusion:
-    r"""$dX = (KX + k)\,dt + \sum_j(N_jX + n_j)\,dW_j$ in the sense of Ito.
+    r"""A linear diffusion, $dX = (KX + k)\,dt + \sum_j(N_jX + n_j)\,dW_j$ in the sense of Ito.
 
     With $N_j = 0$ it is an Ornstein-Uhlenbeck process.
 
@@ -129,9 +129,9 @@ class LinearDiffusion:
     noise_shifts: Float[np.ndarray, "m d"]
 
     def generator(self, order: int = 2) -> np.ndarray:
-        r"""$G$ with $\frac d{dt}\mathbb Ez^{\otimes r} = G\,\mathbb Ez^{\otimes r}$, $z = (1, X)$, by Ito's formula.
+        r"""The matrix $G$ with $\frac d{dt}\mathbb Ez^{\otimes r} = G\,\mathbb Ez^{\otimes r}$ for $z = (1, X)$.
 
-        $z^{\otimes r}$ changes by its drift at every place, and by the noise at every pair of places.
+        By Ito's formula the drift acts on every factor of $z^{\otimes r}$, and the noise on every pair of factors.
         """
         drift = _with_one(self.matrix[None], self.shift[None], 0.0)[0]
         noise = _with_one(self.noise_matrices, self.noise_shifts, 0.0)
@@ -142,7 +142,7 @@ class LinearDiffusion:
         return np.asarray(found)
 
     def lifted(self, time: Real, order: int = 2) -> np.ndarray:
-        """What a time does to the moments of order $r$ of $(1, X)$."""
+        """The matrix that takes the moments of order $r$ of $(1, X)$ forward by a time."""
         from scipy.linalg import expm
 
         return expm(at_least_zero("LinearDiffusion.lifted", "time", time) * self.generator(order))
@@ -152,17 +152,17 @@ class LinearDiffusion:
 
         Args:
             start: where all paths begin.
-            time: how long.
-            order: 2, or 3 for third cumulants, too.
+            time: the length of time.
+            order: 2, or 3 to get third cumulants too.
         """
         order = _order("LinearDiffusion.moments", order)
         return _central(self.lifted(time, order) @ _power(_one_and(start, len(self.shift)), order), order)
 
     def stationary(self, order: int = 2) -> Moments:
-        """Moments of the law that does not change; infinite, with a reason, where they grow without end.
+        """Moments of the law that does not change; infinite, with a reason, if they grow without end.
 
         Args:
-            order: 2, or 3 for third cumulants, too.
+            order: 2, or 3 to get third cumulants too.
         """
         order, d = _order("LinearDiffusion.stationary", order), len(self.shift)
         growth = float(np.linalg.eigvals(self.generator(order)[1:, 1:]).real.max())
@@ -193,7 +193,7 @@ class NoisyQuadratic:
     Attributes:
         hessians: $H_i$, shape `(n, d, d)`.
         offsets: $h_i$, shape `(n, d)`.
-        chances: $p_i$; by default all the same.
+        chances: $p_i$; equal by default.
 
     Example:
         ```python
@@ -220,23 +220,23 @@ class NoisyQuadratic:
         H, h = np.asarray(self.hessians, float), np.asarray(self.offsets, float)
         if H.ndim != 3 or h.ndim != 2 or H.shape != (*h.shape, h.shape[1]):
             raise ValueError(
-                f"NoisyQuadratic: `hessians` and `offsets` must be of shapes (n, d, d) and (n, d), got {H.shape} and "
+                f"NoisyQuadratic: `hessians` and `offsets` must have shapes (n, d, d) and (n, d), got {H.shape} and "
                 f"{h.shape}."
             )
         p = np.full(len(h), 1 / len(h)) if self.chances is None else np.asarray(self.chances, float)
         if p.shape != (len(h),) or (p < 0).any() or not math.isclose(p.sum(), 1, rel_tol=1e-12):
-            raise ValueError("NoisyQuadratic: `chances` must be one number of at least 0 a sample, with sum 1.")
+            raise ValueError("NoisyQuadratic: `chances` must be one number of at least 0 per sample, with sum 1.")
         for name, value in (("hessians", H), ("offsets", h), ("chances", p)):
             object.__setattr__(self, name, value)
 
     @property
     def mean_hessian(self) -> np.ndarray:
-        r"""$\bar H$."""
+        r"""The mean Hessian $\bar H$."""
         return np.tensordot(self._p, self.hessians, 1)
 
     @property
     def mean_offset(self) -> np.ndarray:
-        r"""$\bar h$."""
+        r"""The mean offset $\bar h$."""
         return self._p @ self.offsets
 
     def gradient(self, x: ArrayLike) -> np.ndarray:
@@ -250,20 +250,20 @@ class NoisyQuadratic:
         return (each.T * self._p) @ each
 
     def sgd(self, lr: Real, scale: Real = 1.0) -> RandomSteps:
-        r"""Steps $x \leftarrow x - \eta\bigl(\bar g(x) + \sigma(g_i(x) - \bar g(x))\bigr)$.
+        r"""Steps of SGD, $x \leftarrow x - \eta\bigl(\bar g(x) + \sigma(g_i(x) - \bar g(x))\bigr)$.
 
         Args:
             lr: $\eta$.
-            scale: $\sigma$; the mean of $B$ independent samples has noise of the covariance of $\sigma = 1/\sqrt B$.
+            scale: $\sigma$; with $1/\sqrt B$ the noise has the covariance of a mean over $B$ independent samples.
         """
         return self.svag(lr, 1.0, scale)
 
     def svag(self, lr: Real, amplify: Real, scale: Real = 1.0) -> RandomSteps:
-        r"""Steps $x \leftarrow x - \frac\eta\ell(a\,g_i + b\,g_j)$ with $a, b = \frac{1 \pm \sqrt{2\ell - 1}}2$.
+        r"""Steps of SVAG, $x \leftarrow x - \frac\eta\ell(a\,g_i + b\,g_j)$, $a, b = \frac{1 \pm \sqrt{2\ell - 1}}2$.
 
         Args:
             lr: $\eta$.
-            amplify: $\ell$, at least 1, where it is SGD.
+            amplify: $\ell$, at least 1; with 1 the steps are those of SGD.
             scale: $\sigma$, as in `sgd`.
         """
         lr, scale = positive("NoisyQuadratic", "lr", lr), at_least_zero("NoisyQuadratic", "scale", scale)
@@ -281,9 +281,10 @@ class NoisyQuadratic:
         return RandomSteps(np.eye(h.shape[1]) - step * H, step * h, chances)
 
     def diffusion(self, lr: Real, scale: Real = 1.0) -> LinearDiffusion:
-        r"""$dX = -\bar g(X)\,dt + \sqrt\eta\,\sigma\,\Sigma(X)^{1/2}dW$, time 1 being $1/\eta$ steps.
+        r"""The diffusion for SGD, $dX = -\bar g(X)\,dt + \sqrt\eta\,\sigma\,\Sigma(X)^{1/2}dW$.
 
-        The root is $\sqrt{p_i}(g_i - \bar g)$, a column a sample, which has the same law.
+        Time 1 is $1/\eta$ steps. The columns $\sqrt{p_i}(g_i - \bar g)$, one per sample, replace the root
+        $\Sigma^{1/2}$; the law is the same.
 
         Args:
             lr: $\eta$.
@@ -333,7 +334,7 @@ def _order(caller: str, order: Any) -> int:
 
 
 def _central(vector: np.ndarray, order: int) -> Moments:
-    """Central moments of the raw ones of (1, x)."""
+    """Central moments from the raw moments of (1, x)."""
     raw = vector.reshape((round(len(vector) ** (1 / order)),) * order)
     if order == 2:
         mean, second = raw[0, 1:], raw[1:, 1:]

@@ -1,21 +1,20 @@
 r"""Stochastic gradient descent near an interpolating solution: when its second moments stay bounded.
 
 With a squared loss $\frac1{2B}\sum_{i\in b}(f_i - y_i)^2$ over a batch $b$ and the tangent kernel $K$ held fixed, a
-step takes the residual to $r' = (I - \frac\eta B KS)\,r$, $S$ the diagonal matrix that counts how often a sample is
-drawn. Its second moments $M = E\,rr^\top$ obey
+step takes the residual to $r' = (I - \frac\eta B KS)\,r$. The diagonal matrix $S$ counts how often each sample is
+drawn. The second moments $M = E\,rr^\top$ obey
 
 $$M' = M - \tfrac\eta n(KM + MK) + \tfrac{\eta^2}{B^2}\,K\,E[SMS]\,K, \qquad
   E[SMS] = a\,M + b\operatorname{diag}M,$$
 
-with $a = ES_iS_j$ for two samples and $a + b = ES_i^2$, by the law of the batches. The map keeps
-positive matrices positive, so it has spectral radius 1 first where $\eta D M = C M$ has a positive solution,
-$CM = (KM + MK)/n$ and $DM = KE[SMS]K/B^2$: the critical step is $1/\lambda_{\max}(C^{-1}D)$. In the eigenbasis of $K$
-both $C$ and $K\otimes K$ are diagonal; with $F_{ij} = n\lambda_i\lambda_j/(\lambda_i + \lambda_j)$ the operator is
-similar to $F^{1/2}E[S\cdot S]F^{1/2}/B^2$, which is symmetric, and Lanczos' method finds its largest eigenvalue with
-$n \times n$ matrices alone.
+with $a = ES_iS_j$ for two samples and $a + b = ES_i^2$, by the law of the batches. Let $CM = (KM + MK)/n$ and
+$DM = KE[SMS]K/B^2$. The map keeps positive matrices positive, so it reaches spectral radius 1 where $\eta D M = C M$
+first has a positive solution: the critical step is $1/\lambda_{\max}(C^{-1}D)$. In the eigenbasis of $K$ both $C$ and
+$K\otimes K$ are diagonal. With $F_{ij} = n\lambda_i\lambda_j/(\lambda_i + \lambda_j)$ the operator is similar to the
+symmetric $F^{1/2}E[S\cdot S]F^{1/2}/B^2$, and Lanczos' method finds its largest eigenvalue with $n \times n$ matrices.
 
-Mean squares ask for more than almost every run does: $r$ goes to zero with probability one where the Lyapunov exponent
-$\lim\frac1t\log|r_t|$ is negative, which by Jensen's inequality holds at every step below the critical one.
+Bounded mean squares are a stronger demand than convergence of almost every run. $r$ goes to zero with probability one
+if the Lyapunov exponent $\lim\frac1t\log|r_t|$ is negative. By Jensen's inequality this holds below the critical step.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ Sampling = str
 """`fixed`, `iid` or `bernoulli`: a number of different samples, draws with replacement, or a coin for every sample."""
 
 Matrix = np.ndarray
-"""A table of `(n, n)` numbers."""
+"""An array of shape `(n, n)`."""
 
 
 class Pairs(NamedTuple):
@@ -51,7 +50,7 @@ class Pairs(NamedTuple):
 
 
 def pairs(n: int, batch: int, sampling: Sampling = "fixed") -> Pairs:
-    r"""How often samples of a batch are drawn, alone and together.
+    r"""How often samples are drawn into a batch, alone and together.
 
     | batches | $E S_iS_j$ | $E S_i^2$ |
     |---|---|---|
@@ -77,7 +76,7 @@ def pairs(n: int, batch: int, sampling: Sampling = "fixed") -> Pairs:
     whole("mean_square", "n", n, 1)
     whole("mean_square", "batch", batch, 1)
     if batch > n:
-        raise ValueError(f"mean_square: a `batch` of {batch} is larger than the data, {n} samples. Take at most {n}.")
+        raise ValueError(f"mean_square: a `batch` of {batch} is larger than the data, {n} samples. Use at most {n}.")
     single = batch / n
     if sampling == "fixed":
         return Pairs(single, batch * (batch - 1) / (n * (n - 1)) if n > 1 else 0.0, single)
@@ -94,9 +93,9 @@ class MeanSquareStep(NamedTuple):
 
     Attributes:
         step: $\eta$ at which second moments stop shrinking; infinite for a zero kernel.
-        full: $2n/\lambda_{\max}(K)$, that of full batches, which no smaller batch exceeds.
+        full: $2n/\lambda_{\max}(K)$, the critical step of full batches; no smaller batch exceeds it.
         error: estimated relative error of `step`.
-        products: with the operator, that were needed.
+        products: number of products with the operator.
     """
 
     step: float
@@ -106,7 +105,7 @@ class MeanSquareStep(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The critical step over that of full batches, from 0 to 1."""
+        """The critical step over the critical step of full batches, from 0 to 1."""
         return self.step / self.full if math.isfinite(self.full) else 1.0
 
 
@@ -123,11 +122,11 @@ def critical_step(
 
     Args:
         kernel: tangent kernel, a row for every sample and output, outputs running fastest.
-        batch: $B$, samples a batch.
-        outputs: of a sample.
+        batch: $B$, samples per batch.
+        outputs: number of outputs per sample.
         sampling: the law of the batches.
         tol: relative error of the result.
-        max_products: gives up after so many products of two matrices; `error` then says how far it came.
+        max_products: the largest number of matrix products; `error` then tells the accuracy reached.
 
     Example:
         ```python
@@ -148,7 +147,7 @@ def critical_step(
     values, U = np.linalg.eigh(K)
     if values[0] < -1e-6 * max(abs(values[-1]), abs(values[0])):
         raise ValueError(
-            f"mean_square: `kernel` must have no negative eigenvalue, the least is {values[0]:.3g} and the largest "
+            f"mean_square: `kernel` must have no negative eigenvalue, but its least is {values[0]:.3g} and its largest "
             f"{values[-1]:.3g}."
         )
     values = np.maximum(values, 0.0)
@@ -171,7 +170,7 @@ def critical_step(
             drawn = U.T @ np.einsum("iab,ibj->iaj", own, blocks).reshape(U.shape)
         return root * (law.together * inside + rest * drawn)
 
-    # A positive matrix has a part in every positive one, such as the leading eigenvector: nothing is random.
+    # A positive start overlaps with every positive matrix, such as the leading eigenvector: no random start is needed.
     top, error, used = _largest(product, root * np.eye(len(K)), tol, max_products)
     scale = values[-1] * n / batch**2
     return MeanSquareStep(float(1 / (scale * top)), float(2 * n / values[-1]), error, used)
@@ -189,16 +188,16 @@ def mean_losses(
 ) -> np.ndarray:
     r"""Mean losses $\frac1{2n}E|r_t|^2$ of SGD on independent batches, exactly, by the recursion of second moments.
 
-    With noise amplified by $\ell$ a step is $\frac\eta\ell(aS_1 + bS_2)$ with $a + b = 1$ and $a^2 + b^2 = \ell$, so
-    that $E[SMS]$ becomes $\ell E[SMS] + (1 - \ell)(ES)M(ES)$.
+    With noise amplified by $\ell$ a step is $\frac\eta\ell(aS_1 + bS_2)$ with $a + b = 1$ and $a^2 + b^2 = \ell$. Then
+    $E[SMS]$ becomes $\ell E[SMS] + (1 - \ell)(ES)M(ES)$.
 
     Args:
         kernel: $K$, `(n, n)`.
         residual: $r_0$, `(n,)`.
         lr: step sizes of the loss $\frac1{2B}\sum$, one or several.
         batch: $B$.
-        steps: how many.
-        amplify: $\ell$, at least 1; so many steps take the time of one of SGD.
+        steps: number of steps.
+        amplify: $\ell$, at least 1; $\ell$ steps take the time of one step of SGD.
         sampling: the law of the batches.
 
     Returns:
@@ -223,7 +222,7 @@ def mean_losses(
     whole("mean_losses", "steps", steps, 0)
     if np.shape(residual) != (n,):
         raise ValueError(
-            f"mean_losses: `residual` must have {n} entries, a row of the kernel each, got {np.shape(residual)}."
+            f"mean_losses: `residual` must have {n} entries, one per row of the kernel, got {np.shape(residual)}."
         )
     if not amplify >= 1:
         raise ValueError(f"mean_losses: `amplify` must be at least 1, got {amplify!r}.")
@@ -245,7 +244,7 @@ def mean_losses(
 
 
 def _largest(product: object, start: Matrix, tol: float, limit: int) -> tuple[float, float, int]:
-    """Largest eigenvalue of a symmetric operator by Lanczos' recurrence: it, its relative error, products used."""
+    """Largest eigenvalue of a symmetric operator by Lanczos' recurrence, its relative error, and products used."""
     import scipy.linalg
 
     alphas: list[float] = []
@@ -263,7 +262,7 @@ def _largest(product: object, start: Matrix, tol: float, limit: int) -> tuple[fl
         top = float(ritz[-1])
         residual = betas[-1] * abs(float(vectors[-1, -1]))
         gap = top - float(ritz[-2]) if used > 1 else 0.0
-        # The square over the gap, of a residual that is small beside it; copies of the top have no gap.
+        # The error is the squared residual over the gap if the residual is small; copies of the top have no gap.
         error = (residual**2 / gap if residual < gap / 4 else residual) / top
         if error <= tol or betas[-1] <= 1e-14 * top:
             return top, min(error, residual / top), used
@@ -279,17 +278,17 @@ def _kernel(kernel: Matrix, outputs: int) -> tuple[Matrix, int]:
     if not np.isfinite(K).all() or not np.allclose(K, K.T, rtol=1e-4, atol=1e-5 * np.abs(K).max()):
         raise ValueError("mean_square: `kernel` must be finite and symmetric.")
     if len(K) % outputs:
-        raise ValueError(f"mean_square: `kernel` has {len(K)} rows, which {outputs} `outputs` a sample do not divide.")
+        raise ValueError(f"mean_square: `kernel` has {len(K)} rows, not a multiple of `outputs`, which is {outputs}.")
     return (K + K.T) / 2, len(K) // outputs
 
 
 def batches_of(n: int, batch: int, sampling: Sampling = "fixed") -> tuple[Float[np.ndarray, "m n"], np.ndarray]:
-    """All batches as rows of counts, and their probabilities: for a few samples.
+    """All batches as rows of counts, and their probabilities; only for few samples.
 
     Args:
         n: samples.
-        batch: samples a batch.
-        sampling: its law.
+        batch: samples per batch.
+        sampling: the law of the batches.
 
     Example:
         ```python
@@ -305,7 +304,7 @@ def batches_of(n: int, batch: int, sampling: Sampling = "fixed") -> tuple[Float[
     pairs(n, batch, sampling)
     number = {"fixed": math.comb(n, batch), "iid": n**batch, "bernoulli": 2**n}[sampling]
     if number > 2**16:
-        raise ValueError(f"mean_square: there are {number:,} batches, too many to list. Take fewer samples.")
+        raise ValueError(f"mean_square: there are {number:,} batches, too many to list. Use fewer samples, `n`.")
     if sampling == "bernoulli":
         counts = np.array(list(itertools.product((0.0, 1.0), repeat=n)))
         p = batch / n
@@ -320,13 +319,13 @@ def batches_of(n: int, batch: int, sampling: Sampling = "fixed") -> tuple[Float[
 def dense_map(
     kernel: Matrix, lr: float, batch: int, *, outputs: int = 1, sampling: Sampling = "fixed"
 ) -> Float[np.ndarray, "n2 n2"]:
-    r"""The map $M \mapsto M'$ over all batches, written out as a matrix of $n^2 \times n^2$: for a few samples.
+    r"""The map $M \mapsto M'$ over all batches, written out as a matrix of $n^2 \times n^2$; only for few samples.
 
     Args:
         kernel: tangent kernel.
         lr: $\eta$.
-        batch: samples a batch.
-        outputs: of a sample.
+        batch: samples per batch.
+        outputs: number of outputs per sample.
         sampling: law of the batches.
     """
     K, n = _kernel(kernel, outputs)
@@ -353,17 +352,17 @@ class Growth(NamedTuple):
 def lyapunov_exponent(
     kernel: Matrix, lr: float, batch: int, *, steps: int = 1_000, runs: int = 16, seed: int = 0
 ) -> Growth:
-    r"""How fast a typical residual grows or shrinks a step under SGD, by simulation with `fixed` batches.
+    r"""The growth rate per step of a typical residual under SGD, by simulation with `fixed` batches.
 
-    Only the part of a residual that the kernel can change is followed: the range of $K$. A tenth of the steps come
-    before, so that the direction has settled.
+    The simulation follows only the part of a residual that the kernel can change, the range of $K$. Before counting it
+    takes a tenth as many steps, so that the direction has settled.
 
     Args:
-        kernel: tangent kernel of one output a sample.
+        kernel: tangent kernel, one output per sample.
         lr: $\eta$ for the loss $\frac1{2B}\sum$.
-        batch: samples a batch.
-        steps: counted ones.
-        runs: independent ones, from which the standard error comes.
+        batch: samples per batch.
+        steps: number of counted steps.
+        runs: number of independent runs, which give the standard error.
         seed: of the draws.
 
     Example:

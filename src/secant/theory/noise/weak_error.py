@@ -1,8 +1,8 @@
-r"""Weak errors: how far two random processes are apart as test functions see them, $\mathbb Eg(x) - \mathbb Eg(X)$.
+r"""Weak errors: the difference of two random processes in the mean of a test function, $\mathbb Eg(x) - \mathbb Eg(X)$.
 
 A process approximates another at weak order $\alpha$ if for every smooth test function $g$ the largest such difference
-up to a time is at most $C_g\eta^\alpha$. Differences are small beside the spread of $g$ itself: samples of both are
-drawn with the same random numbers and compared pair by pair.
+up to a time is at most $C_g\eta^\alpha$. Differences are small compared with the spread of $g$ itself. Samples of both
+processes are therefore drawn with the same random numbers and compared pair by pair.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike
 from secant.core.arguments import whole
 
 Test = Callable[[np.ndarray], np.ndarray]
-"""A function of points `(..., d)`, one number each."""
+"""A function of points `(..., d)` that gives one number per point."""
 
 
 class WeakError(NamedTuple):
     r"""A difference of means, with its standard error.
 
     Attributes:
-        value: of $\mathbb Eg(x) - \mathbb Eg(X)$.
-        error: its standard error, of the paired differences.
+        value: estimate of $\mathbb Eg(x) - \mathbb Eg(X)$.
+        error: its standard error, from the paired differences.
     """
 
     value: float
@@ -33,18 +33,18 @@ class WeakError(NamedTuple):
 
 
 class Order(NamedTuple):
-    """A slope of errors over sizes, both logarithmic, with its standard error; both are NaN where there is none."""
+    """A slope of log errors over log sizes, with its standard error; both are NaN if there is no slope."""
 
     value: float
     error: float
 
 
 def bank(dim: int, loss: Test | None = None) -> dict[str, Test]:
-    r"""Test functions: the first coordinate, its square and that of the whole, a product, a cosine, and the loss.
+    r"""A set of test functions by name: the first coordinate, squares, a product, a cosine, and the loss.
 
     Args:
-        dim: how many coordinates a point has.
-        loss: of points, if it should be among them.
+        dim: number of coordinates of a point.
+        loss: a loss as a function of points, to add to the set.
     """
     whole("bank", "dim", dim, 1)
     found: dict[str, Test] = {"x": lambda x: x[..., 0], "x^2": lambda x: x[..., 0] ** 2}
@@ -60,24 +60,24 @@ def bank(dim: int, loss: Test | None = None) -> dict[str, Test]:
 def coupled(
     random: np.random.Generator, shape: tuple[int, ...], parts: int
 ) -> tuple[Float[np.ndarray, "..."], Float[np.ndarray, "parts ..."]]:
-    r"""Standard normals of one coarse step, and of the fine ones that it consists of: $\xi = \sum_j\xi_j/\sqrt{parts}$.
+    r"""Standard normals for one coarse step and for its fine steps, $\xi = \sum_j\xi_j/\sqrt{parts}$.
 
     Args:
-        random: where they come from.
-        shape: of the coarse ones.
-        parts: fine steps in a coarse one.
+        random: source of randomness.
+        shape: shape of the coarse normals.
+        parts: number of fine steps in a coarse step.
     """
     fine = random.standard_normal((whole("coupled", "parts", parts, 1), *shape))
     return fine.sum(0) / np.sqrt(parts), fine
 
 
 def weak_errors(tests: Mapping[str, Test], x: np.ndarray, X: np.ndarray) -> dict[str, WeakError]:
-    r"""$\mathbb Eg(x) - \mathbb Eg(X)$ of paired samples, for every test function.
+    r"""The weak errors $\mathbb Eg(x) - \mathbb Eg(X)$ of paired samples, for every test function.
 
     Args:
-        tests: by name.
-        x: samples of the one process, `(samples, d)`.
-        X: samples of the other, row by row with the same random numbers.
+        tests: test functions by name.
+        x: samples of one process, `(samples, d)`.
+        X: samples of the other process, row by row with the same random numbers.
 
     Example:
         ```python
@@ -94,7 +94,7 @@ def weak_errors(tests: Mapping[str, Test], x: np.ndarray, X: np.ndarray) -> dict
     """
     if np.shape(x) != np.shape(X) or len(x) < 2:
         raise ValueError(
-            f"weak_errors: `x` and `X` must be the same number of samples, 2 at least, got {np.shape(x)} and "
+            f"weak_errors: `x` and `X` must have the same number of samples, at least 2, got shapes {np.shape(x)} and "
             f"{np.shape(X)}."
         )
     found = {}
@@ -107,8 +107,8 @@ def weak_errors(tests: Mapping[str, Test], x: np.ndarray, X: np.ndarray) -> dict
 def order(sizes: ArrayLike, errors: ArrayLike, noise: ArrayLike | None = None) -> Order:
     r"""The exponent $\alpha$ of $|e| = C\eta^\alpha$, by least squares in logarithms.
 
-    With standard errors the points are weighted by $(e/s)^2$, and the slope has the error that they give it; a point
-    that is not known to a third counts for nothing.
+    With standard errors the points have the weights $(e/s)^2$, and the error of the slope follows from them. A point
+    with a relative error above one third has no weight.
 
     Args:
         sizes: $\eta$.
@@ -129,11 +129,11 @@ def order(sizes: ArrayLike, errors: ArrayLike, noise: ArrayLike | None = None) -
 def telescoped(
     step: np.ndarray, reference: np.ndarray, start: np.ndarray, test: np.ndarray, steps: int
 ) -> Float[np.ndarray, " steps"]:
-    r"""The error of $k$ steps as a sum over hybrids, which take $j$ steps and then follow the reference.
+    r"""The error of $k$ steps, split into the errors of the single steps.
 
-    For processes whose moments obey linear laws $P$ (a step) and $Q$ (the reference over the same time), with a test
-    function $g$ of the moments it is $g\cdot P^kz - g\cdot Q^kz = \sum_{j<k}g\cdot Q^{k-1-j}(P - Q)P^jz$, whose terms
-    are returned: term $j$ is the error of step $j$ alone, carried on by the reference.
+    The moments obey linear laws, $P$ for a step and $Q$ for the reference over the same time. With a test function $g$
+    of the moments $g\cdot P^kz - g\cdot Q^kz = \sum_{j<k}g\cdot Q^{k-1-j}(P - Q)P^jz$. The result has the terms of this
+    sum: term $j$ is the error of step $j$ alone, carried on by the reference.
 
     Args:
         step: $P$.

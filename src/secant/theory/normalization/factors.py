@@ -1,7 +1,7 @@
 r"""A number written as a product of equal factors, $W = w^k$, and gradient descent on the factors.
 
 A step on $\ell(\prod_iw_i)$ moves every factor by $-\eta\,\ell'(W)\,w^{k-1}$: the slope of the loss times a power of
-the factor, which is what makes deep products explode.
+the factor. This power makes deep products explode.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from secant.core.types import Real
 def exploding_lr(product: Real, slope: Real, factors: int) -> float:
     r"""The step size above which a product of equal factors grows for ever, $\frac2{\ell'(W_0)}W_0^{2/k-1}$.
 
-    A step gives $w' = w(1 - \eta\,\ell'(W)w^{k-2})$: where $\eta\,\ell'w^{k-2} > 2$ it overshoots zero by more than it
-    started with, an even number of factors makes the product positive again, and on a convex loss the slope there is
-    larger still.
+    A step gives $w' = w(1 - \eta\,\ell'(W)w^{k-2})$. If $\eta\,\ell'w^{k-2} > 2$, the factor overshoots zero and ends
+    farther away than it started. An even number of factors makes the product positive again, and on a convex loss the
+    slope there is larger still.
 
     Args:
         product: $W_0$, above 0 and above the minimiser.
@@ -59,7 +59,7 @@ def _even(caller: str, factors: int) -> int:
     k = whole(caller, "factors", factors, least=2)
     if math.fmod(k, 2):
         raise ValueError(
-            f"{caller}: `factors` must be even, got {k}: an odd number of factors turns negative when it overshoots, "
-            "and the rule does not hold."
+            f"{caller}: `factors` must be even, got {k}. The product of an odd number of factors turns negative when "
+            "they overshoot, and the rule does not hold."
         )
     return k

@@ -1,8 +1,8 @@
-r"""Functions that do not see the scale of their weights, and gradient descent with weight decay on them.
+r"""Scale-invariant functions of weights, and gradient descent with weight decay on them.
 
 A loss with $L(c\,w) = L(w)$ for all $c > 0$ has $\langle w, \nabla L\rangle = 0$, $\nabla L(c\,w) = \nabla L(w)/c$ and
 $\nabla^2L(c\,w) = \nabla^2L(w)/c^2$. A step with decay, $w' = (1 - \eta\lambda)w - \eta g$, therefore turns $w$ by an
-angle $\theta$ and changes its length as Pythagoras says,
+angle $\theta$ and changes its length by Pythagoras' theorem,
 
 $$|w'|^2 = (1 - \eta\lambda)^2|w|^2 + \eta^2|g(\bar w)|^2/|w|^2 = (1 - \eta\lambda)^2|w|^2/\cos^2\theta ,
 \qquad \bar w = w/|w| .$$
@@ -38,20 +38,20 @@ def degree(
     *,
     factors: Sequence[float] = FACTORS,
 ) -> Homogeneity:
-    r"""The $k$ for which $f(c\,w) = c^kf(w)$, by trying some factors $c$.
+    r"""The degree $k$ for which $f(c\,w) = c^kf(w)$, by trying some factors $c$.
 
-    Unlike [`homogeneity`][secant.nets.homogeneity], which looks at one derivative, it sees what happens far away, and
-    it can scale a part of the parameters and leave the others.
+    [`homogeneity`][secant.nets.homogeneity] looks at one derivative only. This function tests large changes of scale,
+    and it can scale some parameters and leave the others.
 
     Args:
         f: any function of the parameters alone, such as `lambda p: net.apply(p, x)`.
-        params: where to look.
-        part: which parameters are scaled, by their path in `params`, such as `[0]['weight']`; by default all.
+        params: the parameters to scale.
+        part: which parameters to scale, by their path in `params`, such as `[0]['weight']`; by default all.
         factors: the $c$, above 0 and not 1.
 
     Returns:
-        The degree that fits best, and as residual the largest $|f(c\,w) - c^kf(w)|/|c^kf(w)|$: rounding where $f$ is
-        homogeneous.
+        The degree that fits best, and as residual the largest $|f(c\,w) - c^kf(w)|/|c^kf(w)|$. If $f$ is homogeneous
+        the residual is rounding.
 
     Example:
         ```python
@@ -75,7 +75,7 @@ def degree(
     rows = np.stack([np.ravel(np.asarray(f(scaled(factor)), float)) for factor in c])
     size = np.linalg.norm(base)
     if size == 0 or not np.isfinite(rows).all():
-        raise ValueError("degree: `f(params)` is zero or not finite: there is no degree. Pass other `params`.")
+        raise ValueError("degree: `f(params)` is zero or not finite, so there is no degree. Pass other `params`.")
     grown, logs = np.log(np.linalg.norm(rows, axis=1) / size), np.log(c)
     found = float(grown @ logs / (logs @ logs))
     expected = c[:, None] ** found * base
@@ -95,11 +95,11 @@ def is_scale_invariant(
 
     Args:
         f: any function of the parameters alone.
-        params: where to look.
-        part: which parameters are scaled, by their path in `params`; by default all.
+        params: the parameters to scale.
+        part: which parameters to scale, by their path in `params`; by default all.
         factors: the $c$, above 0 and not 1.
-        within: the largest $|f(c\,w) - f(w)|/|f(w)|$ that still counts; by default the rounding of its numbers, to the
-            power 2/3.
+        within: the largest $|f(c\,w) - f(w)|/|f(w)|$ that still counts as invariant; by default the relative rounding
+            of the numbers, to the power 2/3.
     """
     scaled = _scaler("is_scale_invariant", params, part)
     base = np.asarray(f(params))
@@ -110,14 +110,14 @@ def is_scale_invariant(
 
 
 def _scaler(caller: str, params: Params, part: Callable[[str], bool] | None) -> Callable[[float], Params]:
-    """`c -> params` with a part of them times `c`, after a look whether there is anything to scale."""
+    """`c -> params` with a part of them times `c`, after a check that there is something to scale."""
     leaves, structure = jax.tree.flatten_with_path(params)
     chosen = [part is None or bool(part(jax.tree_util.keystr(path))) for path, _ in leaves]
     if not any(chosen):
         paths = ", ".join(jax.tree_util.keystr(path) for path, _ in leaves)
-        raise ValueError(f"{caller}: `part` chooses none of the parameters, {paths or 'of which there are none'}.")
+        raise ValueError(f"{caller}: `part` chooses none of the parameters. The paths are: {paths or 'none'}.")
     if all(not np.any(np.asarray(leaf)) for (_, leaf), take in zip(leaves, chosen, strict=True) if take):
-        raise ValueError(f"{caller}: the weights to be scaled are all zero: they have no direction. Pass others.")
+        raise ValueError(f"{caller}: the weights to scale are all zero and have no direction. Pass other `params`.")
 
     def scaled(c: float) -> Params:
         moved = [c * np.asarray(leaf) if take else leaf for (_, leaf), take in zip(leaves, chosen, strict=True)]
@@ -129,16 +129,16 @@ def _scaler(caller: str, params: Params, part: Callable[[str], bool] | None) -> 
 def sphere_smoothness(loss: Callable[[Params], Any], params: Params, *, starts: int = 8, seed: int = 0) -> float:
     r"""The largest curvature on the unit sphere, $\rho = \max_{|w|=1}\|\nabla^2L(w)\|_2$.
 
-    Maximises $|v\cdot\nabla^2L(w)\,v|$ over unit $w$ and $v$ from random starts, for both signs. What is found is
-    reached, and so $\rho$ is at least that; more starts make it surer that it is $\rho$. For $w\cdot Aw/|w|^2$ it is
-    $2(\lambda_{\max} - \lambda_{\min})$. A function with layer normalisation has no $\rho$: where all features of a
-    sample are equal, its curvature has no bound.
+    It maximises $|v\cdot\nabla^2L(w)\,v|$ over unit $w$ and $v$ from random starts, for both signs. The result is a
+    lower bound on $\rho$, because some $w$ and $v$ reach it. More starts make it more likely that the result is $\rho$.
+    For $w\cdot Aw/|w|^2$ it is $2(\lambda_{\max} - \lambda_{\min})$. A function with layer normalisation has no $\rho$:
+    where all features of a sample are equal, its curvature has no bound.
 
     Args:
         loss: a scale-invariant function of the parameters.
         params: any parameters, for their shapes.
-        starts: how many random starts.
-        seed: of the starts.
+        starts: number of random starts.
+        seed: seed of the starts.
 
     Example:
         ```python
@@ -177,16 +177,19 @@ def sphere_smoothness(loss: Callable[[Params], Any], params: Params, *, starts: 
             )
             best = max(best, -float(found.fun))
     if not math.isfinite(best):
-        raise FloatingPointError("sphere_smoothness: the curvature is not finite on the way. Is `loss` smooth?")
+        raise FloatingPointError(
+            "sphere_smoothness: the curvature became infinite or not a number during the search. Pass a `loss` that is "
+            "smooth on the whole sphere."
+        )
     return best
 
 
 class Schedule(NamedTuple):
-    r"""Step sizes that do what weight decay does.
+    r"""Step sizes that replace weight decay.
 
     Attributes:
-        lr: $\hat\eta_t$, one a step.
-        scale: $P_t$, one more: with decay the weights are $w_t = P_t\hat w_t$.
+        lr: $\hat\eta_t$, one per step.
+        scale: $P_t$, one entry more: with decay the weights are $w_t = P_t\hat w_t$.
     """
 
     lr: Float[np.ndarray, " steps"]
@@ -196,13 +199,13 @@ class Schedule(NamedTuple):
 def schedule_without_decay(lr: Real | Sequence[float], decay: Real, steps: int | None = None) -> Schedule:
     r"""Step sizes for which descent without decay computes the same functions as descent with it.
 
-    With $P_t = \prod_{s<t}(1 - \eta_s\lambda)$ they are $\hat\eta_t = \eta_t/(P_tP_{t+1})$: for a constant $\eta$
-    they grow by the factor $(1 - \eta\lambda)^{-2}$ a step, from $\eta/(1 - \eta\lambda)$.
+    With $P_t = \prod_{s<t}(1 - \eta_s\lambda)$ they are $\hat\eta_t = \eta_t/(P_tP_{t+1})$. For a constant $\eta$
+    they start at $\eta/(1 - \eta\lambda)$ and grow by the factor $(1 - \eta\lambda)^{-2}$ per step.
 
     Args:
-        lr: $\eta$, a number or one a step.
+        lr: $\eta$, one number or one per step.
         decay: $\lambda$, at least 0, with $\eta\lambda$ below 1.
-        steps: how many, if `lr` is one number.
+        steps: number of steps, if `lr` is one number.
 
     Example:
         ```python
@@ -217,12 +220,14 @@ def schedule_without_decay(lr: Real | Sequence[float], decay: Real, steps: int |
     eta = np.asarray(lr, float)
     if eta.ndim == 0:
         if steps is None:
-            raise ValueError("schedule_without_decay: `steps` is missing: `lr` is one number, for how many steps?")
+            raise ValueError("schedule_without_decay: `steps` is missing. Pass it, because `lr` is one number.")
         eta = np.full(whole("schedule_without_decay", "steps", steps), float(eta))
     if eta.ndim != 1 or not len(eta) or not (np.isfinite(eta) & (eta > 0)).all():
-        raise ValueError(f"schedule_without_decay: `lr` must be finite numbers above 0, one a step, got {lr!r}.")
+        raise ValueError(f"schedule_without_decay: `lr` must be finite numbers above 0, one per step, got {lr!r}.")
     if steps is not None and len(eta) != steps:
-        raise ValueError(f"schedule_without_decay: `lr` holds {len(eta)} step sizes and `steps` is {steps}.")
+        raise ValueError(
+            f"schedule_without_decay: `lr` holds {len(eta)} step sizes, but `steps` is {steps}. Leave out `steps`."
+        )
     kept = 1 - eta * at_least_zero("schedule_without_decay", "decay", decay)
     if (kept <= 0).any():
         _below_one("schedule_without_decay", float(eta.max()), decay)
@@ -231,17 +236,17 @@ def schedule_without_decay(lr: Real | Sequence[float], decay: Real, steps: int |
     if sizes.max() > LARGEST:
         raise ValueError(
             f"schedule_without_decay: step sizes of {len(eta)} steps are larger than any float64. Take at most "
-            f"{int(np.argmax(sizes > LARGEST))} steps at once, scale the weights back by `scale`, and start again."
+            f"{int(np.argmax(sizes > LARGEST))} steps at once, then multiply the weights by `scale` and start again."
         )
     return Schedule(np.exp(sizes), np.exp(logs))
 
 
 def decay_of_schedule(lr: Real, growth: Real) -> tuple[float, float]:
-    r"""$(\eta, \lambda)$ of the descent with decay that step sizes $\hat\eta_0(1 + \alpha)^t$ without decay stand for.
+    r"""The pair $(\eta, \lambda)$ with decay that is equivalent to step sizes $\hat\eta_0(1 + \alpha)^t$ without decay.
 
     Args:
         lr: the first step size, $\hat\eta_0 = \eta/(1 - \eta\lambda)$.
-        growth: $1 + \alpha = (1 - \eta\lambda)^{-2}$, the factor from one to the next; at least 1.
+        growth: $1 + \alpha = (1 - \eta\lambda)^{-2}$, the factor from one step size to the next; at least 1.
     """
     first = positive("decay_of_schedule", "lr", lr)
     if not (math.isfinite(float(growth)) and float(growth) >= 1):
@@ -252,8 +257,8 @@ def decay_of_schedule(lr: Real, growth: Real) -> tuple[float, float]:
 
 def _below_one(caller: str, lr: float, decay: Any) -> None:
     raise ValueError(
-        f"{caller}: `lr` times `decay` must be below 1, or a step turns the weights around or makes them zero; got "
-        f"{lr:g} * {float(decay):g}. Take a smaller `lr` or `decay`."
+        f"{caller}: `lr` times `decay` must be below 1, or a step turns the weights around or makes them zero. Got "
+        f"{lr:g} * {float(decay):g}. Use a smaller `lr` or `decay`."
     )
 
 

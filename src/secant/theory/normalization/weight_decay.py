@@ -1,13 +1,14 @@
 r"""Weight decay on scale-invariant losses: how soon gradients are small, and where the length of the weights settles.
 
-One step is $w' = (1 - \eta\lambda)w - \eta\nabla L(w)$; $\bar w = w/|w|$, $\rho = \max_{|w|=1}\|\nabla^2L(w)\|_2$. By
-Pythagoras $|w'|^2 = (1 - \eta\lambda)^2|w|^2 + \eta^2|\nabla L(\bar w)|^2/|w|^2$, and a step turns the weights by
-$\theta$ with $\cos\theta = (1 - \eta\lambda)|w|/|w'|$. Along any run, with or without batches,
+One step is $w' = (1 - \eta\lambda)w - \eta\nabla L(w)$. Let $\bar w = w/|w|$ and
+$\rho = \max_{|w|=1}\|\nabla^2L(w)\|_2$. By Pythagoras
+$|w'|^2 = (1 - \eta\lambda)^2|w|^2 + \eta^2|\nabla L(\bar w)|^2/|w|^2$, and a step turns the weights by $\theta$ with
+$\cos\theta = (1 - \eta\lambda)|w|/|w'|$. Along any run, with or without batches,
 
 $$\sum_{t<T}\ln\cos\theta_t = T\ln(1 - \eta\lambda) - \ln(|w_T|/|w_0|) ,$$
 
-so that a run whose weights stay bounded turns by $\cos\theta = 1 - \eta\lambda$ in the geometric mean: by
-$\sqrt{2\eta\lambda}$ a step, whatever the loss.
+so a run with bounded weights has $\cos\theta = 1 - \eta\lambda$ in the geometric mean. It turns by
+$\sqrt{2\eta\lambda}$ per step, whatever the loss.
 """
 
 from __future__ import annotations
@@ -22,18 +23,21 @@ from secant.core.types import Real
 from secant.theory.normalization.scale_invariance import _shrinkage
 
 CEILING = math.pi**2 / 4
-"""The largest range of a loss on the sphere over its smoothness: its slope is zero at both ends of a half circle."""
+"""The largest range of a loss on the sphere over its smoothness; the slope is zero at both ends of a half circle."""
 
 
 def turning_norm(lr: Real, smoothness: Real) -> float:
-    r"""$\pi^2\rho\eta$: where $|w|^2$ is larger a step descends, where it is smaller large gradients make it grow."""
+    r"""The value $\pi^2\rho\eta$ of $|w|^2$: above it a step descends.
+
+    Below it large gradients make the weights longer.
+    """
     return math.pi**2 * positive("turning_norm", "smoothness", smoothness) * positive("turning_norm", "lr", lr)
 
 
 def gradient_floor(lr: Real, decay: Real, smoothness: Real) -> float:
-    r"""$8\pi^4\rho^2\lambda\eta$: the $|\nabla L(\bar w)|^2$ that is reached within a known time.
+    r"""The level $8\pi^4\rho^2\lambda\eta$ that $|\nabla L(\bar w)|^2$ reaches within a known time.
 
-    No gradient on the sphere is larger than $\pi\rho$, so that it says something if $\eta\lambda < 1/(8\pi^2)$.
+    No gradient on the sphere is larger than $\pi\rho$, so the level means something only if $\eta\lambda < 1/(8\pi^2)$.
 
     Args:
         lr: $\eta$.
@@ -45,9 +49,10 @@ def gradient_floor(lr: Real, decay: Real, smoothness: Real) -> float:
 
 
 def hitting_time(start: Real, lr: Real, decay: Real, smoothness: Real) -> int:
-    r"""Steps after which $|\nabla L(\bar w_t)|^2$ has been below the floor: it grows as the logarithm of $|w_0|$.
+    r"""The number of steps within which $|\nabla L(\bar w_t)|^2$ falls below the floor at least once.
 
-    $\frac1{2\eta\lambda}\Bigl(\Bigl|\ln\frac{|w_0|^2}{\pi^2\rho\eta}\Bigr| + 3\Bigr)$, rounded up.
+    It is $\frac1{2\eta\lambda}\Bigl(\Bigl|\ln\frac{|w_0|^2}{\pi^2\rho\eta}\Bigr| + 3\Bigr)$, rounded up, and so grows
+    as the logarithm of $|w_0|$.
 
     Args:
         start: $|w_0|$.
@@ -70,9 +75,9 @@ def hitting_time(start: Real, lr: Real, decay: Real, smoothness: Real) -> int:
 
 
 def rising_time(lr: Real, decay: Real) -> int:
-    r"""$1/(6\eta\lambda)$, rounded up: within so many steps from short weights, they are long or a gradient is small.
+    r"""Steps within which short weights become long or a gradient is small, $1/(6\eta\lambda)$ rounded up.
 
-    Long is $|w|^2 \ge \pi^2\rho\eta$, and small is below the floor.
+    Long means $|w|^2 \ge \pi^2\rho\eta$, and small means below the floor.
 
     Args:
         lr: $\eta$.
@@ -82,7 +87,7 @@ def rising_time(lr: Real, decay: Real) -> int:
 
 
 def falling_time(start: Real, lr: Real, decay: Real, smoothness: Real) -> int:
-    r"""$\frac1{2\eta\lambda}\ln\frac{2|w_0|^2}{\pi^2\rho\eta}$, rounded up: from long weights to small gradients.
+    r"""Steps from long weights to small gradients, $\frac1{2\eta\lambda}\ln\frac{2|w_0|^2}{\pi^2\rho\eta}$ rounded up.
 
     Args:
         start: $|w_0|$, with $|w_0|^2 > \pi^2\rho\eta$.
@@ -94,33 +99,33 @@ def falling_time(start: Real, lr: Real, decay: Real, smoothness: Real) -> int:
     if ratio <= 1:
         raise ValueError(
             f"falling_time: `start` squared must be above pi^2 rho lr = {turning_norm(lr, smoothness):g}, got "
-            f"{float(start) ** 2:g}. From shorter weights take `rising_time`."
+            f"{float(start) ** 2:g}. For shorter weights use `rising_time`."
         )
     return math.ceil(math.log(2 * ratio) / (2 * _half("falling_time", lr, decay)))
 
 
 def _ratio(caller: str, start: Any, lr: Any, smoothness: Any) -> float:
     if float(start) == 0:
-        raise ValueError(f"{caller}: `start` is 0: weights that are all zero have no direction.")
+        raise ValueError(f"{caller}: `start` is 0, and weights of length 0 have no direction. Use a length above 0.")
     return positive(caller, "start", start) ** 2 / turning_norm(lr, smoothness)
 
 
 def _half(caller: str, lr: Any, decay: Any) -> float:
     product = _shrinkage(caller, lr, decay)[2]
     if product >= 0.5:
-        raise ValueError(f"{caller}: `lr` times `decay` must be below 1/2, got {product:g}.")
+        raise ValueError(f"{caller}: `lr` times `decay` must be below 1/2, got {product:g}. Use a smaller one of them.")
     return product
 
 
 class Equilibrium(NamedTuple):
-    r"""Where the length of scale-invariant weights settles.
+    r"""The length at which scale-invariant weights settle, and the size of steps there.
 
     Attributes:
         norm: $\langle|w|^4\rangle^{1/4} = \bigl(\eta\langle|g(\bar w)|^2\rangle/(2\lambda)\bigr)^{1/4}$.
-        angle: what a step turns the weights by, in radians: $\arccos(1 - \eta\lambda) \approx \sqrt{2\eta\lambda}$.
+        angle: the angle of one step, in radians: $\arccos(1 - \eta\lambda) \approx \sqrt{2\eta\lambda}$.
         effective_lr: $\eta/|w|^2 = \sqrt{2\eta\lambda/\langle|g(\bar w)|^2\rangle}$, the step size on the sphere.
-        time: steps in which a distance of $|w|^4$ from its equilibrium shrinks by $e$, $1/(4\eta\lambda)$; weights that
-            are far too long take $1/(2\eta\lambda)$ for every factor $e$ of $|w|^2$.
+        time: steps in which the distance of $|w|^4$ from its equilibrium shrinks by $e$, $1/(4\eta\lambda)$. Weights
+            that are far too long take $1/(2\eta\lambda)$ steps for every factor $e$ of $|w|^2$.
     """
 
     norm: Any
@@ -130,10 +135,10 @@ class Equilibrium(NamedTuple):
 
 
 def equilibrium(lr: Real, decay: Real, gradient: Real) -> Equilibrium:
-    r"""Where weights settle under steps $w' = (1 - \eta\lambda)w - \eta g$ with $g \perp w$, $|g| = |g(\bar w)|/|w|$.
+    r"""The equilibrium of steps $w' = (1 - \eta\lambda)w - \eta g$ with $g \perp w$, $|g| = |g(\bar w)|/|w|$.
 
-    The mean of $|w|^4$ changes by $-4\eta\lambda\langle|w|^4\rangle + 2\eta^2\langle|g(\bar w)|^2\rangle$ a step, to
-    leading order in $\eta\lambda$.
+    To leading order in $\eta\lambda$ a step changes the mean of $|w|^4$ by
+    $-4\eta\lambda\langle|w|^4\rangle + 2\eta^2\langle|g(\bar w)|^2\rangle$.
 
     Args:
         lr: $\eta$.
@@ -160,9 +165,10 @@ def equilibrium(lr: Real, decay: Real, gradient: Real) -> Equilibrium:
 
 
 def norm_after(steps: Real, start: Real, lr: Real, decay: Real, gradient: Real) -> Any:
-    r"""$|w_t|$ on its way, for gradients of one size: $|w_t|^4 = v + (|w_0|^4 - v)(1 - \eta\lambda)^{4t}$.
+    r"""The length $|w_t|$ on its way to equilibrium, for gradients of one size.
 
-    To leading order in the angle of a step; $v$ is the equilibrium of $|w|^4$.
+    To leading order in the angle of a step $|w_t|^4 = v + (|w_0|^4 - v)(1 - \eta\lambda)^{4t}$, where $v$ is the
+    equilibrium of $|w|^4$.
 
     Args:
         steps: $t$, a number or an array.
@@ -177,7 +183,9 @@ def norm_after(steps: Real, start: Real, lr: Real, decay: Real, gradient: Real) 
 
 
 def decay_for_angle(lr: Real, angle: Real) -> float:
-    r"""The decay with which a step turns scale-invariant weights by so much in the end, $(1 - \cos\theta)/\eta$.
+    r"""The decay with which a step turns scale-invariant weights by a given angle at equilibrium.
+
+    It is $(1 - \cos\theta)/\eta$.
 
     Args:
         lr: $\eta$.
@@ -185,15 +193,15 @@ def decay_for_angle(lr: Real, angle: Real) -> float:
     """
     eta, turn = positive("decay_for_angle", "lr", lr), positive("decay_for_angle", "angle", angle)
     if turn >= math.pi / 2:
-        raise ValueError(f"decay_for_angle: `angle` must be below pi/2, got {turn:g}: no decay turns a step further.")
+        raise ValueError(f"decay_for_angle: `angle` must be below pi/2, got {turn:g}. No decay gives a larger angle.")
     return 2 * math.sin(turn / 2) ** 2 / eta
 
 
 def least_descent(norm: Real, gradient: Real, lr: Real, decay: Real, smoothness: Real) -> Any:
-    r"""What a step lowers the loss by at least.
+    r"""The least decrease of the loss in a step.
 
-    $\eta|g|^2\Bigl(\frac1{1-\eta\lambda} - \frac{\rho\eta}{2(1-\eta\lambda)^2|w|^2}\Bigr)$, which for
-    $\eta\lambda \le 1/2$ is no less than $\eta|g|^2(1 - 2\rho\eta/|w|^2)$.
+    It is $\eta|g|^2\Bigl(\frac1{1-\eta\lambda} - \frac{\rho\eta}{2(1-\eta\lambda)^2|w|^2}\Bigr)$, and for
+    $\eta\lambda \le 1/2$ at least $\eta|g|^2(1 - 2\rho\eta/|w|^2)$.
 
     Args:
         norm: $|w|$, above 0.
@@ -206,6 +214,6 @@ def least_descent(norm: Real, gradient: Real, lr: Real, decay: Real, smoothness:
     kept = 1 - eta * at_least_zero("least_descent", "decay", decay)
     size = np.asarray(norm, float)
     if not (size > 0).all():
-        raise ValueError("least_descent: `norm` must be above 0: weights that are all zero have no direction.")
+        raise ValueError("least_descent: `norm` must be above 0, because weights of length 0 have no direction.")
     curved = eta * positive("least_descent", "smoothness", smoothness) / (2 * kept**2 * size**2)
     return eta * np.asarray(gradient, float) ** 2 * (1 / kept - curved)

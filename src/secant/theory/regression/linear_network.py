@@ -1,8 +1,8 @@
 r"""The one-hidden-layer linear network as a quadratic regression model.
 
 $f(x) = v^\top U x$ with $v \in \mathbb R^M$, $U \in \mathbb R^{M\times N}$ has a constant second derivative
-in $(v, U)$. On one sample its eigenvalues are $\pm|x|$, $M$ times each, and zero $M(N-1)$ times; the Jacobian
-has no weight on the zero modes. With target $t$ it is the quartic loss with eigenvalues $\{-|x|, |x|\}$ and
+in $(v, U)$. On one sample the eigenvalues are $\pm|x|$, $M$ times each, and zero $M(N-1)$ times. The Jacobian
+has no weight on the zero modes. With target $t$ the model is the quartic loss with eigenvalues $\{-|x|, |x|\}$ and
 offset $E = 2t$: the catapult.
 """
 
@@ -71,7 +71,7 @@ def eigenvectors(x: Float[Array, " n"], width: int, sign: int = 1) -> Float[Arra
         sign: `1` or `-1`.
 
     Returns:
-        One eigenvector a row, shape `(width, width * (n + 1))`.
+        One eigenvector per row, shape `(width, width * (n + 1))`.
     """
     v = jnp.linalg.norm(x) * jnp.eye(width)
     U = sign * jnp.einsum("ij,k->ijk", jnp.eye(width), x).reshape(width, -1)
@@ -97,7 +97,7 @@ def mode_weights(theta: Float[Array, " p"], x: Float[Array, " n"], width: int) -
 
 
 def offset(target: Real) -> Array:
-    r"""Offset of the equivalent quartic loss, $E = 2t$; zero for a zero target only.
+    r"""Offset of the equivalent quartic loss, $E = 2t$; zero only for a zero target.
 
     Args:
         target: the target $t$ of the sample.

@@ -5,9 +5,9 @@ start. Along an eigenvector of $Q$ with eigenvalue $\omega_i$ a step of gradient
 
 $$z' = z - \eta z\sum_iJ_i^2 + \tfrac12\eta^2z^2\sum_i\omega_iJ_i^2, \qquad J_i' = (1 - \eta z\,\omega_i)\,J_i,$$
 
-so all that matters is how the squared gradient is spread over the spectrum of $Q$. With two opposite eigenvalues,
-as behind the frozen gates of a two-layer network, the border is at $\eta\lambda = 4$ up to the
-[correction][secant.theory.catapult.one_sample.max_step] by the target; with others it is elsewhere, and found here.
+so only the distribution of the squared gradient over the spectrum of $Q$ matters. Two opposite eigenvalues, as behind
+the frozen gates of a two-layer network, have the border at $\eta\lambda = 4$ up to the
+[correction][secant.theory.catapult.one_sample.max_step] by the target. For other spectra this module finds the border.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from jaxtyping import Bool, Float
 from secant.theory.edge.quartic import Modes, quartic_modes
 
 POINTS = 64
-"""Step sizes that are tried at a time."""
+"""Number of step sizes tried at once."""
 
 BLOWN_UP = 1e8
-"""So many times its size at the start, or that at which a catapult turns, a residual has diverged."""
+"""A residual has diverged at this many times its first size, or the size where a catapult turns."""
 
 
 @functools.partial(jax.jit, static_argnames="steps")
@@ -39,14 +39,14 @@ def survives(
     squares: Float[Array, " modes"],
     steps: int = 1_000,
 ) -> Bool[Array, " lrs"]:
-    r"""Whether gradient descent with each step size is still bounded after so many steps.
+    r"""Whether gradient descent with each step size is still bounded after `steps` steps.
 
     Args:
         lr: step sizes.
         residual: $z$ at the start.
         spectrum: $\omega_i$.
         squares: $J_i^2$ at the start, whose sum is the curvature.
-        steps: how many.
+        steps: number of steps.
     """
     system, bend = quartic_modes(spectrum), jnp.max(jnp.abs(spectrum))
     turn = jnp.where(bend > 0, 1 / jnp.where(bend > 0, bend, 1.0), 0.0)
@@ -54,7 +54,7 @@ def survives(
     def one(lr: Array) -> Array:
         state = Modes(z=lr * residual, J=jnp.sqrt(lr * squares))
         end = jax.lax.fori_loop(0, steps, lambda _, s: system.step(s), state)
-        # Written so that what is not a number has not survived.
+        # Written so that not-a-number counts as diverged.
         bounded = jnp.abs(end.z) < BLOWN_UP * jnp.maximum(jnp.abs(state.z), turn)
         return bounded & (jnp.sum(end.J**2) < BLOWN_UP)
 
@@ -70,18 +70,18 @@ def largest_step(
     rounds: int = 4,
     steps: int = 1_000,
 ) -> float:
-    r"""The step size at which gradient descent first diverges, from two over the curvature upwards.
+    r"""The smallest step size above two over the curvature at which gradient descent diverges.
 
-    Found on a grid that is refined around its first divergent point; beyond the border there can be islands of
-    convergence, which do not count.
+    The search refines a grid around its first divergent point. Beyond the border there can be islands of convergence,
+    which do not count.
 
     Args:
         residual: $z$ at the start.
         spectrum: $\omega_i$, `(modes,)`.
         squares: $J_i^2$ at the start, `(modes,)`; their sum is the curvature $\lambda$.
-        upper: the largest $\eta\lambda$ that is tried; infinity is returned where nothing diverges below it.
+        upper: the largest $\eta\lambda$ to try; the result is infinity if nothing diverges below it.
         rounds: refinements, each by a factor of 64.
-        steps: what is bounded for so many steps has not diverged.
+        steps: a run that is still bounded after this many steps counts as not divergent.
 
     Example:
         ```python
@@ -94,11 +94,11 @@ def largest_step(
     spectrum, squares = np.asarray(spectrum, float), np.asarray(squares, float)
     if spectrum.shape != squares.shape or spectrum.ndim != 1 or not len(spectrum):
         raise ValueError(
-            f"largest_step: `spectrum` and `squares` must be lists of one length, got shapes {spectrum.shape} and "
+            f"largest_step: `spectrum` and `squares` must be lists of equal length, got shapes {spectrum.shape} and "
             f"{squares.shape}."
         )
     if squares.min() < 0 or not squares.sum() > 0:
-        raise ValueError("largest_step: `squares` must not be negative, and not all zero.")
+        raise ValueError("largest_step: `squares` must be at least 0, with at least one above 0.")
     low, high = 2.0, upper
     for _ in range(rounds):
         grid = np.linspace(low, high, POINTS + 1)[1:]

@@ -1,9 +1,9 @@
 r"""The end of gradient descent over a plane of starts that share one second derivative.
 
 All starts of one draw are multiples of the same residuals and Jacobian, so the tensor $Q$ is the same for the whole
-plane. A step of all of them together is one matrix product with $Q$, $2DP^2$ operations a start, in which $Q$ is read
-once a step instead of once a start. Starts lie side by side in the last axis, where the processor's lanes are. Those
-that have ended are dropped as the run goes on, so that the few that take long do not hold up the rest.
+plane. A step of all starts together is one matrix product with $Q$. It costs $2DP^2$ operations per start, but reads
+$Q$ once per step instead of once per start. Starts lie side by side in the last axis, where the processor's lanes are.
+Starts that have ended are dropped during the run, so that a few slow starts do not hold up the rest.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from secant.dynamics import checkpoint as checkpoints
 from secant.theory.regression.quadratic_regression import Regression, scales
 
 LANES = 8
-"""Starts leave in groups of so many, and of `CROWD` while there are more than two crowds: few sizes are compiled."""
+"""Starts leave in groups of this size, or of `CROWD` while more than two crowds remain, so few sizes are compiled."""
 
 CROWD = 4 * LANES
-"""Of large planes, so many starts leave together."""
+"""In large planes, this many starts leave together."""
 
 TOP = 4
-"""So many of the largest eigenvalues are recorded at the end."""
+"""The number of largest eigenvalues recorded at the end."""
 
 BLOWN_UP = 1e6
 """A squared residual above this has diverged, in units of the step size."""
 
 LOOK, LATE_LOOK, LATE = 100, 500, 1000
-"""Steps between two looks, before and after step `LATE`."""
+"""Steps between two looks, before and after step `LATE`. A **look** checks whether starts have ended."""
 
 REST_LOOKS = 4
-"""Whether a start is at rest is asked every so many late looks."""
+"""The number of late looks between two tests of whether a start is at rest."""
 
 SAVE_SECONDS = 10.0
-"""How often a plane with a checkpoint saves itself."""
+"""Seconds between two saves of a plane with a checkpoint."""
 
 AT_REST = 1e-6
-"""A top eigenvalue that moves by less between two such looks is at rest, if the residual along it falls."""
+"""A top eigenvalue that moves by less between two such tests is at rest, if the residual along it falls."""
 
 
 class Batch(NamedTuple):
-    """Some starts on their way, side by side.
+    """Some starts that have not ended, side by side.
 
     Attributes:
         z: residuals, `(d, b)`.
         J: Jacobians, `(d, p, b)`.
         goal: squared residual below which a start has converged, `(b,)`.
-        steps: steps before it got there, `(b,)`.
+        steps: steps to the goal so far, `(b,)`.
     """
 
     z: Any
@@ -69,16 +69,16 @@ class Batch(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How far a plane is: the starts on their way and how the others have ended.
+    """The progress of a plane: the starts that still run, and how the others have ended.
 
     Attributes:
-        batch: the starts on their way.
-        here: which cells they are, `(b,)`.
+        batch: the starts that still run.
+        here: the cells of these starts, `(b,)`.
         done: steps taken.
         late: late looks taken.
-        before: top eigenvalue of every cell and the residual along it when last asked, `(2, cells)`.
-        outcome: of every cell, `(cells,)`.
-        steps: of every cell.
+        before: top eigenvalue of every cell and the residual along it at the last test for rest, `(2, cells)`.
+        outcome: outcome of every cell, `(cells,)`.
+        steps: steps of every cell.
         squares: squared residual of every cell at its end.
         top: largest eigenvalues of every cell at its end, `(cells, modes)`.
     """
@@ -107,29 +107,29 @@ def phase_plane(
     checkpoint: str | Path | None = None,
     label: str = "phase plane",
 ) -> xr.Dataset:
-    r"""Gradient descent with step size one from every $(\tilde\sigma_z, \tilde\sigma_J^2)$ of a grid, to its end.
+    r"""The outcome of gradient descent with step size one from every $(\tilde\sigma_z, \tilde\sigma_J^2)$ of a grid.
 
     A start has *converged* when its loss has fallen by the factor `tol`, or when it is at rest: its top eigenvalue no
     longer moves while the residual along it still falls. (With about as many residuals as parameters some eigenvalues
-    are almost zero, and the loss takes forever.) It has *diverged* when its squared residual is above $10^6$.
+    are almost zero, and the loss takes forever.) A start has *diverged* when its squared residual is above $10^6$.
 
     Args:
-        Q: second derivatives, symmetric; their type is that of the arithmetic. float32 is enough for statistics: in
-            $(z, J)$ all increments are proportional to $z$, so that rounding sets no floor to the loss.
+        Q: second derivatives, symmetric; their type sets the precision. float32 is enough for statistics, because in
+            $(z, J)$ all increments are proportional to $z$ and rounding sets no floor to the loss.
         start: residuals and Jacobian of unit variance.
         residuals: $\tilde\sigma_z$ of the grid.
         jacobians: $\tilde\sigma_J^2$ of the grid.
-        max_steps: a start that has not ended by then is unfinished.
-        tol: by what factor the loss falls at convergence.
+        max_steps: a start that has not ended after this many steps is unfinished.
+        tol: the loss at convergence over the loss at the start.
         second_order: as in [`descent`][secant.theory.regression.quadratic_regression.descent].
-        progress: who is told how many starts have ended.
+        progress: receives the number of starts that have ended.
         checkpoint: a directory to save to and resume from.
-        label: what progress calls the run.
+        label: the name of the run in the progress display.
 
     Returns:
-        Over `residual` and `jacobian`: `outcome`; `steps` to it; `top`, the largest eigenvalues of $JJ^\top$ at the
-        end, over `mode` as well; `initial`, the largest at the start; `loss` at the end over that at the start.
-        What diverged has no eigenvalues.
+        A data set over `residual` and `jacobian`: `outcome`; `steps` to the outcome; `top`, the largest eigenvalues of
+        $JJ^\top$ at the end, over `mode` as well; `initial`, the largest eigenvalue at the start; `loss`, the final
+        loss over the first. Starts that diverged have no eigenvalues.
 
     Example:
         ```python
@@ -147,7 +147,7 @@ def phase_plane(
     if not cells:
         raise ValueError("phase_plane: `residuals` and `jacobians` must not be empty.")
     if min(min(cell) for cell in cells) < 0:
-        raise ValueError("phase_plane: `residuals` and `jacobians` are scales and cannot be negative.")
+        raise ValueError("phase_plane: `residuals` and `jacobians` are scales and cannot be negative. Use 0 or more.")
     if max_steps < 1:
         raise ValueError(f"phase_plane: `max_steps` must be at least 1, got {max_steps}.")
     D, P = start.J.shape
@@ -198,22 +198,22 @@ def phase_plane(
 
 
 def over_draws(planes: xr.Dataset, draw: str = "draw") -> xr.Dataset:
-    """Over the draws of every cell: shares of outcomes, the curvature of what converged, and how long it took.
+    """Statistics over the draws of every cell: shares of outcomes, final curvature, and number of steps.
 
     Args:
         planes: results of [`phase_plane`][secant.theory.regression.phase_plane.phase_plane], concatenated along `draw`;
-            draws that are missing are not a number.
-        draw: name of that dimension.
+            missing draws are not-a-number.
+        draw: name of the dimension of draws.
 
     Returns:
-        `converged` and `diverged`, the shares; `curvature` with `lower` and `upper`, median and quartiles of the
-        largest eigenvalue of the converged ones; `initial`, its median at the start; `steps`, their median.
+        `converged` and `diverged`, the shares. Over the converged draws: `curvature`, the median of the largest
+        eigenvalue, with the quartiles `lower` and `upper`; `initial`, its median at the start; `steps`, their median.
     """
     known = planes.outcome.notnull()
     converged = planes.outcome == Outcome.CONVERGED
     final = planes.top.isel(mode=0).where(converged)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)  # cells of which nothing converged
+        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)  # cells where nothing converged
         lower, middle, upper = (final.quantile(q, draw).drop_vars("quantile") for q in (0.25, 0.5, 0.75))
         steps = planes.steps.where(converged).median(draw)
     return xr.Dataset(
@@ -230,11 +230,11 @@ def over_draws(planes: xr.Dataset, draw: str = "draw") -> xr.Dataset:
 
 
 def _on(tensor: Array, at: Standing, max_steps: int, second_order: bool) -> Standing:
-    """From one look to the next: those that have ended leave."""
+    """The plane at the next look, without the starts that have ended."""
     n, here = len(at.here), at.here
     count = int(min(LOOK if at.done < LATE else LATE_LOOK, max_steps - at.done))
     batch = advance(tensor, _padded(at.batch, n), count, second_order=second_order)
-    batch = Batch(*map(np.asarray, batch))  # whose sizes change all the time: nothing is compiled for them
+    batch = Batch(*map(np.asarray, batch))  # on the host, because sizes change all the time and would compile again
     done, late, before = at.done + count, at.late + (count == LATE_LOOK), at.before
     squares = np.sum(np.square(np.asarray(batch.z, np.float64)), axis=0)[:n]
     diverged = ~np.isfinite(squares)
@@ -276,11 +276,11 @@ def _steps(tensor: Array, batch: Batch, count: Array | int, second_order: bool) 
 
 
 advance = jit(_steps, static_argnames="second_order", donate_argnames="batch", long=True)
-"""`(tensor, batch, count, second_order) -> batch`: so many steps of all starts, `tensor` being `Q` as `(d * p, p)`."""
+"""`(tensor, batch, count, second_order) -> batch`: `count` steps of all starts; `tensor` is `Q` as `(d * p, p)`."""
 
 
 def _padded(batch: Batch, n: int) -> Batch:
-    """To a whole number of groups, with starts that have nothing to do."""
+    """The batch filled up to a whole number of groups, with starts that do not move."""
     more = -n % (LANES if n <= 2 * CROWD else CROWD)
     return Batch(*(np.pad(leaf[..., :n], [(0, 0)] * (leaf.ndim - 1) + [(0, more)]) for leaf in batch))
 

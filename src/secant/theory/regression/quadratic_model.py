@@ -1,9 +1,10 @@
-r"""Models quadratic in their parameters, and what gradient descent does to their tangent kernel.
+r"""Models quadratic in their parameters, with the exact update of residual and tangent kernel in one step.
 
-Three of them: the quadratic model of a two-layer ReLU network, which is a bilinear function behind frozen
-gates; the general quadratic model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$; and the same without
-its linear part, of which the two-layer linear network is one. For all of them residual and tangent kernel
-have an exact one-step update.
+There are three models:
+
+* the quadratic model of a two-layer ReLU network, a bilinear function behind frozen gates;
+* the general quadratic model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$;
+* the general model without its linear part; the two-layer linear network is an example.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class TwoLayer(NamedTuple):
     r"""Parameters of a two-layer network with one output.
 
     Attributes:
-        u: inner weights, one row a neuron.
+        u: inner weights, one row per neuron.
         v: outer weights.
     """
 
@@ -38,7 +39,7 @@ class OutputCurvature(NamedTuple):
 
 
 def two_layer_init(key: PRNGKeyArray, width: int, dim: int) -> TwoLayer:
-    r"""$u_i \sim \mathcal N(0, I_d)$ and $v_i$ uniform on $\{-1, +1\}$."""
+    r"""Random weights of a two-layer network, $u_i \sim \mathcal N(0, I_d)$ and $v_i$ uniform on $\{-1, +1\}$."""
     inner, outer = jax.random.split(key)
     u = jax.random.normal(inner, (width, dim))
     return TwoLayer(u, jax.random.rademacher(outer, (width,)).astype(u.dtype))
@@ -98,7 +99,7 @@ def gated_curvature(params: TwoLayer, on: Float[Array, "m"], x: Float[Array, "d"
 def imbalance(params: TwoLayer, on: Float[Array, "m"], x: Float[Array, "d"]) -> Float[Array, ""]:
     r"""Difference of the layers' gradients, $D = \|\nabla_u g\|^2 - \|\nabla_v g\|^2$.
 
-    Gradient descent multiplies it by $1 - c\,\eta^2(g - y)^2$ a step.
+    Each step of gradient descent multiplies $D$ by $1 - c\,\eta^2(g - y)^2$.
     """
     width, dim = params.u.shape
     return jnp.sum(on * (params.v**2 * jnp.sum(x**2) - (params.u @ x) ** 2)) / (width * dim)
@@ -111,7 +112,7 @@ def quadratic_output(
 
     Args:
         w: parameters.
-        features: $\phi_i$, one row a sample.
+        features: $\phi_i$, one row per sample.
         second: $\Sigma_i$, symmetric.
         gamma: $\gamma$; the model is linear at zero.
     """
@@ -153,7 +154,7 @@ def residual_update(
 def kernel_update(jacobian: Float[Array, "n p"], turned: Float[Array, "n p"], lr: ArrayLike) -> Float[Array, "n n"]:
     r"""Tangent kernel after a step, exactly: $K' = K - \eta\,(GJ^\top + JG^\top) + \eta^2\,GG^\top$.
 
-    The Jacobian moves to $J - \eta G$ because the model is quadratic; $K' = (J - \eta G)(J - \eta G)^\top$.
+    The Jacobian moves to $J - \eta G$ because the model is quadratic, so $K' = (J - \eta G)(J - \eta G)^\top$.
     """
     cross = turned @ jacobian.T
     return jacobian @ jacobian.T - lr * (cross + cross.T) + lr**2 * turned @ turned.T
@@ -162,7 +163,7 @@ def kernel_update(jacobian: Float[Array, "n p"], turned: Float[Array, "n p"], lr
 def homogeneous_catapult(lr: ArrayLike, gamma: ArrayLike, size: ArrayLike = 1.0) -> Map:
     r"""The quadratic model without linear part, $g = \frac{\gamma}{2}w^\top\Sigma w$, on one sample, target zero.
 
-    If $\Sigma^3 = s\,\Sigma$ (for instance $\Sigma^2 = s I$) output and tangent kernel close:
+    If $\Sigma^3 = s\,\Sigma$ (for instance $\Sigma^2 = s I$) output and tangent kernel obey closed equations:
 
     $$g' = (1 - \eta\lambda + \gamma^2\eta^2 s\,g^2)\,g,
       \qquad \lambda' = \lambda - \eta\gamma^2 s\,g^2\,(4 - \eta\lambda).$$

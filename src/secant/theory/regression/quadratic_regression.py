@@ -3,12 +3,12 @@ r"""The quadratic regression model: residuals that are quadratic in the paramete
 $$z(\theta) = y + G\theta + \tfrac12 Q(\theta, \theta), \qquad J(\theta) = G + Q(\theta, \cdot),$$
 
 with $D$ residuals, $P$ parameters, and $Q_\alpha$ symmetric for every residual $\alpha$. Gradient descent on
-$\frac12|z|^2$ closes in $(z, J)$, because the second derivative is constant: with $w = J^\top z$
+$\frac12|z|^2$ is a closed recursion of $(z, J)$, because the second derivative is constant: with $w = J^\top z$
 
 $$z' = z - \eta Jw + \tfrac12\eta^2 Q(w, w), \qquad J' = J - \eta Q(w, \cdot).$$
 
-In the rescaled variables $\eta z$ and $\sqrt\eta J$ the step size drops out. Gradient flow has one more scaling, that
-of time: $(z, J, t) \mapsto (sz, \sqrt s J, t/s)$ maps solutions to solutions.
+In the rescaled variables $\eta z$ and $\sqrt\eta J$ the step size drops out. Gradient flow also allows time to be
+rescaled: $(z, J, t) \mapsto (sz, \sqrt s J, t/s)$ maps solutions to solutions.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Model(NamedTuple):
     Q: Float[Array, "d p p"]
 
     def jacobian(self, theta: Float[Array, " p"]) -> Float[Array, "d p"]:
-        r"""$J(\theta) = G + Q(\theta, \cdot)$."""
+        r"""The Jacobian $J(\theta) = G + Q(\theta, \cdot)$."""
         return self.G + self.Q @ theta
 
     def residuals(self, theta: Float[Array, " p"]) -> Float[Array, " d"]:
-        r"""$z(\theta) = y + \frac12(G + J(\theta))\theta$, which contracts $Q$ only once."""
+        r"""The residuals $z(\theta) = y + \frac12(G + J(\theta))\theta$, with one contraction of $Q$."""
         return self.offset + (self.G + self.jacobian(theta)) @ theta / 2
 
 
@@ -64,13 +64,14 @@ class Regression(NamedTuple):
 
 
 def symmetric(Q: Float[Array, "d p p"], otherwise: Literal["refuse", "symmetrize"] = "refuse") -> Float[Array, "d p p"]:
-    r"""Checks that every $Q_\alpha$ is symmetric, and that there is something in it.
+    r"""The tensor `Q`, checked: not empty, finite, and every $Q_\alpha$ symmetric.
 
-    With another $Q$ the update of $(z, J)$ is not gradient descent on any model: the loss only sees the symmetric part.
+    If $Q$ is not symmetric, the update of $(z, J)$ is not gradient descent on any model, because the loss depends only
+    on the symmetric part.
 
     Args:
         Q: second derivatives.
-        otherwise: what to do with one that is not symmetric: `refuse` raises, `symmetrize` warns and takes
+        otherwise: what to do with a $Q$ that is not symmetric: `refuse` raises, `symmetrize` warns and takes
             $\frac12(Q_\alpha + Q_\alpha^\top)$.
     """
     Q = jnp.asarray(Q)
@@ -94,13 +95,13 @@ def symmetric(Q: Float[Array, "d p p"], otherwise: Literal["refuse", "symmetrize
 
 
 def descent(Q: Float[Array, "d p p"], lr: Array | float = 1.0, *, second_order: bool = True) -> Map:
-    r"""Gradient descent on $\frac12|z|^2$ as a Map of $(z, J)$. One contraction of $Q$ a step.
+    r"""Gradient descent on $\frac12|z|^2$ as a Map of $(z, J)$, with one contraction of $Q$ per step.
 
     Args:
         Q: second derivatives, symmetric.
         lr: $\eta$.
-        second_order: keep $\frac12\eta^2Q(w, w)$. Without it the residuals move as if the model were linear over a
-            step, and nothing stops the curvature at $2/\eta$.
+        second_order: keep $\frac12\eta^2Q(w, w)$. Without this term the residuals move as if the model were linear over
+            a step, and nothing stops the curvature at $2/\eta$.
     """
 
     def step(state: Regression) -> Regression:
@@ -113,7 +114,7 @@ def descent(Q: Float[Array, "d p p"], lr: Array | float = 1.0, *, second_order: 
 
 
 def parameter_descent(model: Model, lr: Array | float = 1.0) -> Map:
-    r"""The same descent as a Map of $\theta$: $\theta' = \theta - \eta J(\theta)^\top z(\theta)$."""
+    r"""Gradient descent as a Map of the parameters, $\theta' = \theta - \eta J(\theta)^\top z(\theta)$."""
 
     def step(theta: Float[Array, " p"]) -> Float[Array, " p"]:
         J = model.jacobian(theta)
@@ -139,7 +140,7 @@ def flow_field(Q: Float[Array, "d p p"], lr: Array | float = 1.0) -> Callable[[R
 
 
 def rescaled(state: Regression, lr: Array | float) -> Regression:
-    r"""$(\eta z, \sqrt\eta J)$, whose descent is that of $(z, J)$ with step size one."""
+    r"""The state $(\eta z, \sqrt\eta J)$, which moves with step size one as $(z, J)$ does with step size $\eta$."""
     return Regression(lr * state.z, jnp.sqrt(lr) * state.J)
 
 
@@ -150,8 +151,9 @@ def top_pair(J: Float[Array, "d p"]) -> tuple[Float[Array, ""], Float[Array, " d
 
 
 def self_interaction(state: Regression, Q: Float[Array, "d p p"]) -> tuple[Array, Array, Array]:
-    r"""How the top mode acts on itself: $\lambda_1$, $z_1 = v_1\cdot z$ and $Q_1(w_1, w_1)$ with $Q_1 = v_1\cdot Q$
-    and $w_1 = J^\top v_1z_1$, its part of the gradient."""
+    r"""The numbers by which the top mode acts on itself: $\lambda_1$, $z_1 = v_1\cdot z$ and $Q_1(w_1, w_1)$.
+
+    Here $Q_1 = v_1\cdot Q$, and $w_1 = J^\top v_1z_1$ is the top mode's part of the gradient."""
     value, vector = top_pair(state.J)
     z1 = vector @ state.z
     w1 = state.J.T @ vector * z1
@@ -159,13 +161,13 @@ def self_interaction(state: Regression, Q: Float[Array, "d p p"]) -> tuple[Array
 
 
 def lazy_change(Q: Float[np.ndarray, "*n d p p"], state: Regression, time: float) -> Float[np.ndarray, "*n"]:
-    r"""Change of the largest eigenvalue under gradient flow to first order in the residuals, over its start.
+    r"""Relative change of the largest eigenvalue under gradient flow, to first order in the residuals.
 
-    While residuals fall as in linear regression, with $K = JJ^\top$ the parameters move by
+    To this order residuals fall as in linear regression. With $K = JJ^\top$ the parameters move by
     $\theta = -J^\top K^{-1}(1 - e^{-Kt})z$, and the eigenvalue by $2v_1^\top Q(\theta, \cdot)J^\top v_1$.
 
     Args:
-        Q: second derivatives, symmetric; of one model or of many.
+        Q: second derivatives, symmetric, for one model or for many.
         state: residuals and Jacobian at the start.
         time: $t$.
     """
@@ -187,7 +189,7 @@ class Scales(NamedTuple):
 
 
 def scales(residual: Array | float, jacobian: Array | float, D: int, P: int) -> Scales:
-    r"""$\sigma_z = \tilde\sigma_z/D$ and $\sigma_J = \tilde\sigma_J/(DP)^{1/4}$, in which large models look alike.
+    r"""The scales $\sigma_z = \tilde\sigma_z/D$ and $\sigma_J = \tilde\sigma_J/(DP)^{1/4}$, where large models agree.
 
     Args:
         residual: $\tilde\sigma_z$.
@@ -205,7 +207,7 @@ def random_tensor(
 ) -> Float[Array, "d p p"]:
     r"""A random $Q$ from matrices $A_\alpha$ of independent standard normal entries.
 
-    - `averaged`: $\frac12(A + A^\top)$; entries off the diagonal have variance 1/2. The one under which the mean
+    - `averaged`: $\frac12(A + A^\top)$; entries off the diagonal have variance 1/2. With this convention the mean
       acceleration of the top eigenvalue is $DP\sigma_z^2$ times the eigenvalue.
     - `goe`: $\frac{1}{\sqrt2}(A + A^\top)$; entries off the diagonal have variance 1.
     - `independent`: $A$ itself, which is not symmetric and so not the second derivative of anything.

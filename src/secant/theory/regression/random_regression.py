@@ -1,7 +1,7 @@
 r"""Random quadratic regression: how fast curvature begins to grow, and how nonlinear a step is.
 
-Residuals, Jacobian and second derivative have independent Gaussian entries of variance $\sigma_z^2$, $\sigma_J^2$ and,
-off the diagonal, $s$ (twice that on it); $c = D/P$.
+Residuals, Jacobian and second derivative have independent Gaussian entries. Their variances are $\sigma_z^2$,
+$\sigma_J^2$, and $s$ off the diagonal of $Q$ ($2s$ on the diagonal); $c = D/P$.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jaxtyping import Float
 from secant.theory.regression.quadratic_regression import Convention, Regression
 
 VARIANCE: dict[Convention, float | None] = {"averaged": 0.5, "goe": 1.0, "independent": None}
-"""Variance $s$ of an entry of $Q_\\alpha$ off the diagonal; None where it is not symmetric."""
+"""Variance $s$ of an entry of $Q_\\alpha$ off the diagonal; None for a $Q_\\alpha$ that is not symmetric."""
 
 TRACY_WIDOM_MEAN = -1.2065335745820
 """Mean of the Tracy-Widom law of real symmetric matrices."""
@@ -35,16 +35,17 @@ def edge(D: int, P: int) -> float:
 
 
 def mean_top(D: int, P: int) -> float:
-    r"""Its mean at finite size, $\mu - 1.2065\,s$, from the fluctuations of Tracy and Widom.
+    r"""Mean of the largest eigenvalue of $JJ^\top$ at finite size, $\mu - 1.2065\,s$, in units of $\sigma_J^2$.
 
-    $\mu = (\sqrt{P-1} + \sqrt D)^2$ and $s = (\sqrt{P-1} + \sqrt D)\,(1/\sqrt{P-1} + 1/\sqrt D)^{1/3}$.
+    By the law of Tracy and Widom $\mu = (\sqrt{P-1} + \sqrt D)^2$ and
+    $s = (\sqrt{P-1} + \sqrt D)\,(1/\sqrt{P-1} + 1/\sqrt D)^{1/3}$.
     """
     a, b = np.sqrt(P - 1), np.sqrt(D)
     return float((a + b) ** 2 + TRACY_WIDOM_MEAN * (a + b) * (1 / a + 1 / b) ** (1 / 3))
 
 
 def eigenvalue_derivatives(state: Regression, Q: Float[Array, "d p p"]) -> Derivatives:
-    r"""$\dot\lambda$ and $\ddot\lambda$ of the largest eigenvalue of $K = JJ^\top$ under gradient flow, exactly.
+    r"""The rates $\dot\lambda$, $\ddot\lambda$ of the largest eigenvalue of $K = JJ^\top$ in gradient flow, exactly.
 
     With $w = J^\top z$, $\dot J = -Q(w, \cdot)$, $\dot z = -Jw$, $\dot w = \dot J^\top z + J^\top\dot z$ and
     $\ddot J = -Q(\dot w, \cdot)$,
@@ -75,7 +76,7 @@ def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: 
     Args:
         J: the Jacobian.
         sigma_z: $\sigma_z$.
-        variance: $s$; None for a $Q$ of independent entries of unit variance, not symmetric.
+        variance: $s$; None for a $Q$ that is not symmetric, with independent entries of unit variance.
     """
     return acceleration_given(jnp.linalg.eigvalsh(J @ J.T), J.shape[1], sigma_z, variance)
 
@@ -83,15 +84,16 @@ def mean_acceleration(J: Float[Array, "d p"], sigma_z: Array | float, variance: 
 def acceleration_given(
     values: Float[Array | np.ndarray, "*n d"], P: int, sigma_z: Array | float, variance: float | None = 0.5
 ) -> Any:
-    r"""The same, given all $D$ eigenvalues of $JJ^\top$ in ascending order, as an array of NumPy or of JAX.
+    r"""Mean of $\ddot\lambda$ given all $D$ eigenvalues of $JJ^\top$, as an array of NumPy or of JAX.
 
-    If the entries of $Q$ are independent, with unit variance, and $(z, J)$ flows as it would with a symmetric one,
+    The formula is that of [`mean_acceleration`][secant.theory.regression.random_regression.mean_acceleration]. If $Q$
+    has independent entries of unit variance, and $(z, J)$ flows as with a symmetric $Q$,
 
     $$\mathbb E[\ddot\lambda \mid J] = 2\sigma_z^2\Bigl[\lambda_1 + Pt
       + \sum_{k>1}\frac{\lambda_1+\lambda_k}{\lambda_1 - \lambda_k}\,t\Bigr].$$
 
     Args:
-        values: the eigenvalues, of one Jacobian or of many.
+        values: the eigenvalues of one Jacobian or of many, in ascending order.
         P: number of parameters.
         sigma_z: $\sigma_z$.
         variance: $s$; None for independent entries.
@@ -108,13 +110,13 @@ def acceleration_given(
 def acceleration_limit(D: int, P: int, sigma_z: float, sigma_J: float, variance: float = 0.5) -> float:
     r"""$\mathbb E[\ddot\lambda]$ for large $D$ and $P$: $2s\,\sigma_z^2\sigma_J^2P^2D\,(1 + \sqrt c)^2$.
 
-    That is $2s\,DP\,\sigma_z^2$ times the eigenvalue at the edge.
+    This is $2s\,DP\,\sigma_z^2$ times the eigenvalue at the edge.
     """
     return float(2 * variance * D * P * sigma_z**2 * sigma_J**2 * edge(D, P))
 
 
 def nonlinearity_ratio(D: int, P: int, sigma_z: float, lr: float = 1.0, variance: float = 0.5) -> float:
-    r"""Root mean square of $\frac12\eta^2Q(w, w)$ over that of $\eta JJ^\top z$ in the first step, exactly:
+    r"""The root mean square of $\frac12\eta^2Q(w, w)$ in the first step over that of $\eta JJ^\top z$, exactly.
 
     $$r_{NL} = \frac{\eta\sigma_z}{2}\sqrt{\frac{2s\,D(D+2)(P+2)}{P+D+1}}
       \;\to\; \frac{\eta\sigma_zD}{2\sqrt{1 + D/P}} \quad (s = \tfrac12).$$
@@ -123,21 +125,22 @@ def nonlinearity_ratio(D: int, P: int, sigma_z: float, lr: float = 1.0, variance
 
 
 def nonlinearity_spread(D: int, P: int) -> float:
-    r"""How far draws spread around
+    r"""The spread of draws around
     [`nonlinearity_ratio`][secant.theory.regression.random_regression.nonlinearity_ratio].
 
-    The ratio of two root mean squares over $n$ draws has the relative standard error $1/\sqrt n$ times this. With
+    Divided by $\sqrt n$ it is the relative standard error of the ratio of two root mean squares over $n$ draws. With
     independent $a, q \sim \chi^2_D$, $b \sim \chi^2_P$ and $c \sim \chi^2_{D-1}$ the two squares are, up to constants,
-    $|Q(w, w)|^2 = (ab)^2q$ and $|JJ^\top z|^2 = ab\,(b + c)$, and to first order the variance of the logarithm of
-    $X/Y$ for means $X$, $Y$ is that of $X/\mathbb EX - Y/\mathbb EY$, over $n$. The root halves it.
+    $|Q(w, w)|^2 = (ab)^2q$ and $|JJ^\top z|^2 = ab\,(b + c)$. For means $X$, $Y$ of $n$ draws the variance of
+    $\log(X/Y)$ is, to first order, the variance of $X/\mathbb EX - Y/\mathbb EY$ for one draw, over $n$. The root
+    halves the error.
     """
 
     def moment(freedom: int, power: int) -> float:
-        """Of a chi-square."""
+        """Moment of a chi-square."""
         return float(np.prod([freedom + 2.0 * i for i in range(power)]))
 
     def linear(a: int, b: int) -> float:
-        r"""$\mathbb E\,a^pb^q(b + c)$ with powers `a`, `b`."""
+        r"""The mean $\mathbb E\,a^pb^q(b + c)$ with powers `a`, `b`."""
         return moment(D, a) * (moment(P, b + 1) + moment(P, b) * moment(D - 1, 1))
 
     curved = moment(D, 2) * moment(P, 2) * moment(D, 1)
@@ -150,10 +153,10 @@ def nonlinearity_spread(D: int, P: int) -> float:
 def mean_square_velocity(
     values: Float[np.ndarray, "*n d"], sigma_z: float, variance: float | None = 0.5
 ) -> Float[np.ndarray, "*n"]:
-    r"""$\mathbb E[\dot\sigma_0^2\mid J] = s\sigma_z^2(t + \lambda)$ of the largest singular value, $t = |J|^2$.
+    r"""Mean squared velocity of the largest singular value, $\mathbb E[\dot\sigma_0^2\mid J]$.
 
-    Without the $\lambda$, and with $s = 1$, for $Q_\alpha$ of independent entries. Takes the eigenvalues that
-    [`acceleration_given`][secant.theory.regression.random_regression.acceleration_given] takes.
+    It is $s\sigma_z^2(t + \lambda)$ with $t = |J|^2$. For $Q_\alpha$ of independent entries it is $\sigma_z^2t$. The
+    argument `values` is that of [`acceleration_given`][secant.theory.regression.random_regression.acceleration_given].
     """
     trace = values.sum(axis=-1)
     return np.asarray(sigma_z**2 * (trace if variance is None else variance * (trace + values[..., -1])))
@@ -162,12 +165,12 @@ def mean_square_velocity(
 def smooth_acceleration(
     top: Float[np.ndarray, "*n"], D: int, P: int, sigma_z: float, sigma_J: float, variance: float | None = 0.5
 ) -> Float[np.ndarray, "*n"]:
-    r"""What has the mean of $\ddot\lambda$ at every size and knows the largest eigenvalue $\lambda$ alone.
+    r"""A function of the largest eigenvalue $\lambda$ alone that has the mean of $\ddot\lambda$ at every size.
 
     $$\mathbb E[\ddot\lambda] = 2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$
 
-    or $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$ for independent entries. Unlike the mean given the Jacobian it has no
-    repulsion by the other eigenvalues in it, and so a variance.
+    or $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$ for independent entries. Unlike the mean given the Jacobian it contains
+    no repulsion by the other eigenvalues, and so it has a finite variance.
 
     Args:
         top: largest eigenvalues of $JJ^\top$.
@@ -183,12 +186,13 @@ def smooth_acceleration(
 
 
 def repulsion(values: Float[np.ndarray, "n d"], P: int, sigma_J: float) -> Float[np.ndarray, "2 n"]:
-    r"""$\sum_k\lambda/(\lambda - \lambda_k)$ over the other nonzero eigenvalues, and what has the same mean.
+    r"""The repulsion $\sum_k\lambda/(\lambda - \lambda_k)$ by other nonzero eigenvalues, and a term of equal mean.
 
-    That is $\frac12(\lambda/\sigma_J^2 - |P - D| - 1)$, by an integration by parts in the density of the eigenvalues.
+    The second term is $\frac12(\lambda/\sigma_J^2 - |P - D| - 1)$. Integration by parts in the density of the
+    eigenvalues shows that the means are equal.
 
     Args:
-        values: all eigenvalues of $JJ^\top$ in ascending order, a row for each Jacobian.
+        values: all eigenvalues of $JJ^\top$ in ascending order, one row per Jacobian.
         P: parameters.
         sigma_J: $\sigma_J$.
     """
@@ -200,11 +204,11 @@ def repulsion(values: Float[np.ndarray, "n d"], P: int, sigma_J: float) -> Float
 def two_residual_acceleration(
     P: int, sigma_z: float, sigma_J: float, variance: float | None = 0.5
 ) -> tuple[float, float]:
-    r"""Mean acceleration for two residuals by quadrature: of the mean given the Jacobian, and of the smooth form.
+    r"""Mean acceleration for two residuals by quadrature, from the mean given the Jacobian and from the smooth form.
 
-    The trace $t$ and the share $u$ of it in the larger of two eigenvalues are independent: $t/\sigma_J^2$ is
-    chi-squared with $2P$ degrees of freedom, and $u$ has the density $(u(1-u))^{(P-3)/2}(2u - 1)$ on
-    $(\tfrac12, 1)$, whose last factor cancels the pole of the repulsion. With $1 - u = x^2$ it is smooth.
+    The trace $t$ and the larger eigenvalue's share $u$ of $t$ are independent. $t/\sigma_J^2$ is chi-squared with $2P$
+    degrees of freedom, and $u$ has the density $(u(1-u))^{(P-3)/2}(2u - 1)$ on $(\tfrac12, 1)$. The last factor cancels
+    the pole of the repulsion. With $1 - u = x^2$ the integrand is smooth.
 
     Args:
         P: parameters, at least two.
@@ -218,8 +222,8 @@ def two_residual_acceleration(
     weight = weight * x ** (P - 2) * u ** ((P - 3) / 2) * (2 * u - 1)
     weight /= weight.sum()
     first, scale = 2 * P, sigma_J**2
-    second = first * (first + 2)  # of t / sigma_J^2
-    # Given J the mean is homogeneous of degree one in the eigenvalues.
+    second = first * (first + 2)  # second moment of t / sigma_J^2
+    # Given J, the mean is homogeneous of degree one in the eigenvalues.
     given = acceleration_given(np.stack([1 - u, u], axis=-1), P, sigma_z, variance)
     top, square = first * scale * (weight @ u), second * scale**2 * (weight @ u**2)
     if variance is None:

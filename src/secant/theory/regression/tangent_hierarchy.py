@@ -5,7 +5,7 @@ moves the tangent kernel $K = JJ^\top$ by the third kernel of the hierarchy,
 $$\dot K_{\alpha\beta} = -\eta\,(K_3)_{\alpha\beta\gamma}z_\gamma,\qquad
   (K_3)_{\alpha\beta\gamma} = Q_{\alpha ij}J_{\gamma i}J_{\beta j} + Q_{\beta ij}J_{\gamma i}J_{\alpha j} .$$
 Quadratic regression keeps $Q$ constant and lets $K_3$ move; the truncated hierarchy keeps $K_3$ constant.
-They agree to first order in time and part after that.
+Both agree to first order in time and differ after that.
 """
 
 from __future__ import annotations

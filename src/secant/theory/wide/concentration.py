@@ -1,4 +1,4 @@
-r"""How far means over random neurons are from what they are in the limit."""
+r"""Concentration: how far means over random neurons are from their expectation, by Bernstein and Hoeffding."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from secant.core.types import Real
 def bernstein_tail(t: Real, variance: Real, largest: Real, dim: Real) -> Any:
     r"""Bernstein's bound for matrices: $P(\|Z\| > t) \le 2d\,e^{-\frac12t^2/(U + Lt/3)}$.
 
-    For $Z = \sum_jS_j$, a sum of independent symmetric matrices of mean zero. It may be larger than 1, and then says
-    nothing.
+    $Z = \sum_jS_j$ is a sum of independent symmetric matrices of mean zero. A bound above 1 carries no information.
 
     Args:
-        t: what the norm is compared with.
-        variance: $U = \|\sum_j\mathbb E\,S_j^2\|$, or more.
+        t: the threshold for the norm.
+        variance: $U = \|\sum_j\mathbb E\,S_j^2\|$, or an upper bound.
         largest: $L$ with $\|S_j\| \le L$.
         dim: $d$, the number of rows.
 
@@ -35,10 +34,11 @@ def bernstein_tail(t: Real, variance: Real, largest: Real, dim: Real) -> Any:
 
 
 def entry_distance(width: Real, samples: Real, chance: Real) -> Any:
-    r"""No entry of a kernel is farther from its mean than $\sqrt{(2/m)\log(2n^2/\delta)}$, but for a chance $\delta$.
+    r"""How far the entries of a kernel are from their means, at most: $\sqrt{(2/m)\log(2n^2/\delta)}$.
 
-    For $H_{ij} = x_i\cdot x_j\,\frac1m\sum_r\sigma'(w_r\cdot x_i)\sigma'(w_r\cdot x_j)$ with $|\sigma'| \le 1$ and
-    inputs of length at most 1: Hoeffding's inequality for each of $n^2$ entries. The norm is at most $n$ times as far.
+    It holds but for a chance $\delta$, by Hoeffding's inequality for each of $n^2$ entries. The kernel is
+    $H_{ij} = x_i\cdot x_j\,\frac1m\sum_r\sigma'(w_r\cdot x_i)\sigma'(w_r\cdot x_j)$ with $|\sigma'| \le 1$ and inputs
+    of length at most 1. The distance in norm is at most $n$ times as large.
 
     Args:
         width: $m$.
@@ -49,7 +49,7 @@ def entry_distance(width: Real, samples: Real, chance: Real) -> Any:
 
 
 def enough_neurons(distance: Real, samples: Real, chance: Real) -> Any:
-    r"""The width from which $\|H - \mathbb E H\| \le \epsilon$ but for a chance $\delta$:
+    r"""The width at which $\|H - \mathbb E H\| \le \epsilon$ but for a chance $\delta$,
     $m = 2n^2\epsilon^{-2}\log(2n^2/\delta)$.
 
     Args:

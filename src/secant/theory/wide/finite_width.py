@@ -1,19 +1,20 @@
 r"""Random networks of finite width on one input: the first corrections in one over the width, for any activation.
 
-In $z^{(l+1)} = b + W\sigma(z^{(l)})$ with $n_l$ neurons in layer $l$, weights of variance $C_w/n_l$ and biases of
-variance $C_b$, signals of one layer are Gaussian given the layer before, with a variance that all of them share,
+The network is $z^{(l+1)} = b + W\sigma(z^{(l)})$ with $n_l$ neurons in layer $l$, weights of variance $C_w/n_l$ and
+biases of variance $C_b$. Given the layer before, the signals of a layer are Gaussian with a shared variance,
 
 $$\Sigma^{(l+1)} = C_b + \frac{C_w}{n_l}\sum_j\sigma\bigl(z^{(l)}_j\bigr)^2 .$$
 
-It is a number at infinite width, $K^{(l+1)} = C_b + C_wF(K^{(l)})$ with $F(K) = \mathbb E\,\sigma^2$ over $N(0, K)$. To
-first order in $1/n$ it has a variance $v$, the four-point vertex over the width, and a mean that is off by $g$:
+At infinite width $\Sigma$ is a number, $K^{(l+1)} = C_b + C_wF(K^{(l)})$ with $F(K) = \mathbb E\,\sigma^2$ over
+$N(0, K)$. To first order in $1/n$, $\Sigma$ has a variance $v$, the four-point vertex over the width, and its mean is
+off by $g$:
 
 $$v' = \chi_\parallel^2\,v + \frac{C_w^2}{n}\bigl(\mathbb E\,\sigma^4 - F^2\bigr), \qquad
   g' = \chi_\parallel\,g + \tfrac12C_wF''\,v, \qquad \chi_\parallel = C_wF',$$
 
 from $v = g = 0$ in the first layer, which is Gaussian. Derivatives of $F$ are means of Hermite polynomials,
-$F' = \mathbb E\,\sigma^2\,(z^2 - K)/2K^2$ and $F'' = \mathbb E\,\sigma^2\,(z^4 - 6Kz^2 + 3K^2)/4K^4$: activations may
-have kinks.
+$F' = \mathbb E\,\sigma^2\,(z^2 - K)/2K^2$ and $F'' = \mathbb E\,\sigma^2\,(z^4 - 6Kz^2 + 3K^2)/4K^4$, so activations
+may have kinks.
 """
 
 from __future__ import annotations
@@ -32,18 +33,18 @@ from secant.core.device import jit
 from secant.nets.activations import Function, named
 
 REACH, NODES = 12.0, 480
-"""Of the trapezoidal rule: standard deviations to each side, and points, none of them at a kink in the middle."""
+"""The trapezoidal rule: standard deviations to each side, and number of points, none at a kink in the middle."""
 
 
 CHUNK = 2**16
-"""Numbers that an activation is given at once."""
+"""How many numbers an activation gets at once."""
 
 
 class Fluctuations(NamedTuple):
-    r"""What the width does to the signals of random networks, for layers 1 to $L + 1$, the outputs.
+    r"""The effect of the width on the signals of random networks, for layers 1 to $L + 1$, the outputs.
 
     Attributes:
-        variance: $K$, that of signals at infinite width.
+        variance: $K$, the variance of signals at infinite width.
         correction: $g$, the first correction to $\mathbb E\,z^2$.
         spread: $v$, the variance of $\Sigma$: $\mathbb E\,z_1^2z_2^2 - (\mathbb E\,z^2)^2$ for two neurons.
     """
@@ -65,7 +66,7 @@ def fluctuations(
 
     Args:
         activation: name, or any function of an array.
-        widths: $n_1, \dots, n_L$, of the hidden layers.
+        widths: $n_1, \dots, n_L$, the widths of the hidden layers.
         weights: $C_w$.
         biases: $C_b$.
         size: mean square of the input's entries, $|x|^2/n_0$.
@@ -124,7 +125,7 @@ def gaussian_means(function: Function, K: Array) -> tuple[Array, Array, Array, A
 
 @functools.lru_cache(maxsize=64)
 def _by_chunks(function: Function) -> Callable[[np.ndarray], np.ndarray]:
-    """The same function of arrays of any shape, compiled for one."""
+    """The same function for arrays of any shape, compiled for one shape only."""
     compiled = jit(function)
 
     def of(z: np.ndarray) -> np.ndarray:
@@ -145,9 +146,9 @@ def sample_variances(
     biases: Any = 0.0,
     size: Any = 1.0,
 ) -> np.ndarray:
-    r"""Shared variances $\Sigma$ of the layers of random networks, in law, without drawing a weight.
+    r"""Samples of the shared variances $\Sigma$ of the layers of random networks, without drawing a weight.
 
-    Given $\Sigma^{(l)}$ neurons are independent: $n_l$ Gaussians a layer instead of $n_ln_{l-1}$ weights.
+    Given $\Sigma^{(l)}$, the neurons are independent. A layer needs $n_l$ Gaussians instead of $n_ln_{l-1}$ weights.
 
     Returns:
         Shape `(L + 1, draws)`, for layers 1 to $L + 1$.
@@ -157,7 +158,7 @@ def sample_variances(
     found = [np.full(count, float(biases) + float(weights) * float(size))]
     for width in widths:
         shape = (count, whole("sample_variances", "widths", width))
-        # Rounding is far below what the draws scatter by.
+        # Rounding is far below the scatter of the draws.
         z = np.sqrt(found[-1], dtype=np.float32)[:, None] * random.standard_normal(shape, np.float32)
         found.append(float(biases) + float(weights) * np.mean(function(z) ** 2, axis=1, dtype=float))
     return np.stack(found)

@@ -1,6 +1,7 @@
-r"""How large Gaussian vectors and matrices get, also where the Gaussians are moved in the worst direction.
+r"""How large Gaussian vectors and matrices get, also after the Gaussians are moved in the worst direction.
 
-Each bound holds but for a probability `level`, for standard normal $a$, $a_i$, $\gamma_k$ moved by at most $R$:
+The vectors $a$, $a_i$ and numbers $\gamma_k$ are standard normal, then moved by at most $R$. Each bound holds except
+with the probability on the right, `level`:
 
 $$\begin{aligned}
 |a^\top b| &\le t + |b|R, & 2e^{-t^2/2|b|^2};\\
@@ -9,8 +10,8 @@ $$\begin{aligned}
 \textstyle\|\sum_k\gamma_kB_k\| &\le t + R\sqrt\nu, & (d_1 + d_2)\,e^{-t^2/2\nu},
 \end{aligned}$$
 
-with the matrix variance $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$. The first three are tails of a
-function of Gaussians with a Lipschitz constant, $|b|$, $\max\|B_i\|$ and $\|B\|$.
+with the matrix variance $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$. The first three bound the tail of a
+Lipschitz function of Gaussians, with the Lipschitz constants $|b|$, $\max\|B_i\|$ and $\|B\|$.
 """
 
 from __future__ import annotations
@@ -26,30 +27,30 @@ Levels = Float[np.ndarray, " levels"] | float
 
 
 def product_bound(b: Float[np.ndarray, " d"], level: Levels, radius: float = 0.0) -> Any:
-    """Of a Gaussian vector's product with another vector, one number a level."""
+    """Bound on a Gaussian vector's product with another vector, one number per level."""
     return float(np.linalg.norm(b)) * (np.sqrt(2 * np.log(2 / level)) + radius)
 
 
 def columns_bound(maps: Float[np.ndarray, "n d1 d2"], level: Levels, radius: float = 0.0) -> Any:
-    """Of the norm of a matrix whose columns are images of Gaussian vectors, one number a level."""
+    """Bound on the norm of a matrix whose columns are images of Gaussian vectors, one number per level."""
     spectral, frobenius = _norms(maps).max(), np.linalg.norm(maps, axis=(1, 2)).max()
     return np.sqrt(2) * (spectral * (np.sqrt(len(maps)) + radius + np.sqrt(np.log(2 / level))) + frobenius)
 
 
 def image_bound(matrix: Float[np.ndarray, "d1 d2"], level: Levels, radius: float = 0.0) -> Any:
-    """Of the length of the image of a Gaussian vector, one number a level."""
+    """Bound on the length of the image of a Gaussian vector, one number per level."""
     spectral = _norms(matrix)
     return spectral * np.sqrt(2 * np.log(2 / level)) + np.linalg.norm(matrix) + radius * spectral
 
 
 def matrix_variance(terms: Float[np.ndarray, "k d1 d2"]) -> float:
-    r"""$\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$ of a Gaussian sum $\sum_k\gamma_kB_k$."""
+    r"""The matrix variance $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$ of $\sum_k\gamma_kB_k$."""
     squares = np.einsum("kij,klj->il", terms, terms), np.einsum("kji,kjl->il", terms, terms)
     return float(max(np.linalg.norm(square, 2) for square in squares))
 
 
 def series_bound(terms: Float[np.ndarray, "k d1 d2"], level: Levels, radius: float = 0.0) -> Any:
-    """Of the norm of a Gaussian sum of matrices, one number a level."""
+    """Bound on the norm of a Gaussian sum of matrices, one number per level."""
     variance = matrix_variance(terms)
     return np.sqrt(2 * variance * np.log(sum(terms.shape[1:]) / level)) + radius * np.sqrt(variance)
 
@@ -60,10 +61,10 @@ def moved_norms(
     gaussians: Float[np.ndarray, "s ..."],
     radius: float,
 ) -> Float[np.ndarray, " s"]:
-    r"""Norms of matrices that are linear in Gaussians, after these are moved along the slope of the norm.
+    r"""Norms of matrices that are linear in Gaussians, after the Gaussians are moved along the slope of the norm.
 
     Args:
-        build: Gaussians -> matrices, linear, a sample a row.
+        build: Gaussians -> matrices, linear, one sample per row.
         pull: its adjoint on matrices of rank one: left and right singular vectors -> Gaussians.
         gaussians: the draws.
         radius: how far each is moved.
@@ -78,9 +79,9 @@ def moved_norms(
 def moved_images(
     matrix: Float[np.ndarray, "d1 d2"], gaussians: Float[np.ndarray, "s d2"], radius: float
 ) -> Float[np.ndarray, " s"]:
-    """Lengths of the images of Gaussian vectors, after these are moved along the slope of the length.
+    """Lengths of the images of Gaussian vectors, after the vectors are moved along the slope of the length.
 
-    Or along the leading singular vector, where that makes the image longer.
+    They are moved along the leading singular vector instead where that makes the image longer.
     """
     slope = gaussians @ matrix.T @ matrix
     slope /= np.linalg.norm(slope, axis=1, keepdims=True)

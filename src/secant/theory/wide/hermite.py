@@ -1,12 +1,13 @@
-r"""Hermite series of activations, and what they make of two correlated Gaussians.
+r"""Hermite series of activations, and the kernel that follows for two correlated Gaussians.
 
-With the orthonormal polynomials $h_k = He_k/\sqrt{k!}$ of a standard normal $Z$ every activation of finite mean square
-is $\sigma = \sum_k c_kh_k$, $c_k = \mathbb E\,\sigma(Z)h_k(Z)$. For $(u, v)$ of unit variance and correlation $\rho$
+Let $h_k = He_k/\sqrt{k!}$ be the orthonormal polynomials of a standard normal $Z$. Every activation of finite mean
+square is $\sigma = \sum_k c_kh_k$, $c_k = \mathbb E\,\sigma(Z)h_k(Z)$. For $(u, v)$ of unit variance and correlation
+$\rho$
 
 $$\mathbb E\,\sigma(u)\sigma(v) = \sum_k c_k^2\,\rho^k,$$
 
-so that the mean kernel of a layer is a power series with positive weights: positive definite on inputs of length 1 of
-which no two are equal or opposite, if infinitely many even and infinitely many odd $c_k$ are not zero.
+so the mean kernel of a layer is a power series with positive weights. Take inputs of length 1 with no two equal or
+opposite: the kernel is positive definite if infinitely many even and infinitely many odd $c_k$ are not zero.
 """
 
 from __future__ import annotations
@@ -22,23 +23,23 @@ from numpy.polynomial import hermite_e, polynomial
 from secant.core.arguments import whole
 
 REACH = 12.0
-"""Standard deviations on either side beyond which a Gaussian has nothing left."""
+"""Standard deviations on either side beyond which a Gaussian counts as zero."""
 
 NODES = 200
-"""Of the quadrature on either side of zero."""
+"""Number of quadrature nodes on either side of zero."""
 
 
 def hermite_coefficients(
     function: Callable[[np.ndarray], Any], terms: int = 60, weight: float = 0.5
 ) -> Float[np.ndarray, " terms"]:
-    r"""$c_k = \mathbb E\,\sigma(Z)h_k(Z)$ for $k <$ `terms`.
+    r"""The Hermite coefficients of an activation, $c_k = \mathbb E\,\sigma(Z)h_k(Z)$ for $k <$ `terms`.
 
-    By Gauss-Legendre quadrature on either side of zero, where a kink does no harm; runs on the host, in NumPy.
+    Gauss-Legendre quadrature on either side of zero, so that a kink at zero does no harm. Runs on the host, in NumPy.
 
     Args:
-        function: $\sigma$, of an array of NumPy.
-        terms: how many, at most 120, from where on the nodes no longer resolve the polynomials.
-        weight: the density is proportional to $e^{-\text{weight}\,z^2}$; only with a half are the $h_k$ orthogonal.
+        function: $\sigma$, a function of a NumPy array.
+        terms: number of coefficients, at most 120; beyond that the nodes do not resolve the polynomials.
+        weight: the density is proportional to $e^{-\text{weight}\,z^2}$. The $h_k$ are orthogonal only for one half.
 
     Example:
         ```python
@@ -62,9 +63,9 @@ def hermite_coefficients(
 
 
 def dual_series(coefficients: Float[np.ndarray, " terms"], rho: Any) -> Any:
-    r"""$\sum_k c_k^2\rho^k$.
+    r"""The kernel of a layer from its Hermite coefficients, $\sum_k c_k^2\rho^k$.
 
-    What is left out is at most $|\rho|^K(\mathbb E\,\sigma(Z)^2 - \sum_{k<K} c_k^2)$.
+    The terms left out add up to at most $|\rho|^K(\mathbb E\,\sigma(Z)^2 - \sum_{k<K} c_k^2)$.
 
     Args:
         coefficients: $c_k$.

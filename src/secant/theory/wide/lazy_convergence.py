@@ -8,9 +8,9 @@ $$K_{ij} = \frac1n\sum_k a_k^2\,(x_i\cdot x_j)\,\sigma'(w_k\cdot x_i)\,\sigma'(w
   \lambda_0 = \lambda_{\min}(K(0)).$$
 
 While no $w_k$ has moved by more than $\Delta$, $\|K - K(0)\| \le 2m\Delta$. While $K \ge \lambda_0/2$, the loss is at
-most $e^{-\eta\lambda_0t/m}$ of what it was, and so no $w_k$ moves by more than
-$\Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$. Where $\Delta_*$ is less than what the kernel can bear
-neither ever ends: from some width on, every run converges.
+most $e^{-\eta\lambda_0t/m}$ times its start, and so no $w_k$ moves by more than
+$\Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$. If the kernel tolerates a motion of $\Delta_*$, both
+statements hold for ever. This is so above some width, where every run converges.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from secant.core.types import Real
 
 
 class Monitors(NamedTuple):
-    r"""What the argument watches, at one time.
+    r"""The quantities that the proof of convergence follows, at one time.
 
     Attributes:
         loss: $\mathcal L$.
@@ -53,18 +53,18 @@ def hidden_kernel(
     """The tangent kernel of the hidden weights.
 
     Args:
-        w: hidden weights, a neuron a row.
-        a: frozen weights of the output; where they are zero there is no neuron.
-        X: inputs, one a row.
+        w: hidden weights, one neuron per row.
+        a: frozen weights of the output; a neuron with weight zero is absent.
+        X: inputs, one per row.
         activation: any function of an array, entry by entry.
-        width: how many neurons there are, if not all of the rows.
+        width: number of neurons, by default the number of rows.
     """
     slopes = a[:, None] * jax.jvp(activation, (w @ X.T,), (jnp.ones((len(w), len(X))),))[1]
     return X @ X.T * (slopes.T @ slopes) / (len(w) if width is None else width)
 
 
 def kernel_change_bound(samples: Real, motion: Real) -> Any:
-    r"""$\|K - K(0)\| \le 2m\Delta$ while no neuron has moved by more than $\Delta$.
+    r"""The largest change of the kernel, $2m\Delta \ge \|K - K(0)\|$, while no neuron has moved by more than $\Delta$.
 
     Args:
         samples: $m$.
@@ -85,7 +85,7 @@ def allowed_motion(smallest: Real, samples: Real, kept: Real = 0.75) -> Any:
 
 
 def loss_bound(loss: Real, smallest: Real, samples: Real, time: Real, lr: Real = 1.0) -> Any:
-    r"""$\mathcal L(t) \le e^{-\eta\lambda_0t/m}\mathcal L(0)$ while $K \ge \lambda_0/2$.
+    r"""A bound on the loss, $e^{-\eta\lambda_0t/m}\mathcal L(0) \ge \mathcal L(t)$, while $K \ge \lambda_0/2$.
 
     Args:
         loss: $\mathcal L(0)$.
@@ -98,7 +98,9 @@ def loss_bound(loss: Real, smallest: Real, samples: Real, time: Real, lr: Real =
 
 
 def motion_bound(loss: Real, smallest: Real, samples: Real, width: Real) -> Any:
-    r"""$|w_k(t) - w_k(0)| \le \Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$ while $K \ge \lambda_0/2$.
+    r"""The farthest that any neuron moves, $\Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$.
+
+    It bounds $|w_k(t) - w_k(0)|$ while $K \ge \lambda_0/2$.
 
     Args:
         loss: $\mathcal L(0)$.
@@ -110,9 +112,10 @@ def motion_bound(loss: Real, smallest: Real, samples: Real, width: Real) -> Any:
 
 
 def enough_width(loss: Real, smallest: Real, samples: Real) -> Any:
-    r"""The width from which $\Delta_* \le \lambda_0/(8m)$: $n = 512\,m^4\mathcal L(0)/\lambda_0^4$.
+    r"""A width that guarantees zero loss in the end, $n = 512\,m^4\mathcal L(0)/\lambda_0^4$.
 
-    Enough for $K \ge \frac34\lambda_0$ at all times, and so for zero loss in the end; far more than it takes.
+    From this width on $\Delta_* \le \lambda_0/(8m)$, so $K \ge \frac34\lambda_0$ at all times. In practice far smaller
+    widths suffice.
 
     Args:
         loss: $\mathcal L(0)$.
@@ -128,8 +131,8 @@ def first_exit(times: Float[np.ndarray, " t"], values: Float[np.ndarray, " t"], 
     Args:
         times: ascending.
         values: of the monitor.
-        bound: that it should keep.
-        above: whether it should stay above the bound or below.
+        bound: the bound that the monitor should respect.
+        above: true if the monitor should stay above the bound, false if below.
     """
     beyond = values < bound if above else values > bound
     return float(times[int(np.argmax(beyond))]) if beyond.any() else float("inf")
@@ -153,7 +156,7 @@ def observe(
         X: inputs.
         y: labels.
         activation: any function of an array, entry by entry.
-        width: how many neurons there are, if not all of the rows.
+        width: number of neurons, by default the number of rows.
     """
     count = len(w) if width is None else width
     z = activation(X @ w.T) @ a / jnp.sqrt(count)

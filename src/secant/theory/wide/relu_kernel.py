@@ -1,7 +1,7 @@
 r"""Tangent kernels of random ReLU networks of finite width.
 
-With $W^{(l)} = \sqrt{2/n_{l-1}}\,\hat W^{(l)}$ and derivatives in $\hat W$, all $L + 1$ layers of a network with one
-output, the kernel of an input with itself is
+The network has one output and $L + 1$ layers $W^{(l)} = \sqrt{2/n_{l-1}}\,\hat W^{(l)}$, and derivatives are in
+$\hat W$. The kernel of an input with itself is
 
 $$\Theta = \sum_{k=1}^{L+1} \frac2{n_{k-1}}\,|h^{(k-1)}|^2\,\Bigl|\frac{\partial z}{\partial z^{(k)}}\Bigr|^2 .$$
 
@@ -23,11 +23,11 @@ from secant.theory.wide.relu_paths import checked
 
 
 def layer_kernels(weights: Sequence[np.ndarray], X: Float[np.ndarray, "samples inputs"]) -> np.ndarray:
-    """Tangent kernels of networks at several inputs, the shares of their layers.
+    """Tangent kernels of networks at several inputs, split into the shares of their layers.
 
     Args:
-        weights: a layer each, of shape `(draws, n_l, n_{l-1})`, the last of one output.
-        X: inputs, one a row.
+        weights: one array per layer, shape `(draws, n_l, n_{l-1})`; the last layer has one output.
+        X: inputs, one per row.
 
     Returns:
         Shape `(draws, L + 1, samples, samples)`; the sum over the layers is the kernel.
@@ -46,10 +46,10 @@ def layer_kernels(weights: Sequence[np.ndarray], X: Float[np.ndarray, "samples i
 
 
 def kernel_draws(weights: Sequence[np.ndarray], x: Float[np.ndarray, " inputs"]) -> np.ndarray:
-    """Tangent kernels of networks at one input, with themselves, the shares of their layers.
+    """Tangent kernels of networks for one input with itself, split into the shares of their layers.
 
     Args:
-        weights: a layer each, of shape `(draws, n_l, n_{l-1})`, the last of one output.
+        weights: one array per layer, shape `(draws, n_l, n_{l-1})`; the last layer has one output.
         x: the input.
 
     Returns:
@@ -59,7 +59,7 @@ def kernel_draws(weights: Sequence[np.ndarray], x: Float[np.ndarray, " inputs"])
 
 
 def kernel_mean(widths: Sequence[Any], norm: Real = 1.0) -> Any:
-    r"""$\mathbb E\,\Theta = 2(L + 1)|x|^2/n_0$, at every width.
+    r"""The mean kernel of an input with itself, $\mathbb E\,\Theta = 2(L + 1)|x|^2/n_0$, at every width.
 
     Args:
         widths: $n_0, \dots, n_L$.
@@ -70,15 +70,15 @@ def kernel_mean(widths: Sequence[Any], norm: Real = 1.0) -> Any:
 
 
 def kernel_square(widths: Sequence[Any], norm: Real = 1.0) -> Any:
-    r"""$\mathbb E\,\Theta^2$ over Gaussian weights, exactly.
+    r"""The mean square $\mathbb E\,\Theta^2$ of the kernel over Gaussian weights, exactly.
 
     $$\mathbb E\,\Theta^2 = \frac{4|x|^4}{n_0^2}\left\{(L + 1)\prod_{l=1}^L g_l
       + 2\sum_{k<k'}\prod_{l<k} g_l\;\rho_{kk'}\prod_{l\ge k'} g_l\right\}, \qquad g_l = 1 + \frac5{n_l},$$
 
-    where $\rho_{kk'} = 4a/n_{k'-1}^2$ follows the masked product $R$ of the layers between the two through
-    $a = \mathbb E\,|R|_F^4$ and $b = \mathbb E\,\mathrm{tr}\,(RR^\top)^2$: from $a = n_k(n_k + 1)/4$, $b = n_k/2$ at
-    layer $k$, a layer makes $a' = u(a + 2b) + wa$ and $b' = u(a + 2b) + wb$ with $u = 2n_j/n_{j-1}^2$ and
-    $w = n_j(n_j - 1)/n_{j-1}^2$.
+    where $\rho_{kk'} = 4a/n_{k'-1}^2$. Here $R$ is the masked product of the layers between $k$ and $k'$, with
+    $a = \mathbb E\,|R|_F^4$ and $b = \mathbb E\,\mathrm{tr}\,(RR^\top)^2$. They start at layer $k$ from
+    $a = n_k(n_k + 1)/4$, $b = n_k/2$, and each layer makes $a' = u(a + 2b) + wa$ and $b' = u(a + 2b) + wb$ with
+    $u = 2n_j/n_{j-1}^2$ and $w = n_j(n_j - 1)/n_{j-1}^2$.
 
     Args:
         widths: $n_0, \dots, n_L$.
@@ -86,7 +86,7 @@ def kernel_square(widths: Sequence[Any], norm: Real = 1.0) -> Any:
     """
     sizes = checked("kernel_square", widths)
     hidden = np.array(sizes[1:], float)
-    growth = np.concatenate([[1.0], np.cumprod(1 + 5 / hidden)])  # of the first layers
+    growth = np.concatenate([[1.0], np.cumprod(1 + 5 / hidden)])  # of the first layers together
     apart, a, b = 0.0, np.zeros(0), np.zeros(0)
     for j, n in enumerate(hidden):  # pairs whose upper layer stands on hidden layer j, one for every lower layer
         if j:
@@ -98,7 +98,7 @@ def kernel_square(widths: Sequence[Any], norm: Real = 1.0) -> Any:
 
 
 def kernel_spread(ratio: Real) -> Any:
-    r"""$\mathbb E\,\Theta^2/(\mathbb E\,\Theta)^2$ of deep and wide networks of equal widths, at $T = L/n$.
+    r"""The spread $\mathbb E\,\Theta^2/(\mathbb E\,\Theta)^2$ of deep and wide networks of equal widths, at $T = L/n$.
 
     $$\frac{e^{5T}}3\Bigl[1 + \frac2{3T} - \frac{1 - e^{-6T}}{9T^2}\Bigr] = 1 + \tfrac{11}3T + \dots$$
 
@@ -108,7 +108,7 @@ def kernel_spread(ratio: Real) -> Any:
     T = np.asarray(ratio, float)
     for value in T.ravel():
         positive("kernel_spread", "ratio", value)
-    # Below 1e-3 the bracket is a difference of large numbers: 3 - 4T + 6T^2 - 36T^3/5 up to 1e-12.
+    # Below 1e-3 the bracket is a difference of large numbers, so use its series 3 - 4T + 6T^2 - 36T^3/5, up to 1e-12.
     series = 3 - 4 * T + 6 * T**2 - 7.2 * T**3
     safe = np.maximum(T, 1e-3)
     bracket = np.where(T < 1e-3, series, 1 + 2 / (3 * safe) + np.expm1(-6 * safe) / (9 * safe**2))
