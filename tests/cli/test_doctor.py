@@ -50,7 +50,7 @@ def test_a_sentence_without_a_study_names_the_guide(secant, kept):
     assert status == 1
     assert "✗ overflow" in output
     told = "".join(output.split())
-    assert "Nostudystandsbehindit" in told
+    assert "Nostudystandsbehindthissentence" in told
     assert "docs/guide/runs/doctor.md,'sentenceswithoutastudy'" in told
 
 
@@ -69,7 +69,7 @@ def test_a_run_that_goes_on_is_read(secant, kept, home):
         (("nothing",), "no record of a watched run"),
         (("no_such_module:factory",), "no module 'no_such_module'"),
         (("json:nothing",), "json has no 'nothing'"),
-        (("sys:path",), "must be a function"),
+        (("sys:path",), "must be a function that returns (loss, params, batch), got list"),
         (("os:getcwd",), "must return (loss, params, batch)"),
         (("../x:y",), "no record of a watched run"),
     ],
@@ -120,7 +120,7 @@ def test_a_largest_step_is_tried(secant, tmp_path, monkeypatch):
     status, output, errors = secant("doctor", "factory_of_a_trial:steep", "--trial", "50", "--json")
     assert status == 0
     assert "2 times the step size: kept" in errors
-    tried = [one for one in json.loads(output)["sentences"] if one["text"].startswith("Tried for 50 steps")]
+    tried = [one for one in json.loads(output)["sentences"] if one["text"].startswith("In trial runs of 50 steps")]
     assert tried[0]["value"] == pytest.approx(1 / 2**0.5, rel=0.05)  # the edge is at 2 over 2
     status, _, errors = secant("doctor", "well", "--trial", "50")
     assert status == 2
@@ -147,4 +147,4 @@ def test_a_factory_may_be_of_torch(secant, tmp_path, monkeypatch):
     assert status == 0
     facts = json.loads(output)
     assert facts["numbers"]["load"] == pytest.approx(0.25 * 2 / 2, rel=1e-3)
-    assert any(one["text"].startswith("Tried for 50 steps") for one in facts["sentences"])
+    assert any(one["text"].startswith("In trial runs of 50 steps") for one in facts["sentences"])

@@ -56,7 +56,7 @@ def test_a_cell_that_breaks_down_exits_with_1(secant, monkeypatch):
     ("arguments", "message"),
     [
         ((), "name a study first"),
-        ((ID,), "over: say what to sweep over"),
+        ((ID,), "over: name an option and its values"),
         ((ID, "--over", "shown"), "over: expected NAME=VALUES, such as seed=0,1,2, got 'shown'"),
         ((ID, "--over", "show=1"), "has no option 'show'. Did you mean 'shown'"),
         ((ID, "--over", "shown=a,b"), "over: shown: cannot read 'a,b'. Write shown=0.1,0.2."),
@@ -66,7 +66,10 @@ def test_a_cell_that_breaks_down_exits_with_1(secant, monkeypatch):
         ((ID, "--over", "shown=0.01,0.01"), "over: shown: 0.01 is given twice"),
         ((ID, "--over", "shown=0.01", "--shown", "0.01"), "shown: swept over, and given as 0.01 as well"),
         ((ID, "--over", "residual=9"), "residual: must be"),
-        ((ID, "--over", "shown=0.01", "--engine", "here", "--jobs", "2"), "jobs: here is one process, got 2"),
+        (
+            (ID, "--over", "shown=0.01", "--engine", "here", "--jobs", "2"),
+            "jobs: --engine here is one process, got --jobs 2",
+        ),
         ((ID, "--over", "shown=0.01", "--jobs", "0"), "jobs: must be at least 1, got 0"),
         ((ID, "--over", "shown=0.01", "--engine", "processes", "--cores", "0"), "cores: must be at least 1, got 0"),
         ((ID, "--over", "shown=0.01", "--engine", "ray", "--cores", "-1"), "cores: must be at least 1, got -1"),

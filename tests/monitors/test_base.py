@@ -125,7 +125,7 @@ def test_cadences_by_hand_do_not_ask_the_clock():
         ({"budget": 0}, "`budget`"),
         ({"budget": 1.5}, "`budget`"),
         ({"every": 0}, "`every`"),
-        ({"every": {"warp": 3}}, "nobody measures it"),
+        ({"every": {"warp": 3}}, "no look measures it"),
         ({"every": {"kernel_drift": 3}}, "not given"),
         ({"every": {"sharpness": 2.5}}, "sharpness"),
     ],
@@ -284,7 +284,7 @@ def test_a_look_that_is_lost_on_its_way_is_said_and_the_rest_is_kept():
         raise ValueError("it broke")
 
     keeper.add(0, {"loss": 1.0, "look sharpness": Later({"found": 1.0}, broken)})
-    with pytest.warns(MonitorWarning, match="lost on its way"):
+    with pytest.warns(MonitorWarning, match="numbers of `look sharpness` did not come"):
         keeper.flush(wait=True)
     assert keeper.rows == [{"step": 0, "loss": 1.0}]
 
@@ -292,7 +292,7 @@ def test_a_look_that_is_lost_on_its_way_is_said_and_the_rest_is_kept():
 def test_what_is_no_number_is_said_and_the_rest_is_kept():
     keeper = Keeper(False, {})
     keeper.add(0, {"loss": "many", "lr": 0.1})
-    with pytest.warns(MonitorWarning, match="`loss` is no number"):
+    with pytest.warns(MonitorWarning, match="`loss` could not be read as a number"):
         keeper.flush()
     assert keeper.rows[0]["lr"] == 0.1
     assert math.isnan(keeper.rows[0]["loss"])
@@ -314,7 +314,7 @@ class Sink:
 def test_sinks_get_every_row_and_one_that_fails_is_left():
     good, bad = Sink(), Sink(fails=1)
     loop = Loop(every={"batch_sharpness": 2}, sinks=[bad, good])
-    with pytest.warns(MonitorWarning, match="Sink takes no more rows: gone"):
+    with pytest.warns(MonitorWarning, match="the sink Sink failed and gets no more rows: gone"):
         loop.run(4)
     loop.monitor.close()
     loop.monitor.close()
@@ -389,7 +389,7 @@ def test_memory_is_bounded_and_looks_are_kept_longest(monkeypatch):
             keeper.flush()
 
     add(range(100))
-    with pytest.warns(MonitorWarning, match="every second is dropped"):
+    with pytest.warns(MonitorWarning, match="every second older row is dropped"):
         add(range(100, 1_000))
     assert len(keeper.rows) <= 100
     assert [row["step"] for row in keeper.rows if "sharpness" in row] == list(range(0, 1_000, 40))

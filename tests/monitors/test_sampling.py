@@ -82,8 +82,8 @@ def test_a_look_that_would_come_too_seldom_is_taken_on_half_of_the_batch(tmp_pat
         loop.run(4_000)
     first = next(step for step, name, samples in loop.taken if samples == 32)
     assert next(step for step in loop.steps("update_curvature") if step > 1) == first  # timed once more before
-    text = f"from step {first} on `sharpness` is looked at on 32 of 64 samples: "
-    text += f"on all it would come every {every(7)} steps."
+    text = f"from step {first} on looks at `sharpness` use 32 of 64 samples: "
+    text += f"on all samples they would come every {every(7)} steps."
     assert [str(one.message) for one in said] == [f"monitor: {text}"]
     assert every(7) > RARE > every(2)
     assert TIMED < first < TIMED + 5
@@ -142,7 +142,8 @@ def test_a_look_that_was_cheap_while_it_was_set_up_is_timed_once_more():
             loop.costs[name] = 3.5 if before[-1:] == [loop.number] else 7.0
         return loop.take(name)
 
-    with pytest.warns(MonitorWarning, match=f"on 32 of 64 samples: on all it would come every {every(7)} steps"):
+    said = f"use 32 of 64 samples: on all samples they would come every {every(7)} steps"
+    with pytest.warns(MonitorWarning, match=said):
         loop.run(4_000, take)
     assert every(3.5) < RARE
     whole, cut = ([step for step, name, n in loop.taken if name == "sharpness" and n == size] for size in (64, 32))
@@ -155,7 +156,7 @@ def test_a_part_that_takes_as_long_as_the_whole_is_given_up():
     loop = Loop(fixed=0.9)
     run = loop.run(2_000)
     ((step, text),) = run.notes
-    expected = f"`sharpness` comes every {every(7)} steps and is looked at on all samples: "
+    expected = f"a look at `sharpness` comes every {every(7)} steps and uses all samples: "
     assert text == expected + "32 of 64 samples take 0.95 times as long."
     assert {samples for when, _, samples in loop.taken if when > step} == {64}
     assert 32.0 not in run.column("sharpness")[1]
@@ -174,7 +175,7 @@ def test_a_part_that_fails_leaves_the_look_as_it_was(error):
 
     run = loop.run(2_000, take)
     ((_, text),) = run.notes
-    assert text == f"`sharpness` is not looked at on fewer samples: {type(error).__name__}: rows by sixteen only"
+    assert text == f"looks at `sharpness` go on with all samples: {type(error).__name__}: rows by sixteen only"
     assert len(loop.steps("sharpness")) > 4
     assert 0.85 * 0.05 < run.column("share")[1][-1] < 0.05
 
@@ -183,11 +184,11 @@ def test_a_batch_that_holds_as_a_whole_only_is_never_cut():
     loop = Loop()
 
     def size():
-        raise ValueError("samples mix in the loss.")
+        raise ValueError("the loss mixes samples.")
 
     run = loop.run(1_000, size=size)
     ((_, text),) = run.notes
-    assert text == f"`sharpness` comes every {every(7)} steps and is looked at on all samples: samples mix in the loss."
+    assert text == f"a look at `sharpness` comes every {every(7)} steps and uses all samples: the loss mixes samples."
     assert {samples for *_, samples in loop.taken} == {64}
 
 
@@ -222,10 +223,10 @@ def test_which_losses_have_parts_like_the_whole():
     assert answers(lambda v: np.mean(v**2)) == ""
     assert answers(lambda v: np.mean(v**2) + 7.0) == ""  # weight decay
     assert answers(lambda v: 2 * np.sum(v**2 * mask[: len(v)]) / len(v)) == ""  # dropout, by place
-    assert "no mean" in answers(lambda v: np.sum(v**2))
-    assert "no mean" in answers(lambda v: np.sum(v**2 * mask[: len(v)]))
-    assert "samples mix" in answers(lambda v: np.mean(((v - v.mean()) / v.std()) ** 4))  # batch norm
-    assert "samples mix" in answers(lambda v: np.sum(v**3 * (v > 0)) / np.sum(v > 0))  # weights of samples
+    assert "not a mean" in answers(lambda v: np.sum(v**2))
+    assert "not a mean" in answers(lambda v: np.sum(v**2 * mask[: len(v)]))
+    assert "mixes samples" in answers(lambda v: np.mean(((v - v.mean()) / v.std()) ** 4))  # batch norm
+    assert "mixes samples" in answers(lambda v: np.sum(v**3 * (v > 0)) / np.sum(v > 0))  # weights of samples
     assert "not finite" in answers(lambda v: math.nan)
     assert "alike" in refused(1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
 
@@ -374,7 +375,7 @@ def test_the_run_is_the_same_to_the_bit_where_it_is_looked_at_on_parts(in_jax):
 def test_a_loss_that_mixes_samples_is_looked_at_whole_in_jax():
     run = JaxLoop(own=mixing).run(80).watch.watched
     ((_, text),) = run.notes
-    assert text.endswith("is looked at on all samples: samples mix in the loss, or have weights that differ.")
+    assert text.endswith("uses all samples: the loss mixes samples, or weighs them differently.")
 
 
 def dropping(params, batch, key):
@@ -393,8 +394,8 @@ def summed(params, batch):
     [
         (loss, (), ""),
         (dropping, (jax.random.key(3),), ""),
-        (mixing, (), "samples mix"),
-        (summed, (), "no mean"),
+        (mixing, (), "mixes samples"),
+        (summed, (), "not a mean"),
         (lambda params, batch, weight: jnp.mean(weight) * loss(params, batch), (np.ones(32),), ""),
         (
             lambda params, batch, weight: jnp.mean(weight * batch[0].sum(1)) + params["b"].sum(),

@@ -1,4 +1,4 @@
-"""The command line."""
+"""The command line `secant`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one command, by default that of this process; returns its exit status."""
+    """Runs one command, by default the one in this process's arguments; returns its exit status."""
     whole = interrupts.whole_process() if arguments is None else contextlib.nullcontext()
     try:
         with whole:
-            with interrupts.leaving_at_once():  # the rest is not light: it takes a second to import
+            with interrupts.leaving_at_once():  # importing the rest takes a second
                 from secant.cli.entry import main as run
             status = run(arguments)
     except KeyboardInterrupt:
@@ -24,5 +24,5 @@ def main(arguments: list[str] | None = None) -> int:
         status = interrupts.STATUS
     if arguments is None and status == interrupts.STATUS:
         interrupts.flush()
-        os._exit(status)  # a compiler may still be at work in its threads, and would crash in an orderly exit
+        os._exit(status)  # a compiler may still work in its threads, and would crash in an orderly exit
     return status

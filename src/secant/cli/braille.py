@@ -1,4 +1,4 @@
-"""Curves in a terminal: every character is a field of two by four dots."""
+"""Draws curves in a terminal: every character is a field of two by four dots."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def chart(panel: Panel, width: int, span: tuple[int, int] | None = None, height:
     """A panel as lines of text, `width` columns wide: limits at the left, curves over dotted edges, steps below.
 
     Args:
-        panel: what to draw.
-        width: of the whole, in columns.
+        panel: the panel to draw.
+        width: width of the whole, in columns.
         span: first and last step of the axis; by default those of the panel.
-        height: of the curves, in lines.
+        height: height of the curves, in lines.
     """
     low, high = panel.limits
     margin = 9
@@ -51,7 +51,7 @@ def chart(panel: Panel, width: int, span: tuple[int, int] | None = None, height:
     for row in range(height):
         label = number(high) if row == 0 else number(low) if row == height - 1 else ""
         line = Text().append(f"{label:>{margin - 1}} ", "dim")
-        # An empty field is a character of the same kind, for a font may have these wider than a blank.
+        # An empty field is a character of the same kind, because a font may draw these wider than a blank.
         for which, places in itertools.groupby(range(across), key=owner[row].__getitem__):
             line.append("".join(chr(0x2800 + int(cells[row, column])) for column in places), (*styles, "")[which])
         lines.append(line)
@@ -74,7 +74,7 @@ def spark(values: np.ndarray, width: int) -> str:
 
 
 def _drawn(panel: Panel, series: Series, first: int, last: int, across: int, down: int) -> np.ndarray:
-    """The dots of a curve, `(down, across)`; points that follow each other are joined, gaps are not."""
+    """The dots of a curve, `(down, across)`; neighbouring points are joined, gaps are not."""
     series = thinned(series, 4 * across)
     heights = panel.heights(series.values)
     x = (series.steps - first) / max(last - first, 1) * (across - 1)

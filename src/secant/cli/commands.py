@@ -1,4 +1,4 @@
-"""What each command does."""
+"""The commands that list, show, run and verify studies, and make the pages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, RunScale, UsageError, flag, parse, parse_run, take_id
 from secant.core.cores import cores
 from secant.core.progress import Bar, reporting
-from secant.lab.registry import lookup
 from secant.lab.registry.config import SCALES, Scale, allowed, content, fields_of
+from secant.lab.registry.lookup import catalog as registry
 from secant.lab.runs.store import Record, Store, home
 from secant.lab.sweeping.execute import turns_of
 
@@ -41,9 +41,9 @@ class VerifyOptions:
     ids: Annotated[tuple[str, ...], tyro.conf.Positional, flag("only these studies", "[ID ...]")] = ()
     source: Annotated[str | None, flag("only the studies of this source", "SOURCE")] = None
     scale: RunScale = "smoke"
-    jobs: Annotated[int, flag("studies to run at once; by default one a core, up to four")] = min(cores(), 4)
-    seeds: Annotated[int, flag("run what is random with so many seeds; list verdicts that change")] = 1
-    strict: Annotated[bool, flag("let a finding that decides nothing count as one that fails")] = False
+    jobs: Annotated[int, flag("studies to run side by side; by default one on each core, up to four")] = min(cores(), 4)
+    seeds: Annotated[int, flag("run random studies with so many seeds, and list verdicts that change")] = 1
+    strict: Annotated[bool, flag("count an inconclusive finding as one that fails")] = False
     force: Force = False
     json: Json = False
 
@@ -67,7 +67,7 @@ class RunsOptions:
 def list_studies(arguments: list[str]) -> int:
     """`secant list`."""
     options = parse(ListOptions, arguments, "list")
-    chosen = lookup.entries(options.source)
+    chosen = registry.entries(options.source)
     last = _last_records()
     rows = [
         {
@@ -146,7 +146,7 @@ def verify(arguments: list[str]) -> int:
     for name in ("jobs", "seeds"):
         if getattr(options, name) < 1:
             raise UsageError(f"verify: {name}: must be at least 1, got {getattr(options, name)}.")
-    chosen = lookup.chosen(options.ids, options.source)
+    chosen = registry.chosen(options.ids, options.source)
     runs = sum(turns_of(entry, options.scale, options.seeds) for entry in chosen)
     present.device(quiet=options.json)
     board = present.Scoreboard(runs, quiet=options.json, seeds=options.seeds)

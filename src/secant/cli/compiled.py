@@ -1,4 +1,4 @@
-"""Compiled code kept between commands."""
+"""Keeps compiled code between commands."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 
 
 def keep_compiled_code() -> None:
-    """Keeps compiled loops between commands; without a writable home they are simply compiled again."""
-    # Code that calls back to the host to raise cannot be kept: a flow that goes wrong turns into NaN instead, which
-    # is recorded as divergence.
+    """Keeps compiled loops between commands; without a writable home every command compiles them again."""
+    # Code that calls back to the host to raise an error cannot be kept. A flow that goes wrong therefore turns into
+    # NaN, which is recorded as divergence.
     os.environ.setdefault("EQX_ON_ERROR", "nan")
     import jax
 
@@ -17,7 +17,7 @@ def keep_compiled_code() -> None:
     compiled = home() / "compiled"
     try:
         compiled.mkdir(parents=True, exist_ok=True)
-    except OSError:  # whoever has to write there will say so
+    except OSError:  # a command that has to write there reports the error
         return
     jax.config.update("jax_compilation_cache_dir", str(compiled))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

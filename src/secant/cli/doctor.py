@@ -1,4 +1,4 @@
-"""`secant doctor`: what is wrong with a watched run, or what a model's first look says."""
+"""`secant doctor`: the diagnosis of a watched run, or of a model before its first step."""
 
 from __future__ import annotations
 
@@ -22,21 +22,23 @@ from secant.monitors.step_trial import is_module
 
 STYLES = {"spike": "bold", "overflow": "bold", "regime": "bold", "limits": "yellow"}
 LOOKS = 4
-"""Looks at a factory's model, each at another batch where it gives several."""
+"""Number of looks at a factory's model, each at another batch if the factory gives several."""
 
 
 @dataclass(frozen=True)
 class DoctorOptions:
-    """What is wrong with a run: from its record, finished or not, or `module:factory` of a model and a batch.
+    """What is wrong with a run, from its record, or with a model before its first step, from `module:factory`.
 
-    A factory takes no arguments and returns `(loss, params, batch)`, `loss(params, batch)` a number, and after them an
-    optimiser if there is one. `params` may be a module of PyTorch, and `batch` a function of the step. Exit status: 0
-    healthy, 1 not, 2 the command line is wrong.
+    A factory takes no arguments and returns `(loss, params, batch)` or `(loss, params, batch, optimiser)`, where
+    `loss(params, batch)` is a number. `params` may be a module of PyTorch, and `batch` a function of the step. The exit
+    status is 0 for a healthy run, 1 for a run that is not, and 2 if the command line is wrong.
     """
 
     run: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RUN", help="a record, or module:factory")]
     json: Json = False
-    trial: Annotated[int, flag("steps of runs by which a factory's largest step is tried; 0 for none")] = 0
+    trial: Annotated[
+        int, flag("find the largest step size of a factory's model by trial runs of so many steps; 0: no trial")
+    ] = 0
     page: Annotated[Path | None, flag("write the diagnosis as a page of HTML to this file", "FILE")] = None
 
 
@@ -66,7 +68,10 @@ def _watched(given: str, trial: int) -> Watched:
     if colon and not Path(given).exists() and all(part.isidentifier() for part in (*module.split("."), name)):
         return _looked_at(module, name, trial)
     if trial:
-        raise UsageError(f"doctor: --trial needs module:factory, a model that can be trained; {given!r} is a record.")
+        raise UsageError(
+            f"doctor: --trial needs module:factory, a model that can be trained, got the record {given!r}. Give a "
+            "factory, or leave --trial out."
+        )
     try:
         return read(given)
     except RecordError as error:
@@ -74,7 +79,7 @@ def _watched(given: str, trial: int) -> Watched:
 
 
 def _looked_at(module: str, name: str, trial: int) -> Watched:
-    """A few looks at what a factory makes; only this module is imported, from here or from where Python finds it."""
+    """A few looks at a factory's model; only its module is imported, from here or from where Python finds it."""
     from secant.monitors import largest_step, monitor
 
     here = str(Path.cwd())
@@ -83,11 +88,17 @@ def _looked_at(module: str, name: str, trial: int) -> Watched:
     try:
         factory = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
-        raise UsageError(f"doctor: there is no module {error.name!r} to import {module}:{name} from.") from None
+        raise UsageError(
+            f"doctor: there is no module {error.name!r} to import {module}:{name} from. Run the command in the folder "
+            "of the module, or install the module."
+        ) from None
     except AttributeError:
-        raise UsageError(f"doctor: {module} has no {name!r}.") from None
+        raise UsageError(f"doctor: {module} has no {name!r}. Name a function of this module.") from None
     if not callable(factory):
-        raise UsageError(f"doctor: {module}:{name} must be a function that returns (loss, params, batch).")
+        raise UsageError(
+            f"doctor: {module}:{name} must be a function that returns (loss, params, batch), got "
+            f"{type(factory).__name__}."
+        )
     made: Any = factory()
     if not isinstance(made, tuple | list) or len(made) not in (3, 4) or not callable(made[0]):
         raise UsageError(
@@ -135,9 +146,7 @@ def _show(watched: Watched, found: Diagnosis) -> None:
         if one.study:
             table.add_row("", Text(f"{title_of(one.study)}: secant run {one.study}", style="dim"))
         elif one.guide:
-            table.add_row(
-                "", Text(f"No study stands behind it; what it rests on: {guide_name(one.guide)}", style="dim")
-            )
+            table.add_row("", Text(f"No study stands behind this sentence; see {guide_name(one.guide)}", style="dim"))
     present.output.print(Padding(table, (0, 0, 0, 2)))
     said = f"{len(watched.rows)} rows" + (f", {watched.damaged} lines that cannot be read" if watched.damaged else "")
     present.output.print(Text(f"{said} in {watched.path}", style="dim"))

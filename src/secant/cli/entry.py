@@ -1,7 +1,9 @@
-"""`secant`: the commands, what they say when something is wrong, and their exit status.
+"""`secant`: the commands, their error messages, and their exit status.
 
-0: done. 1: a finding failed, or the work could not be done. 2: the command line is wrong, or a study refuses the
-configuration that it asks for. 130: interrupted.
+* 0: the work is done.
+* 1: a finding failed, or the work could not be done.
+* 2: the command line is wrong, or a study refuses its configuration.
+* 130: the command was interrupted.
 """
 
 from __future__ import annotations
@@ -22,19 +24,19 @@ COMMANDS = {
     "run": ("commands.run", "run a study: findings, figure, saved run"),
     "sweep": ("sweep.sweep", "run a study at every combination of some values of its options"),
     "verify": ("commands.verify", "all findings, predicted against measured"),
-    "watch": ("watch.watch", "a training run of your own that is watched, in the terminal"),
+    "watch": ("watch.watch", "a watched training run of your own, in the terminal"),
     "atlas": ("commands.atlas", "the web pages of all runs"),
-    "runs": ("commands.runs", "what the store holds"),
-    "doctor": ("doctor.doctor", "what is wrong with a training run that was watched, and its largest safe step"),
+    "runs": ("commands.runs", "every run in the store"),
+    "doctor": ("doctor.doctor", "what is wrong with a watched training run, and its largest safe step"),
     "tour": ("tour.tour", "a first look: a few studies, their findings, the pages"),
 }
-"""Where each command is, to be imported when it is asked for, and what it does."""
+"""Command -> where its code is, imported only when it is needed, and what it does."""
 
 COMPUTING = ("run", "sweep", "verify")
-"""Those in which the configuration of a study is the user's: what it refuses is a mistake of the command line."""
+"""Commands in which the user configures a study: a configuration that it refuses is a wrong command line."""
 
 COMPILING = (*COMPUTING, "tour")
-"""Those that need JAX in any case."""
+"""Commands that always need JAX."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,13 +54,13 @@ def main(arguments: list[str] | None = None) -> int:
 
         return _complain(f"unknown command {name!r}.{closest(name, COMMANDS)} Commands: {', '.join(COMMANDS)}.", 2)
     warnings.showwarning = lambda message, *_, **__: print(f"secant: warning: {message}", file=sys.stderr)
-    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # of a GPU's memory, what is needed is taken
-    # Sums are cut into as many parts as there are threads: with one, the bits do not depend on the number of cores.
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # takes only as much of a GPU's memory as needed
+    # A sum is cut into as many parts as there are threads: with one thread, its bits do not depend on the cores.
     for variable in ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     with interrupts.leaving_at_once():
         command = _command(name)
-        if name in COMPILING:  # an exception in the middle of that import can end in a fault of its compiled parts
+        if name in COMPILING:  # an exception in the middle of this import can crash its compiled parts
             importlib.import_module("jax")
     return _guarded(command, name, rest)
 
@@ -69,14 +71,14 @@ def _command(name: str) -> Callable[[list[str]], int]:
 
 
 def _guarded(command: Callable[[list[str]], int], name: str, rest: list[str]) -> int:
-    """The command's exit status; whatever goes wrong is said in a line."""
+    """The command's exit status; every error is printed in one line."""
     from secant.cli.options import UsageError
     from secant.lab import CorruptRunError, EngineError, StoreError, SweepError, UnknownStudyError
     from secant.lab.runs.store import HomeError
     from secant.lab.trouble import in_a_line, trace
 
     try:
-        if name not in ("list", "show", "runs", "watch"):  # those compile nothing
+        if name not in ("list", "show", "runs", "watch"):  # these four compile nothing
             keep_compiled_code()
         return command(rest)
     except UsageError as error:
@@ -94,7 +96,7 @@ def _guarded(command: Callable[[list[str]], int], name: str, rest: list[str]) ->
         return _complain(str(error), 2 if isinstance(error, HomeError) else 1)
     except Exception as error:
         trace(error)
-        what = rest[0] if name in ("run", "sweep") and rest else name  # those two name their study first
+        what = rest[0] if name in ("run", "sweep") and rest else name  # these two name their study first
         refused = isinstance(error, (ValueError, TypeError)) and not isinstance(error, CorruptRunError)
         return _complain(f"{what}: {in_a_line(error, of=what)}", 2 if refused and name in COMPUTING else 1)
 

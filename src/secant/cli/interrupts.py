@@ -1,4 +1,4 @@
-"""Ctrl-C: one line and exit status 130, from the first import to the last flush."""
+"""Ctrl-C prints one line and ends with exit status 130, from the first import to the last flush."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from typing import Any, NoReturn
 STATUS = 130
 MESSAGE = "secant: interrupted; the same command goes on where it was."
 PATIENCE = 3.0
-"""Seconds that compiled code may take to come back to Python, which alone can raise an interrupt."""
+"""Seconds that compiled code may take to return to Python, because only Python can raise an interrupt."""
 
 _noticed = threading.Event()
 
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """A block in which there is nothing to put in order: an interrupt ends the process, and raises no exception.
+    """A block that needs no cleaning up: an interrupt ends the process and raises no exception.
 
-    One that is raised in the middle of an import can get lost there, come out as another, or be told as a traceback
-    of somebody else's code. Where interrupts are ignored or somebody else's business, they stay so.
+    An exception in the middle of an import can get lost, turn into another one, or appear as a traceback of foreign
+    code. If interrupts are ignored, or other code handles them, that does not change.
     """
     before = signal.getsignal(signal.SIGINT)
     mine = threading.current_thread() is threading.main_thread()
@@ -41,7 +41,7 @@ def leaving_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def whole_process() -> Iterator[None]:
-    """A block that is all the process does: an interrupt that cannot be raised in it, or comes after it, ends it."""
+    """A block that is the whole work of the process: an interrupt that it cannot raise, or a later one, ends it."""
     before = sys.unraisablehook
 
     def unraisable(what: Any) -> None:
@@ -50,7 +50,7 @@ def whole_process() -> Iterator[None]:
         before(what)
 
     sys.unraisablehook = unraisable
-    atexit.register(_ignore)  # what is registered first is called last
+    atexit.register(_ignore)  # the first function registered is the last one called
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _raise)
         _watch()
@@ -63,7 +63,7 @@ def whole_process() -> Iterator[None]:
 
 
 def flush() -> None:
-    """Everything that was printed, out."""
+    """Flushes everything that was printed."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -75,13 +75,13 @@ def _raise(number: int, frame: FrameType | None) -> None:
 
 
 def _watch() -> None:
-    """A thread that ends the process if compiled code is still in the way of an interrupt after `PATIENCE`."""
+    """Starts a thread that ends the process if compiled code still delays an interrupt after `PATIENCE` seconds."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
 
     def wait() -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # where the main thread puts it off, so does this one
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # if the main thread blocks it, this one must too
         while number := os.read(reader, 1):
             if number[0] == signal.SIGINT and not _noticed.wait(PATIENCE):
                 _leave()
@@ -90,12 +90,12 @@ def _watch() -> None:
 
 
 def _ignore() -> None:
-    """From here on the interpreter takes itself apart, and its handlers with it: an interrupt would kill it."""
+    """Ignores interrupts from here on: the interpreter removes its handlers, and an interrupt would kill it."""
     if signal.getsignal(signal.SIGINT) is _leave:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _leave(*_: object) -> NoReturn:
-    # What runs are made of is on the disk, whole or not at all: there is nothing to lose.
+    # The files of a run are on the disk, whole or not at all, so nothing is lost.
     os.write(2, f"{MESSAGE}\n".encode())
     os._exit(STATUS)

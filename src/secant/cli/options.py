@@ -1,4 +1,4 @@
-"""Options of commands and of studies, from typed dataclasses."""
+"""Reads the options of commands and of studies from typed dataclasses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def flag(help: str, metavar: str | None = None) -> Any:
-    """What help says of an option: its default where that is a value, and nothing where it is off or none."""
+    """The help of an option; it shows the default unless the default is off or none."""
     return tyro.conf.arg(help=help, metavar=metavar, help_behavior_hint=_default)
 
 
@@ -32,7 +32,7 @@ Json = Annotated[bool, flag("print JSON for a machine to read")]
 RunScale = Annotated[Scale, flag("smoke: seconds; laptop: minutes; paper: the source's own sizes")]
 Force = Annotated[bool, flag("compute again even if it has been run")]
 
-TRACEBACK = "With SECANT_TRACEBACK=1 in the environment an error comes with its traceback."
+TRACEBACK = "Set SECANT_TRACEBACK=1 in the environment to see the traceback of an error."
 
 Flags = TypeVar("Flags", bound="DataclassInstance")
 
@@ -43,7 +43,7 @@ class UsageError(ValueError):
 
 @dataclass(frozen=True)
 class RunFlags:
-    """What `secant run` takes besides the options of the study."""
+    """The options of `secant run` besides those of the study."""
 
     scale: RunScale = "laptop"
     force: Force = False
@@ -52,7 +52,7 @@ class RunFlags:
 
 
 def parse(kind: Any, arguments: list[str], command: str, description: str = "", default: Any = None) -> Any:
-    """Reads `arguments` into the dataclass `kind`; exits with 2 and the nearest names when it cannot."""
+    """The arguments as the dataclass `kind`; exits with 2 and the nearest names if they do not fit."""
     extra = {} if default is None else {"default": default}
     return tyro.cli(
         kind,
@@ -66,7 +66,7 @@ def parse(kind: Any, arguments: list[str], command: str, description: str = "", 
 
 
 def parse_run(study: Study, arguments: list[str]) -> tuple[RunFlags, Config]:
-    """Reads the flags of a run and the study's configuration."""
+    """The flags of a run and the study's configuration."""
     flags, options = parse_options(RunFlags, study, arguments, "run")
     try:
         return flags, study.config(flags.scale, **options)
@@ -75,9 +75,9 @@ def parse_run(study: Study, arguments: list[str]) -> tuple[RunFlags, Config]:
 
 
 def parse_options(kind: type[Flags], study: Study, arguments: list[str], command: str) -> tuple[Flags, dict[str, Any]]:
-    """Reads the flags of a command and those of the study's own options that are given.
+    """The flags of a command, and those options of the study that the arguments give.
 
-    The help shows the options' defaults, which depend on the scale.
+    The help shows the defaults of the options, which depend on the scale.
     """
     scale = _scale_of(arguments, kind)
     try:
@@ -109,19 +109,19 @@ def parse_options(kind: type[Flags], study: Study, arguments: list[str], command
 
 
 def take_id(arguments: list[str], command: str) -> tuple[str, list[str]]:
-    """The study's id, which comes first, and the rest."""
+    """The study's id, which comes first, and the other arguments."""
     if not arguments or arguments[0].startswith("-"):
         if arguments and arguments[0] in ("-h", "--help"):
             print(f"usage: secant {command} ID [options]\n\n`secant list` shows the ids. {TRACEBACK}")
             sys.exit(0)
         raise UsageError(
-            f"{command}: name a study first, as in `secant {command} quadreg/fig-2`. `secant list` shows all."
+            f"{command}: name a study first, as in `secant {command} quadreg/fig-2`. `secant list` shows all of them."
         )
     return arguments[0], arguments[1:]
 
 
 def _scale_of(arguments: list[str], kind: Any) -> str:
-    """The scale asked for, needed before the rest can be read."""
+    """The scale among the arguments, which is needed before the others can be read."""
     for position, argument in enumerate(arguments):
         name, equals, value = argument.partition("=")
         if name == "--scale":

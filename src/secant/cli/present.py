@@ -1,4 +1,4 @@
-"""How results look in a terminal."""
+"""Prints results in a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ errors = Console(stderr=True, highlight=False)
 
 
 def device(*, quiet: bool) -> None:
-    """Says in a line where this process computes, for which JAX has to start."""
+    """Prints in one line where this process computes; this starts JAX."""
     if quiet:
         return
     import jax
@@ -44,7 +44,7 @@ def device(*, quiet: bool) -> None:
 
 
 def number(value: Any) -> str:
-    """A number as a reader wants it."""
+    """A number as text, with at most seven digits."""
     return f"{value:.7g}" if isinstance(value, (int, float)) else str(value)
 
 
@@ -100,7 +100,7 @@ def record(study: Study, run: Record, seconds: float) -> None:
 
 
 def findings_table(findings: list[dict[str, Any]]) -> Padding:
-    """Predicted, measured, tolerance, verdict."""
+    """The table of findings: predicted, measured, tolerance, verdict."""
     table = Table(box=None, pad_edge=False, header_style="bold", width=min(output.width - 2, PLAIN_WIDTH - 2))
     table.add_column("finding", ratio=1)
     for column in ("predicted", "measured", "tolerance"):
@@ -148,7 +148,7 @@ def cells(options: list[dict[str, str]], records: Sequence[Record]) -> None:
 
 
 class Scoreboard:
-    """`secant verify` as it goes: each study's findings, and how far it is."""
+    """`secant verify` while it runs: the findings of each study, and the progress."""
 
     def __init__(self, total: int, quiet: bool, seeds: int = 1) -> None:
         self._quiet, self._seeds = quiet, seeds
@@ -171,7 +171,7 @@ class Scoreboard:
         self._bar.stop()
 
     def end(self, study: Entry | Study, rows: list[dict[str, Any]]) -> None:
-        """A study has ended with these findings."""
+        """Shows the findings of a study that has ended."""
         self._bar.update(self._task, advance=1, description=study.id)
         if not self._quiet:
             output.print(head(study.id, study.title + self._seed(rows)))
@@ -182,7 +182,7 @@ class Scoreboard:
 
 
 def summary(rows: list[dict[str, Any]], seconds: float) -> None:
-    """The last lines of `secant verify`: what fails and what decides nothing, by name, and the count."""
+    """The last lines of `secant verify`: findings that fail or are inconclusive, by name, and the count."""
     studies = {row["study"] for row in rows}
     for name in ("inconclusive", "fails"):
         for row in rows:
@@ -195,28 +195,28 @@ def summary(rows: list[dict[str, Any]], seconds: float) -> None:
 
 
 def wavering(found: Sequence[Wavering]) -> None:
-    """Which verdicts hang on the seed, and whether they fail more often than they say."""
+    """Prints which verdicts depend on the seed, and which fail more often than their claim allows."""
     for one in found:
         counts = ", ".join(f"{count} {name}" for name, count in one.verdicts.most_common())
         says = f"once in {1 / one.risk:,.0f}" if one.risk else "never"
-        beyond = f"; more often than it says ({says})" if one.beyond else ""
+        beyond = f"; it fails more often than its claim allows ({says})" if one.beyond else ""
         output.print(Text(f"changes with the seed: {one.study}: {one.finding}: {counts}{beyond}"))
 
 
 def tally(verdicts: Iterable[str]) -> Text:
-    """How often each verdict came."""
+    """The number of times that each verdict came."""
     counts = Counter(verdicts)
     parts = [f"{counts[name]} {name}" for name in ("holds", "erratum", "inconclusive", "fails") if counts[name]]
     return Text(", ".join(parts), style=COLOURS[gravest(counts)])
 
 
 def _add(table: Table, *cells: str | Text | Group) -> None:
-    """A row in which brackets are brackets: rich reads text that is not its own as markup."""
+    """Adds a row in which brackets stay brackets, because rich reads plain strings as markup."""
     table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in cells))
 
 
 def _asides(finding: dict[str, Any]) -> list[Text]:
-    """What a reader should know about a finding that did not simply hold."""
+    """The reason and the note of a finding that does not simply hold."""
     if finding["verdict"] == "holds":
         return []
     return [Text(finding[key], style="dim") for key in ("reason", "note") if finding.get(key)]

@@ -25,7 +25,7 @@ from secant.lab.sweeping.sweep_file import refuse_other
 
 @dataclass(frozen=True)
 class SweepFlags:
-    """What `secant sweep` takes besides the options of the study."""
+    """The options of `secant sweep` besides those of the study."""
 
     over: Annotated[
         tyro.conf.UseAppendAction[tuple[str, ...]],
@@ -37,15 +37,15 @@ class SweepFlags:
     scale: RunScale = "laptop"
     engine: Annotated[
         Literal["here", "processes", "ray"] | None,
-        flag(
-            "where; by default here, with --jobs in processes, with --address on a Ray cluster", "{here,processes,ray}"
-        ),
+        flag("where cells are computed: here; processes with --jobs; ray with --address", "{here,processes,ray}"),
     ] = None
-    jobs: Annotated[int | None, flag("cells to compute at once; by default one a core", "INT")] = None
+    jobs: Annotated[int | None, flag("cells to compute side by side; by default one on each core", "INT")] = None
     cores: Annotated[int, flag("threads of each process or worker")] = 1
-    address: Annotated[str | None, flag("of a running Ray cluster, such as auto or host:6379", "ADDRESS")] = None
+    address: Annotated[str | None, flag("address of a running Ray cluster, such as auto or host:6379", "ADDRESS")] = (
+        None
+    )
     output: Annotated[Path | None, flag("netCDF file to write the data of all cells to", "FILE")] = None
-    overwrite: Annotated[bool, flag("replace the output even if it is of another sweep")] = False
+    overwrite: Annotated[bool, flag("replace the output even if it holds another sweep")] = False
     force: Force = False
     json: Json = False
 
@@ -56,7 +56,7 @@ def sweep(arguments: list[str]) -> int:
     study = lab.get(id)
     flags, options = parse_options(SweepFlags, study, rest, "sweep")
     if not flags.over:
-        raise UsageError(f"over: say what to sweep over, as in `secant sweep {id} --over NAME=0.1,0.2`.")
+        raise UsageError(f"over: name an option and its values, as in `secant sweep {id} --over NAME=0.1,0.2`.")
     over, engine = read_over(study, flags.over), _engine(flags)
     try:
         cells = grid(study, over, flags.scale, options)
@@ -96,9 +96,11 @@ def _engine(flags: SweepFlags) -> lab.Engine:
     several = flags.jobs is not None and flags.jobs != 1
     name = flags.engine or ("ray" if flags.address else "processes" if several else "here")
     if flags.address is not None and name != "ray":
-        raise UsageError(f"address: only a Ray cluster has one, got {flags.address!r} for {name}. Use --engine ray.")
+        raise UsageError(
+            f"address: only a Ray cluster has an address, got {flags.address!r} with --engine {name}. Use --engine ray."
+        )
     if name == "here" and several:
-        raise UsageError(f"jobs: here is one process, got {flags.jobs}. Use --engine processes, or ray.")
+        raise UsageError(f"jobs: --engine here is one process, got --jobs {flags.jobs}. Use --engine processes or ray.")
     if flags.cores < 1:
         raise UsageError(f"cores: must be at least 1, got {flags.cores}.")
     try:

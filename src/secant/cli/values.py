@@ -1,4 +1,4 @@
-"""The values of `--over NAME=VALUES`, read by the type of the option."""
+"""Reads the values of `--over NAME=VALUES` by the type of the option."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from secant.lab.sweeping.grid import count, refuse_too_many
 
 
 def read_over(study: Study, given: tuple[str, ...]) -> dict[str, list[Any]]:
-    """Every `NAME=VALUES`, such as `seed=0:10`, `epsilon=0.01,0.02` or `sizes=64,128;256,512`."""
+    """Option -> values, from texts such as `seed=0:10`, `epsilon=0.01,0.02` or `sizes=64,128;256,512`."""
     known = typing.get_type_hints(study.config_type)
     over: dict[str, list[Any]] = {}
     for argument in given:
@@ -28,7 +28,7 @@ def read_over(study: Study, given: tuple[str, ...]) -> dict[str, list[Any]]:
                 f"over: {study.id} has no option {name!r}.{closest(name, known)} Options: {', '.join(known) or 'none'}."
             )
         if name in over:
-            raise UsageError(f"over: {name} is given twice. Give all its values at once, as in --over {argument},...")
+            raise UsageError(f"over: {name} is given twice. Give all its values together, as in --over {argument},...")
         over[name] = _values(name, values, hint(study, name))
     return over
 
@@ -46,7 +46,7 @@ def _values(name: str, text: str, expected: Any) -> list[Any]:
 
 
 def _parts(text: str, expected: Any) -> Iterator[Sequence[Any]]:
-    """The values in their order; a range as a range, which may be longer than any list."""
+    """The values in their order; a range stays a range, because it may be longer than any list."""
     if _is_tuple(expected):
         yield [_tuple(part, expected) for part in text.split(";")]
         return
@@ -55,7 +55,7 @@ def _parts(text: str, expected: Any) -> Iterator[Sequence[Any]]:
 
 
 def _range(text: str) -> range:
-    """`first:end` or `first:end:step`; the end is not among them, as in Python."""
+    """The range `first:end` or `first:end:step`, without its end, as in Python."""
     limits = [whole(part) for part in text.split(":")]
     if not 2 <= len(limits) <= 3:
         raise ValueError
@@ -86,7 +86,7 @@ def _one(text: str, expected: Any) -> Any:
 
 
 def _kinds(expected: Any) -> tuple[Any, ...]:
-    """The types that a value may have, None first: it is the only one that its text tells apart."""
+    """The types that a value may have; None comes first, because only the text `none` means None."""
     if typing.get_origin(expected) in (typing.Union, types.UnionType):
         return tuple(sorted(typing.get_args(expected), key=lambda kind: kind is not type(None)))
     return (expected,)

@@ -1,4 +1,4 @@
-"""`secant watch`: a watched run in the terminal, as it goes."""
+"""`secant watch`: a watched run in the terminal, while it trains."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from secant.monitors.records.record import Reader, RecordError, Watched, read
 from secant.monitors.records.text import clean
 
 CHARTS = ("Loss", "Sharpness against", "Batch sharpness", "Noise scale", "How much longer")
-"""How the titles of the panels begin that are drawn; the others are numbers with their course."""
+"""First words of the titles of panels that are drawn; the other panels appear as numbers with their course."""
 AT_MOST = 4
 NOTES = 5
 LARGE = 32 * 2**20
-"""Bytes of a record of which the list shows no numbers."""
+"""The list shows no numbers of a record with more bytes than this."""
 
 
 @dataclass(frozen=True)
 class WatchOptions:
-    """A watched run: its loss, its curvature against the edge, its noise, and what the monitor said.
+    """A watched run: its loss, its curvature against the edge, its noise, and the monitor's notes.
 
-    Follows the run until it is finished, or Ctrl-C. Without RUN, lists the records in Secant's home.
+    Follows the run until it ends, or until Ctrl-C. Without RUN, lists the records in Secant's home.
     """
 
     run: Annotated[str | None, tyro.conf.Positional, flag("name of a record, or its folder", "[RUN]")] = None
     once: Annotated[bool, flag("print one frame and end")] = False
-    seconds: Annotated[float, flag("between two frames, at least")] = 1.0
+    seconds: Annotated[float, flag("shortest time between two frames, in seconds")] = 1.0
 
 
 def watch(arguments: list[str]) -> int:
@@ -61,7 +61,7 @@ def watch(arguments: list[str]) -> int:
 
 
 def frame(run: Watched, width: int, *, goes_on: bool, height: int | None = None) -> Group:
-    """One look at a run, so many columns wide, and as much of it as goes into so many lines."""
+    """One frame of a run, `width` columns wide, with as much as fits into `height` lines."""
     head, said = _head(run, goes_on=goes_on), _said(run)
     room = 10**6 if height is None else height - len(head) - sum(1 + line.cell_len // max(width, 1) for line in said)
     body: list[Text | Table] = []
@@ -148,7 +148,7 @@ def _follow(console: Console, reader: Reader, *, once: bool, seconds: float) -> 
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             began = time.monotonic()
-            goes_on = running(reader.path)  # asked before, so that the last frame has the last line
+            goes_on = running(reader.path)  # asked before reading, so that the last frame has the last line
             run = reader.read()
             tall = console.height - 1 if console.is_terminal else None
             live.update(frame(run, console.width, goes_on=goes_on, height=tall), refresh=True)
@@ -160,7 +160,7 @@ def _follow(console: Console, reader: Reader, *, once: bool, seconds: float) -> 
 def _list(console: Console) -> int:
     found = kept()
     if not found:
-        console.print(Text("No run has been watched yet: `secant.monitor` watches one."))
+        console.print(Text("No run has been watched yet. `secant.monitor` in your training loop watches one."))
         return 0
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("run", "framework", "optimiser", "step", "loss", "written (UTC)", ""):

@@ -1,4 +1,4 @@
-"""Whole numbers as people write them: 1000, 1_000, 1e3, 2.0e3."""
+"""Reads whole numbers as people write them: 1000, 1_000, 1e3, 2.0e3."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import typing
 from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
 LONGEST = 30
-"""Digits of the longest; 1e999999999 would fill the memory."""
+"""Largest number of digits, because 1e999999999 would fill the memory."""
 
 
 def whole(text: str) -> int:
-    """The number that is written, if it is a whole one; a `ValueError` says what is not."""
+    """The whole number that a text writes; a `ValueError` names a text that writes none."""
     try:
         number = decimal.Decimal(text.strip())
     except decimal.InvalidOperation:
@@ -23,7 +23,7 @@ def whole(text: str) -> int:
 
 
 registry = ConstructorRegistry()
-"""How options are read where it is not as tyro reads them: also inside of tuples, and where there may be none."""
+"""Rules for whole numbers that replace those of tyro, also inside tuples and where None is allowed."""
 
 
 @registry.primitive_rule
@@ -41,7 +41,7 @@ def _one(asked: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[int] | None:
 
 @registry.primitive_rule
 def _several(asked: PrimitiveTypeInfo) -> PrimitiveConstructorSpec[tuple[int, ...]] | None:
-    """Of a tuple tyro would say that it cannot be read, and not which of its numbers."""
+    """A tuple of whole numbers, read here because tyro's error would not name the wrong number."""
     kinds = typing.get_args(asked.type)
     if asked.type_origin is not tuple or set(kinds) - {Ellipsis} != {int}:
         return None

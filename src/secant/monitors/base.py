@@ -1,10 +1,11 @@
-"""What every monitor does, whatever the framework: looks in time, rows that do not wait, and no error in the loop.
+"""The monitor of every framework: it decides when to look, never waits for a row, and raises no error in the loop.
 
-A monitor is called once a step, *before* the optimiser's step, with the parameters and the batch that the step is
-about to use: what it says of a step is what that step meets. Looks that need the step itself, such as the curvature
-along it, hold that point and are finished at the next call; their row still bears the step at which they began.
+The loop calls a monitor once a step, *before* the optimiser's step, with the parameters and the batch that the step is
+about to use. The numbers of a step are therefore those that the step meets. Looks that need the step itself, such as
+the curvature along the update, keep this point and are finished at the next call. Their row bears the step at which
+they began.
 
-A subclass says which looks there are and how to take one; here it is decided when.
+A subclass says which looks there are and how to take one; this class decides when.
 """
 
 from __future__ import annotations
@@ -24,41 +25,41 @@ from secant.monitors.records.record import Watched
 from secant.monitors.sampling import Sampling
 
 LASTING = 3
-"""Calls in a row with a batch of another size before looks are set up for it; the last of an epoch is passed by."""
+"""Looks are set up for a new batch size after this many such calls in a row, so an epoch's last batch is passed by."""
 
 FLUSHED = 64
-"""Rows after which those that have come are written."""
+"""Rows are written as soon as this many wait."""
 
 SECONDS = 5.0
-"""And after which time."""
+"""Rows are written at least this often, in seconds."""
 
 
 TIMED = 16
-"""Of the looks that need not be waited for, every so many-th is, to see what it costs."""
+"""Where looks need no waiting, the monitor still waits for one in this many, to time it."""
 
 ROUNDING = 1e-6
-"""Relative difference of two sums of the same numbers in another order."""
+"""Relative difference up to which two sums, in different orders, are sums of the same numbers."""
 
 
 FAILURES = 3
-"""Of a look that worked before, after which it is given up."""
+"""A look that worked before is given up after this many failures."""
 
 
 class PassedError(Exception):
-    """A look cannot be taken at this step, but may be at another; says why, which is said once."""
+    """A look cannot be taken at this step, but may be at another. The text says why; the monitor repeats it once."""
 
 
 class HopelessError(Exception):
-    """No look can ever be taken in this run; says why, and the loop's own numbers are recorded alone."""
+    """No look can ever be taken in this run. The text says why; the monitor then records the loop's own numbers."""
 
 
 class Monitor:
-    """Watches a training run; made by [`monitor`][secant.monitors.monitor], called once a step, closed at the end.
+    """A monitor of a training run: made by [`monitor`][secant.monitors.monitor], called once a step, closed at the end.
 
     Attributes:
         plan: how often each look comes, and what it costs; `print` it.
-        watched: what was found so far, as [`read`][secant.monitors.read] has it.
-        last: column -> the last number found.
+        watched: the numbers so far, in the form that [`read`][secant.monitors.read] returns.
+        last: column -> its last number.
     """
 
     def __init__(
@@ -76,16 +77,16 @@ class Monitor:
         fewer: bool = False,
     ) -> None:
         """Args:
-        looks: that can be taken.
+        looks: the looks that can be taken.
         record: path or name of the record, None for a new one in Secant's home, False for none.
         budget: share of the time that looks may take.
-        every: cadences by hand, one for all looks or column -> steps; nothing depends on the clock then.
+        every: steps between two looks, for all looks or column -> steps; nothing depends on the clock then.
         sinks: objects with `write(step, row)` and `close()`.
         about: plain facts of the run.
         ready: whether a number has come from the device.
-        number: the number, waited for.
-        clock: seconds.
-        fewer: whether a look that would come too seldom may be taken on fewer samples of a batch.
+        number: the number itself; waits for it.
+        clock: the time in seconds.
+        fewer: whether a look that would come too seldom may use fewer samples of a batch.
         """
         between("monitor", "budget", budget)
         self._clock = clock
@@ -107,12 +108,12 @@ class Monitor:
 
     @property
     def plan(self) -> Plan:
-        """How often each look comes, from what has been timed by now."""
+        """How often each look comes, from the times measured so far."""
         return self._account.plan()
 
     @property
     def watched(self) -> Watched:
-        """What was found so far."""
+        """The numbers so far."""
         return self._keeper.watched()
 
     @property
@@ -121,19 +122,19 @@ class Monitor:
         return self._keeper.path
 
     def say(self, key: str, text: str, step: int = 0) -> None:
-        """Says something once, as a warning and in the record."""
+        """Says a text once, as a warning and in the record."""
         self._keeper.say(step, key, text)
 
     def tell(self, **facts: Any) -> None:
-        """Adds facts to what is known of the run."""
+        """Adds facts about the run to the record."""
         self._keeper.tell(**facts)
 
     def compare(self, step: int, samples: int, mark: float) -> None:
-        """Holds the samples of a look against those of the first; whether all are the same is a fact of the run.
+        """Compares the samples of a look with those of the first look, and records whether all looks see the same.
 
         Args:
-            step: of the look.
-            samples: that were looked at; a look at more or fewer of them begins anew.
+            step: the step of the look.
+            samples: how many samples the look used; another number begins the comparison anew.
             mark: a number of the samples that does not depend on their order.
         """
         if self._mark is None or self._mark[1] != samples:
@@ -157,19 +158,19 @@ class Monitor:
         size: Callable[[], int] = lambda: 0,
         begin: Callable[[str], Later] | None = None,
     ) -> None:
-        """One call of the loop; raises nothing.
+        """Handles one call of the loop; raises nothing.
 
         Args:
-            step: its number.
-            at_hand: column -> what the loop has anyway; it may still be under way on the device.
-            take: `name -> {column: number}`, takes a look and waits for its numbers. One with `after` looks at what
-                `hold` kept at the call before.
+            step: the number of the step.
+            at_hand: column -> a number that the loop has anyway; it may still be under way on the device.
+            take: `name -> {column: number}`, takes a look and waits for its numbers. A look with `after` uses the point
+                that `hold` kept at the call before.
             hold: keeps the point from which this step starts.
-            shape: of the batch; looks are set up once for each.
-            wait: until the loop's own work is done, so that it is not counted as the look's.
-            size: samples of the batch, of which a part may be looked at; raises an error that says why not.
-            begin: takes a look without waiting for it, where the device works on while the loop does; what the loop
-                would wait for is then lost to it, whether or not the device has other work.
+            shape: the shape of the batch; looks are set up once for each shape.
+            wait: waits until the loop's own work is done, so that its time is not counted as time of the look.
+            size: the number of samples in the batch if a look may use a part of them; else an error that says why not.
+            begin: takes a look without waiting for it, for devices that work while the loop goes on. Waiting there
+                would cost the loop time, whether or not the device has other work.
         """
         if self._keeper.closed:
             return
@@ -209,7 +210,7 @@ class Monitor:
         account.overhead(max(0.0, self._clock() - began - others))
 
     def _choose(self, step: int, size: Callable[[], int]) -> tuple[list[str], float]:
-        """The looks to be taken now so that some of them can do with fewer samples, and the seconds that went by."""
+        """The looks to take now, to find out which of them can use fewer samples; and the seconds that it took."""
         began = self._clock()
         chosen, why_not = self._sampling.choose(size)
         if why_not:
@@ -222,7 +223,7 @@ class Monitor:
         return name, shape, self._sampling.parts(name)
 
     def _waited(self, wait: Callable[[], None], names: Sequence[str], shape: Hashable, begin: Any) -> float:
-        """Waits for the loop's own work, unless all looks are only begun."""
+        """Waits for the loop's own work, unless no look needs waiting; the seconds that it took."""
         if names and begin is not None and all(self._unwaited(name, shape) for name in names):
             return 0.0
         began = self._clock()
@@ -230,7 +231,7 @@ class Monitor:
         return self._clock() - began
 
     def _unwaited(self, name: str, shape: Hashable) -> bool:
-        """Whether a look can be begun and left alone: it works, and was timed not long ago."""
+        """Whether a look needs no waiting: it works, and was timed not long ago."""
         timed = self._untimed.get(name, TIMED) < TIMED and not self._sampling.asks_for(name)
         return timed and self._key(name, shape) in self._known
 
@@ -243,21 +244,21 @@ class Monitor:
             self._lasted += 1
         else:
             if known and shape not in known:
-                self._keeper.say(step, "shape", f"from step {step} on batches are of another size, {shape}.")
+                self._keeper.say(step, "shape", f"from step {step} on the batches have another size, {shape}.")
             self._shape, self._lasted = shape, 1
         return not known or shape in known or self._lasted >= LASTING
 
     def _looks(
         self, step: int, names: Sequence[str], take: Any, shape: Hashable, at_hand: Mapping[str, Any], begin: Any
     ) -> float:
-        """Takes looks and records their row; the seconds that have been accounted for."""
+        """Takes looks and records their row; returns the seconds that have been accounted for."""
         account, row, seconds = self._account, dict(at_hand), 0.0
         total = 0.0
         for name in names:
             fresh = self._key(name, shape) not in self._known
             began = self._clock()
             if begin is not None and self._unwaited(name, shape):
-                with contextlib.suppress(Exception):  # what fails is taken again and waited for, which says why
+                with contextlib.suppress(Exception):  # a look that fails is taken again with waiting, which says why
                     row[f"look {name}"] = self._apart(name, begin(name), at_hand)
                     self._untimed[name] += 1
                     total += account.charge(name, self._clock() - began)
@@ -321,16 +322,16 @@ class Monitor:
         return seconds
 
     def _beside(self, name: str, found: Mapping[str, float], at_hand: Mapping[str, Any]) -> dict[str, float]:
-        """What a look adds to what the loop has: nothing that is there already."""
+        """The columns that a look adds, without those that the loop gives itself."""
         return {column: value for column, value in found.items() if column not in at_hand}
 
     def _apart(self, name: str, later: Later, at_hand: Mapping[str, Any]) -> Later:
-        """A look under way that will add no more than that."""
+        """A look under way that will add only columns that the loop does not give itself."""
         there = dict.fromkeys(at_hand)
         return Later(later.arrays, lambda numbers: self._beside(name, later.finish(numbers), there))
 
     def _stays(self, step: int, name: str, seconds: float) -> bool:
-        """Whether a look, set up on fewer samples or on all, is taken so from now on."""
+        """Whether a look keeps the number of samples for which it was just set up."""
         stays, text = self._sampling.timed(name, seconds)
         if text:
             self._planned = 0.0  # the record is told at once
@@ -341,8 +342,8 @@ class Monitor:
         return stays
 
     def _as_before(self, step: int, name: str, began: float, why: BaseException) -> float:
-        """A look that could not be set up on fewer samples is taken as before; the seconds that it took to see that."""
-        self._keeper.note(step, f"`{name}` is not looked at on fewer samples: {described(why)}")
+        """Goes back to all samples for a look that could not be set up on fewer; returns the seconds that it took."""
+        self._keeper.note(step, f"looks at `{name}` go on with all samples: {described(why)}")
         spent = self._clock() - began
         self._account.aside(spent)
         return spent
@@ -352,13 +353,13 @@ class Monitor:
         if looked or self._keeper.waiting >= FLUSHED or now - self._flushed > SECONDS:
             self._flushed = now
             self._keeper.flush()
-        # The plan goes into the record when there is one, and now and then anew.
+        # The record gets the plan as soon as there is one, and later a new one now and then.
         if looked and math.isfinite(self._account.step_seconds) and self._account.elapsed >= self._planned:
             self._planned = max(4 * self._account.elapsed, 1.0)
             self._keeper.tell(plan=self.plan.facts())
 
     def close(self) -> None:
-        """Waits for the last numbers, writes them and the plan, and ends; calls after this do nothing."""
+        """Waits for the last numbers, writes them and the plan, and ends; later calls do nothing."""
         if not self._keeper.closed:
             with contextlib.suppress(Exception):
                 self._keeper.tell(plan=self.plan.facts())
@@ -372,7 +373,7 @@ class Monitor:
 
 
 def by_hand(looks: Sequence[Look], every: int | Mapping[str, int] | None) -> dict[str, int] | None:
-    """Look -> cadence, from one for all or from cadences of columns; 0 for never."""
+    """Look -> steps between two looks, from one number for all looks or from numbers by column; 0 for never."""
     if every is None:
         return None
     if not isinstance(every, Mapping):
@@ -383,14 +384,14 @@ def by_hand(looks: Sequence[Look], every: int | Mapping[str, int] | None) -> dic
         owner = next((look.name for look in looks if column == look.name or column in look.columns), None)
         if owner is None:
             known = ", ".join(look.name for look in looks)
-            why = "nobody measures it" if column not in COLUMNS else "it needs something that was not given"
-            raise ValueError(f"monitor: `every` names {column!r}; {why}. Looks here: {known}.")
+            why = "no look measures it" if column not in COLUMNS else "it needs an argument that was not given"
+            raise ValueError(f"monitor: `every` names {column!r}, but {why}. Use a column of these looks: {known}.")
         cadence = whole("monitor", f"every[{column!r}]", cadence, least=0)
         found[owner] = min(cadence, found[owner]) if found.get(owner) else cadence
     return found
 
 
 def described(error: BaseException) -> str:
-    """An error in a line."""
+    """An error in one line: its type and the first line of its text."""
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:300]}" if text else type(error).__name__

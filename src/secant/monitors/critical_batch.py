@@ -1,9 +1,10 @@
-r"""The critical batch $\mathrm{tr}\,\Sigma/|g|^2$ from looks of which each alone is mostly noise.
+r"""The critical batch $\mathrm{tr}\,\Sigma/|g|^2$, from looks that are mostly noise one by one.
 
-A look has unbiased estimates of $\mathrm{tr}\,\Sigma$ and $|g|^2$, and their ratio is not one of the ratio: both are
-averaged over looks before they are divided. Gradients shrink as a run goes on, by orders of magnitude, and an average
-of them would be that of its first looks. So each look counts in units of what squared gradients are *of late*, an
-average of a few looks: those before count less for being before, and not for being smaller.
+A look gives unbiased estimates of $\mathrm{tr}\,\Sigma$ and of $|g|^2$, but their ratio is not an unbiased estimate of
+the ratio. Both are therefore averaged over looks before they are divided. Gradients shrink by orders of magnitude along
+a run, so a plain average would be that of the first looks. Each look therefore counts in units of recent squared
+gradients, an average over a few looks. An earlier look then weighs less because it is older, and its larger gradients
+give it no more weight.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 import math
 
 KEPT = 0.9
-"""Of the averages, from one look to the next."""
+"""The share of the averages that is kept from one look to the next."""
 
 LATE = 0.5
-"""Of the unit, from one look to the next."""
+"""The share of the unit that is kept from one look to the next."""
 
 
 class Noise:
@@ -40,12 +41,12 @@ class Noise:
         self._unit = 0.0
 
     def add(self, trace: float, square: float, samples: float) -> float:
-        r"""A look; returns the critical batch, infinite where no gradient is seen behind the noise.
+        r"""Adds a look; returns the critical batch, infinite if no gradient is seen behind the noise.
 
         Args:
             trace: estimate of $\mathrm{tr}\,\Sigma$ of one sample.
             square: estimate of $|g|^2$.
-            samples: of the batch; $|g|^2 + 2\,\mathrm{tr}\,\Sigma/B$ is what halves of it have.
+            samples: the batch size $B$; the squared gradient of a half is $|g|^2 + 2\,\mathrm{tr}\,\Sigma/B$.
         """
         size = square + 2 * trace / samples
         if not (math.isfinite(trace) and math.isfinite(square)) or size < 0:

@@ -1,4 +1,4 @@
-"""What is shown of a watched run, in a terminal or on a page: which quantity beside which edge, thinned and scaled."""
+"""The panels of a watched run, for a terminal or a page: each quantity beside its edge, thinned and scaled."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from secant.monitors.records.columns import COLUMNS
 from secant.monitors.records.record import Watched
 
 WIDE = 30.0
-"""Largest over smallest value from which on an axis is logarithmic."""
+"""An axis is logarithmic if its largest value is more than this times its smallest."""
 
 FACTS = 40
-"""Facts about a run that are shown, at most."""
+"""Largest number of facts about a run that are shown."""
 
 SMALL = 1e-290
-"""Less than this is nothing: a quotient of such numbers has no digits."""
+"""Numbers below this count as zero, because a quotient of such numbers has no digits."""
 
 TOLD = (
     "framework",
@@ -43,10 +43,10 @@ class Series:
     """A quantity along a run.
 
     Attributes:
-        name: what it is, in words.
-        steps: of the optimiser, `(n,)`, growing.
+        name: the quantity in words.
+        steps: steps of the optimiser, `(n,)`, growing.
         values: `(n,)`; NaN and infinity are gaps.
-        edge: whether it is what the others are compared with.
+        edge: whether the other quantities are compared with this one.
     """
 
     name: str
@@ -60,9 +60,9 @@ class Panel:
     """Quantities on common axes.
 
     Attributes:
-        title: of the panel.
-        meaning: what it tells, in a sentence.
-        series: the quantities; those that are edges come last.
+        title: its title.
+        meaning: its meaning, in a sentence.
+        series: the quantities; edges come last.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Panel:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether the values span so much that powers of ten are shown."""
+        """Whether the values span so much that the axis is logarithmic."""
         finite = self.finite
         return bool(finite.size and finite.min() > 0 and finite.max() / WIDE > finite.min())
 
@@ -99,13 +99,13 @@ class Panel:
         values = np.where(np.isfinite(values), values, np.nan)
         if self.logarithmic:
             low, high, values = math.log10(low), math.log10(high), np.log10(values)
-        # Halves, for the largest of numbers less the smallest is beyond all numbers.
+        # Halves, because the largest float minus the smallest would overflow.
         return np.clip((values / 2 - low / 2) / (high / 2 - low / 2), 0.0, 1.0)
 
 
 @dataclass(frozen=True)
 class Last:
-    """The last value of a quantity, and between which others it was."""
+    """The last value of a quantity, with its smallest and largest value."""
 
     name: str
     label: str
@@ -118,9 +118,9 @@ class Last:
 
 
 def panels(run: Watched) -> list[Panel]:
-    """Everything that was measured, each beside what it is to be compared with."""
+    """All measured quantities as panels, each beside the edge that it is compared with."""
     found = [
-        _panel(run, "Loss", "Of the batch, as the loop has it.", loss="loss"),
+        _panel(run, "Loss", "The loss of the batch, as the loop has it.", loss="loss"),
         _panel(
             run,
             "Sharpness against the edge",
@@ -138,14 +138,14 @@ def panels(run: Watched) -> list[Panel]:
         _panel(
             run,
             "Noise scale against the batch",
-            "The batch at which noise and gradient are as large; a larger one gains little.",
+            "The batch size at which noise and gradient are equally large; a larger batch gains little.",
             noise_scale="noise scale",
             edge=_column(run, "batch"),
         ),
         _panel(
             run,
             "How much longer a step could be",
-            "By what the update could be multiplied until it lowers the batch's loss no more; below 1 it overshoots.",
+            "Factor up to which the update could be longer and still lower the batch's loss; below 1 it overshoots.",
             stable_multiple="stable multiple",
             edge=_one(run, "stable_multiple"),
         ),
@@ -157,11 +157,11 @@ def panels(run: Watched) -> list[Panel]:
             kernel_critical_lr="critical step of the kernel",
             edge=_column(run, "lr"),
         ),
-        _panel(run, "Step size", "That the optimiser used last.", lr="step size"),
+        _panel(run, "Step size", "The step size that the optimiser used last.", lr="step size"),
         _panel(
             run,
             "Lengths",
-            "Of the gradient, the update and the parameters.",
+            "Lengths of the gradient, the update and the parameters.",
             gradient_norm="gradient",
             update_norm="update",
             parameter_norm="parameters",
@@ -174,8 +174,8 @@ def panels(run: Watched) -> list[Panel]:
             agop_change="features",
         ),
         _panel(run, "Dead units", "Share of units without a gradient on the batch.", dead_units="dead units"),
-        _panel(run, "Loss scale", "Of mixed precision.", scaler="loss scale"),
-        _panel(run, "Time of looks", "Over the time of everything.", share="looks", edge=_budget(run)),
+        _panel(run, "Loss scale", "The factor by which mixed precision multiplies the loss.", scaler="loss scale"),
+        _panel(run, "Time of looks", "Share of the run's time so far.", share="looks", edge=_budget(run)),
     ]
     shown = [panel for panel in found if panel is not None]
     if any(panel.title.startswith("Step size against") for panel in shown):
@@ -184,7 +184,7 @@ def panels(run: Watched) -> list[Panel]:
 
 
 def last_values(run: Watched, at_most: int = 60) -> list[Last]:
-    """The last value of every quantity, those that we know first."""
+    """The last value of every quantity; columns of Secant come first."""
     measured = dict.fromkeys(run.names)
     known = [name for name in COLUMNS if name in measured]
     others = [name for name in measured if name not in COLUMNS]
@@ -210,7 +210,7 @@ def last_values(run: Watched, at_most: int = 60) -> list[Last]:
 
 
 def thinned(series: Series, count: int) -> Series:
-    """At most twice as many points: of each stretch of steps the smallest and the largest, so that no spike is lost."""
+    """At most `2 * count` points: the smallest and the largest of each stretch of steps, so that no spike is lost."""
     if len(series.steps) <= 2 * count:
         return series
     first, last = series.steps[0], series.steps[-1]
@@ -227,7 +227,7 @@ def thinned(series: Series, count: int) -> Series:
 
 
 def above_edge(panel: Panel) -> tuple[int, int] | None:
-    """At how many of the looks the first quantity was above the edge, and at how many there was an edge."""
+    """The number of looks at which the first quantity was above the edge, and the number of looks with an edge."""
     edge = next((one for one in panel.series if one.edge), None)
     first = panel.series[0]
     if edge is None or first.edge:
@@ -240,12 +240,12 @@ def above_edge(panel: Panel) -> tuple[int, int] | None:
 
 
 def last_step(run: Watched) -> int | None:
-    """The last step of which something is known."""
+    """The last step that has a row; None without rows."""
     return max((row["step"] for row in run.rows), default=None)
 
 
 def facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is known about a run, as words; the plan is told apart."""
+    """The facts about a run as words, without the plan."""
     names = [*(name for name in TOLD if name in about), *(name for name in about if name not in TOLD)]
     skipped = ("format", "plan")
     kept = [name for name in names if name not in skipped and about[name] is not None][:FACTS]
@@ -258,7 +258,7 @@ def facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def plan_rows(about: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
-    """The plan of the looks: which, every how many steps, seconds each, and samples; empty where there is none."""
+    """The plan as rows of text: look, steps between two looks, seconds of a look, samples; empty without a plan."""
     plan = about.get("plan")
     looks = plan.get("looks") if isinstance(plan, dict) else None
     rows = []
@@ -271,7 +271,7 @@ def plan_rows(about: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
 
 
 def budget_of(about: Mapping[str, Any]) -> float | None:
-    """The share of the time that looks may take."""
+    """The share of the time that looks may take; None where the record does not tell."""
     plan = about.get("plan")
     found = plan.get("budget") if isinstance(plan, dict) else None
     found = about.get("budget") if found is None else found
@@ -301,7 +301,7 @@ def _column(run: Watched, name: str, words: str | None = None) -> Series | None:
 
 
 def _two_over_lr(run: Watched) -> Series | None:
-    """SGD's edge, where nothing says that the optimiser has another one."""
+    """The edge of SGD, 2 over the step size; None if the record has another threshold."""
     lr, threshold = _column(run, "lr"), _column(run, "threshold")
     if lr is None:
         return None
@@ -353,7 +353,7 @@ def _words(value: Any, depth: int = 3) -> str:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a run: from a step to another, and what it was."""
+    """An event of a run: its first step, its last, and a text."""
 
     step: int
     end: int | None
@@ -361,17 +361,17 @@ class Event:
 
 
 def events(run: Watched, last: int = 20_000) -> list[Event]:
-    """The spikes of the loss with what caused each, and the first loss that is not finite, in the last rows."""
+    """The spikes of the loss with their causes, and the first loss that is not finite, in the last rows."""
     run = replace(run, rows=[row for row in run.rows if "loss" in row or "sharpness" in row][-last:])
     steps, losses = run.column("loss")
     broken = np.flatnonzero(~np.isfinite(losses))
     found = [Event(int(steps[broken[0]]), None, f"the loss is {losses[broken[0]]:g}")] if broken.size else []
-    with contextlib.suppress(Exception), np.errstate(all="ignore"):  # of a record that makes no sense there are none
+    with contextlib.suppress(Exception), np.errstate(all="ignore"):  # a record that makes no sense has no spikes
         for spike in spikes(run):
-            text = "a spike" if spike.cause == "unknown" else f"a spike, {spike.cause}"
+            text = "a spike" if spike.cause == "unknown" else f"a spike ({spike.cause})"
             if math.isfinite(spike.height):
-                text += f": the loss rose to {spike.height:.3g} times what was usual"
+                text += f": the loss rose to {spike.height:.3g} times its usual level"
             if math.isfinite(spike.load):
-                text += f"; the curvature was {spike.load:.3g} of the edge before"
+                text += f"; before, the curvature was {spike.load:.3g} times the edge"
             found.append(Event(int(spike.onset), None if spike.end is None else int(spike.end), text))
     return sorted(found, key=lambda event: event.step)

@@ -1,4 +1,4 @@
-"""The one function that makes a monitor, whatever the loop is written in."""
+"""The function that makes a monitor, for loops in JAX and in PyTorch."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ def monitor(
     name: str | None = None,
     **options: Any,
 ) -> Any:
-    r"""Watches a training loop of your own: what its curvature is, and where its optimiser turns unstable.
+    r"""A monitor of your own training loop: it measures the curvature, and where the optimiser becomes unstable.
 
-    In JAX, call what it returns once a step, *before* the step: `watch(step, params, opt_state, batch)`, with anything
-    else that the loss takes behind the batch, and `loss=` and `grads=` where the loop has them. It records the
-    [columns][secant.monitors.COLUMNS] that can be had, in so little time as `budget` says, changes nothing in the run
-    and never raises: what it could not do it says once.
+    In JAX, call the monitor once a step, *before* the step: `watch(step, params, opt_state, batch)`. Anything else that
+    the loss takes comes behind the batch. Hand over `loss=` and `grads=` if the loop has them. The monitor records
+    those [columns][secant.monitors.COLUMNS] that it can measure, within the time that `budget` allows. It changes
+    nothing in the run and raises no error in the loop: what it cannot do, it says once, in a warning.
 
     Args:
-        loss: `loss(params, batch, ...) -> number`, a mean over the samples of a batch, or a number and more; or the
-            name of a loss of outputs and targets, with `f` and batches `(x, y)`. In PyTorch `loss(model, batch)`.
+        loss: `loss(params, batch, ...) -> number`, a mean over the samples of a batch; it may return more behind the
+            number. Or the name of a loss of outputs and targets, with `f` and batches `(x, y)`. In PyTorch
+            `loss(model, batch)`.
         model: a module of PyTorch, for a loop in PyTorch.
         optimiser: a transformation of optax, one of [`secant.optimisers`][secant.optim.optimisers], or facts such as
             `{"name": "adam", "lr": 1e-3}`; in PyTorch one of `torch.optim`. Without it there is no threshold.
         f: `f(params, x) -> outputs`, a row a sample: for the tangent kernel and the use of inputs.
-        record: path or name of the record. By default a new one in Secant's home; False keeps it in memory alone.
+        record: path or name of the record. By default a new record in Secant's home; False keeps it in memory alone.
         budget: the share of the run's time that looks may take.
-        every: cadences by hand, one for all looks or by column, such as `{"batch_sharpness": 20}`; nothing depends on
-            the clock then.
-        sinks: objects with `write(step, row)` and `close()`, to which rows go as well.
-        samples: of each batch, how many are looked at, the first ones: 24, or "all" for always all of them. By default
-            all, but with a budget a look that would come more seldom than every 200 steps is taken on a half or a
-            quarter of them, where the loss is a mean over samples; the monitor says so, and `plan` on how many.
-        name: of the run, for people.
+        every: steps between two looks, for all looks or by column, such as `{"batch_sharpness": 20}`. Nothing depends
+            on the clock then.
+        sinks: objects with `write(step, row)` and `close()`, or names of sinks, to which rows go as well.
+        samples: how many samples of each batch the looks use, the first ones, such as 24; "all" always uses all. By
+            default looks use all samples, but with a budget a look that would come less often than every 200 steps
+            uses a half or a quarter of them, if the loss is a mean over samples. A warning then names the look, and
+            `plan` tells how many samples each look uses.
+        name: the name of the run, for people.
         options: in JAX `inputs`, which finds $x$ in a batch, and `stacked`, for loops under `pmap`: True, or the
             name of the axis of devices.
 

@@ -13,15 +13,15 @@ from secant.monitors.in_torch.monitor import TorchMonitor
 
 
 class SecantMonitor(Callback):
-    """Watches a run of Lightning's `Trainer`, a look now and then, before the optimiser's step.
+    """A callback that watches a run of Lightning's `Trainer`: now and then a look, before the optimiser's step.
 
-    Gradients that are accumulated are seen as one batch, the scale of a scaler is recorded, and with several processes
-    the first one writes. During a look, the module's `log` and `log_dict` say nothing.
+    Batches whose gradients are accumulated count as one batch. The loss scale of a scaler is recorded. With several
+    processes the first one writes. During a look, the module's `log` and `log_dict` do nothing.
 
     Args:
         loss: `loss(module, batch) -> scalar tensor`; by default the module's own `training_step`. A module that calls
-            its optimisers by itself needs one.
-        options: of [`monitor`][secant.monitors.monitor]: `record`, `budget`, `every`, `samples`, `sinks`, `name`.
+            its optimisers by itself needs this argument.
+        options: those of [`monitor`][secant.monitors.monitor]: `record`, `budget`, `every`, `samples`, `sinks`, `name`.
 
     Attributes:
         watch: the monitor, once training has begun.
@@ -65,8 +65,8 @@ class SecantMonitor(Callback):
         """Makes the monitor of the module and its optimiser."""
         if self._loss is None and not pl_module.automatic_optimization:
             raise ValueError(
-                "SecantMonitor: the module calls its optimisers by itself, so that its `training_step` cannot be asked "
-                "for a loss. Give `loss=`, a function (module, batch) -> scalar."
+                "SecantMonitor: the module calls its optimisers by itself, so its `training_step` cannot serve as the "
+                "loss. Give `loss=`, a function (module, batch) -> scalar tensor."
             )
         self.watch = TorchMonitor(
             _own_loss if self._loss is None else lambda module, pair: self._loss(module, pair[0]),  # type: ignore[misc]
@@ -77,12 +77,12 @@ class SecantMonitor(Callback):
         )
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Keeps the batch until the step that it is for."""
+        """Keeps the batch until its step."""
         if self.watch is not None:
             self.watch.part((batch, batch_idx))
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
-        """Keeps the loss, which Lightning has divided by the number of batches that a step has."""
+        """Keeps the loss, which Lightning has divided by the number of batches in a step."""
         scaler = getattr(trainer.precision_plugin, "scaler", None)
         value = loss.detach() if scaler is None else loss.detach() / scaler.get_scale()
         self._given = value if self._given is None else self._given + value
@@ -94,17 +94,17 @@ class SecantMonitor(Callback):
             self.watch(trainer.global_step, loss=given)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Writes what is left."""
+        """Writes the last rows and closes the monitor."""
         if self.watch is not None:
             self.watch.close()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """The same, for a run that was stopped."""
+        """Closes the monitor of a run that was stopped by an error."""
         self.on_train_end(trainer, pl_module)
 
 
 def _own_loss(module: Any, pair: Any) -> Any:
-    """The loss of a module's own training step, of `(batch, number)`."""
+    """The loss of a module's own training step; `pair` is `(batch, number)`."""
     names = list(inspect.signature(module.training_step).parameters)
     with _silent(module):
         found = module.training_step(*pair[: len(names)])
@@ -113,7 +113,7 @@ def _own_loss(module: Any, pair: Any) -> Any:
 
 @contextlib.contextmanager
 def _silent(module: Any) -> Iterator[None]:
-    """Nothing is logged inside, so that a look is no step in the user's logs."""
+    """Silences the module's logging inside, so that the user's logs have no entry of a look."""
     silenced = ("log", "log_dict")
     before = {name: module.__dict__[name] for name in silenced if name in module.__dict__}
     for name in silenced:

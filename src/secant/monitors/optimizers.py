@@ -1,10 +1,16 @@
-r"""What a monitor must know of an optimiser: its step size, where it is unstable, and by what it divides its steps.
+r"""What a monitor must know of an optimiser: its step size, its threshold, and the divisor of its steps.
 
-With $P$ the diagonal by which a rule divides its step, on a quadratic with Hessian $H$ it converges while the largest
-eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its threshold: $2/\eta - w$ for SGD with weight decay $w$,
-$(2 + 2\beta)/\eta$ for momentum, $(2 + 2\beta)/(\eta(1 + 2\beta))$ for Nesterov's, $2/\eta$ for RMSProp and
-$(2 + 2\beta_1)(1 - \eta w/2)/((1 - \beta_1)\eta)$ for Adam(W). Lion, sign descent and Muon divide by nothing of the
-kind, and have no such threshold; the curvature along their updates says how far they are from theirs.
+Let $P$ be the diagonal by which a rule divides its step. On a quadratic with Hessian $H$ the rule converges while the
+largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below its threshold:
+
+* $2/\eta - w$ for SGD with weight decay $w$,
+* $(2 + 2\beta)/\eta$ for momentum,
+* $(2 + 2\beta)/(\eta(1 + 2\beta))$ for Nesterov's momentum,
+* $2/\eta$ for RMSProp,
+* $(2 + 2\beta_1)(1 - \eta w/2)/((1 - \beta_1)\eta)$ for Adam(W).
+
+Lion, sign descent and Muon do not divide by such a diagonal and have no such threshold. For them the curvature along
+the update tells how far the run is from instability.
 """
 
 from __future__ import annotations
@@ -28,29 +34,29 @@ KINDS = {
     "sign": {},
     "muon": {"momentum": 0.95},
 }
-"""Names of optimisers that facts may give, with what PyTorch takes where nothing else is said."""
+"""Names of optimisers that facts may give, with the default settings of PyTorch."""
 
 SAME = {"gd": "sgd", "sign_sgd": "sign", "signsgd": "sign", "rms": "rmsprop", "signum": "sign"}
-"""Other names of the same."""
+"""Other names of the same optimisers."""
 
-BLIND = "there is no threshold; `stable_multiple` says how far its updates are from theirs"
+BLIND = "there is no threshold; `stable_multiple` tells how much longer an update could be"
 
 
 @dataclass(frozen=True)
 class Facts:
-    r"""An optimiser in numbers, whatever the framework.
+    r"""An optimiser in numbers, the same for JAX and PyTorch.
 
     Attributes:
-        name: one of [`KINDS`][secant.monitors.optimizers.KINDS], or any other, of which nothing is known.
+        name: one of [`KINDS`][secant.monitors.optimizers.KINDS], or the name of an optimiser that is not known.
         lr: step size $\eta$, or `step -> step size`, or None where it is not known.
         momentum: $\beta$.
         b1: decay of Adam's mean, $\beta_1$.
         b2: decay of the mean square.
         eps: added to the root of the mean square.
         eps_inside: added to the mean square, inside the root.
-        weight_decay: $w$; of AdamW decoupled from the mean square, of others added to the gradient.
+        weight_decay: $w$; AdamW decouples it from the mean square, others add it to the gradient.
         corrected: whether the mean square is divided by $1 - \beta_2^t$.
-        missing: what cannot be had, and why; in a sentence, or empty.
+        missing: a sentence on what is not known, and why; empty if all is known.
     """
 
     name: str
@@ -66,11 +72,11 @@ class Facts:
 
     @property
     def divides(self) -> bool:
-        """Whether it divides its steps by the root of a mean square."""
+        """Whether the optimiser divides its steps by the root of a mean square."""
         return self.name in ("rmsprop", "adam", "adamw")
 
     def threshold(self, lr: float | None) -> float | None:
-        """The largest curvature, in its own measure, at which it is stable with this step size; None if not known."""
+        """The largest stable curvature at this step size, in the optimiser's own measure; None if not known."""
         if lr is None or not lr > 0:
             return None
         match self.name:
@@ -86,7 +92,7 @@ class Facts:
         return None
 
     def critical_lr(self, sharpness: float) -> float | None:
-        """The step size at which a sharpness is at the threshold; infinite where nothing curves upwards."""
+        """The step size at which a sharpness is at the threshold; infinite where no direction curves upwards."""
         unit = Facts(self.name, momentum=self.momentum, b1=self.b1).threshold(1.0)
         if unit is None:
             return None
@@ -103,12 +109,12 @@ class Facts:
         return self.weight_decay if self.name == "adamw" else 0.0
 
     def divisor(self, square: Any, gradient: Any, count: Any, root: Callable[[Any], Any]) -> Any:
-        r"""$P$ of the next step, of one array: $(1 - \beta_1^t)(\sqrt{\nu/(1 - \beta_2^t)} + \epsilon)$ for Adam.
+        r"""The divisor $P$ of the next step, $(1 - \beta_1^t)(\sqrt{\nu/(1 - \beta_2^t)} + \epsilon)$ for Adam.
 
         Args:
-            square: the mean square $\nu$ so far.
-            gradient: of the next step, which enters $\nu$ before it divides.
-            count: steps that were taken so far.
+            square: the mean square $\nu$ so far, one array.
+            gradient: the gradient of the next step, which enters $\nu$ before the division.
+            count: the number of steps so far.
             root: square root of arrays.
         """
         now = count + 1
@@ -119,7 +125,7 @@ class Facts:
         return by if self.name == "rmsprop" else (1 - self.b1**now) * by
 
     def told(self) -> dict[str, Any]:
-        """The facts as a record has them."""
+        """The facts as a record keeps them."""
         numbers = {
             name: getattr(self, name) for name in ("momentum", "b1", "b2", "eps", "weight_decay") if getattr(self, name)
         }
@@ -128,11 +134,11 @@ class Facts:
 
 
 def from_facts(given: Mapping[str, Any]) -> Facts:
-    """Facts that somebody gives by hand, checked.
+    """Facts about an optimiser from a dictionary, checked.
 
     Args:
-        given: such as `{"name": "adam", "lr": 1e-3, "b1": 0.9, "b2": 0.999, "eps": 1e-8}`; what is left out is as
-            PyTorch has it. `lr` may be `step -> step size`.
+        given: such as `{"name": "adam", "lr": 1e-3, "b1": 0.9, "b2": 0.999, "eps": 1e-8}`. Settings that are left out
+            have the defaults of PyTorch. `lr` may be `step -> step size`.
 
     Example:
         ```python
@@ -153,7 +159,7 @@ def from_facts(given: Mapping[str, Any]) -> Facts:
     facts.pop("nesterov", None)
     if name not in KINDS:
         known = ", ".join(KINDS)
-        raise ValueError(f"monitor: `optimiser` names {given.get('name')!r}. Known are {known}.")
+        raise ValueError(f"monitor: `optimiser` names {given.get('name')!r}. Use one of {known}.")
     for other, own in (
         ("learning_rate", "lr"),
         ("beta", "momentum"),
@@ -166,7 +172,7 @@ def from_facts(given: Mapping[str, Any]) -> Facts:
     allowed = {"lr", "weight_decay", *KINDS[name]} | ({"momentum"} if name == "rmsprop" else set())
     if unknown := sorted(set(facts) - allowed):
         has = ", ".join(sorted(allowed))
-        raise ValueError(f"monitor: `optimiser` gives {', '.join(unknown)}, which {name} does not have; it has {has}.")
+        raise ValueError(f"monitor: `optimiser` gives {', '.join(unknown)}, but {name} takes only {has}.")
     facts = KINDS[name] | facts
     lr = facts.pop("lr", None)
     if lr is not None and not callable(lr):
@@ -181,15 +187,17 @@ def from_facts(given: Mapping[str, Any]) -> Facts:
 
 
 def explained(facts: Facts) -> Facts:
-    """The same, with what cannot be had of it."""
+    """The same facts, with a sentence on what is not known."""
     if facts.name in ("lion", "sign", "muon"):
         return replace(facts, missing=f"{facts.name} divides by no mean square: {BLIND}.")
     if facts.name == "rmsprop" and facts.momentum:
-        return replace(facts, missing=f"of RMSProp with momentum {BLIND}.")
+        return replace(facts, missing=f"RMSProp has momentum: {BLIND}.")
     if facts.name not in KINDS:
         return replace(facts, missing=f"{facts.name} is not known: {BLIND}.")
     if facts.name in ("rmsprop", "adam") and facts.weight_decay:
-        return replace(facts, missing=f"the threshold of {facts.name} is taken without the decay in its gradient.")
+        return replace(facts, missing=f"the threshold of {facts.name} leaves out the weight decay in its gradient.")
     if facts.lr is None:
-        return replace(facts, missing="the step size was not given: there is no threshold.")
+        return replace(
+            facts, missing="the optimiser's step size is not known: there is no threshold. Give facts with `lr`."
+        )
     return facts

@@ -1,10 +1,10 @@
-r"""When to look: what looks cost, what they may cost together, and so how often each of them comes.
+r"""How often each look comes: from its cost, and from the time that all looks together may take.
 
-A budget $b$ is the share of a run's time that all looks may take. Each look $i$ has a part $w_i$ of it, with
-$\sum_iw_i = 1$, and an account: of every second of the run $w_ib$ seconds are paid in, and the look is due when its
-account holds what it costs. What it really took is paid out. So the share converges to the budget whatever looks and
-steps cost, and however that changes; in steps, look $i$ comes every $c_i/(w_ibT)$ of them, where $T$ is the time of a
-step with the looks that fall on it.
+A budget $b$ is the share of a run's time that all looks may take. Each look $i$ has a part $w_i$ of the budget, with
+$\sum_iw_i = 1$, and an account. Every second of the run pays $w_ib$ seconds into the account, and the look is due when
+the account holds the cost of the look. The time that the look really took is then paid out. The share therefore
+converges to the budget, whatever looks and steps cost and however their costs change. Look $i$ comes every
+$c_i/(w_ibT)$ steps, where $c_i$ is its cost and $T$ the time of a step with the looks that fall on it.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 AIM = 0.95
-"""Of the budget, what is spent: the share is to be within a tenth of the budget, and not above it."""
+"""Share of the budget that is spent, so that looks stay within a tenth of the budget and not above it."""
 
 WARM = 3
-"""Calls before the account begins: the loop compiles its own step in the first of them."""
+"""Calls before the account begins, because the loop compiles its own step in the first calls."""
 
 HELD = 4.0
-"""Looks that an account may hold at most; after a long pause there is no burst of looks."""
+"""An account holds at most the cost of this many looks, so that no burst of looks follows a long pause."""
 
 RECENT = 0.3
-"""How much the last look counts in what a look is thought to cost."""
+"""Weight of the last look in the estimated cost of a look."""
 
 RARE = 200
-"""Steps. A look that would come more seldom on whole batches is taken on a part of each."""
+"""Steps. A look that would come less often than this on whole batches is taken on a part of each batch."""
 
 PARTS, LEAST = 4, 8
-"""Into how many parts a batch is cut at most, and how many samples one of them has at least."""
+"""A batch is cut into this many parts at most, of this many samples at least."""
 
 
 class Look(NamedTuple):
-    """Something to be measured now and then, and what is known of it beforehand.
+    """A measurement that is made now and then, and what is known of it beforehand.
 
     Attributes:
         name: its first column.
-        columns: what it records, names of [`COLUMNS`][secant.monitors.COLUMNS].
-        price: what it costs, in steps of the loop, before it has been timed.
-        weight: its part of the budget, to be compared with those of the others.
-        after: whether it needs the parameters after the step too: it is then finished at the next call.
-        samples: how many samples of a batch it looks at; None for all.
-        of: of how many the monitor chose them; None where it did not choose.
+        columns: the columns that it records, names of [`COLUMNS`][secant.monitors.COLUMNS].
+        price: its cost in steps of the loop, before it has been timed.
+        weight: its part of the budget, relative to the weights of the other looks.
+        after: whether it also needs the parameters after the step; the next call then finishes it.
+        samples: how many samples of a batch it uses; None for all.
+        of: the size of the batch if the monitor chose `samples`; else None.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Look(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A line of a plan: a look, what it costs in seconds, and every how many steps it comes."""
+    """A line of a plan: a look, its cost in seconds, and the steps from one such look to the next."""
 
     look: Look
     seconds: float
@@ -68,10 +68,10 @@ class Plan:
     """How often each look comes, and why; `print` it.
 
     Attributes:
-        budget: the share of the time, or None where cadences were given by hand.
-        step_seconds: what a step of the loop takes without looks; NaN before it was measured.
-        setup_seconds: what compiling and timing the looks took, once; it is no part of the budget.
-        entries: a line a look.
+        budget: the share of the time, or None where `every` was given.
+        step_seconds: the time of a step of the loop without looks; NaN before it was measured.
+        setup_seconds: the time that compiling and timing the looks took, once; it is no part of the budget.
+        entries: one line for each look.
     """
 
     budget: float | None
@@ -80,7 +80,7 @@ class Plan:
     entries: tuple[Entry, ...]
 
     def facts(self) -> dict[str, Any]:
-        """The plan in plain numbers, as a record has it."""
+        """The plan in plain numbers, as a record keeps it."""
         looks = {
             entry.look.name: {
                 "columns": list(entry.look.columns),
@@ -122,15 +122,15 @@ class Plan:
 
 
 def cadences(costs: Mapping[str, float], weights: Mapping[str, float], step: float, budget: float) -> dict[str, float]:
-    """Every how many steps each look comes, so that all of them take `budget` of the time.
+    """Steps between two looks of each kind, so that all looks take `budget` of the time.
 
-    A look cannot come more than once a step. What it leaves of its part goes to the others.
+    A look comes at most once a step. What it leaves of its part of the budget goes to the others.
 
     Args:
-        costs: of a look, in seconds.
-        weights: their parts of the budget; only ratios count.
+        costs: the cost of each look, in seconds.
+        weights: the parts of the budget; only their ratios count.
         step: seconds of a step without looks.
-        budget: above 0 and below 1.
+        budget: the share of the time, above 0 and below 1.
 
     Example:
         ```python
@@ -161,13 +161,13 @@ def cadences(costs: Mapping[str, float], weights: Mapping[str, float], step: flo
 
 
 def parts(every: float, samples: int) -> int:
-    """Into how many parts batches are cut, so that a look at one part comes every `RARE` steps, or as often as can be.
+    """Into how many parts batches are cut, so that a look comes every `RARE` steps, or as often as possible.
 
-    They are halved, and what a look costs is taken to fall with them.
+    Batches are halved, and the cost of a look is assumed to fall with the number of its samples.
 
     Args:
-        every: how many steps a look at all of them comes.
-        samples: of a batch.
+        every: steps between two looks on whole batches.
+        samples: samples of a batch.
 
     Example:
         ```python
@@ -186,18 +186,18 @@ def parts(every: float, samples: int) -> int:
 
 
 def part(samples: int, number: int) -> int:
-    """Samples of the first of so many parts of a batch."""
+    """How many samples one part of a batch has, of `number` parts."""
     return min(samples, max(-(-samples // number), LEAST))
 
 
 class Account:
-    """Of seconds: what looks may take, what they took, and which of them is due.
+    """An account of seconds: what looks may take, what they took, and which look is due.
 
     Args:
-        looks: all of them.
-        budget: share of the time, above 0 and below 1; not looked at where `every` is given.
-        every: by name, every how many steps a look comes; those not named never do. Nothing depends on the clock then.
-        clock: seconds, such as `time.perf_counter`.
+        looks: all looks.
+        budget: share of the time, above 0 and below 1; unused where `every` is given.
+        every: name -> steps between two looks; a look without a number never comes. Nothing depends on the clock then.
+        clock: the time in seconds, such as `time.perf_counter`.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Account:
             self._last, self._aside = now, 0.0
 
     def due(self, step: int) -> list[str]:
-        """The looks to be taken at this step."""
+        """The looks that are due at this step."""
         if self.every is not None:
             return [name for name in self.looks if (cadence := self.every.get(name, 0)) and step % cadence == 0]
         if self.elapsed < self._wakes:  # most calls end here
@@ -241,18 +241,18 @@ class Account:
         return [name for name in self.looks if name not in self.costs or self.costs[name] <= self.credit[name]]
 
     def prepared(self, name: str, seconds: float | None) -> None:
-        """A look was timed while it was set up; None where it was not."""
+        """Notes the time of a look that was set up; None if it was not timed."""
         if seconds is not None:
             self.costs[name] = max(seconds, 1e-9)
 
     def aside(self, seconds: float) -> None:
-        """Time of setting up, which is no part of the budget."""
+        """Notes time of setting up, which is no part of the budget."""
         self.setup += seconds
         if self._last is not None:
             self._aside += seconds
 
     def pay(self, name: str, seconds: float) -> None:
-        """A look took so long."""
+        """Pays for a look that took so many seconds."""
         self._wakes = -math.inf
         self.spent += seconds if self._last is not None else 0.0
         self.credit[name] -= seconds
@@ -260,7 +260,7 @@ class Account:
         self.costs[name] = max((1 - RECENT) * known + RECENT * seconds, 1e-9)
 
     def charge(self, name: str, seconds: float) -> float:
-        """A look was begun and is not waited for; what it is charged for, which is what it was seen to cost."""
+        """Pays for a look that is not waited for, at its last known cost; returns that cost."""
         cost = max(seconds, self.costs.get(name, 0.0))
         self._wakes = -math.inf
         self.spent += cost if self._last is not None else 0.0
@@ -268,24 +268,24 @@ class Account:
         return cost
 
     def overhead(self, seconds: float) -> None:
-        """Time of the monitor that belongs to no look."""
+        """Notes time of the monitor that belongs to no look."""
         if self._last is not None:
             self.spent += seconds
             self._other += seconds
 
     def shrink(self, name: str, number: int, of: int) -> None:
-        """A look is taken on one of so many parts of a batch from now on; it is thought to cost as much less."""
+        """From now on a look uses one of `number` parts of a batch; its cost is assumed to fall as much."""
         self.costs[name] /= number
         self.looks[name] = self.looks[name]._replace(samples=part(of, number), of=of)
         self.cut[name], self._wakes = number, -math.inf
 
     def grow(self, name: str, seconds: float) -> None:
-        """A look is taken on all samples again, and costs what it did."""
+        """From now on a look uses all samples again, at its old cost."""
         self.looks[name] = self.looks[name]._replace(samples=None, of=None)
         self.cut[name], self.costs[name], self._wakes = 1, seconds, -math.inf
 
     def drop(self, name: str) -> None:
-        """A look that cannot be taken; the others have its part."""
+        """Gives up a look; the others get its part of the budget."""
         self.looks.pop(name, None)
         self._wakes = -math.inf
         left = self.credit.pop(name, 0.0)
@@ -296,16 +296,16 @@ class Account:
 
     @property
     def share(self) -> float:
-        """Time of all looks so far over the time of everything; NaN before the account began."""
+        """Time of all looks so far over the time of the run; NaN before the account began."""
         return self.spent / self.elapsed if self.elapsed > 0 else math.nan
 
     @property
     def step_seconds(self) -> float:
-        """What a step takes without looks."""
+        """Seconds of a step without looks."""
         return (self.elapsed - self.spent) / self.counted if self.counted else math.nan
 
     def plan(self) -> Plan:
-        """How often each look comes, from what is known by now."""
+        """How often each look comes, from the times measured so far."""
         step = self.step_seconds
         timed = math.isfinite(step) and step > 0
         unit = step if timed else 1.0
@@ -323,7 +323,7 @@ class Account:
         return Plan(self.budget, step, self.setup, entries)
 
     def _settle(self) -> None:
-        """Pays in for the time since this was last done, and says when a look can be due next."""
+        """Pays in for the time since the last call, and notes when a look can be due next."""
         seconds, other = self.elapsed - self._settled, self._other
         self._settled, self._other = self.elapsed, 0.0
         if not self.looks:
@@ -336,7 +336,7 @@ class Account:
             paid = self.credit[name] + rates[name] * seconds - other * look.weight / total
             self.credit[name] = min(paid, HELD * self.costs.get(name, math.inf))
             left += paid - self.credit[name]
-        # What a look cannot use, because it comes at every step already, the others may.
+        # A look that comes at every step already leaves the rest of its part to the others.
         poor = {name: look.weight for name, look in self.looks.items() if self.credit[name] < self.costs.get(name, 0.0)}
         for name, weight in poor.items():
             self.credit[name] += left * weight / sum(poor.values())

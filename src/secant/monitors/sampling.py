@@ -1,8 +1,9 @@
-r"""Looks that would come too seldom on whole batches, taken on a part of each: which, on how many samples, and whether.
+r"""Looks that would come too seldom on whole batches use a part of each batch: which looks, and on how many samples.
 
-A mean over samples has, on a part of a batch that was shuffled, gradients and curvatures along a given direction that
-are right on average. The largest curvature is on average larger, for the largest of a mean is at most the mean of the
-largest. So, as a rule, is that along the part's own gradient, whose noise lies along what is sharp.
+For a loss that is a mean over samples, a part of a shuffled batch has the right gradient on average, and the right
+curvature along a given direction. The largest curvature of a part is on average larger than that of the batch, because
+the largest eigenvalue of a mean is at most the mean of the largest eigenvalues. As a rule the curvature along the
+part's own gradient is larger too, because the noise of this gradient lies along sharp directions.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from typing import NamedTuple
 from secant.monitors.plan import RARE, Account, part, parts
 
 TIMED = 50
-"""Steps that are timed before anything is chosen: the time of a step is then known."""
+"""Steps that are timed before a part is chosen, so that the time of a step is known."""
 
 SEARCH = 2
-"""What a look in the run may cost more than one that was set up, at most: a search goes on for so many rounds."""
+"""A look in the run may cost up to this many times its cost at setup, because its search takes more rounds."""
 
 LATEST = 3
-"""Calls after which a look that was to be timed once more is no longer waited for."""
+"""Calls for which the choice waits for looks that are to be timed once more."""
 
 WORTH = 0.9
-"""Of what a look costs, up to which a part of the batch is worth it. A device that is not full takes as long for it."""
+"""A part is used if it costs at most this share of the whole. A device that is not full takes as long for a part."""
 
 SAME = 1e-5
 """Relative difference up to which two losses are the same, in single precision."""
 
 ROUGH = 2e-3
-"""The same on accelerators, which round the factors of products to ten bits."""
+"""Relative difference up to which two losses are the same on accelerators, which round factors to ten bits."""
 
 NEAR = 0.25
-"""And up to which they may be, where each drew random numbers of its own."""
+"""Relative difference up to which two losses are the same if each drew random numbers of its own."""
 
 
 class Tried(NamedTuple):
-    """What a look took on all samples, in the run and the second time at one point, and how often it came."""
+    """The cost of a look on all samples, in the run and when it was set up, and the steps between two such looks."""
 
     seconds: float
     setup: float
@@ -44,14 +45,15 @@ class Tried(NamedTuple):
 
 
 class Sampling:
-    """Chooses, once, on which part of a batch each look is taken: all, half or a quarter.
+    """Chooses once which part of a batch each look uses: all, a half or a quarter.
 
-    It is chosen from what looks and steps were seen to cost. While it is set up, a look is timed the second time at one
-    point, where one that follows something has little to do. So they are timed once more, when a step's time is known.
+    The choice rests on the measured costs of looks and steps. While a look is set up, it is timed at its second call at
+    the same point, where a look that follows an eigenvector has little to do. The looks are therefore timed once more
+    when the time of a step is known.
 
     Args:
-        account: of the looks.
-        free: whether anything may be chosen: no samples and no cadences were given.
+        account: the account of the looks.
+        free: whether there is a choice, because neither samples nor cadences were given.
     """
 
     def __init__(self, account: Account, free: bool) -> None:
@@ -63,7 +65,7 @@ class Sampling:
         self._setup: dict[str, float] = {}
 
     def wanted(self, name: str, size: int) -> int:
-        """How many samples of a batch a look is taken on."""
+        """How many samples of a batch a look uses."""
         look = self._account.looks[name]
         if look.samples is None:
             return size
@@ -75,17 +77,17 @@ class Sampling:
 
     @property
     def asks(self) -> bool:
-        """Whether something is to be chosen."""
+        """Whether it is time to choose."""
         return self._free and self._account.counted >= TIMED
 
     def choose(self, size: Callable[[], int]) -> tuple[list[str], str]:
-        """The looks to be taken at this call, and where none can be taken on fewer samples, in a sentence why.
+        """The looks to take at this call; and a sentence that says why, if no look can use fewer samples.
 
-        First those that may come too seldom are to be timed once more; then those that do are to be set up for fewer
-        samples.
+        First, looks that may come too seldom are timed once more. Then, looks that do come too seldom are set up for
+        fewer samples.
 
         Args:
-            size: samples of a batch of which any part is like the whole; raises an error that says why there is none.
+            size: the number of samples in a batch if any part of it is like the whole; else an error that says why.
         """
         account = self._account
         if self._again is None:
@@ -95,8 +97,8 @@ class Sampling:
                 self._size = size() if often else 0
             except Exception as error:
                 self._free = False
-                rare = [f"`{name}` comes every {every:.0f} steps" for name, every in often.items() if every > RARE]
-                return [], f"{rare[0]} and is looked at on all samples: {error}" if rare else ""
+                rare = [f"a look at `{name}` comes every {n:.0f} steps" for name, n in often.items() if n > RARE]
+                return [], f"{rare[0]} and uses all samples: {error}" if rare else ""
             return list(often), ""
         if self._again and account.calls < self._ends:
             return [], ""
@@ -109,23 +111,23 @@ class Sampling:
         return list(chosen), ""
 
     def _often(self, rare: float) -> dict[str, float]:
-        """Looks at all samples that come more seldom than every so many steps, and every how many."""
+        """Looks on all samples that come less often than every `rare` steps -> the steps between two of them."""
         whole = [one for one in self._account.plan().entries if one.look.samples is None]
         return {one.look.name: one.every for one in whole if one.every > rare and one.look.name in self._setup}
 
     def asks_for(self, name: str) -> bool:
-        """Whether a look is to be timed once more."""
+        """Whether a look waits to be timed once more."""
         return self._again is not None and name in self._again
 
     def once_more(self, name: str) -> bool:
-        """Whether a look that was taken now was to be timed once more."""
+        """Whether the look just taken was to be timed once more; it no longer is."""
         asked = self.asks_for(name)
         if self._again is not None:
             self._again.discard(name)
         return asked
 
     def timed(self, name: str, seconds: float) -> tuple[bool, str]:
-        """A look was set up and timed: whether it stays as it is, and what is to be said."""
+        """Handles a look that was set up and timed: whether it stays so, and a text for the user."""
         tried, look = self._tried.pop(name, None), self._account.looks[name]
         if tried is None:
             self._setup[name] = seconds
@@ -133,13 +135,13 @@ class Sampling:
         fewer, share = f"{look.samples} of {look.of} samples", seconds / tried.setup
         if share > WORTH:
             self._account.grow(name, tried.seconds)
-            often = f"`{name}` comes every {tried.every:.0f} steps and is looked at on all samples"
+            often = f"a look at `{name}` comes every {tried.every:.0f} steps and uses all samples"
             return False, f"{often}: {fewer} take {share:.2g} times as long."
         self._account.prepared(name, share * tried.seconds)
-        return True, f"`{name}` is looked at on {fewer}: on all it would come every {tried.every:.0f} steps."
+        return True, f"looks at `{name}` use {fewer}: on all samples they would come every {tried.every:.0f} steps."
 
     def failed(self, name: str) -> bool:
-        """A look could not be set up: whether that was on fewer samples, so that it is taken on all again."""
+        """Handles a look that could not be set up: whether it was on fewer samples, and so goes back to all."""
         tried = self._tried.pop(name, None)
         if tried is not None:
             self._account.grow(name, tried.seconds)
@@ -147,19 +149,19 @@ class Sampling:
 
 
 def refused(ab: float, ba: float, aa: float, bb: float, a: float, b: float, same: float = SAME) -> str:
-    r"""Why a part of a batch is not like the whole, in a sentence; empty where it is.
+    r"""A sentence that says why a part of a batch is not like the whole; empty if it is.
 
-    The loss of a batch whose halves are $a$ and $b$ is the sum of a number for each half if it is a mean over samples.
-    Then $L(a, b) + L(b, a) = L(a, a) + L(b, b)$, also where random numbers belong to places in the batch, as those of
-    dropout do; where samples mix, as by batch norms, it is not.
+    If the loss is a mean over samples, the loss of a batch with halves $a$ and $b$ is a sum of one number for each
+    half. Then $L(a, b) + L(b, a) = L(a, a) + L(b, b)$, even if random numbers belong to places in the batch, as those
+    of dropout do. If samples mix, as they do in batch norms, the equation fails.
 
     Args:
         ab: loss of the batch.
-        ba: with its halves exchanged.
-        aa: with the first half twice.
-        bb: with the second half twice.
-        a: of the first half alone.
-        b: of the second half alone.
+        ba: loss with the halves exchanged.
+        aa: loss of the first half twice.
+        bb: loss of the second half twice.
+        a: loss of the first half alone.
+        b: loss of the second half alone.
         same: relative difference up to which two losses are the same.
 
     Example:
@@ -172,7 +174,7 @@ def refused(ab: float, ba: float, aa: float, bb: float, a: float, b: float, same
         ```
         ```text
         ''
-        the loss is no mean over samples.
+        the loss is not a mean over samples.
         ```
     """
     size = max(map(abs, (ab, ba, aa, bb)))
@@ -180,9 +182,9 @@ def refused(ab: float, ba: float, aa: float, bb: float, a: float, b: float, same
         return "the loss is not finite."
     slack = same * size
     if abs(aa - bb) <= slack:
-        return "the halves of the batch are alike, so that nothing is known of its parts."
+        return "the halves of the batch are alike, so they cannot show whether a part is like the whole."
     if abs(ab + ba - aa - bb) > slack:
-        return "samples mix in the loss, or have weights that differ."
+        return "the loss mixes samples, or weighs them differently."
     random = abs(ab - ba) > slack
     off = abs(aa + bb - a - b) / 2 if random else max(abs(aa - a), abs(bb - b))
-    return "the loss is no mean over samples." if off > (NEAR * size if random else slack) else ""
+    return "the loss is not a mean over samples." if off > (NEAR * size if random else slack) else ""

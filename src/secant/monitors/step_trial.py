@@ -1,4 +1,4 @@
-"""The one function that tries how large a step a model bears, whatever it is written in."""
+"""The function that finds the largest step of a model by trial runs, in JAX and in PyTorch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def largest_step(
     steps: int = 200,
     progress: Callable[[str], None] = lambda text: None,
 ) -> Trial:
-    """The largest step size that the model bears, found by training copies of it for a few steps.
+    """The largest step size at which the model does not diverge, found by training copies of it for a few steps.
 
-    Nothing that is given is changed. The step size is multiplied from outside, so that schedules keep their shape.
+    The arguments are not changed. The update is multiplied from outside, so schedules keep their shape.
 
     Args:
         loss: `(params, batch) -> number`, or `(model, batch) -> tensor`.
         params: the parameters, or a module of PyTorch.
         batch: a batch, or a function `step -> batch`.
         optimiser: a transformation of optax or one of `secant.optimisers`, or one of `torch.optim` over the module.
-        steps: of a run; at least 20.
-        progress: told what is going on, in a line a run.
+        steps: the number of steps of a run; at least 20.
+        progress: called with one line for every run.
 
     Example:
         ```python
@@ -56,5 +56,5 @@ def largest_step(
 
 
 def is_module(params: Any) -> bool:
-    """Whether parameters are a module of PyTorch, which need not be there to ask."""
+    """Whether parameters are a module of PyTorch; PyTorch need not be installed."""
     return hasattr(params, "named_parameters") and hasattr(params, "state_dict")

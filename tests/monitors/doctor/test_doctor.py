@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from made_up import falling, record
 
-from secant.lab.registry import lookup
+from secant.lab.registry.lookup import catalog as registry
 from secant.monitors import Watched, diagnose, safe_step
 from secant.monitors.doctor.advice import NOISE, noisy_share
 from secant.monitors.doctor.diagnosis import VERDICTS
@@ -163,7 +163,7 @@ def test_a_catapult_says_which_direction_carried_it():
     run = record(loss, load=1.4, sharpest_share=np.full(len(loss), 0.93))
     found = diagnose(run)
     assert found.verdict == "catapult"
-    assert "Of the squared gradient 0.93 lay along it" in found.sentences[0].text
+    assert "The sharpest direction carried 0.93 of the squared gradient" in found.sentences[0].text
     assert found.spikes[0].numbers["sharpest_share"] == 0.93
 
 
@@ -214,7 +214,7 @@ def test_every_sentence_has_a_study_or_a_page_of_the_guide():
 
 
 def test_every_sentence_has_a_number_and_a_study_that_there_is():
-    ids = {one.id for one in lookup.entries()}
+    ids = {one.id for one in registry.entries()}
     bad = falling()
     bad[95:120] *= 40
     columns = {"batch": np.full(200, 64.0), "noise_scale": np.full(200, 30.0), "dead_units": np.full(200, 0.1)}
@@ -270,8 +270,8 @@ def test_numbers_are_shown_to_their_error(value, error, text):
 @pytest.mark.parametrize(
     ("facts", "words"),
     [
-        ({"samples": 32, "of": 64}, "on 32 of 64 samples, where it is larger on average, is "),
-        ({"samples": 24}, "on 24 of 64 samples, where it is larger on average, is "),
+        ({"samples": 32, "of": 64}, "The looks used 32 of 64 samples: a part of a batch is sharper on average"),
+        ({"samples": 24}, "The looks used 24 of 64 samples: a part of a batch is sharper on average"),
         ({"samples": None}, ""),
         ({"samples": 64}, ""),
         ({"samples": "many", "of": [3]}, ""),
@@ -288,5 +288,5 @@ def test_looks_at_parts_of_batches_are_said_to_be_such(facts, words):
         assert [one.text for one in found.sentences] == [one.text for one in plain.sentences]
     else:
         assert words in texts["regime"]
-        assert "samples, sharper on average than all of them, is at the edge" in texts["step"]
+        assert words in texts["step"]
         assert texts["units"].endswith("of 64 samples.")

@@ -100,7 +100,7 @@ def test_wrong_arguments_are_named():
         largest_step(bowl, jnp.ones(2), CURVATURE, {"name": "sgd", "lr": 0.1})
     with pytest.raises(ValueError, match="steps"):
         largest_step(bowl, jnp.ones(2), CURVATURE, optax.sgd(0.1), steps=3)
-    with pytest.raises(ValueError, match="not finite"):
+    with pytest.raises(ValueError, match="`loss` is not finite"):
         largest_step(bowl, jnp.ones(2), jnp.full(2, jnp.nan), optax.sgd(0.1))
 
 
@@ -108,16 +108,17 @@ def test_a_diagnosis_says_what_was_tried(tmp_path):
     rows = [{"step": 0, "lr": 0.1, "loss": 1.0}]
     tried = largest_step(bowl, jnp.ones(2), CURVATURE, optax.sgd(0.1), steps=50)
     about = {"optimiser": "sgd", "trial": tried.facts()}
-    said = [one for one in diagnose(Watched(tmp_path, about, rows, [])).sentences if "Tried" in one.text]
+    said = [one for one in diagnose(Watched(tmp_path, about, rows, [])).sentences if "In trial runs" in one.text]
     assert len(said) == 1
     assert said[0].value == pytest.approx(tried.safe)
     assert f"{tried.multiple:.3g} times" in said[0].text
     # After 50 steps the bowl's slower direction is left at small steps, and its sharper one near the edge.
     assert tried.best in tried.tried
     assert 1 < tried.best < tried.multiple
-    assert f"{tried.best:.3g} times ended lowest" in said[0].text
+    assert f"{tried.best:.3g} times the step size ended lowest" in said[0].text
     never = about | {"trial": {**tried.facts(), "multiple": 4096.0, "lost": math.inf}}
-    assert any("nothing diverges" in one.text for one in diagnose(Watched(tmp_path, never, rows, [])).sentences)
+    found = diagnose(Watched(tmp_path, never, rows, []))
+    assert any("diverges at no multiple of its step size up to 4,100" in one.text for one in found.sentences)
     assert diagnose(Watched(tmp_path, about | {"trial": {"multiple": "x"}}, rows, []))
 
 

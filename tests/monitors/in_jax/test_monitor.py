@@ -494,14 +494,14 @@ def test_parameters_of_another_tree_are_said_once_and_looked_at():
     watch = sc.monitor(loss, optimiser=SGD, record=False, every={"sharpness": 1, "batch_sharpness": 1})
     watch(0, start(), None, BATCH)
     wider = jax.device_put({"b": np.ones(5), "v": np.ones((5, 2)), "w": np.ones((3, 5))})
-    with pytest.warns(MonitorWarning, match="of another tree or other shapes") as said:
+    with pytest.warns(MonitorWarning, match="have another tree or other shapes") as said:
         watch(1, wider, None, BATCH)
     assert len(said) == 1
     assert watch.last["parameter_norm"] == pytest.approx(math.sqrt(30))
 
 
 def test_a_loss_that_is_no_number_is_said_once():
-    with pytest.warns(MonitorWarning, match=r"must be a number, and has shape \(24,\)") as said:
+    with pytest.warns(MonitorWarning, match=r"`loss` must return a number, got shape \(24,\)") as said:
         watch = watched(own=lambda p, b: jnp.mean((f(p, b[0]) - b[1]) ** 2, 1), steps=3)
     assert len(said) == 1
     watch(3, start(), None, BATCH, loss=2.0)
@@ -510,7 +510,7 @@ def test_a_loss_that_is_no_number_is_said_once():
 
 def test_a_loss_that_cannot_be_called_is_said_once():
     watch = sc.monitor(lambda params: 0.0, record=False, every=1)
-    with pytest.warns(MonitorWarning, match=r"could not be computed as loss\(params, batch\)"):
+    with pytest.warns(MonitorWarning, match=r"`loss` could not be called as loss\(params, batch\)"):
         watch(0, start(), None, BATCH)
     watch(1, start(), None, BATCH)  # not again
 

@@ -261,7 +261,7 @@ def test_what_goes_wrong_is_said_once_and_never_reaches_the_loop() -> None:
         train(model, optimiser, data, watch)
     texts = [str(one.message) for one in said]
     assert len(texts) == len(set(texts))
-    assert any("must give a scalar tensor, got a tensor of shape (16, 1)" in text for text in texts)
+    assert any("must return a scalar tensor, got a tensor of shape (16, 1)" in text for text in texts)
     assert watch.watched.column("loss")[1].size == 4
     watch = TorchMonitor(cost, model, optimiser, every=1, record=False)
     with pytest.warns(MonitorWarning, match="Rprop is not known"):

@@ -155,8 +155,8 @@ def test_what_is_not_known_is_said() -> None:
         assert reading.threshold is None
         assert type(optimiser).__name__ in reading.missing
         assert reading.critical_lr(3.0) is None
-    assert "climbs" in read(torch.optim.SGD([p], lr=0.1, maximize=True), [p]).missing
-    assert "without the decay" in read(torch.optim.Adam([p], weight_decay=0.1), [p]).missing
+    assert "maximises the loss" in read(torch.optim.SGD([p], lr=0.1, maximize=True), [p]).missing
+    assert "leaves out the weight decay" in read(torch.optim.Adam([p], weight_decay=0.1), [p]).missing
     assert "not above 0" in read(torch.optim.SGD([p], lr=0.0), [p]).missing
 
     class Wrapped:

@@ -144,7 +144,7 @@ def test_samples_by_hand(samples):
 def test_batch_norms_are_looked_at_whole():
     loop = Loop(model=net(torch.nn.BatchNorm1d(4))).run(80)
     ((_, text),) = loop.watch.watched.notes
-    assert text.endswith("steps and is looked at on all samples: batch norms mix samples.")
+    assert text.endswith("steps and uses all samples: batch norms mix samples.")
     assert {samples for *_, samples in loop.taken} == {32}
 
 
@@ -163,8 +163,8 @@ def test_each_part_of_an_accumulated_batch_is_cut():
     [
         (cost, ""),
         (lambda model, batch: cost(model, batch) + sum(p.square().sum() for p in model.parameters()), ""),
-        (lambda model, batch: len(batch[0]) * cost(model, batch), "no mean"),
-        (lambda model, batch: cost(lambda x: model(x) - model(x).mean(0), batch), "samples mix"),
+        (lambda model, batch: len(batch[0]) * cost(model, batch), "not a mean"),
+        (lambda model, batch: cost(lambda x: model(x) - model(x).mean(0), batch), "mixes samples"),
         (lambda model, batch: cost(model, batch) * (1 if len(batch[0]) == 32 else "a" + 1), "has no loss"),
     ],
 )

@@ -88,7 +88,7 @@ def main(rank: int, folder: Path) -> None:
     clock = Clock(1.0 if rank == 0 else 0.1)
     with TorchMonitor(clock.cost, model, optimiser, budget=0.5, record=folder / "budget", clock=clock) as watch:
         train(model, optimiser, clock.batches(own * 20), watch)
-    told = "several processes train together: looks are taken on all samples of a batch."
+    told = "several processes train together: looks use all samples of a batch."
     assert (0, told) in watch.watched.notes, watch.watched.notes
     assert watch._account.counted > TIMED, "too early to choose samples"
     assert {entry.look.samples for entry in watch.plan.entries} == {None}

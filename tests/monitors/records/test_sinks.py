@@ -280,7 +280,7 @@ def test_wrong_sinks_are_refused_with_what_would_work(tmp_path, monkeypatch):
         Sinks(("tensorbord",), tmp_path)
     with pytest.raises(TypeError, match=r"write\(step, row\)"):
         Sinks((3,), tmp_path)
-    with pytest.raises(ValueError, match=r"there is none. Give sinks.Csv\(path\)"):
+    with pytest.raises(ValueError, match=r"there is no record. Give `record=`, or sinks.Csv\(path\)"):
         Sinks("csv", None)
     for name in set(MAKERS) - {"csv"}:
         monkeypatch.setitem(sys.modules, "tensorboard.summary" if name == "tensorboard" else name, None)

@@ -1,1 +1,1 @@
-"""What a record says about its run: spikes and what came before, regimes, and advice."""
+"""What a record says about its run: its spikes and what came before them, its regime, and advice."""

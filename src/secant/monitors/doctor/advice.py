@@ -1,22 +1,23 @@
-r"""What a record advises: the largest safe step, with its error, and the batch against the critical one.
+r"""What a record advises: the largest safe step, with its error, and the batch size against the critical batch.
 
 Along a direction of curvature $\lambda$ that varies from batch to batch, with relative variance $\kappa$, heavy-ball
 momentum $\theta' = \theta - \eta m'$, $m' = \beta m + g$, keeps the mean square bounded while
 
 $$\eta\lambda < \frac{2(1 - \beta^2)}{(1 + \beta)\kappa + (1 - \beta)},$$
 
-which is $2(1 + \beta)$ without noise and $2/(1 + \kappa)$ without momentum: noise takes little from plain SGD, and from
-momentum as much as it has to give. Short of that the mean square is $1/(1 - m)$ times what it would be without noise,
-$m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambda)}$, noise has the share $m$.
-With momentum a safe step leaves noise a third at most, which is the same border with $3\kappa$ in place of $\kappa$.
+The right side is $2(1 + \beta)$ without noise and $2/(1 + \kappa)$ without momentum. Noise therefore takes little from
+plain SGD, but it can take from momentum everything that momentum gains. Below this edge noise multiplies the mean
+square by $1/(1 - m)$ with $m = \frac{(1 + \beta)\kappa\,\eta\lambda}{(1 - \beta)(2(1 + \beta) - \eta\lambda)}$, so
+noise has the share $m$ of the mean square. With momentum a safe step keeps this share at one third or less, which is
+the same edge with $3\kappa$ in place of $\kappa$.
 
-$\kappa = E|H_bv|^2/\lambda^2 - 1$ for the sharpest direction $v$. Where the gradient points along it, as it often does
-at the start, that is at most the relative variance of the batch's gradient, critical batch over batch; and it is at
-least what the sharpness scatters from look to look.
+For the sharpest direction $v$, $\kappa = E|H_bv|^2/\lambda^2 - 1$. The scatter of the sharpness from look to look is a
+lower bound. Where the gradient points along $v$, as it often does at the start, an upper bound is the relative variance
+of the batch's gradient: the critical batch over the batch.
 
-Beyond that edge plain gradient descent does not diverge at once: its curvature falls and the loss comes back, up to
-$4/\lambda$, the catapult. Of that room a step takes as much as lets the loss at most double a step,
-$(\eta\lambda - 1)^2 = 2$, 1.21 times the edge. With momentum or a second moment nothing is taken beyond the edge.
+Beyond the edge plain gradient descent does not diverge at once. Up to $4/\lambda$ its curvature falls and the loss
+comes back: the catapult. The safe step uses this room as far as the loss at most doubles in one step,
+$(\eta\lambda - 1)^2 = 2$, which is 1.21 times the edge. With momentum or a second moment the safe step is the edge.
 """
 
 from __future__ import annotations
@@ -30,27 +31,28 @@ from secant.monitors.doctor.reading import loads_of, looks_of, rule_of, spread_o
 from secant.monitors.records.record import Watched
 
 DOUBLING = (1 + math.sqrt(2)) / 2
-"""The load at which gradient descent on a quadratic doubles the loss in a step."""
+"""The load at which gradient descent on a quadratic doubles the loss in one step."""
 NOISE = 1 / 3
-"""Of the mean square along the sharpest direction, the share that may be noise."""
+"""Share of the mean square along the sharpest direction that may be noise."""
 ALIGNED = 0.5
-"""Of the largest curvature, what a gradient must meet that is said to point along the sharpest direction."""
+"""A gradient points along the sharpest direction if its curvature is at least this share of the largest one."""
 LATEST = 5
-"""Looks that say what is so now."""
+"""Number of last looks that describe the run now."""
 
 
 @dataclass(frozen=True)
 class SafeStep:
-    r"""The largest step size from which a run does not diverge, as its record has it.
+    r"""The largest step size at which a run does not diverge, according to its record.
 
     Attributes:
-        lr: the step size; NaN where the record does not say.
-        error: of it.
-        edge: the largest at which nothing grows; with momentum, at which at most a third of what is there is noise.
-        bare: the same, were there no noise.
+        lr: the step size; NaN where the record does not tell.
+        error: the error of `lr`.
+        edge: the largest step size at which nothing grows; with momentum, at which noise is at most a third of the
+            mean square.
+        bare: the edge without noise.
         scatter: $\kappa$, the relative variance of the curvature from batch to batch.
-        looks: how many it rests on.
-        whole: whether it is by the sharpest direction, rather than along gradient or update only.
+        looks: the number of looks behind `lr`.
+        whole: whether the looks measured the sharpest direction, rather than gradient or update only.
     """
 
     lr: float
@@ -63,18 +65,18 @@ class SafeStep:
 
     @property
     def known(self) -> bool:
-        """Whether there is one."""
+        """Whether the record gives a safe step."""
         return math.isfinite(self.lr)
 
 
 def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> SafeStep:
-    """The largest safe step size.
+    """The largest safe step size, with its error.
 
     Args:
         watched: the record.
-        at: `now`, by the last looks, or `start`, by the first: for the same run begun again.
-        fading: whether the curvature of the loss fades as it is fitted, so that what is small now may be large for the
-            next sample: then the sharpest of all looks counts.
+        at: `now` takes the last looks. `start` takes the first looks, for the same run started again.
+        fading: whether the curvature of the loss fades as samples are fitted. A small curvature now may then be large
+            for the next sample, so the sharpest of all looks counts.
 
     Example:
         ```python
@@ -100,18 +102,18 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
         chosen = slice((sharpest := int(np.argmax(values / lr))), sharpest + 1)
     elif at == "now":
         chosen = slice(-LATEST, None)
-    elif rule.plain:  # whose curvature moves little by little, so that several batches can be taken together
+    elif rule.plain:  # its curvature moves slowly, so several batches can be taken together
         chosen = slice(0, LATEST)
     elif rule.b2 is None:
         chosen = slice(0, 1)
-    else:  # the first steps of an average of squares are divided by next to nothing
+    else:  # an average of squares is next to nothing in the first steps, and it divides them
         begin = int(np.searchsorted(steps, 1 / (1 - rule.beta)))
         chosen = slice(begin, begin + LATEST)
     critical, share = lr[chosen] / values[chosen], errors[chosen] / values[chosen]
     if not len(critical):
         return SafeStep(math.nan, math.nan, math.nan, math.nan, math.nan, 0, False)
     bare = float(np.median(critical))
-    if at == "start" and rule.plain:  # unless the first was sharper than batches scatter: a curvature that fell at once
+    if at == "start" and rule.plain:  # the first look alone, if it is sharper than scatter explains: curvature fell
         bare = min(bare, float(critical[0]) * (1 + math.sqrt(scatter)))
     edge = bare * noisy_share(rule.beta, scatter if rule.plain else scatter / NOISE)
     step = edge * (DOUBLING if rule.plain else 1.0)
@@ -120,9 +122,9 @@ def safe_step(watched: Watched, at: str = "now", *, fading: bool = False) -> Saf
 
 
 def _noise_along_top(watched: Watched) -> float:
-    """The smallest bound on the scatter by the noise of gradients that point along the sharpest direction, or 0.
+    """The smallest upper bound on the scatter that gradients along the sharpest direction give; 0 without any.
 
-    The noise of a look is at least that part which comes from the sharpest direction: each look bounds it from above.
+    The noise of a look is at least the noise along the sharpest direction, so each such look gives an upper bound.
     """
     bounds = [0.0]
     for row in looks_of(watched):
@@ -134,10 +136,10 @@ def _noise_along_top(watched: Watched) -> float:
 
 
 def noisy_share(beta: float, scatter: float) -> float:
-    r"""What noise leaves of the edge, $(1 - \beta)/((1 + \beta)\kappa + (1 - \beta))$."""
+    r"""The share of the edge that noise leaves, $(1 - \beta)/((1 + \beta)\kappa + (1 - \beta))$."""
     return (1 - beta) / ((1 + beta) * scatter + 1 - beta)
 
 
 def gain(batch: float, critical: float) -> float:
-    """What of a step's progress is left by the noise of a batch, one over one and the critical batch over this one."""
+    r"""The share of a step's progress that batch noise leaves, $B/(B + B^*)$ with the critical batch $B^*$."""
     return batch / (batch + critical) if batch + critical > 0 else math.nan

@@ -1,6 +1,6 @@
-"""The diagnosis of a record: what is wrong, or that nothing is, in sentences that each have a number and its error.
+"""The diagnosis of a record: what is wrong, if anything, in sentences that each have a number and its error.
 
-It reads a record alone, so it is the same for a run in JAX or PyTorch, finished or not.
+A diagnosis needs nothing but the record. It is therefore the same for a run in JAX or PyTorch, finished or not.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Diagnosis:
     Attributes:
         verdict: one of `VERDICTS`.
         regime: one of [`REGIMES`][secant.monitors.doctor.regimes.REGIMES].
-        sentences: the diagnosis in words, the gravest first.
-        numbers: by name.
-        spikes: each with its cause.
+        sentences: the diagnosis in words, the most serious first.
+        numbers: the numbers of the diagnosis, by name.
+        spikes: the spikes of the loss, each with its cause.
         healthy: whether nothing is wrong.
     """
 
@@ -57,7 +57,7 @@ class Diagnosis:
         return self.verdict == "healthy"
 
     def as_json(self) -> str:
-        """All of it, for a machine; numbers that JSON has no word for are text."""
+        """The whole diagnosis as JSON; NaN and infinity, which JSON lacks, are text."""
         facts = {
             "verdict": self.verdict,
             "healthy": self.healthy,
@@ -71,10 +71,10 @@ class Diagnosis:
 
 @np.errstate(all="ignore")  # a record may hold any number
 def diagnose(watched: Watched) -> Diagnosis:
-    """What is wrong with a run, or that nothing is.
+    """What is wrong with a run, if anything.
 
     Args:
-        watched: its record, from [`read`][secant.monitors.read].
+        watched: the record of the run, from [`read`][secant.monitors.read].
 
     Example:
         ```python
@@ -90,7 +90,7 @@ def diagnose(watched: Watched) -> Diagnosis:
         ```
         ```text
         healthy | stable
-        The run is stable: its curvature is 0.60 ± 0.01 of that at which the optimiser is unstable.
+        The run is stable: the curvature is 0.60 ± 0.01 times the value at which the optimiser becomes unstable.
         ```
     """
     watched = sound(watched)

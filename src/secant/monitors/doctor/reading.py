@@ -1,8 +1,8 @@
-r"""A record as a diagnosis reads it: what is known of the optimiser, and how near its edge each look found it.
+r"""A record as a diagnosis reads it: what is known of the optimiser, and how near the edge each look found the run.
 
-Of a look the *load* is the curvature over that at which the optimiser is unstable: 1 at the edge. A record seldom has
-all columns, so the load is what the best of those that are there says: the sharpness over the optimiser's own
-threshold, and without it the curvature along the update or the gradient, which is at most as large.
+The *load* of a look is its curvature divided by the curvature at which the optimiser becomes unstable. A load of 1 is
+the edge. Few records have all columns, so the load comes from the best column that is there: the sharpness over the
+optimiser's own threshold, or else the curvature along the update or the gradient, which is at most as large.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import numpy as np
 from secant.monitors.records.record import Watched
 
 ADAPTIVE = ("adam", "rmsprop", "adagrad", "adadelta", "yogi", "amsgrad", "lamb")
-"""Optimisers that divide by a second moment, by a part of their names."""
+"""Parts of the names of optimisers that divide by a second moment."""
 SIGNED = ("lion", "sign", "muon")
-"""Those whose steps have a length of their own, whatever the gradient's."""
+"""Parts of the names of optimisers whose steps do not depend on the length of the gradient."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What a record says of the optimiser.
+    """What a record says about the optimiser.
 
     Attributes:
-        name: as it is written there, in small letters; empty where it is not.
-        beta: of its momentum; 0 without, and where nothing is said.
-        b2: of its second moment; None where it has none.
-        known: whether the name says what it is.
+        name: the name in the record, in small letters; empty where the record has none.
+        beta: decay of the momentum; 0 without momentum, and where the record has no number.
+        b2: decay of the second moment; None without a second moment.
+        known: whether the name is that of a known optimiser.
     """
 
     name: str
@@ -40,14 +40,14 @@ class Rule:
 
     @property
     def plain(self) -> bool:
-        """Whether it is gradient descent without momentum, whose edge is at 2/eta for every batch."""
+        """Whether the optimiser is gradient descent without momentum, whose edge is at 2/eta for every batch."""
         return self.known and self.beta == 0 and self.b2 is None and not any(word in self.name for word in SIGNED)
 
     def growth(self, load: float) -> float:
-        r"""By how much the loss grows in a step along a direction of this load, on a quadratic.
+        r"""The factor by which the loss grows in one step along a direction of this load, on a quadratic.
 
-        The larger root of $z^2 - (1 + \beta - \eta\lambda)z + \beta$ squared, with $\eta\lambda = 2(1 + \beta)$ times
-        the load: $(\eta\lambda - 1)^2$ without momentum, and 1 at the edge.
+        The factor is the square of the larger root of $z^2 - (1 + \beta - \eta\lambda)z + \beta$, where $\eta\lambda$
+        is $2(1 + \beta)$ times the load: $(\eta\lambda - 1)^2$ without momentum, and 1 at the edge.
         """
         middle = abs(1 + self.beta - 2 * (1 + self.beta) * load)
         inside = middle**2 - 4 * self.beta
@@ -56,7 +56,7 @@ class Rule:
 
 
 def rule_of(watched: Watched) -> Rule:
-    """The optimiser of a record, from `about.json`: a name, or a mapping with `name` and its settings."""
+    """The optimiser of a record, read from `about.json`: a name, or a mapping with `name` and its settings."""
     said = watched.about.get("optimiser") or ""
     facts: dict[str, Any] = dict(said) if isinstance(said, dict) else {"name": said}
     settings = facts.get("settings")
@@ -65,7 +65,7 @@ def rule_of(watched: Watched) -> Rule:
     betas = facts.get("betas")
     first, second = betas if isinstance(betas, list | tuple) and len(betas) == 2 else (None, None)
     adaptive = any(word in name for word in ADAPTIVE)
-    told = {"lr", "schedule", "b2"} & set(facts)  # settings are there, and those that are zero are left out
+    told = {"lr", "schedule", "b2"} & set(facts)  # a record with settings leaves out those that are zero
     usual = 0.9 if not told and any(word in name for word in ("adam", "momentum", "nesterov", "lamb")) else 0.0
     beta = _share(facts.get("beta", facts.get("momentum", facts.get("b1", facts.get("beta1", first)))), usual)
     b2 = _share(facts.get("b2", facts.get("beta2", facts.get("decay", facts.get("alpha", second)))), 0.999)
@@ -81,14 +81,14 @@ def _share(value: Any, usual: float) -> float:
 
 
 class Loads(NamedTuple):
-    """How near the edge the looks found the run, each array `(looks,)`.
+    """The load of every look: how near the edge the run was; each array is `(looks,)`.
 
     Attributes:
-        steps: of the looks.
-        values: the load; 1 at the edge.
-        errors: within this of it there is one, as far as the sharpness is concerned.
+        steps: the steps of the looks.
+        values: the loads; 1 at the edge.
+        errors: the errors of the loads; 0 for a load along gradient or update.
         lr: the step size at the look; NaN where it is not recorded.
-        whole: whether the load is that of the sharpest direction, rather than along gradient or update only.
+        whole: whether the look measured the sharpest direction, rather than gradient or update only.
     """
 
     steps: np.ndarray
@@ -102,18 +102,19 @@ POSITIVE = ("lr", "batch", "noise_scale", "threshold", "update_norm", "gradient_
 """Columns that mean nothing unless they are above zero."""
 
 LARGEST = 1e100
-"""Beyond it a loss has overflown, whatever its type; another number, and one that is closer to zero, says nothing."""
+"""A loss beyond this has overflown, whatever its type. Other numbers beyond it, or below its inverse, are dropped."""
 
 
 def one_batch(watched: Watched) -> bool:
-    """Whether every look saw the same samples: two halves of them differ, and steps have no noise all the same."""
+    """Whether every look saw the same samples: two halves of them still differ, but the steps have no batch noise."""
     return watched.about.get("same_batch") is True
 
 
 def sound(watched: Watched) -> Watched:
-    """The record without numbers that cannot be what they are called; a loss beyond bounds is infinite.
+    """The record without numbers that make no sense for their column; a loss beyond bounds becomes infinite.
 
-    So is a critical batch where looks saw noise alone; of a run on the same samples throughout there is none.
+    A critical batch may be infinite: the look then saw noise alone. A run on the same samples throughout has no
+    critical batch.
     """
     rows, alone = [], one_batch(watched)
     for row in watched.rows:
@@ -123,7 +124,7 @@ def sound(watched: Watched) -> Watched:
                 kept[name] = value if abs(value) <= LARGEST else math.copysign(math.inf, value)
             elif name == "noise_scale" and (alone or value == math.inf):
                 kept |= {} if alone else {name: value}
-            elif name == "scaler":  # one that fell below the smallest number is zero
+            elif name == "scaler":  # a scale that fell below the smallest number is zero
                 kept |= {name: value} if 0 <= value <= LARGEST else {}
             elif name in POSITIVE:
                 kept |= {name: value} if 1 / LARGEST <= value <= LARGEST else {}
@@ -134,7 +135,7 @@ def sound(watched: Watched) -> Watched:
 
 
 def looks_of(watched: Watched) -> list[dict[str, Any]]:
-    """The rows of a record with those of the same step made one, in the order of steps."""
+    """The rows of a record in the order of steps; rows of the same step are merged."""
     found: dict[int, dict[str, Any]] = {}
     for row in watched.rows:
         found.setdefault(row["step"], {}).update(row)
@@ -142,7 +143,7 @@ def looks_of(watched: Watched) -> list[dict[str, Any]]:
 
 
 def loads_of(watched: Watched) -> Loads:
-    """The load of every look: of the sharpest direction if that was ever looked at, else along the step."""
+    """The load of every look: of the sharpest direction if any look measured it, else along the step."""
     rule, rows = rule_of(watched), []
     lr = float("nan")
     for row in looks_of(watched):
@@ -182,10 +183,9 @@ def along_of(watched: Watched) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spread_of(values: np.ndarray) -> float:
-    r"""Relative variance of positive numbers from look to look, by the middle of their steps.
+    r"""Relative variance of positive numbers from look to look, without their slow changes; 0 for fewer than four.
 
-    With logarithms $y_i$, half the square of $1.4826\,\mathrm{median}|y_{i+1} - y_i|$: what does not change slowly.
-    0 for fewer than four.
+    It is half the square of $1.4826\,\mathrm{median}|y_{i+1} - y_i|$, where $y_i$ are the logarithms.
     """
     y = np.log(values[np.isfinite(values) & (values > 0)])
     if len(y) < 4:

@@ -1,27 +1,29 @@
-r"""In which regime a run is, from the looks of its last third.
+r"""The regime of a run, from the looks of its last third.
 
-With the load $q$, the curvature over that at which the optimiser is unstable, and the batch $B$ against the critical
-one $B^*$:
+The load $q$ is the curvature over the curvature at which the optimiser becomes unstable. $B$ is the batch size and
+$B^*$ the critical batch.
 
 | regime | what is seen |
 |---|---|
 | diverging | the loss is not finite, or rose and stayed above where it began |
-| catapult | a spike over the edge that is not yet back |
+| catapult | a spike beyond the edge, from which the loss is not yet back |
 | edge | $q \geq 0.8$, at the edge or beyond it without diverging |
-| stochastic edge | plain SGD, $B < B^*$: batches along their own gradients, $\eta s_b/2 \geq 0.8$ within its error |
+| stochastic edge | plain SGD, $B < B^*$; along the batches' own gradients $\eta s_b/2 \geq 0.8$ within its error |
 | noise-dominated | below the edge, and $B < B^*$ |
 | lazy | below the edge, the loss has halved and the tangent kernel has moved by less than a tenth |
 | step far too small | at the start and at nine looks of ten a step makes less than half of the progress it could |
 | stable | below the edge, none of these |
 
-Looks see a batch and not all samples. Its largest curvature is above that of all of them, the more the smaller it is,
-so that for plain SGD whose batches are noisy the edge is judged by the curvature along their own gradients, which is
-what settles at $2/\eta$ there. Where every look saw the same samples there is no noise of batches.
+A look sees one batch, not all samples. The largest curvature of a batch is above that of all samples, and the smaller
+the batch, the larger the difference. For plain SGD with noisy batches the edge is therefore judged by the curvature of
+batches along their own gradients, which settles at $2/\eta$. If every look saw the same samples, there is no batch
+noise.
 
-A step of $r$ times the best along a direction makes $2r - r^2$ of the best progress, to second order; the best is half
-of the edge, so $r = 2q$, and half of the progress is made at $q = \frac12(1 - \sqrt{1/2}) = 0.146$. That is said only
-while the loss falls. A loss that is not known to be squared may lose its curvature as it is fitted: there a small load
-counts only if the loss does not halve between the second and the last quarter of the record.
+A step of $r$ times the best step along a direction makes $2r - r^2$ of the best progress, to second order. The best
+step is half of the edge, so $r = 2q$, and half of the progress is made at $q = \frac12(1 - \sqrt{1/2}) = 0.146$. The
+regime is "step far too small" only while the loss falls. A loss that is not known to be squared may lose its curvature
+as it is fitted. For such a loss a small load counts only if the loss does not halve between the second and the last
+quarter of the record.
 """
 
 from __future__ import annotations
@@ -48,23 +50,23 @@ REGIMES = (
     "unknown",
 )
 NEAR = 1.25
-"""At the edge is what is within this factor of it, or beyond."""
+"""A run is at the edge if its curvature is within this factor of the edge, or beyond the edge."""
 HALF_PROGRESS = (1 - math.sqrt(0.5)) / 2
 """The load at which a step makes half of the progress it could."""
 LAZY = 0.1
-"""How far, over its length, a kernel may have moved that counts as standing still."""
+"""A run is lazy while its kernel has moved by less than this share of its length."""
 FEWEST = 10
-"""Looks below which a record is too short to call a step too small."""
+"""With fewer looks a record is too short to call a step too small."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """A number with its error, over some looks.
+    """A number with its error, over several looks.
 
     Attributes:
-        value: their median, or mean; NaN where nothing was measured.
-        error: of it, from the scatter of the looks and the error of each.
-        looks: how many.
+        value: the median or the mean of the looks; NaN where nothing was measured.
+        error: the error of `value`, from the scatter of the looks and the error of each.
+        looks: the number of looks.
     """
 
     value: float
@@ -73,7 +75,7 @@ class Level:
 
     @property
     def known(self) -> bool:
-        """Whether there is one."""
+        """Whether there is a finite number."""
         return self.looks > 0 and math.isfinite(self.value)
 
 
@@ -81,7 +83,10 @@ NOTHING = Level(math.nan, math.nan, 0)
 
 
 def level(values: np.ndarray, errors: np.ndarray | None = None) -> Level:
-    r"""The median of some looks, and its error $1.2533\cdot1.4826\,\mathrm{median}|x - m|/\sqrt n$ beside theirs."""
+    r"""The median $m$ of some looks, with its error.
+
+    The error is $1.2533\cdot1.4826\,\mathrm{median}|x - m|/\sqrt n$, added in quadrature to the median of `errors`.
+    """
     good = np.isfinite(values)
     if not good.any():
         return NOTHING
@@ -94,16 +99,17 @@ def level(values: np.ndarray, errors: np.ndarray | None = None) -> Level:
 
 @dataclass(frozen=True)
 class State:
-    """Where a run is.
+    """The regime of a run, with the numbers behind it.
 
     Attributes:
         regime: one of `REGIMES`.
-        load: curvature over the edge, over the last third of the looks.
-        along: the same along the update, or the gradient; a mean.
-        batch: samples of a batch.
-        noise: the critical batch; infinite where noise was all that looks saw.
+        load: the load, over the last third of the looks.
+        along: the load along the update, or along the gradient; a mean.
+        batch: the number of samples in a batch.
+        noise: the critical batch; infinite where looks saw nothing but noise.
         drift: how far the kernel has moved.
-        room: the load that nine looks of ten stay below, and that of the largest step size at the start.
+        room: the larger of two loads: the one that nine looks of ten stay below, and the load of the largest step size
+            at the start.
         halvings: how often the loss halved between the second and the last quarter of the record.
         whole: whether the load is that of the sharpest direction.
     """
@@ -120,15 +126,15 @@ class State:
 
 
 def state_of(watched: Watched, found: list[Spike] | None = None, *, late: bool = False, squared: bool = False) -> State:
-    """The regime of a record, with the numbers that say so.
+    """The regime of a record, with the numbers behind it.
 
     Args:
         watched: the record.
         found: its spikes, where they are known already.
-        late: whether the curvature of the loss fades by itself, as that of the cross-entropy does late in training:
-            nothing is then concluded from a small load.
-        squared: whether the loss is known to be a squared one, whose curvature does not fade: a step can then be called
-            too small while the loss falls.
+        late: whether the curvature of the loss fades by itself, as it does for the cross-entropy late in training. A
+            small load then means nothing.
+        squared: whether the loss is known to be squared, so that its curvature does not fade. A step can then be too
+            small although the loss falls fast.
     """
     found = spikes(watched) if found is None else found
     loads, (when, values) = loads_of(watched), along_of(watched)
@@ -162,7 +168,7 @@ def state_of(watched: Watched, found: list[Spike] | None = None, *, late: bool =
 
 
 def diverged(watched: Watched, found: list[Spike]) -> bool:
-    """Whether the loss ends where it is not finite, or after a rise from which it is not back, above where it began."""
+    """Whether the last loss is not finite, or the loss rose, has not come back, and ends above its start."""
     _, loss = watched.column("loss")
     if not len(loss):
         return False
@@ -187,7 +193,7 @@ def _noise(watched: Watched, since: float) -> Level:
 
 
 def _mean(values: np.ndarray) -> Level:
-    """The mean over looks, as batch sharpness is one over batches, and its error from their scatter."""
+    """The mean over looks, because batch sharpness is a mean over batches, and its error from their scatter."""
     kept = values[np.isfinite(values)]
     if not len(kept):
         return NOTHING
@@ -195,20 +201,21 @@ def _mean(values: np.ndarray) -> Level:
 
 
 def falls(loss: np.ndarray) -> bool:
-    """Whether the last quarter of the losses is below the second, by a rank test: noise passes once in a thousand."""
+    """Whether the last quarter of the losses is below the second, by a rank test that noise passes once in 1,000."""
     quarter = len(loss) // 4
     if quarter < FEWEST or not np.isfinite(loss).all():
         return False
     before, after = loss[quarter : 2 * quarter], loss[-quarter:]
-    below = np.searchsorted(np.sort(after), before).sum()  # pairs of which the later one is the smaller
+    below = np.searchsorted(np.sort(after), before).sum()  # pairs whose later loss is the smaller one
     spread = math.sqrt(quarter * quarter * (2 * quarter + 1) / 12)
     return bool((below - quarter * quarter / 2) / spread > 3.1)
 
 
 def _room(watched: Watched) -> float:
-    """The load that nine looks of ten stay below, and that of the largest step size at the start; infinite without.
+    """The load that nine looks of ten stay below, or that of the largest step size at the start if that is larger.
 
-    A direction that momentum steps along is no measure of its edge: its updates add up many gradients.
+    It is infinite with too few looks. The direction of a momentum step does not measure the edge, because the update
+    adds up many gradients.
     """
     loads, (when, values) = loads_of(watched), along_of(watched)
     rule = rule_of(watched)
@@ -225,7 +232,7 @@ def _room(watched: Watched) -> float:
 
 
 def _halvings(loss: np.ndarray) -> float:
-    """How often the loss halved between the second and the last quarter; infinite where that cannot be said."""
+    """How often the loss halved between the second and the last quarter; infinite where the losses do not tell."""
     if len(loss) < 4 * FEWEST or not np.isfinite(loss).all():
         return math.inf
     quarter = len(loss) // 4

@@ -1,21 +1,21 @@
 r"""Spikes of the loss in a record, and what came before each.
 
-A *spike* is a loss far above those before it: by a factor of two, and by more than noise is once in a hundred records.
-Noise is measured by $|e_t|$, where $e_t$ is the logarithm of the loss less the median of those before it. Its tails are
-taken to be exponential, which is heavier than a normal's, $P(e > x) = \frac12e^{-x/b}$, so that among $n$ losses the
-limit is $b\log(n/0.02)$; and $b$ is the lower quartile of $|e|$ over $\log\frac43$, for a run may be in spikes half of
-its time.
+A *spike* is a loss far above the losses before it: at least twice as large, and beyond what noise reaches once in a
+hundred records. The noise is $e_t$, the logarithm of the loss minus the median logarithm of the losses before it. Its
+tails are taken as exponential, $P(e > x) = \frac12e^{-x/b}$, which is heavier than normal. Among $n$ losses the limit
+is then $b\log(n/0.02)$. The scale $b$ is the lower quartile of $|e|$ over $\log\frac43$, because a run may spend half
+of its time in spikes.
 
-Its cause is read from what was seen before it:
+The cause is read from what the record shows before the spike:
 
-* *bad batch*: the loss jumps in one step, by more than the curvature seen before can explain;
-* *catapult*: the load was above 1, the curvature beyond the optimiser's edge, so that a direction grew step by step;
-* *stale second moment*: the same for an optimiser that divides by a second moment, which was falling because gradients
-  had long been smaller than it remembers: it is the division that took the run over the edge;
+* *bad batch*: the loss jumps in one step, by more than the curvature seen before can explain.
+* *catapult*: the load was above 1: the curvature was beyond the optimiser's edge, and a direction grew step by step.
+* *stale second moment*: a catapult of an optimiser that divides by a second moment. The second moment was falling,
+  because it remembered gradients larger than the recent ones, and the division by it took the run over the edge.
 * *overflow*: numbers that are not finite while a scaler of mixed precision was falling, or from one step to the next.
 
-A scaler leaves out the steps whose gradients are not finite, and falls at each. Now and then that is its way to find
-the largest scale; a run that so loses more than half of its steps makes less than half of its progress.
+A scaler leaves out every step whose gradients are not finite, and lowers the loss scale. Now and then this is how it
+finds the largest scale. A run that loses more than half of its steps in this way makes less than half of its progress.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from secant.monitors.doctor.reading import Loads, Rule, loads_of, rule_of
 from secant.monitors.records.record import Watched
 
 FACTOR = 2.0
-"""What does not double the loss is no spike."""
+"""A spike is at least this factor above the usual loss."""
 FALSE_ALARMS = 0.01
-"""Spikes that noise makes in a record."""
+"""Number of spikes that noise alone makes in a record, on average."""
 WINDOW = 25
-"""Losses before, of which the median is what is usual."""
+"""The usual loss is the median of this many losses before."""
 NO_RETURN = 2.0
-"""The load at which a catapult does not come back: four over the curvature, twice the edge."""
+"""The load at which a catapult does not come back: a step of four over the curvature, twice the edge."""
 FORGETTING = 0.5
-"""A second moment at less than this share of which the squared gradients are falls at over half its fastest rate."""
+"""A second moment is stale if the squared gradients are below this share of it: it falls at half its fastest rate."""
 
 LOST = 0.5
-"""The share of steps that are left out, as numbers are not finite, beyond which a run makes less than half its way."""
+"""A run that loses more than this share of its steps, because numbers are not finite, has an overflow."""
 
 CAUSES = ("catapult", "stale second moment", "bad batch", "overflow", "unknown")
 
@@ -51,19 +51,19 @@ class Spike:
     """A spike, and what came before it.
 
     Attributes:
-        onset: the last step before it.
+        onset: the last step before the spike.
         peak: the step of the largest loss.
-        end: the first step at which the loss is back to twice what was usual; None where the record ends before.
-        height: the largest loss over what was usual; infinite where it is not finite.
+        end: the first step at which the loss is back below twice its usual level; None where the record ends before.
+        height: the largest loss over the usual loss; infinite where the loss is not finite.
         cause: one of `CAUSES`.
-        load: curvature over the optimiser's edge before it, 1 at the edge; NaN where no look says.
-        error: of the load.
-        look: the step of the look that says so, -1 without.
+        load: the load before the spike, curvature over the optimiser's edge; NaN without a look.
+        error: the error of the load.
+        look: the step of the look that measured the load; -1 without a look.
         harmful: False for a bad batch, or an overflow, whose trace is gone by the time the optimiser's momentum has
-            forgotten it.
-        jump: the loss at the first step of the spike over what was usual.
-        explained: by what the loss can have grown in that step, by curvature and noise.
-        numbers: others that speak for the cause, by name.
+            forgotten the spike.
+        jump: the loss at the first step of the spike over the usual loss.
+        explained: the largest growth of the loss in that step that curvature and noise can explain.
+        numbers: other numbers that support the cause, by name.
     """
 
     onset: int
@@ -126,7 +126,7 @@ def spikes(watched: Watched) -> list[Spike]:
 
 
 def _join(found: list[Spike], spike: Spike, rule: Rule) -> None:
-    """Adds a spike; one without a cause that begins while momentum still carries a bad batch is of that batch."""
+    """Adds a spike. If it has no cause and begins while momentum still carries a bad batch, it joins that spike."""
     last = found[-1] if found else None
     if (
         last is None
@@ -142,14 +142,14 @@ def _join(found: list[Spike], spike: Spike, rule: Rule) -> None:
 
 
 def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Of every loss the median of those before it, `(n,)`, and the logarithm by which it may exceed it, `(n,)`."""
+    """The logarithm of the usual loss before each loss, `(n,)`, and by how much a loss may exceed it, `(n,)`."""
     y = np.log(np.maximum(np.where(np.isnan(loss), np.inf, loss), np.finfo(float).tiny))
     usual = np.array([np.median(y[max(0, t - WINDOW) : t]) if t else y[0] for t in range(min(WINDOW, len(y)))])
     usual = np.concatenate([usual, *(np.median(part, axis=1) for part in _before(y, WINDOW))])
     with np.errstate(invalid="ignore"):
         rest = y - usual
     sound = np.isfinite(rest)
-    sound[:WINDOW] = False  # until there are enough before it, a median is that of a trend
+    sound[:WINDOW] = False  # a median of fewer losses follows the trend, not the noise
     if sound.sum() < WINDOW:
         return usual, np.full(len(y), max(_short(y, len(y)), math.log(FACTOR)))
     centred = np.abs(np.where(sound, rest, 0.0) - np.median(rest[sound]))
@@ -163,7 +163,7 @@ def limits(loss: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _before(y: np.ndarray, width: int) -> list[np.ndarray]:
-    """For every place from `width` on the numbers before it, `(places, width)`, some thousand places at a time."""
+    """The `width` numbers before each place, `(places, width)`, for some thousand places at a time."""
     if len(y) <= width:
         return []
     every = np.lib.stride_tricks.sliding_window_view(y[:-1], width)
@@ -171,7 +171,7 @@ def _before(y: np.ndarray, width: int) -> list[np.ndarray]:
 
 
 def _quartiles(rows: np.ndarray) -> np.ndarray:
-    """Lower quartiles of rows, of their finite numbers alone; not finite where a row has none."""
+    """The lower quartile of the finite numbers of each row; not finite where a row has none."""
     ordered, many = np.sort(rows, axis=1), np.isfinite(rows).sum(1)
     place = 0.25 * np.maximum(many - 1, 0)
     low = place.astype(int)
@@ -182,21 +182,21 @@ def _quartiles(rows: np.ndarray) -> np.ndarray:
 
 
 def _tail(quartile: Any, n: int) -> Any:
-    """What noise of exponential tails and this lower quartile exceeds among so many so seldom."""
+    """The limit that exponential noise with this lower quartile exceeds in one of a hundred records of `n` losses."""
     return quartile / math.log(4 / 3) * math.log(n / (2 * FALSE_ALARMS))
 
 
 def _short(y: np.ndarray, n: int) -> float:
-    r"""The limit of a short record, from second differences, which a trend does not change and noise $\sqrt6$-fold."""
+    r"""The limit of a short record, from second differences: no trend changes them, noise enters $\sqrt6$-fold."""
     bends = np.diff(y[np.isfinite(y)], 2)
     return float(_tail(np.quantile(np.abs(bends), 0.25) / math.sqrt(6), n)) if len(bends) >= 8 else 0.0
 
 
 def _intervals(loss: np.ndarray) -> list[tuple[int, int, int, int | None, float, float]]:
-    """`(onset, first, peak, end, usual, limit)` of every spike, all but the last two places in the list of losses."""
+    """`(onset, first, peak, end, usual, limit)` of every spike; the first four are places in the list of losses."""
     usual, limit = limits(loss)
     finite = np.isfinite(loss)
-    # Below the rounding of single precision of where it began, a loss is noise of arithmetic.
+    # A loss below single-precision rounding of the first loss is noise of arithmetic.
     floor = float(np.finfo(np.float32).eps) * float(loss[finite][0] if finite.any() else 0.0)
     y = np.log(np.maximum(np.where(finite, loss, np.inf), max(floor, np.finfo(float).tiny)))
     usual = np.maximum(usual, math.log(max(floor, np.finfo(float).tiny)))
@@ -262,10 +262,10 @@ def _explained(watched: Watched, rule: Rule, loads: Loads, spike: Spike, first: 
 
 
 def _load_before(watched: Watched, loads: Loads, spike: Spike, first: int) -> tuple[float, float, int]:
-    """The largest load of the looks that lead up to a spike, with the step size that it met there.
+    """The largest load of the looks before a spike, at the step sizes of the spike; with its error and its step.
 
-    Looks at the steps of the rise count as well, for a direction that grows is seen while it does; the look at the
-    first step of a jump is of the batch that made it, and does not.
+    Looks during the rise count as well, because they see the direction that grows. The look at the first step of a
+    jump does not count, because it sees the batch that made the jump.
     """
     before = loads.steps < first
     if not before.any():
@@ -285,10 +285,10 @@ def _load_before(watched: Watched, loads: Loads, spike: Spike, first: int) -> tu
 
 
 def staleness(watched: Watched, rule: Rule, step: int) -> float:
-    r"""What the second moment remembers over the gradients of late, $\sqrt{\hat\nu}/|g|$, before a step.
+    r"""How much larger the gradients are that the second moment remembers than the recent ones, $\sqrt{\hat\nu}/|g|$.
 
-    $\hat\nu$ is the average of $|g|^2$ as the optimiser takes it, with the corrections of its start; $|g|$ the median
-    length over the last tenth of its memory $1/(1 - \beta_2)$. NaN without a second moment or gradients.
+    $\hat\nu$ is the optimiser's own average of $|g|^2$ before the step, with the corrections of its start. $|g|$ is the
+    median length over the last tenth of its memory $1/(1 - \beta_2)$. NaN without a second moment or gradients.
     """
     steps, norms = watched.column("gradient_norm")
     keep = (steps <= step) & np.isfinite(norms)
@@ -304,7 +304,7 @@ def staleness(watched: Watched, rule: Rule, step: int) -> float:
 
 
 def _gradient_jump(watched: Watched, first: int) -> float:
-    """Length of the gradient at the first step of a spike over the median of those before."""
+    """The length of the gradient at the first step of a spike over the median length before."""
     steps, norms = watched.column("gradient_norm")
     at = np.flatnonzero(steps == first)
     before = norms[(steps < first) & np.isfinite(norms)][-WINDOW:]
@@ -314,8 +314,8 @@ def _gradient_jump(watched: Watched, first: int) -> float:
 def lost_steps(watched: Watched) -> float:
     """The share of the last third of the steps that a scaler of mixed precision left out; 0 without a scaler.
 
-    A step is lost if its loss is not finite, or if the scaler falls after it. Where rows are further apart than a step,
-    every halving between two of them is one.
+    A step is lost if its loss is not finite, or if the loss scale falls after it. Where rows are several steps apart,
+    every halving between two rows counts as one lost step.
     """
     steps, scale = watched.column("scaler")
     if len(steps) < 2:
@@ -339,7 +339,7 @@ def _scale_at(watched: Watched, step: int) -> float:
 
 
 def _scaler(watched: Watched, spike: Spike) -> float:
-    """By what a scaler of mixed precision fell before the peak of a spike; 1 where it did not."""
+    """The factor by which the loss scale fell before the peak of a spike; 1 where it did not fall."""
     steps, scale = watched.column("scaler")
     scale = scale[(steps <= spike.peak) & (scale > 0)]
     return float(scale.max() / scale[-1]) if len(scale) else 1.0

@@ -1,4 +1,4 @@
-"""What a diagnosis says: sentences, each with a number, its error and the study behind it."""
+"""The sentences of a diagnosis, each with a number, its error and the study behind it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from secant.monitors.doctor.spikes import LOST, WINDOW, Spike, lost_steps
 from secant.monitors.records.record import Watched
 
 GUIDE = "guide/runs/doctor.md#sentences-without-a-study"
-"""What is to be read where no study stands behind a sentence: a page of the documentation and its heading."""
+"""Page and heading of the documentation that explain a sentence without a study."""
+
+
+UNSEEN = "No look had measured the curvature before"
 
 
 @dataclass(frozen=True)
@@ -25,11 +28,11 @@ class Sentence:
     Attributes:
         about: what it is about, in a word: `regime`, `spike`, `overflow`, `step`, `batch`, `kernel`,
             `units`, `remedy`, `limits`.
-        text: the sentence.
-        value: its number.
-        error: of the number; NaN where none is known.
-        study: the id of the study behind it; empty where there is none.
-        guide: what is to be read there; empty where there is a study.
+        text: the sentence, or a few of them.
+        value: the number of the sentence.
+        error: the error of the number; NaN where none is known.
+        study: the id of the study behind the sentence; empty where there is none.
+        guide: the page that explains a sentence without a study; empty where there is a study.
     """
 
     about: str
@@ -45,7 +48,7 @@ class Sentence:
 
 
 def shown(value: float, error: float = math.nan) -> str:
-    """A number and its error as a sentence has them: as many digits as the error leaves, or three without one."""
+    """A number and its error as text: as many digits as the error allows, or three digits without an error."""
     if not math.isfinite(value):
         return "not finite" if not math.isnan(value) else "not known"
     if not (math.isfinite(error) and error > 0):
@@ -59,44 +62,42 @@ def shown(value: float, error: float = math.nan) -> str:
 
 
 def of_spikes(found: list[Spike]) -> list[Sentence]:
-    """What came before each spike, the highest first."""
+    """The sentences on what came before each spike, the highest spike first."""
     said, told = [], set[str]()
     for one in sorted(found, key=lambda one: (one.cause == "unknown", -one.height))[:5]:
-        rise = (
-            "to numbers that are not finite" if math.isinf(one.height) else f"{shown(one.height)} times what was usual"
-        )
-        back = f"and was back at step {one.end}" if one.end is not None else "and is not back"
-        text = f"At step {one.onset} the loss began to rise, {rise}, {back}: "
-        load = f"curvature {shown(one.load, one.error)} times the optimiser's edge at step {one.look}"
+        rise = "numbers that are not finite" if math.isinf(one.height) else f"{shown(one.height)} times its usual level"
+        back = f"was back at step {one.end}" if one.end is not None else "has not come back"
+        text = f"The loss began to rise at step {one.onset}, reached {rise}, and {back}. "
+        load = f"{shown(one.load, one.error)} times the optimiser's edge at step {one.look}"
+        trace = "" if one.harmful else " The spike left no trace."
         if one.cause == "catapult":
-            text += f"a catapult, {load}" + ("." if "catapult" in told else ", so that a direction grew step by step.")
+            text += f"The cause is a catapult: the curvature was {load}"
+            text += "." if "catapult" in told else ", so a direction grew step by step."
             text += carried(one)
             said.append(Sentence("spike", text, one.load, one.error, "thesis/thm-3.3.1"))
         elif one.cause == "stale second moment":
             text += (
-                f"a stale second moment, {load}. It remembered gradients {shown(one.numbers['second_moment'])} times "
-                "as large as those of late"
+                f"The cause is a stale second moment: the curvature was {load}. The second moment remembered gradients "
+                f"{shown(one.numbers['second_moment'])} times as large as the recent ones"
             )
-            text += ", and fell until the division by it was too much." if "stale second moment" not in told else "."
+            text += "." if "stale second moment" in told else ", and fell until the division by it was too much."
             text += carried(one)
             said.append(Sentence("spike", text, one.load, one.error, "quadreg/optimisers"))
         elif one.cause == "bad batch":
-            known = f"{load} does not explain it" if math.isfinite(one.load) else "no curvature was looked at"
-            harm = "" if one.harmful else " It left no trace."
-            text += f"a bad batch, {shown(one.jump)} times in one step; {known}.{harm}"
-            said.append(Sentence("spike", text, one.jump, one.explained, "thesis/fig-4.5"))
+            known = f"A curvature of {load} does not explain that" if math.isfinite(one.load) else UNSEEN
+            text += f"The cause is a bad batch: the loss became {shown(one.jump)} times as large in one step. {known}."
+            said.append(Sentence("spike", text + trace, one.jump, one.explained, "thesis/fig-4.5"))
         elif one.cause == "overflow":
             fell, scale = one.numbers.get("scaler_fell", 1.0), one.numbers.get("scaler", math.nan)
-            scaler = f" The loss scale had been divided by {shown(fell)}." if fell > 1 else ""
+            scaler = f" The scaler had divided the loss scale by {shown(fell)}." if fell > 1 else ""
             if not scaler and math.isfinite(scale):
-                scaler = f" The loss was multiplied by {shown(scale)}."
-            text += (
-                f"an overflow: from one step to the next, with {load if one.look >= 0 else 'no look before'}.{scaler}"
-            )
-            said.append(Sentence("spike", text + ("" if one.harmful else " It left no trace."), one.load, one.error))
+                scaler = f" The loss scale was {shown(scale)}."
+            known = f"The curvature was {load}" if one.look >= 0 else UNSEEN
+            text += f"The cause is an overflow, from one step to the next. {known}.{scaler}"
+            said.append(Sentence("spike", text + trace, one.load, one.error))
         else:
-            known = load if math.isfinite(one.load) else "no curvature was looked at"
-            text += f"no cause is seen; {known}."
+            known = f"The curvature was {load}" if math.isfinite(one.load) else UNSEEN
+            text += f"The record shows no cause. {known}."
             said.append(Sentence("spike", text, one.load, one.error))
         told.add(one.cause)
     if len(found) > 5:
@@ -107,7 +108,7 @@ def of_spikes(found: list[Spike]) -> list[Sentence]:
 
 
 def part_of(watched: Watched, look: str) -> str:
-    """On which part of a batch a look was taken, by the plan of a record; empty where it was taken on all of it."""
+    """The part of each batch that a look used, by the plan of a record; empty where it used the whole batch."""
     plan = watched.about.get("plan")
     looks = plan.get("looks") if isinstance(plan, dict) else None
     facts = looks.get(look) if isinstance(looks, dict) else None
@@ -121,195 +122,208 @@ def part_of(watched: Watched, look: str) -> str:
 
 
 def of_lost(watched: Watched) -> list[Sentence]:
-    """How many steps a scaler of mixed precision left out, where it is most of them."""
+    """The sentence on steps that a scaler of mixed precision left out, if these are most of the steps."""
     share = lost_steps(watched)
     if share <= LOST:
         return []
     _, scale = watched.column("scaler")
     text = (
-        f"Of the last third of the steps {shown(100 * share)} % are lost, as their numbers are not finite; the loss "
-        f"was multiplied by {shown(float(scale[0]))} at first and by {shown(float(scale[-1]))} at last."
+        f"The run lost {shown(100 * share)} % of the last third of its steps, because their numbers were not finite. "
+        f"The loss scale was {shown(float(scale[0]))} at first and {shown(float(scale[-1]))} at last."
     )
     return [Sentence("overflow", text, share, 0.0)]
 
 
 def carried(spike: Spike) -> str:
-    """Whether the sharpest direction carried a spike, where that was looked at."""
+    """The share of the squared gradient along the sharpest direction, as a sentence; empty where it is not known."""
     share = spike.numbers.get("sharpest_share", math.nan)
-    return f" Of the squared gradient {shown(share)} lay along it then." if math.isfinite(share) else ""
+    return (
+        f" The sharpest direction carried {shown(share)} of the squared gradient then." if math.isfinite(share) else ""
+    )
+
+
+def on_part(watched: Watched, look: str) -> str:
+    """A sentence on the part of each batch that a look used; empty where it used the whole batch."""
+    part = part_of(watched, look)
+    return f" The looks used {part}: a part of a batch is sharper on average than the whole." if part else ""
 
 
 def of_regime(state: State, watched: Watched) -> Sentence:
-    """In which regime the run is, and by which number."""
+    """The sentence on the regime, with the number behind it."""
     load = shown(state.load.value, state.load.error)
-    which = "its curvature" if state.whole else "its curvature, seen along the steps only,"
-    if part := part_of(watched, "sharpness" if state.whole else "batch_sharpness"):
-        which = f"{which.rstrip(',')}, on {part}, where it is larger on average,"
-    below = f"{which} is {load} of that at which the optimiser is unstable"
+    which = "the curvature" if state.whole else "the curvature, measured along the steps only,"
+    below = f"{which} is {load} times the value at which the optimiser becomes unstable."
+    below += on_part(watched, "sharpness" if state.whole else "batch_sharpness")
     edge = "quadreg/fig-2" if rule_of(watched).plain else "quadreg/optimisers"
     value, error = state.load.value, state.load.error
     if state.regime == "diverging":
         _, loss = watched.column("loss")
-        return Sentence("regime", f"The run diverges: its last loss is {shown(loss[-1])}, from {shown(loss[0])}.",
+        return Sentence("regime", f"The run diverges: its loss was {shown(loss[0])} and is {shown(loss[-1])} now.",
                         float(loss[-1]), math.nan, "thesis/max-step")  # fmt: skip
     if state.regime == "catapult":
-        return Sentence("regime", f"A catapult is under way: {below}.", value, error, "thesis/thm-3.3.1")
+        return Sentence("regime", f"A catapult is under way: {below}", value, error, "thesis/thm-3.3.1")
     if restless(state):
         text = (
-            f"The run is at the edge and loses ground: {below}, and between the second and the last quarter the loss "
-            f"doubled {shown(-state.halvings)} times."
+            f"The run is at the edge and loses ground: {below} Between the second and the last quarter of the record "
+            f"the loss doubled {shown(-state.halvings)} times."
         )
         return Sentence("regime", text, value, error, "thesis/fig-4.4")
     if state.regime == "edge":
-        return Sentence("regime", f"The run is at the edge of stability: {below}.", value, error, edge)
+        return Sentence("regime", f"The run is at the edge of stability: {below}", value, error, edge)
     if state.regime == "stochastic edge":
         text = (
-            "The run is at the stochastic edge: batches curve along their own gradients "
-            f"{shown(state.along.value, state.along.error)} times as much as 2 over the step size."
+            "The run is at the stochastic edge: the curvature of batches along their own gradients is on average "
+            f"{shown(state.along.value, state.along.error)} times 2 over the step size."
         )
-        part = part_of(watched, "batch_sharpness")
-        if part and not len(watched.column("stable_multiple")[1]):
-            text = f"{text[:-1]}, on {part}, where it is more on average."
+        if not len(watched.column("stable_multiple")[1]):
+            text += on_part(watched, "batch_sharpness")
         return Sentence("regime", text, state.along.value, state.along.error, "lectures/11-16-stochastic-edge")
     if state.regime == "noise-dominated" and math.isinf(state.noise.value):
         text = (
             f"Noise dominates: most of the last {state.noise.looks} looks saw no gradient behind the noise of a batch "
-            f"of {shown(state.batch.value)}, and {below}."
+            f"of {shown(state.batch.value)}, and {below}"
         )
         return Sentence("regime", text, float(state.noise.looks), 0.0, "lectures/11-16-noise")
     if state.regime == "noise-dominated":
         share = state.batch.value / state.noise.value
-        text = f"Noise dominates: the batch is {shown(share)} of the critical one, and {below}."
+        text = f"Noise dominates: the batch size is {shown(share)} times the critical one, and {below}"
         return Sentence("regime", text, share, share * state.noise.error / state.noise.value, "lectures/11-16-noise")
     if state.regime == "lazy":
         drift = shown(state.drift.value, state.drift.error)
-        text = f"The run is lazy: its tangent kernel has moved by {drift} of its length while the loss fell; {below}."
+        text = f"The run is lazy: its tangent kernel moved by {drift} of its length while the loss fell, and {below}"
         return Sentence("regime", text, state.drift.value, state.drift.error, "thesis/fig-2.2")
     if state.regime == "step far too small":
         times = 1 / state.room
         text = (
-            f"The step is far too small: nine looks of ten found the edge at least {shown(times)} times away, where "
-            f"half of the progress is made at {shown(1 / HALF_PROGRESS)}, and between the second and the last quarter "
-            f"the loss halved {shown(max(state.halvings, 0.0))} times."
+            f"The step is far too small: nine looks of ten found the edge at least {shown(times)} times away. A step "
+            f"{shown(1 / HALF_PROGRESS)} times below the edge makes half of the possible progress. Between the second "
+            f"and the last quarter of the record the loss halved {shown(max(state.halvings, 0.0))} times."
         )
         return Sentence("regime", text, times, times * state.load.error / max(value, 1e-30), "lectures/09-26-rates")
     if state.regime == "unknown":
         rows = len(watched.rows)
-        text = f"The regime is not known: {rows} rows have no curvature to hold against the optimiser's edge."
+        text = f"The regime is not known: {rows} rows have no curvature to compare with the optimiser's edge."
         return Sentence("regime", text, float(rows), 0.0)
-    return Sentence("regime", f"The run is stable: {below}.", value, error, edge)
+    return Sentence("regime", f"The run is stable: {below}", value, error, edge)
 
 
 def of_step(watched: Watched, safe: SafeStep, first: SafeStep) -> list[Sentence]:
-    """The largest safe step, now and from the start, and why."""
+    """The sentences on the largest safe step, now and for a new start, with the reasons."""
     _, lr = watched.column("lr")
     if not safe.known or not len(lr):
-        return [Sentence("step", "The largest safe step is not known: no look has a curvature and a step size.")]
+        return [Sentence("step", "The largest safe step is not known: no look has both a curvature and a step size.")]
     rule, now = rule_of(watched), float(lr[-1])
-    why = f"at {shown(safe.edge)} the " + ("sharpest direction" if safe.whole else "direction of the step")
-    part = part_of(watched, "sharpness" if safe.whole else "batch_sharpness")
-    why += (f" of {part}, sharper on average than all of them," if part else "") + " is at the edge"
-    if safe.scatter > 0.001:
-        why += f" on average over batches, whose curvatures scatter by {shown(math.sqrt(safe.scatter))} of their size"
-    if rule.plain:
-        why += f", and up to {DOUBLING:.2f} times that a rise at most doubles the loss in a step, and comes back"
     text = (
-        f"The largest safe step now is {shown(safe.lr, safe.error)}, {shown(safe.lr / now)} times that in use: {why}."
+        f"The largest safe step now is {shown(safe.lr, safe.error)}, {shown(safe.lr / now)} times the step in use. "
+        f"At {shown(safe.edge)} the {'sharpest direction' if safe.whole else 'direction of the step'} is at the edge"
     )
+    if safe.scatter > 0.001:
+        text += f" on average over batches, whose curvatures scatter by {shown(math.sqrt(safe.scatter))} of their size"
+    text += "."
+    if rule.plain:
+        text += f" Up to {DOUBLING:.2f} times that step, the loss at most doubles in one step and comes back."
+    text += on_part(watched, "sharpness" if safe.whole else "batch_sharpness")
     study = "lectures/11-16-critical-step" if safe.scatter > 0.001 else "thesis/max-step"
     said = [Sentence("step", text, safe.lr, safe.error, study if rule.plain else "quadreg/optimisers")]
     if first.known and rule.b2 is None:  # a second moment is no longer what it was at the start
-        text = f"Begun again, the same run bears {shown(first.lr, first.error)}, by its first looks."
+        text = (
+            f"If the same run is begun again, its largest safe step is {shown(first.lr, first.error)}, judged by its "
+            "first looks."
+        )
         said.append(Sentence("step", text, first.lr, first.error, "thesis/max-step"))
     return said
 
 
 def of_batch(state: State, watched: Watched) -> list[Sentence]:
-    """The batch against the critical one."""
+    """The sentence on the batch size and the critical batch."""
     if one_batch(watched) and state.batch.known:
-        text = f"Every look saw the same {shown(state.batch.value)} samples: steps have no noise of batches."
+        text = f"Every look saw the same {shown(state.batch.value)} samples, so the steps have no batch noise."
         return [Sentence("batch", text, state.batch.value, 0.0, "lectures/11-16-noise")]
     if not (state.batch.known and state.noise.known and min(state.batch.value, state.noise.value) > 0):
         return []
     share = gain(state.batch.value, state.noise.value)
     text = (
-        f"A batch of {shown(state.batch.value)} stands against a critical one of "
-        f"{shown(state.noise.value, state.noise.error)}: a step makes {shown(share)} of the progress it would make "
-        "without noise."
+        f"The batch size is {shown(state.batch.value)} and the critical batch size is "
+        f"{shown(state.noise.value, state.noise.error)}. A step makes {shown(share)} of the progress that it would "
+        "make without noise."
     )
     error = share * (1 - share) * state.noise.error / state.noise.value
     return [Sentence("batch", text, share, error, "book/prob-2.5.3")]
 
 
 def of_others(watched: Watched) -> list[Sentence]:
-    """Dead units and features, where they were looked at."""
+    """The sentences on dead units and on features, where these were measured."""
     said = []
     _, dead = watched.column("dead_units")
     if len(dead) and dead[-1] > 0:
         on = part_of(watched, "batch_sharpness") or "the whole batch"
-        text = f"Of the units {shown(100 * dead[-1])} % are off on {on}."
+        text = f"In the last look {shown(100 * dead[-1])} % of the units were off on {on}."
         said.append(Sentence("units", text, float(dead[-1]), math.nan, "lectures/09-19-criticality"))
     _, change = watched.column("agop_change")
     if len(change):
-        text = f"The features have moved by {shown(change[-1])} of their length."
+        text = f"The features have moved by {shown(change[-1])} of their length since the first look."
         said.append(Sentence("kernel", text, float(change[-1]), math.nan, "lectures/09-28-features"))
     return said
 
 
 def of_limits(watched: Watched) -> list[Sentence]:
-    """Where the theory does not apply, so that less is said."""
+    """The sentences on what the theory does not cover in this run."""
     facts = json.dumps({k: v for k, v in watched.about.items() if k != "plan"}, default=str).lower()
     said = []
     if fades(watched):
         share = _remaining(watched)
         text = (
-            f"The loss is a cross-entropy at {shown(share)} of where it began: its curvature fades as samples are "
-            "fitted, so a small one says nothing of the step, and the largest safe step is by the sharpest look."
+            f"The loss is a cross-entropy and has fallen to {shown(share)} of its first value. Its curvature fades as "
+            "samples are fitted, so a small curvature says nothing about the step. The largest safe step is therefore "
+            "judged by the sharpest look."
         )
         said.append(Sentence("limits", text, share, math.nan, "lectures/11-14-max-margin"))
     if any(word in facts for word in ("batchnorm", "batch_norm", "batch norm")):
         text = (
-            "Batches are normalised: samples of a batch mix, and weights before a norm have no scale, so that the "
-            "edge is that of the effective step, step size over squared length."
+            "Batches are normalised: the samples of a batch mix, and the weights before a norm have no scale. The edge "
+            "therefore belongs to the effective step, which is the step size over the squared length of the weights."
         )
         said.append(Sentence("limits", text, 0.0, math.nan, "book/lem-13.2.3"))
     if "augment" in facts and '"augmentation": false' not in facts:
         text = (
-            "Samples are augmented: no two looks see the same loss, and what scatters between them is in every error."
+            "Samples are augmented, so no two looks see the same loss. Every error includes the scatter between looks."
         )
         said.append(Sentence("limits", text, 0.0, math.nan, "lectures/11-16-noise"))
     return said
 
 
 def restless(state: State) -> bool:
-    """Whether a run at its edge loses ground: spikes that follow so close that none stands out."""
+    """Whether a run at its edge loses ground: its spikes follow so closely that none stands out."""
     return state.regime == "edge" and state.halvings <= -1
 
 
 def fades(watched: Watched) -> bool:
-    """Whether the loss is said to be a cross-entropy, and has fallen to a tenth of where it began."""
+    """Whether the record names a cross-entropy as the loss, and the loss has fallen below a tenth of its start."""
     return "entropy" in str(watched.about.get("loss", "")).lower() and _remaining(watched) < 0.1
 
 
 def _remaining(watched: Watched) -> float:
-    """The loss of late over the first."""
+    """The recent loss over the first loss."""
     _, loss = watched.column("loss")
     sound = loss[np.isfinite(loss)]
     return float(np.median(sound[-5:]) / sound[0]) if len(sound) > 1 and sound[0] > 0 else 1.0
 
 
 def of_remedy(watched: Watched, found: list[Spike], safe: SafeStep, verdict: str) -> list[Sentence]:
-    """What would have kept it from happening, where that is known."""
+    """The advice that would have prevented the verdict, where there is one."""
     if verdict in ("catapult", "divergence") and safe.known:
         text = (
-            f"secant.control.below_critical keeps a step at 0.9 of the edge as it moves, now "
-            f"{shown(0.9 * safe.bare, 0.9 * safe.bare * safe.error / safe.lr)}."
+            "Use secant.control.below_critical: it keeps the step at 0.9 of the edge while the edge moves. That is "
+            f"{shown(0.9 * safe.bare, 0.9 * safe.bare * safe.error / safe.lr)} now."
         )
         return [Sentence("remedy", text, 0.9 * safe.bare, 0.9 * safe.bare * safe.error / safe.lr, "thesis/controller")]
     rule = rule_of(watched)
     if verdict == "stale second moment" and rule.b2 is not None:
         memory = 1 / (1 - rule.b2)
-        text = f"The second moment forgets in {shown(memory)} steps; one that forgets sooner follows the gradients."
+        text = (
+            f"Lower the decay of the second moment: it forgets in {shown(memory)} steps, and one that forgets sooner "
+            "follows the gradients."
+        )
         return [Sentence("remedy", text, memory, 0.0, "quadreg/optimisers")]
     bad = next((one for one in found if one.cause == "bad batch" and one.harmful), None)
     steps, norms = watched.column("gradient_norm")
@@ -317,8 +331,8 @@ def of_remedy(watched: Watched, found: list[Spike], safe: SafeStep, verdict: str
     if verdict == "bad batch" and len(before):
         usual, scatter = float(np.median(before)), float(1.4826 * np.median(np.abs(before - np.median(before))))
         text = (
-            f"Gradients had a length of {shown(usual, scatter)} before; clipped there, the batch would have moved the "
-            "parameters no further than others."
+            f"Clip gradients at their usual length, {shown(usual, scatter)} before the spike: the batch then moves "
+            "the parameters no further than other batches do."
         )
         return [Sentence("remedy", text, usual, scatter, "thesis/fig-4.5")]
     return []

@@ -1,4 +1,4 @@
-"""Losses on a far device, brought home many at a time: a copy a step would cost as much as the rest of a call."""
+"""Brings losses from an accelerator many at a time: one copy each step would cost as much as the rest of a call."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 from secant.core.device import jit
 
 TOGETHER = 64
-"""Numbers that are brought at once."""
+"""How many numbers are brought together."""
 
 
 class Bundle:
-    """Up to `TOGETHER` numbers of one kind, which become one array."""
+    """Up to `TOGETHER` numbers of one type and place, which become one array."""
 
     def __init__(self) -> None:
         self.numbers: list[jax.Array] = []
         self.array: Any = None
 
     def add(self, number: jax.Array) -> Promise:
-        """A number that will come with the others."""
+        """Adds a number; it will come with the others."""
         self.numbers.append(number)
         if len(self.numbers) == TOGETHER:
             self.array, self.numbers = _stacked(self.numbers), []
@@ -31,7 +31,7 @@ class Bundle:
 
 
 class Promise:
-    """A number of a bundle."""
+    """A number of a bundle, which may still be under way."""
 
     def __init__(self, bundle: Bundle, place: int) -> None:
         self.bundle, self.place = bundle, place
@@ -42,7 +42,7 @@ class Promise:
         return array is not None and (isinstance(array, np.ndarray) or array.is_ready())
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        """It, waited for."""
+        """The number; waits for it."""
         if self.bundle.array is None:  # asked for before the bundle is full
             return np.asarray(self.bundle.numbers[self.place], dtype)
         self.bundle.array = np.asarray(self.bundle.array)
@@ -50,14 +50,14 @@ class Promise:
 
 
 class Carrier:
-    """Fills bundles."""
+    """Puts numbers into bundles."""
 
     def __init__(self) -> None:
         self._bundle = Bundle()
         self._kind: Any = None
 
     def promise(self, value: Any) -> Any:
-        """A number under way as one of a bundle; anything else as it is."""
+        """Puts a number that is under way into a bundle and returns its promise; returns any other value as it is."""
         if not isinstance(value, jax.Array) or value.shape != () or len(value.devices()) > 1:
             return value
         kind = value.dtype, value.sharding

@@ -1,4 +1,4 @@
-"""Looks of a loop in JAX, taken: compiled once for each kind of batch, remembering what the next one starts from."""
+"""Takes the looks of a loop in JAX: compiles them once for each kind of batch, and keeps where the next one starts."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from secant.monitors.sampling import ROUGH, SAME, Sampling, refused
 from secant.nets.parametrization import Draw
 
 FIRST, LATER = 12, 2
-"""Rounds of the search for the largest curvature: from nowhere, and from where the last look ended."""
+"""Rounds of the search for the largest curvature: at the first look, and from where the last look ended."""
 
 
 class Call(NamedTuple):
-    """What the loop gave at a step."""
+    """The arguments of one call of the loop."""
 
     step: int
     params: Params
@@ -40,15 +40,15 @@ class Call(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """What the user gave once.
+    """The arguments with which the user made the monitor.
 
     Attributes:
-        loss: `(params, batch, *others) -> number`, or a number and more.
-        optimiser: or None.
+        loss: `(params, batch, *others) -> number`; it may return more behind the number.
+        optimiser: the optimiser, or None.
         f: `(params, x) -> outputs`, or None.
         inputs: `batch -> x`.
-        outputs_loss: the loss of outputs and targets, where that was given.
-        stacked: whether parameters and batches have an axis of devices, and the name that the loss knows it by.
+        outputs_loss: the loss of outputs and targets, if the user gave one.
+        stacked: whether parameters and batches have an axis of devices, or the name of this axis in the loss.
     """
 
     loss: Callable[..., Any]
@@ -63,14 +63,14 @@ class Taker:
     """Takes looks at a run whose parameters are of one tree.
 
     Args:
-        setting: what the user gave.
-        call: the first of the loop.
-        say: `(key, text)`, says something once.
-        seen: `(step, samples, mark)`, is told of the samples of a look at the noise.
+        setting: the user's arguments.
+        call: the first call of the loop.
+        say: `(key, text)`, says a text once.
+        seen: `(step, samples, mark)`, called with the samples of a look at the noise.
 
     Attributes:
         rule: the optimiser, as far as it is known.
-        tree: of the parameters.
+        tree: the tree of the parameters.
     """
 
     def __init__(
@@ -85,11 +85,13 @@ class Taker:
         example = self._first(call.params)
         moving = [leaf for leaf in split(example)[0] if is_real(leaf)]
         if not moving:
-            raise HopelessError("the parameters hold no real numbers.")
+            raise HopelessError(
+                "`params` hold no arrays of real numbers. Give the parameters that the optimiser moves."
+            )
         self.parameters = sum(math.prod(leaf.shape) for leaf in moving)
         self.rule = Rule(setting.optimiser, example if len(moving) == len(self.tree.others) else moving)
         if any(jnp.finfo(leaf.dtype).bits < 32 for leaf in moving):
-            say("precision", "the parameters are of half precision: curvature is taken in single precision.")
+            say("precision", "the parameters have half precision: curvature is measured in single precision.")
         self._compiled: dict[Any, Callable[..., Any]] = {}
         self._rungs: dict[Any, str] = {}
         self._memory: dict[str, Any] = {}
@@ -97,11 +99,11 @@ class Taker:
         self._average, self._units = Noise(), units(example)
 
     def take(self, name: str, call: Call, sampling: Sampling) -> dict[str, float]:
-        """A look, waited for."""
+        """Takes a look and waits for its numbers."""
         return fetched(self.begin(name, call, sampling, wait=True))
 
     def begin(self, name: str, call: Call, sampling: Sampling, *, wait: bool = False) -> Later:
-        """A look, of which the numbers are under way; with `wait` it may wait for some of them on its way."""
+        """Begins a look and returns its numbers, which are under way; with `wait` it may wait for some of them."""
         call, samples = self._together(call), float(self._count(call.batch))
         if name in ("kernel_drift", "agop_change"):
             return Later(self._outputs(name, call), dict)
@@ -115,15 +117,15 @@ class Taker:
         return Later(self._sharpness(call, wait) | known, self._against_the_edge)
 
     def update(self, before: Call, after: Params, sampling: Sampling) -> Later:
-        """The look along an update."""
+        """Begins the look along an update."""
         arrays = [leaf for leaf in split(after)[0] if is_real(leaf)]
         return Later(self._at("update", self._some("update_curvature", self._together(before), sampling), arrays), dict)
 
     def cuttable(self, call: Call) -> int:
-        """How many samples a batch has, any part of which is like the whole.
+        """How many samples a batch has, if any part of the batch is like the whole.
 
         Raises:
-            PassedError: there is no such part; says why.
+            PassedError: a part is not like the whole; the text says why.
         """
         size = samples_of(call.batch)
         if self._refused is None:
@@ -133,7 +135,7 @@ class Taker:
         return size
 
     def _why_whole(self, call: Call, size: int) -> str:
-        """Why batches are looked at whole; empty where they need not be."""
+        """A sentence that says why looks need whole batches; empty if they do not."""
         if self.setting.stacked:
             return "batches are stacked by devices."
         arrays = split(call.params)[0] + split(call.batch)[0]
@@ -166,7 +168,7 @@ class Taker:
         return theta, rest, split(call.batch)[0], split(call.others)[0], own, grads
 
     def _function(self, kind: str, call: Call) -> Callable[..., Any]:
-        """A compiled look; the same for all batches of a kind."""
+        """A compiled look, one for all batches of a kind."""
         shells = split(call.params)[1], split(call.batch)[1], split(call.others)[1], split(call.state)[1]
         key = kind, call.grads is None, *shells
         if key in self._compiled:
@@ -209,7 +211,7 @@ class Taker:
             value = jnp.asarray(given[0] if isinstance(given, tuple | list) and given else given)
             if value.shape != ():
                 raise HopelessError(
-                    f"the loss must be a number, and has shape {value.shape}. Return a mean over samples."
+                    f"`loss` must return a number, got shape {value.shape}. Return a mean over samples."
                 )
             return value.astype(dtype)
 
@@ -235,14 +237,12 @@ class Taker:
             except HopelessError:
                 raise
             except Exception as error:
-                raise HopelessError(
-                    f"the loss could not be computed as loss(params, batch): {described(error)}"
-                ) from error
+                raise HopelessError(f"`loss` could not be called as loss(params, batch): {described(error)}") from error
             shapes = jax.eval_shape(lambda t: [precise(x) for x in self._one(t)], theta)
             found = jax_looks.rung_of(lambda t, r, b, o: at(t, self._one(r), b, o), shapes, rest, batch, others)
             self._rungs[shells] = found
             if found == "difference":
-                self._say("difference", "the loss has first derivatives only: curvature is a difference of gradients.")
+                self._say("difference", "the loss has no second derivatives: curvature is a difference of gradients.")
         return self._rungs[shells]
 
     def _divided(self, params: Shell, state: Shell, theta: Any, rest: Any, own: Any) -> Callable[[Any], Any]:
@@ -258,10 +258,10 @@ class Taker:
         return divided
 
     def _sharpness(self, call: Call, wait: bool) -> dict[str, Any]:
-        """As many rounds of the search as it takes; without waiting, as many as it took the last time."""
+        """Searches the sharpest direction, for as many rounds as needed; without waiting, as many as the last time."""
         known = len(self._compiled)
         function, arrays = self._function("sharpness", call), self._arrays(call)
-        first = len(self._compiled) > known  # of such batches
+        first = len(self._compiled) > known  # look at such batches
         if "vector" not in self._memory:
             self._memory["vector"] = self._random(arrays[0])
         rounds = (FIRST if first else LATER) if wait else self._memory.get("rounds", LATER)
@@ -290,12 +290,12 @@ class Taker:
     def _noise(self, call: Call) -> Later:
         size = samples_of(call.batch)
         if size is None or size < 2:
-            raise ValueError("a batch of one sample has no halves.")
+            raise ValueError("a batch of one sample has no halves, so its noise cannot be measured.")
         many = self._count(call.batch)
         return Later(self._at("noise", call), functools.partial(self._averaged, call.step, many, many / size))
 
     def _averaged(self, step: int, many: int, devices: float, found: Mapping[str, float]) -> dict[str, float]:
-        """The noise scale, of averages over looks."""
+        """The noise scale, from averages over looks."""
         self._seen(step, many, found["mark"])
         if not (math.isfinite(found["trace"]) and math.isfinite(found["square"])):
             return {"noise_scale": math.nan}
@@ -319,7 +319,7 @@ class Taker:
                 "kernel_drift": lambda p, x, first: jax_outputs.kernel_look(f, curvature, p, x, first),
                 "agop_change": lambda p, x, first: jax_outputs.agop_look(f, p, x, first),
             }[name]
-            # Arrays alone are handed over; a tree with anything else in it is rebuilt inside.
+            # Compiled code takes only arrays; the tree with everything else is rebuilt inside.
             self._compiled[name] = jit(lambda arrays, x, first: look(shell.join(arrays), x, first))
             blank = jax.eval_shape(lambda a, x: look(shell.join(a), x, None)[1], split(params)[0], x)
             self._memory[name] = jnp.zeros(blank.shape, blank.dtype)
@@ -327,15 +327,15 @@ class Taker:
         return self._compiled[name](split(params)[0], x, self._memory[name])[0]
 
     def _first(self, tree: Any) -> Any:
-        """The part of the first device."""
+        """The first device's part of a tree."""
         return jax.tree.map(lambda x: x[0] if is_array(x) else x, tree) if self.setting.stacked else tree
 
     def _one(self, arrays: Any) -> Any:
-        """Of arrays that every device has one of, the first."""
+        """The first device's copy of arrays that every device has."""
         return [x[0] for x in arrays] if self.setting.stacked and arrays is not None else arrays
 
     def _some(self, name: str, call: Call, sampling: Sampling) -> Call:
-        """The same with the samples that are looked at."""
+        """The call with only those samples that the look uses."""
         size = samples_of(call.batch)
         if self.setting.stacked or size is None:
             return call
@@ -350,7 +350,7 @@ class Taker:
         return leaves[0].shape[0] * leaves[0].shape[1] if leaves else 1
 
     def _together(self, call: Call) -> Call:
-        """The same with the batch where the parameters are."""
+        """The call with its batch on the device of the parameters."""
         home = next((x for x in split(call.params)[0] if isinstance(x, jax.Array)), None)
         if home is None:
             return call
@@ -360,15 +360,15 @@ class Taker:
             if not isinstance(x, jax.Array) or not x.committed or x.devices() & devices:
                 return x
             if len(devices) > 1:
-                raise PassedError("the batch is on another device than the parameters, which are on several.")
-            self._say("device", "the batch is on another device than the parameters: looks copy it there.")
+                raise PassedError("the batch is on another device than the parameters, which are on several devices.")
+            self._say("device", "the batch is on another device than the parameters: looks copy it to theirs.")
             return jax.device_put(x, home.sharding)
 
         return call._replace(batch=jax.tree.map(here, call.batch), others=jax.tree.map(here, call.others))
 
 
 def _merged(shell: Shell, theta: Any, rest: Any) -> list[Any]:
-    """Arrays with real numbers and others, in the order of the tree."""
+    """Arrays of real numbers and other arrays, in the order of the tree."""
     real, other = iter(theta), iter(rest)
     return [next(real) if _is_real(kind) else next(other) for _, kind in shell.kinds]
 
@@ -378,7 +378,7 @@ def _is_real(kind: str) -> bool:
 
 
 def _halved(batch: Any) -> tuple[list[Any], Callable[[Any], Any], int]:
-    """The samples of a batch in two halves, what makes a batch of one, and how many samples both have."""
+    """The two halves of a batch, a function that makes a batch of one half, and the number of samples in both."""
     size = samples_of(batch)
     assert size is not None
     leaves, structure = jax.tree.flatten(batch)
@@ -394,5 +394,5 @@ def _halved(batch: Any) -> tuple[list[Any], Callable[[Any], Any], int]:
 
 
 def fetched(later: Later) -> dict[str, float]:
-    """What a look has found, waited for."""
+    """The numbers of a look; waits for them."""
     return dict(later.finish({name: float(value) for name, value in jax.device_get(dict(later.arrays)).items()}))

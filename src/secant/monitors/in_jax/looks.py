@@ -1,8 +1,11 @@
-r"""Looks at a training run, as functions of arrays: curvature along directions, the largest one, and noise.
+r"""Looks as functions of arrays: the curvature along directions, the largest curvature, and the noise.
 
-All take `loss`, a function of a list of arrays $\theta$ whose batch is fixed, and are to be traced. Second derivatives
-come by one ladder: forward over forward along a direction, or forward over reverse for a product; where a function has
-no forward derivative, reverse over reverse; and where that is missing too, a difference of gradients.
+All functions take `loss`, a function of a list of arrays $\theta$ with a fixed batch, and can be traced. Second
+derivatives have three rungs, and the first that works is taken:
+
+* forward over forward along a direction, and forward over reverse for a product,
+* reverse over reverse, for functions without forward derivatives,
+* a difference of gradients.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ ROUND = 3
 """Products with the Hessian between two restarts of the search for the largest curvature."""
 
 NEAR = 0.03
-"""The search ends when an eigenvalue is within this part of what was found."""
+"""The search ends when its relative error is below this."""
 
 
 def dot(a: Theta, b: Theta) -> Array:
@@ -35,7 +38,7 @@ def dot(a: Theta, b: Theta) -> Array:
 
 
 def norm(v: Theta) -> Array:
-    """Length; it neither overflows nor underflows where the number itself does not."""
+    """The length of a list of arrays; it overflows or underflows only if the number itself does."""
     largest = functools.reduce(jnp.maximum, (jnp.max(jnp.abs(x), initial=0) for x in v))
     usable = (largest > 0) & jnp.isfinite(largest)
     scale = jnp.where(usable, largest, 1)
@@ -43,7 +46,7 @@ def norm(v: Theta) -> Array:
 
 
 def unit(v: Theta) -> tuple[Theta, Array]:
-    """A vector of length 1 in the same direction, and the length; zero stays zero."""
+    """The vector of length 1 in the same direction, and the length; zero stays zero."""
     size = norm(v)
     return [x / jnp.where(size > 0, size, 1) for x in v], size
 
@@ -84,11 +87,11 @@ def product(loss: Scalar, theta: Theta, rung: str) -> tuple[Theta, Callable[[The
 
 
 def rung_of(loss: Callable[..., Array], *arguments: Any) -> str:
-    """The first way to a second derivative that works, found by tracing alone.
+    """The first rung that gives second derivatives of a loss, found by tracing alone.
 
     Args:
         loss: `(theta, ...) -> number`.
-        arguments: theta and the rest.
+        arguments: theta and the other arguments.
     """
     for rung in RUNGS[:-1]:
 
@@ -99,7 +102,7 @@ def rung_of(loss: Callable[..., Array], *arguments: Any) -> str:
 
         try:
             jax.eval_shape(attempt, *arguments)
-        except Exception:  # whatever a library's own rule says when it is asked for what it has not
+        except Exception:  # any error of a library's rule without such a derivative
             continue
         return rung
     return RUNGS[-1]
@@ -108,14 +111,14 @@ def rung_of(loss: Callable[..., Array], *arguments: Any) -> str:
 def batch_look(
     loss: Scalar, theta: Theta, gradient: Theta | None, rung: str, units: Sequence[Sequence[int]] = ()
 ) -> dict[str, Array]:
-    r"""The batch along its own gradient, $g_b^\top H_bg_b/|g_b|^2$, which SGD keeps below $2/\eta$.
+    r"""The curvature of the batch along its own gradient, $g_b^\top H_bg_b/|g_b|^2$, which SGD keeps below $2/\eta$.
 
     Args:
-        loss: of the batch.
-        theta: where.
-        gradient: of the batch, where the loop has it.
-        rung: way to second derivatives.
-        units: for every layer the places in theta of its biases and scales, which have an entry a unit.
+        loss: the loss of the batch.
+        theta: the parameters.
+        gradient: the gradient of the batch, if the loop has it.
+        rung: the way to second derivatives.
+        units: for every layer, the places in theta of its biases and scales, which have one entry a unit.
     """
     g = jax.grad(loss)(theta) if gradient is None else gradient
     direction, size = unit(g)
@@ -126,7 +129,7 @@ def batch_look(
         "parameter_norm": norm(theta),
         "batch_sharpness": jnp.where(size > 0, bend, jnp.nan),
     }
-    # A unit that is off on the whole batch hands its bias and its scale a gradient of exactly zero.
+    # The bias and the scale of a unit that is off on the whole batch have a gradient of exactly zero.
     off = [functools.reduce(operator.and_, (g[place] == 0 for place in layer)) for layer in units]
     if off:
         found["dead_units"] = functools.reduce(operator.add, map(jnp.sum, off)) / sum(one.size for one in off)
@@ -134,13 +137,13 @@ def batch_look(
 
 
 def update_look(loss: Scalar, theta: Theta, after: Theta, rung: str) -> dict[str, Array]:
-    r"""The batch along the update $u$ that was made of it: $u^\top H_bu/|u|^2$, and $-2g^\top u/u^\top H_bu$.
+    r"""The batch along its own update $u$: the curvature $u^\top H_bu/|u|^2$, and the factor $-2g^\top u/u^\top H_bu$.
 
     Args:
-        loss: of the batch that the update was made of.
-        theta: before the update.
-        after: after it.
-        rung: way to second derivatives.
+        loss: the loss of the batch from which the update was made.
+        theta: the parameters before the update.
+        after: the parameters after the update.
+        rung: the way to second derivatives.
     """
     direction, size = unit([y - x for x, y in zip(theta, after, strict=True)])
     _, slope, bend = along(loss, theta, direction, rung)
@@ -156,22 +159,23 @@ def update_look(loss: Scalar, theta: Theta, after: Theta, rung: str) -> dict[str
 def sharpness_look(
     loss: Scalar, theta: Theta, divided: Callable[[Theta], Theta | None], start: Theta, rung: str
 ) -> tuple[dict[str, Array], Theta]:
-    r"""The largest eigenvalue of $P^{-1/2}HP^{-1/2}$, followed: the search begins where the last one ended.
+    r"""The largest eigenvalue of $P^{-1/2}HP^{-1/2}$, by one more round of a search.
 
-    And of the squared gradient, in the same measure, the share along its eigenvector.
+    It also gives the share of the squared gradient, in the same measure, along the eigenvector.
 
-    One round of Lanczos' method, of three products, to be called again from the vector that it returns. The products
-    are written out one after another: in a loop of compiled code a processor takes ten times as long for convolutions.
+    One call is one round of Lanczos' method, with three products. The next call goes on from the vector that this one
+    returns. The products are written out one after another, because in a compiled loop convolutions on a processor take
+    ten times as long.
 
     Args:
-        loss: of the batch.
-        theta: where.
-        divided: gradient $\mapsto P$, the diagonal by which the next step is divided, or None for the identity.
-        start: the last vector, or any.
-        rung: way to second derivatives.
+        loss: the loss of the batch.
+        theta: the parameters.
+        divided: gradient $\mapsto P$, the diagonal that divides the next step, or None for the identity.
+        start: the last vector, or any vector.
+        rung: the way to second derivatives.
 
     Returns:
-        What was found, and the vector to go on from.
+        The numbers, and the vector from which the next call goes on.
     """
     gradient, times = product(loss, theta, rung)
     by = divided(gradient)
@@ -183,12 +187,12 @@ def sharpness_look(
         image = times([r * x for r, x in zip(roots, v, strict=True)])
         return [r * x for r, x in zip(roots, image, strict=True)]
 
-    if roots is not None:  # nothing along what the optimiser does not move
+    if roots is not None:  # no component along parameters that the optimiser does not move
         start = [jnp.where(r > 0, x, 0) for r, x in zip(roots, start, strict=True)]
     first = unit(start)[0]
     vector, value, error = _lanczos(preconditioned, first)
     usable = functools.reduce(operator.and_, (jnp.isfinite(x).all() for x in vector))
-    # A run that blows up leaves no direction behind: the next look starts from the old one.
+    # A run that blows up leaves no direction: the next look starts from the old vector.
     kept = [jnp.where(usable, new, old) for new, old in zip(vector, first, strict=True)]
     slope = gradient if roots is None else [r * x for r, x in zip(roots, gradient, strict=True)]
     direction, size = unit(slope)
@@ -197,7 +201,7 @@ def sharpness_look(
 
 
 def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, Array]:
-    """The best vector of a few products from `v`, its value, and how far from it there is an eigenvalue at most."""
+    """The best vector after a few products from `v`, its value, and the largest distance to an eigenvalue."""
     dtype = jnp.result_type(*v)
     blank = [jnp.zeros((ROUND + 1, *x.shape), x.dtype).at[0].set(x) for x in v]
     square = jnp.zeros((ROUND, ROUND), dtype)
@@ -217,7 +221,7 @@ def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, A
         again = overlaps(basis, rest)  # twice is enough
         rest = less(rest, again, basis)
         following, size = unit(rest)
-        # What is nothing but rounding is no direction: the space is exhausted, and all in it is exact.
+        # A rest that is only rounding is no direction: the space is exhausted, and its values are exact.
         real = size > 100 * jnp.finfo(dtype).eps * jnp.max(jnp.abs(weights))
         following, size = [jnp.where(real, x, 0) for x in following], jnp.where(real, size, 0)
         basis = [b.at[number + 1].set(x) for b, x in zip(basis, following, strict=True)]
@@ -228,7 +232,7 @@ def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, A
     for number in range(ROUND):
         carried = extend(number, carried)
     basis, matrix, last, alive = carried
-    # Rows that the space had no room for must not look like eigenvalues of zero.
+    # Unused rows must not look like eigenvalues of zero.
     beneath = -2 * jnp.max(jnp.abs(matrix)) - 1
     lower = jnp.tril(matrix) + jnp.diag(jnp.where(alive[:ROUND], 0, beneath))
     values, vectors = jnp.linalg.eigh(lower + jnp.tril(matrix, -1).T)
@@ -240,16 +244,17 @@ def _lanczos(times: Callable[[Theta], Theta], v: Theta) -> tuple[Theta, Array, A
 
 
 def noise_look(loss: Callable[[Theta, Any], Array], theta: Theta, halves: Any, samples: int) -> dict[str, Array]:
-    r"""Unbiased estimates of $\mathrm{tr}\,\Sigma$, of one sample, and of $|g|^2$, from two halves of a batch.
+    r"""Unbiased estimates of $\mathrm{tr}\,\Sigma$ for one sample and of $|g|^2$, from two halves of a batch.
 
-    With gradients $g_1$, $g_2$ of the halves of $b$ samples, $\mathrm{tr}\,\Sigma \approx b|g_1 - g_2|^2/4$ and
-    $|g|^2 \approx |(g_1 + g_2)/2|^2 - |g_1 - g_2|^2/4$. Both are averaged over looks before they are divided.
+    If $g_1$ and $g_2$ are the gradients of the halves of $b$ samples, then
+    $\mathrm{tr}\,\Sigma \approx b|g_1 - g_2|^2/4$ and $|g|^2 \approx |(g_1 + g_2)/2|^2 - |g_1 - g_2|^2/4$. Both are
+    averaged over looks before they are divided.
 
     Args:
         loss: `(theta, batch) -> number`, a mean over samples.
-        theta: where.
+        theta: the parameters.
         halves: a batch with an axis of two in front.
-        samples: $b$.
+        samples: $b$, the number of samples in both halves.
     """
     one, two = (jax.grad(loss)(theta, jax.tree.map(lambda x, n=n: x[n], halves)) for n in (0, 1))
     apart = norm([(x - y) / 2 for x, y in zip(one, two, strict=True)]) ** 2
@@ -258,7 +263,7 @@ def noise_look(loss: Callable[[Theta, Any], Array], theta: Theta, halves: Any, s
 
 
 def mark(arrays: Sequence[Array]) -> Array:
-    """A number of the samples of a batch, the same for the same samples in any order: a sum of mean sizes."""
+    """A number that identifies the samples of a batch in any order: a sum of mean sizes."""
     real = [x for x in arrays if jnp.issubdtype(x.dtype, jnp.number)]
     sizes = [jnp.mean(jnp.abs(x).astype(jnp.float32)) for x in real if x.size]
     return functools.reduce(operator.add, sizes, jnp.zeros((), jnp.float32))

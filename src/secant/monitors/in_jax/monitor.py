@@ -29,20 +29,20 @@ LOOKS = (
     Look("update_curvature", ("update_norm", "update_curvature", "stable_multiple"), 1, 1.5, after=True),
     Look("noise_scale", ("noise_scale",), 1, 1),
 )
-"""What can be looked at with nothing but the loss."""
+"""Looks that need only the loss."""
 
 OF_OUTPUTS = (
     Look("kernel_drift", ("kernel_critical_lr", "kernel_drift"), 3, 1, samples=jax_outputs.SAMPLES),
     Look("agop_change", ("agop_change",), 1, 0.5, samples=jax_outputs.SAMPLES),
 )
-"""And with the model's outputs."""
+"""Looks that also need the model's outputs."""
 
 TREES = 3
-"""How often parameters may become those of another tree; after that looks wait for the last one to come back."""
+"""How often the tree of the parameters may change; after that, looks wait until the last tree comes back."""
 
 
 class JaxMonitor(Monitor):
-    """Watches a loop in JAX; made by [`monitor`][secant.monitors.monitor]."""
+    """A monitor of a loop in JAX; made by [`monitor`][secant.monitors.monitor]."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class JaxMonitor(Monitor):
         by_hand = None if samples == "all" else samples
         looks = tuple(look._replace(samples=by_hand) for look in LOOKS) + (OF_OUTPUTS if f is not None else ())
         first = jax.process_index() == 0
-        if every is None and jax.process_count() > 1:  # clocks differ between processes, and all must look at once
+        if every is None and jax.process_count() > 1:  # clocks differ between processes, and all must look together
             prices, weights = {look.name: look.price for look in looks}, {look.name: look.weight for look in looks}
             every = {own: int(steps) for own, steps in cadences(prices, weights, 1.0, budget).items()}
         about = {"framework": "jax", "jax": jax.__version__, "device": jax.default_backend()}
@@ -108,17 +108,17 @@ class JaxMonitor(Monitor):
         grads: Params | None = None,
         scaler: Any = None,
     ) -> None:
-        """Watches a step, before it is taken; raises nothing.
+        """Watches a step before the loop takes it; raises nothing.
 
         Args:
-            step: its number, from 0.
+            step: the number of the step, from 0.
             params: the parameters from which the step starts.
             opt_state: the state of the optimiser, or None.
-            batch: of the step, any tree of arrays.
-            others: what else the loss takes: keys of dropout, running statistics.
-            loss: the loss of this step, if the loop has it; it is not waited for.
+            batch: the batch of the step, any tree of arrays.
+            others: the loss's other arguments: keys of dropout, running statistics.
+            loss: the loss of this step, if the loop has it; the monitor does not wait for it.
             grads: the gradient of this batch at these parameters, if the loop has it: a look then costs half.
-            scaler: by what the loop multiplies its loss in mixed precision, or an object with a `loss_scale`.
+            scaler: the loss scale of mixed precision, or an object with a `loss_scale`.
         """
         try:
             call = Call(int(step), params, opt_state, batch, others, grads)
@@ -155,7 +155,7 @@ class JaxMonitor(Monitor):
         return Later({}, dict) if before is None else taker.update(before, call.params, self._sampling)
 
     def _before(self) -> Call | None:
-        """The point that was held at the last call, if it is still there."""
+        """The point that the last call kept, if it is still there."""
         if self._point is None:
             return None
         before, witness = self._point
@@ -167,13 +167,13 @@ class JaxMonitor(Monitor):
         return before
 
     def _taker_of(self, call: Call) -> Taker:
-        """What takes looks at parameters of this tree."""
+        """The taker of looks for parameters of this tree."""
         if self._taker is None or split(call.params)[1] != self._taker.tree:
             if self._taker is not None:
                 self._trees += 1
                 if self._trees > TREES:
-                    raise PassedError("the parameters are of another tree than at the last look.")
-                text = f"from step {call.step} on the parameters are of another tree or other shapes: looks begin anew."
+                    raise PassedError("the parameters have another tree than at the last look.")
+                text = f"from step {call.step} on the parameters have another tree or other shapes: looks begin anew."
                 self.say("tree", text, call.step)
                 self._point = None
             self._taker = Taker(self._setting, call, lambda key, text: self.say(key, text, call.step), self.compare)
@@ -185,8 +185,8 @@ class JaxMonitor(Monitor):
     def _hold(self, call: Call) -> None:
         """Keeps the point from which a step starts, until the next call.
 
-        A loop may give its parameters away to its step, and the next batch may be read into the same memory: then
-        copies are kept. Otherwise arrays are, which costs nothing.
+        If the loop donates its parameters to its step, or reads the next batch into the same memory, copies are kept.
+        Otherwise the arrays themselves are kept, which costs nothing.
         """
 
         witness = next((leaf for leaf in split(call.params)[0] if isinstance(leaf, jax.Array)), None)
@@ -210,7 +210,10 @@ def _copies(arrays: list[jax.Array]) -> list[jax.Array]:
 
 def _check(loss: Any, f: Any, optimiser: Any, samples: Any) -> None:
     if isinstance(loss, str | Loss) and f is None:
-        raise ValueError("monitor: a `loss` of outputs and targets needs `f`, the function that gives the outputs.")
+        raise ValueError(
+            "monitor: `loss` is a loss of outputs and targets, so it needs `f`. Give f(params, x) -> outputs, or a "
+            "loss(params, batch)."
+        )
     if not isinstance(loss, str) and not callable(loss):
         raise TypeError(f"monitor: `loss` must be a function (params, batch) -> number, got {type(loss).__name__}.")
     if f is not None and not callable(f):
@@ -221,6 +224,6 @@ def _check(loss: Any, f: Any, optimiser: Any, samples: Any) -> None:
             f"{{'name': 'adam', 'lr': 1e-3}}, got {type(optimiser).__name__}."
         )
     if isinstance(optimiser, Mapping):
-        Rule(optimiser, ())  # wrong facts are told here, not in the loop
+        Rule(optimiser, ())  # reports wrong facts here, not in the loop
     if samples is not None and samples != "all":
         whole("monitor", "samples", samples, least=2)

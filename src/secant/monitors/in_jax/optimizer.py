@@ -1,4 +1,4 @@
-"""The optimiser of a watched run in JAX: what a look needs of it, from its state."""
+"""The optimiser of a watched run in JAX: its step size, threshold and divisor, from its state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from secant.monitors.optimizers import BLIND, Facts, from_facts
 from secant.optim.optimizers.optimizer import Optimiser, OptimiserState
 
 SQUARES = frozenset({"ScaleByAdamState", "ScaleByRmsState", "ScaleByRmsWithCountState"})
-"""Memories of optax that hold a mean square, as `nu`."""
+"""States of optax that hold a mean square, as `nu`."""
 
 
 class Rule:
@@ -25,11 +25,11 @@ class Rule:
     Args:
         optimiser: one of [`secant.optimisers`][secant.optim.optimisers], a transformation of optax, facts such as
             `{"name": "adam", "lr": 1e-3}`, or None.
-        params: of the run; only their shapes are looked at.
+        params: the parameters of the run; only their shapes are used.
 
     Attributes:
-        facts: its name and its settings, as far as they could be had.
-        missing: what cannot be had; a sentence, or empty.
+        facts: its name and its settings, as far as they are known.
+        missing: a sentence on what is not known; empty if all is known.
     """
 
     def __init__(self, optimiser: Any, params: Params) -> None:
@@ -52,7 +52,7 @@ class Rule:
         return None if found is None else float(found)
 
     def lr_under_way(self, state: Any, step: int) -> Any:
-        """The same, which may be an array that is to come from the device."""
+        """The step size of the next step, which may be an array that is still under way on the device."""
         told = self.facts.lr
         if callable(told):
             return float(np.asarray(told(step)))
@@ -60,7 +60,7 @@ class Rule:
         return told if found is None else found
 
     def threshold(self, lr: float | None) -> float | None:
-        """Where it is unstable at this step size, or None."""
+        """The curvature at which the optimiser becomes unstable at this step size, or None."""
         found = self.facts.threshold(lr)
         return float(self._own.threshold) if found is None and self._own is not None and self._knows() else found
 
@@ -73,9 +73,9 @@ class Rule:
         return lr * edge / sharpness if sharpness > 0 else math.inf
 
     def divisor(self, state: Any, params: Params, gradient: Params) -> Params | None:
-        """The diagonal by which the next step is divided, in the shape of the parameters; None for the identity.
+        """The diagonal that divides the next step, in the shape of the parameters; None for the identity.
 
-        To be traced. Arrays that the optimiser does not move are divided by infinity.
+        This method can be traced. Arrays that the optimiser does not move are divided by infinity.
         """
         if state is None:
             return None
@@ -99,7 +99,7 @@ def _inner(state: Any) -> Any:
 
 
 def _squares(state: Any, params: Params) -> tuple[list[Any], Any]:
-    """The mean square of every array of the parameters, None where there is none, and the number of steps so far."""
+    """The mean square of every array of the parameters, or None; and the number of steps so far."""
     import optax
 
     def held(path: Any, _: Any) -> bool:
@@ -116,7 +116,10 @@ def _squares(state: Any, params: Params) -> tuple[list[Any], Any]:
             if hasattr(row, "shape") and row.shape == leaf.shape:
                 found[number] = row
     if all(row is None for row in found):
-        raise ValueError("the state of the optimiser holds no mean square. Is `optimiser` the one of the run?")
+        raise ValueError(
+            "`opt_state` holds no mean square, although `optimiser` divides by one. Give the optimiser that made this "
+            "state."
+        )
     counts = [count for _, count in optax.tree_utils.tree_get_all_with_path(state, "count", held)]
     return found, jnp.ravel(counts[0])[0] if counts else jnp.zeros((), jnp.int32)
 

@@ -1,6 +1,6 @@
-r"""Looks at a model's outputs, sample by sample: its tangent kernel, and which inputs it uses.
+r"""Looks at a JAX model's outputs, sample by sample: its tangent kernel, and which inputs it uses.
 
-All compare with the first look, on the inputs of the first look.
+Every look is compared with the first look, on the inputs of the first look.
 """
 
 from __future__ import annotations
@@ -19,29 +19,32 @@ from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.losses import Loss
 
 SAMPLES = 16
-"""Of a batch, which looks at outputs take."""
+"""Number of samples that looks at outputs use."""
 
 ROWS = 256
-"""Samples times outputs at most: a kernel has as many rows, each of them a gradient."""
+"""Largest number of samples times outputs: a kernel has as many rows, each of them a gradient."""
 
 
 def inputs_of(batch: Any) -> Any:
-    """The inputs in a batch: its first part, or what is called x, inputs, image or images in a dictionary."""
+    """The inputs in a batch: its first part, or the entry x, inputs, input, image or images of a dictionary."""
     if isinstance(batch, Mapping):
         for name in ("x", "inputs", "input", "image", "images"):
             if name in batch:
                 return batch[name]
-        raise ValueError(f"the inputs in a batch of {', '.join(map(str, batch))} are not known. Give `inputs=`.")
+        raise ValueError(
+            f"no entry of the batch is known as its inputs; it has {', '.join(map(str, batch))}. Give `inputs=`, a "
+            "function batch -> inputs."
+        )
     return batch[0] if isinstance(batch, list | tuple) else batch
 
 
 def samples_for(f: Callable[..., Any], params: Params, x: Any, wanted: int = SAMPLES) -> int:
-    """How many samples to take, so that the kernel stays small."""
+    """How many samples a look uses, so that the kernel stays small."""
     size = jax.tree.leaves(x)[0].shape[0]
     outputs = jax.eval_shape(f, params, x)
     each = max(1, math.prod(outputs.shape[1:]))
     if outputs.shape[:1] != (size,):
-        raise ValueError(f"`f` must give a row a sample, got shape {outputs.shape} for {size} samples.")
+        raise ValueError(f"`f` must return one row for each sample, got shape {outputs.shape} for {size} samples.")
     return max(1, min(size, wanted, ROWS // each))
 
 
@@ -52,13 +55,13 @@ def kernel_look(
 
     Args:
         f: any `f(params, x)` that treats each sample alone.
-        curvature: $c$, of the loss in each output.
-        params: where.
+        curvature: $c$, the curvature of the loss in each output.
+        params: the parameters.
         x: inputs.
         first: $K_0$, or zeros at the first look.
 
     Returns:
-        What was found, and the kernel.
+        The numbers, and the kernel.
     """
     kernel = pair_kernel(f)(params, x, None)
     first = kernel if first is None else first
@@ -73,17 +76,17 @@ def kernel_look(
 def agop_look(f: Callable[..., Any], params: Params, x: Array, first: Array | None) -> tuple[dict[str, Array], Array]:
     r"""How far the average gradient outer product $G = A^\top A/n$ has moved, $\|G - G_0\|_F/\|G_0\|_F$.
 
-    $A$ has a row for every output of every sample, its gradient by the input. By $\|G - G_0\|^2 = (\|AA^\top\|^2 -
-    2\|AA_0^\top\|^2 + \|A_0A_0^\top\|^2)/n^2$ nothing of the size of $G$ is ever written out.
+    $A$ has a row for every output of every sample: the gradient of this output by the input. Since
+    $\|G - G_0\|^2 = (\|AA^\top\|^2 - 2\|AA_0^\top\|^2 + \|A_0A_0^\top\|^2)/n^2$, no array as large as $G$ is needed.
 
     Args:
         f: any `f(params, x)` that treats each sample alone.
-        params: where.
+        params: the parameters.
         x: inputs, one array.
         first: $A_0$, or zeros at the first look.
 
     Returns:
-        What was found, and $A$.
+        The numbers, and $A$.
     """
 
     def of_sample(sample: Array) -> Array:
@@ -99,6 +102,6 @@ def agop_look(f: Callable[..., Any], params: Params, x: Array, first: Array | No
 
 
 def output_curvature(loss: Any, outputs: Any) -> float:
-    r"""$c$ with $L = \tfrac c2|f - y|^2$ of a squared loss; of any other that of $\frac1{2n}\sum_i|f_i - y_i|^2$."""
+    r"""$c$ with $L = \tfrac c2|f - y|^2$ for a squared loss, else that of $\frac1{2n}\sum_i|f_i - y_i|^2$."""
     found = loss.curvature(outputs) if isinstance(loss, Loss) else None
     return 1 / outputs.shape[0] if found is None else float(found)

@@ -1,9 +1,9 @@
-"""An optimiser of optax, recognised: what its state holds, and what its updates of a few tiny gradients tell.
+"""Recognises an optimiser of optax, from its state and from its updates for a few tiny gradients.
 
-A transformation hides its settings in closures. But it is a function, so it can be asked: on parameters of one entry
-each, in the shape of the user's own tree, it is given a few gradients, and its settings are solved for. A rule of the
-name that its state suggests, with these settings, must then give the same updates as it did; if it does not, as for
-LAMB or RAdam, the optimiser counts as not known, rather than as something that it only resembles.
+A transformation hides its settings in closures. But it is a function, so it can be asked. It is given a few gradients,
+for a tree like the user's with one entry in each array, and the settings are solved for. The rule that the state
+suggests, with these settings, must then give the same updates. If it does not, as for LAMB or RAdam, the optimiser
+counts as not known.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from secant.monitors.optimizers import BLIND, Facts, explained
 from secant.optim.optimizers.optimizer import Optimiser
 
 ASKED = np.array([[1.0, 0.0, 0.5, -2.0]]) * np.array([[1e-2], [1e-4], [1e-6]])
-"""Gradients of four steps in a row, at three sizes, all too small to be clipped."""
+"""Gradients of four steps in a row, at three sizes, all too small for clipping."""
 
 AGREE = 2e-3
-"""How well an optimiser must be reproduced to be recognised; it is asked in single precision."""
+"""Relative error up to which the updates of an optimiser must be reproduced, in single precision."""
 
 STATES = {
     "TraceState": "momentum",
@@ -35,24 +35,24 @@ STATES = {
     "ScaleByLionState": "lion",
     "MuonState": "muon",
 }
-"""What the memory of a rule is called in optax, and what rule it then may be."""
+"""Name of a state in optax -> the rule that it suggests."""
 
 SCHEDULES = frozenset({"ScaleByScheduleState", "WrappedScheduleState"})
-"""What the memory of a schedule is called: the number of steps."""
+"""Names of states of schedules, which hold the number of steps."""
 
 STARTS = (0, 1, 10, 100, 1_000, 10_000)
-"""Steps at which an optimiser with a schedule is asked: the first at which it moves, as many begin at zero."""
+"""Steps at which a schedule is tried: the first step that moves is taken, because many schedules begin at zero."""
 
 StepSize = Callable[[Any], Any]
-"""`state of the run -> the step size of its next step`, None or a number, which may be one to come from the device."""
+"""`state of the run -> the step size of its next step`: None or a number, which may be under way on the device."""
 
 
 def recognised(optimiser: Any, params: Params) -> tuple[Facts, StepSize]:
-    """What is known of an optimiser, one of `secant.optimisers` or a transformation of optax, and its step size.
+    """The facts about an optimiser, as far as they are known, and a function that gives its step size.
 
     Args:
-        optimiser: it.
-        params: of the run; only their shapes are looked at.
+        optimiser: one of `secant.optimisers`, or a transformation of optax.
+        params: the parameters of the run; only their shapes are used.
 
     Example:
         ```python
@@ -71,10 +71,10 @@ def recognised(optimiser: Any, params: Params) -> tuple[Facts, StepSize]:
         if optimiser.name != "optax":
             return _own(optimiser, params)
         optimiser = optimiser.transformation
-    optimiser = getattr(optimiser, "inner_opt", optimiser)  # of one that accumulates gradients
+    optimiser = getattr(optimiser, "inner_opt", optimiser)  # inside an optimiser that accumulates gradients
     if not (callable(getattr(optimiser, "init", None)) and callable(getattr(optimiser, "update", None))):
         name = type(optimiser).__name__
-        return Facts(name, missing=f"{name} is no optimiser that is known: {BLIND}."), lambda state: None
+        return Facts(name, missing=f"{name} is not a known optimiser: {BLIND}."), lambda state: None
     try:
         with np.errstate(all="ignore"):
             asked = _asked(optimiser, params)
@@ -88,7 +88,7 @@ def recognised(optimiser: Any, params: Params) -> tuple[Facts, StepSize]:
 
 
 def _own(optimiser: Optimiser, params: Params) -> tuple[Facts, StepSize]:
-    """One of Secant's, whose settings are there to be read; the step size of a schedule is asked for."""
+    """The facts of one of Secant's own optimisers, from its settings; the step size of a schedule is asked for."""
     settings = dict(optimiser.settings)
     renamed = {"beta": "momentum", "decay": "b2"}
     known = ("lr", "weight_decay", "b1", "b2", "eps", "momentum")
@@ -103,18 +103,18 @@ def _own(optimiser: Optimiser, params: Params) -> tuple[Facts, StepSize]:
 
 
 class _Asked(NamedTuple):
-    """What an optimiser said.
+    """The answers of an optimiser.
 
     Attributes:
-        names: rules that its state suggests.
-        told: first updates, `(sizes, steps)`, of parameters at zero.
-        decayed: first updates without a gradient, of parameters at one and at two.
+        names: the rules that its state suggests.
+        told: the updates of the first steps, `(sizes, steps)`, for parameters at zero.
+        decayed: first updates without a gradient, for parameters at one and at two.
         after: its state after the first step of the largest size.
         memory: its state before.
         tiny: the parameters.
         which: the number of an array that moves.
-        uneven: whether not all arrays move alike.
-        shifted: the first update of the largest size, of parameters at three, less that without a gradient.
+        uneven: whether some arrays move differently from others.
+        shifted: the first update of the largest size for parameters at three, minus the update without a gradient.
         begun: the step of its schedule at which it was asked.
     """
 
@@ -157,7 +157,7 @@ def _asked(transformation: Any, params: Params) -> _Asked:
     for begun in STARTS if planned else (0,):
         asked = [ask(gradients, 0.0, begun) for gradients in ASKED]
         told = np.stack([one for one, _ in asked])
-        moves = np.abs(told).max((0, 1)) > 0  # what is frozen does not
+        moves = np.abs(told).max((0, 1)) > 0  # frozen arrays do not move
         if moves.any():
             break
     else:
@@ -171,13 +171,13 @@ def _asked(transformation: Any, params: Params) -> _Asked:
 
 
 def _solved(asked: _Asked) -> Facts:
-    """Settings from answers, proven by giving the same answers."""
+    """The settings that follow from the answers, checked by reproducing the answers."""
     names, told = asked.names, asked.told
     name = "rmsprop" if names == {"momentum", "rmsprop"} else " and ".join(sorted(names)) or "sgd"
     if asked.uneven or "muon" in names:
         plain = "muon" if "muon" in names else f"{name} with several step sizes"
         return Facts(plain)
-    if not math.isclose(asked.shifted, told[0, 0], rel_tol=10 * AGREE):  # it looks at the parameters as well
+    if not math.isclose(asked.shifted, told[0, 0], rel_tol=10 * AGREE):  # it uses the parameters as well
         return Facts(f"something like {name}")
     size = -float(told[0, 0])
     if name == "sgd" and np.allclose(told, -size * np.sign(ASKED), rtol=AGREE):
@@ -191,14 +191,14 @@ def _solved(asked: _Asked) -> Facts:
 
 
 def _candidates(name: str, asked: _Asked) -> list[Facts]:
-    """Rules of a name that fit the first answers."""
+    """Rules of this name that fit the first answers."""
     told, first = asked.told, float(ASKED[0, 0])
-    kept = max(0.0, float(told[0, 1] / told[0, 0]))  # of a step when the gradient is gone
+    kept = max(0.0, float(told[0, 1] / told[0, 0]))  # share of a step that remains without a gradient
     if name == "sgd":
         lr = -float(told[0, 0]) / first
         return [Facts("sgd", lr, weight_decay=_decay(asked, lr))]
     if name == "momentum":
-        beta = (kept + math.sqrt(kept**2 + 4 * kept)) / 2  # of Nesterov's, where b^2/(1 + b) is kept
+        beta = (kept + math.sqrt(kept**2 + 4 * kept)) / 2  # Nesterov's momentum keeps b^2/(1 + b)
         heavy, other = -float(told[0, 0]) / first, -float(told[0, 0]) / first / (1 + beta)
         return [
             Facts("momentum", heavy, momentum=kept, weight_decay=_decay(asked, heavy)),
@@ -210,19 +210,19 @@ def _candidates(name: str, asked: _Asked) -> list[Facts]:
 
 
 def _divided(name: str, kept: float, asked: _Asked, inside: bool) -> Facts:
-    """Adam, or RMSProp: decays from its memory after one step, the rest from the lengths of its steps."""
+    """Adam or RMSProp: the decays follow from its state after one step, the rest from the lengths of its steps."""
     g, sizes = ASKED[:, 0], np.abs(asked.told[:, 0])
     b2 = 1 - _first(asked.after, "nu") / g[0] ** 2
     b1 = 1 - _first(asked.after, "mu") / g[0] if name == "adam" else 0.0
     corrected = name == "adam" or "ScaleByRmsWithCountState" in _tuples(asked.after)
-    slope = 1.0 if corrected else math.sqrt(1 - b2)  # of the first divisor over the gradient
+    slope = 1.0 if corrected else math.sqrt(1 - b2)  # the first divisor over the gradient
     # A step is lr g / (s g + e), or lr g / sqrt(s^2 g^2 + e): linear in lr, or its square, and in e.
     power = 2 if inside else 1
     wanted = (slope * g) ** power
     over = (sizes / g) ** power
     scale, extra = np.linalg.lstsq(np.stack([np.ones_like(g), -over], 1), wanted * over, rcond=None)[0]
     extra = float(max(extra, 0.0))
-    # Where the gradient is largest rounding matters least.
+    # Rounding matters least where the gradient is largest.
     lr = float(sizes[0] / g[0] * (wanted[0] + extra) ** (1 / power)) if scale > 0 else 0.0
     decay = _decay(asked, lr)
     return Facts(
@@ -239,13 +239,13 @@ def _divided(name: str, kept: float, asked: _Asked, inside: bool) -> Facts:
 
 
 def _decay(asked: _Asked, lr: float) -> float:
-    """Weight decay, where it is a step in proportion to the parameters."""
+    """The weight decay, if it is a step in proportion to the parameters; else 0."""
     one, two = asked.decayed
     return max(0.0, -one / lr) if lr and math.isclose(two, 2 * one, rel_tol=AGREE) else 0.0
 
 
 def reproduced(facts: Facts) -> np.ndarray:
-    """Updates of a parameter at zero by the rule that facts describe, when it is asked, `(sizes, steps)`."""
+    """The updates that the rule of these facts gives for the same gradients, at zero, `(sizes, steps)`."""
     rows = np.zeros_like(ASKED)
     for row, gradients in zip(rows, ASKED, strict=True):
         velocity = mean = square = 0.0
@@ -262,7 +262,7 @@ def reproduced(facts: Facts) -> np.ndarray:
 
 
 def _step_size(transformation: Any, asked: _Asked, facts: Facts) -> StepSize:
-    """The step size along a run: the one of the start, one that the state tells, or that of a schedule."""
+    """The step size along a run: constant, from the state, or from a schedule."""
     import optax
 
     get, put = optax.tree_utils.tree_get_all_with_path, optax.tree_utils.tree_set
@@ -279,7 +279,7 @@ def _step_size(transformation: Any, asked: _Asked, facts: Facts) -> StepSize:
         found, _ = transformation.update(gradient, state, asked.tiny)
         return jnp.ravel(jax.tree.leaves(found)[asked.which])[0]
 
-    # With the memory of the start, updates are in proportion to the step size alone.
+    # With the first state, updates are in proportion to the step size alone.
     unit = lr / float(update(jnp.int32(asked.begun)))
     scaled = jax.jit(lambda count: unit * update(jnp.ravel(count)[0].astype(jnp.int32)))
     return lambda state: scaled(get(state, "count", _scheduled)[0][1])
@@ -290,7 +290,7 @@ def _scheduled(path: Any, _: Any) -> bool:
 
 
 def _kept(value: Any) -> Any:
-    """A number that may be there once for every device, and stays when the loop gives its state away."""
+    """A copy of a number that survives when the loop donates its state; one of them if every device has one."""
     if not isinstance(value, jax.Array):
         return float(np.ravel(np.asarray(value))[0])
     return jnp.copy(value) if value.ndim == 0 else jnp.ravel(value)[0]
@@ -304,7 +304,7 @@ def _first(state: Any, key: str) -> float:
 
 
 def _tuples(state: Any) -> frozenset[str]:
-    """Names of the kinds of memory in a state."""
+    """The names of the kinds of state inside a state."""
     found: set[str] = set()
 
     def note(node: Any) -> bool:

@@ -1,4 +1,4 @@
-"""Trees of arrays and of anything else, taken apart so that the arrays can be handed to compiled code."""
+"""Takes trees of arrays and other leaves apart, because compiled code takes only arrays."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 
 class Shell:
-    """What is left of a tree without its arrays; two are equal if their structure, shapes and other leaves are.
+    """A tree without its arrays; two shells are equal if their structures, shapes and other leaves are equal.
 
     Args:
-        structure: of the tree.
-        others: its leaves, None where there is an array.
+        structure: the structure of the tree.
+        others: the leaves, `ARRAY` in the place of an array.
         kinds: shape and type of every array.
     """
 
@@ -38,11 +38,11 @@ class Shell:
 
 
 ARRAY = object()
-"""Stands where an array was."""
+"""Stands in the place of an array."""
 
 
 def split(tree: Any) -> tuple[list[Any], Shell]:
-    """The arrays of a tree, in order, and the rest of it."""
+    """The arrays of a tree, in order, and the rest of the tree."""
     leaves, structure = jax.tree.flatten(tree)
     arrays = [leaf for leaf in leaves if is_array(leaf)]
     others = tuple(ARRAY if is_array(leaf) else leaf for leaf in leaves)
@@ -55,18 +55,18 @@ def is_array(leaf: Any) -> bool:
 
 
 def is_real(leaf: Any) -> bool:
-    """Whether a leaf has real numbers, so that one may ask for derivatives."""
+    """Whether a leaf has real numbers, so that it has derivatives."""
     return jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 PAIRED = frozenset({"bias", "scale", "weight", "gamma", "beta", "offset"})
-"""What a norm calls its vectors, which have an entry a unit each, of the same units."""
+"""Names of vectors with one entry a unit; vectors of one norm belong to the same units."""
 
 
 def units(tree: Any) -> list[list[int]]:
-    """For every layer with biases or scales their places among the arrays with real numbers.
+    """The places of biases and scales among the arrays of real numbers, one list for each layer.
 
-    A vector is taken to have an entry a unit. A scale and a bias of one layer are of the same units.
+    Every vector counts as one entry a unit. A scale and a bias of one layer belong to the same units.
     """
     real = [
         (path, leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(tree) if is_array(leaf) and is_real(leaf)
@@ -75,7 +75,7 @@ def units(tree: Any) -> list[list[int]]:
     for place, (path, leaf) in enumerate(real):
         if leaf.ndim == 1 and leaf.size:
             names = [str(getattr(key, "key", getattr(key, "name", key))) for key in path]
-            # What holds a value, as variables of Flax do, may stand between the name and the array.
+            # A variable of Flax, which holds a value, may stand between the name and the array.
             depth = next((at for at in (len(names) - 1, len(names) - 2) if at >= 0 and names[at] in PAIRED), None)
             layer = place if depth is None else (*names[:depth], leaf.shape)
             found.setdefault(layer, []).append(place)
@@ -96,7 +96,7 @@ def samples_of(batch: Any) -> int | None:
 
 
 def rows(batch: Any, part: Any) -> Any:
-    """Some samples of a batch; what has no axis of samples stays whole."""
+    """Some samples of a batch; arrays without an axis of samples stay whole."""
     size = samples_of(batch)
     return jax.tree.map(
         lambda leaf: leaf[part] if is_array(leaf) and leaf.ndim and leaf.shape[0] == size else leaf, batch

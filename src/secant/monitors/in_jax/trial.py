@@ -16,13 +16,13 @@ from secant.monitors.in_jax.optimizer import Rule, is_optimiser
 from secant.optim.optimizers.optimizer import Optimiser
 
 CHECKED = 20
-"""Steps between two looks at whether a run is lost already."""
+"""Steps between two checks whether a run is lost already."""
 
 
 def runs(
     loss: Callable[..., Any], params: Any, batch: Any, optimiser: Any, steps: int
 ) -> tuple[float, np.ndarray, Runs]:
-    """The own step size, losses before the first step, and what makes a run; see `largest_step`."""
+    """The own step size, losses before the first step, and a function that makes a run; see `largest_step`."""
     if optimiser is None or isinstance(optimiser, dict) or not is_optimiser(optimiser):
         raise TypeError(
             "largest_step: `optimiser` must be a transformation of optax or one of secant.optimisers, got "

@@ -2,13 +2,13 @@ r"""Looks at a PyTorch module: loss, gradient, $v^\top Hv$ and $Hv$ of a batch, 
 
 | rung | $v^\top Hv$ | $Hv$ |
 |---|---|---|
-| `forward over forward` | a second derivative along $v$, no graph is kept | |
+| `forward over forward` | a second derivative along $v$, without a graph | |
 | `double backward` | the gradient of $v^\top g$ | the same |
 | `difference of gradients` | $v^\top(g(\theta + \epsilon v) - g(\theta - \epsilon v))/2\epsilon$ | the same |
 
-The first rung that works and is right is taken, once. That is seen by comparing them: some kernels of PyTorch have
-second derivatives that are wrong and say nothing. The module, its buffers, `.grad` and all
-random states are as they were after every look.
+The first rung that works and is right is taken for the whole run. The rungs are compared with each other, because some
+kernels of PyTorch have second derivatives that are silently wrong. After every look the module, its buffers, `.grad`
+and all random states are as before.
 """
 
 from __future__ import annotations
@@ -27,37 +27,37 @@ from secant.monitors.in_torch.snapshot import LOW, Spelled, aside, bare, mapped,
 FORWARD, BACKWARD, DIFFERENCE = "forward over forward", "double backward", "difference of gradients"
 
 AGREE = 1e-3
-"""Relative difference up to which two ways to the same number are the same."""
+"""Relative difference up to which two rungs agree."""
 
 FAR = 0.05
-"""Relative difference from which one of them is wrong, seen by differences, which are less exact."""
+"""Relative difference from a difference of gradients, which is less exact, beyond which a rung is wrong."""
 
 ROUNDING = 1e-5
-"""Of $|v||Hv|$, what is rounding."""
+"""Rounding of $v^\\top Hv$, as a share of $|v||Hv|$."""
 
 Loss = Callable[[Any, Any], Any]
 
 
 class LookError(RuntimeError):
-    """Something cannot be looked at; says what, and what would work."""
+    """A look is not possible. The text says why, and what works."""
 
 
 class Wrapped(nn.Module):
-    """`loss(model, batch)` as a module, whose parameters can be put in."""
+    """`loss(model, batch)` as a module, so that it can be called with other parameters."""
 
     def __init__(self, loss: Loss, model: nn.Module) -> None:
         super().__init__()
         self.model, self.loss = model, loss
 
     def forward(self, batch: Any) -> Any:
-        """What the function gives."""
+        """The loss of a batch."""
         return self.loss(self.model, batch)
 
 
 class Looks:
     """Derivatives of `loss(model, batch)` by the parameters that train; vectors are flat, in the module's order.
 
-    Curvature is taken in single precision where the parameters have less.
+    Curvature is computed in single precision if the parameters have less.
 
     Args:
         loss: `loss(model, batch) -> scalar tensor`.
@@ -65,7 +65,7 @@ class Looks:
         among: the parameters that the optimiser moves; by default all that require a gradient.
 
     Attributes:
-        taken: what is asked for -> the rung that gives it, once it has been tried.
+        taken: `along` or `product` -> the rung that gives it, once the rungs have been tried.
         refused: rung -> why it was not taken.
 
     Example:
@@ -99,8 +99,8 @@ class Looks:
             (self.names if moves else self.others).append(name)
         if not self.names:
             raise ValueError(
-                "monitor: `model` has no parameters that train. They need `requires_grad`, and the optimiser must be "
-                "one of this model's parameters."
+                "monitor: `model` has no parameters that train. Set `requires_grad` on its parameters, and give an "
+                "`optimiser` made from them."
             )
         self.number = 0
         self.taken: dict[str, str] = {}
@@ -108,12 +108,12 @@ class Looks:
 
     @property
     def parameters(self) -> list[Tensor]:
-        """Those that train, as the module has them."""
+        """The parameters that train, as the module has them."""
         return [self.wrapped.get_parameter(name) for name in self.names]
 
     @property
     def size(self) -> int:
-        """How many numbers train."""
+        """The number of entries of the parameters that train."""
         return sum(p.numel() for p in self.parameters)
 
     def flat(self, tensors: Sequence[Tensor | None] | None = None) -> Tensor:
@@ -128,21 +128,21 @@ class Looks:
         return torch.cat(parts)
 
     spans = 1
-    """How many processes a gradient is of; more than one where parameters are in shards."""
+    """How many processes one gradient covers; more than one if parameters are in shards."""
 
     missing = ""
-    """What cannot be had of the module, in a sentence."""
+    """A sentence on what is not measured for this module; empty if everything is."""
 
     def averaged(self, ranks: Ranks, local: Callable[[], Tensor], like: Tensor) -> Tensor:
-        """The mean over processes of something that each of them computes of its own batch."""
+        """The mean over processes of a tensor that each process computes from its own batch."""
         return ranks.mean(local, like)
 
     def dot(self, a: Tensor, b: Tensor) -> float:
-        """Of two vectors."""
+        """The inner product of two vectors."""
         return float(a @ b)
 
     def pieces(self, v: Tensor) -> list[Tensor]:
-        """A vector as tensors of the parameters' shapes, where the vector is."""
+        """A vector as tensors of the parameters' shapes, on the device of the vector."""
         own = self.parameters
         return [piece.reshape(p.shape) for piece, p in zip(v.split([p.numel() for p in own]), own, strict=True)]
 
@@ -158,7 +158,7 @@ class Looks:
         )
 
     def off(self, v: Tensor) -> Tensor:
-        """Whether a vector is zero at the bias and the scale of a unit, `(units,)`; layers without either have none."""
+        """Whether a vector is zero at bias and scale of each unit, `(units,)`; layers with neither are left out."""
         layers: dict[tuple[str, int], Tensor] = {}
         for name, p, piece in zip(self.names, self.parameters, self.pieces(v), strict=True):
             if p.ndim == 1 and p.numel():
@@ -175,8 +175,8 @@ class Looks:
         """The loss of a batch and its gradient, `(parameters,)`.
 
         Args:
-            batch: as the loss takes it.
-            at: a vector of parameters other than those that the module has.
+            batch: a batch as the loss takes it.
+            at: a vector of parameters, in place of the module's own.
         """
         with aside(self.model):
             return self._gradient(self.here(at), single(batch))
@@ -202,7 +202,7 @@ class Looks:
         return self._backward(v, batch, at) if rung == BACKWARD else self._difference(v, batch, at)
 
     def _choose(self, v: Tensor, batch: Any, at: Tensor | None) -> None:
-        """Tries the rungs, the first time. Where two of them disagree, or only one works, a third judges."""
+        """Tries the rungs at the first look. If two disagree, or only one works, the third judges."""
         if "product" in self.taken:
             return
         self.refused.clear()
@@ -222,12 +222,12 @@ class Looks:
         if {FORWARD, BACKWARD} <= self.refused.keys() and self._try(
             DIFFERENCE, lambda: self._difference(v, batch, at)
         ) is None:
-            raise LookError(f"no curvature can be had of this model: {self.refused[DIFFERENCE]}")
+            raise LookError(f"the curvature of `model` cannot be measured: {self.refused[DIFFERENCE]}")
         self.taken["product"] = BACKWARD if BACKWARD not in self.refused else DIFFERENCE
         self.taken["along"] = FORWARD if FORWARD not in self.refused else self.taken["product"]
 
     def _judge(self, v: Tensor, batch: Any, at: Tensor | None) -> float | None:
-        """$v^\\top Hv$ by differences, where it does not depend on how far apart they are."""
+        """$v^\\top Hv$ by a difference of gradients; None if it depends on the size of the step."""
         try:
             one, two = (float(v @ self._difference(v, batch, at, factor)) for factor in (1.0, 0.5))
         except Exception:
@@ -241,7 +241,7 @@ class Looks:
             raise
         except torch.OutOfMemoryError:
             self.refused[rung] = "there was not enough memory"
-        except Exception as error:  # whatever an operation says that has no such derivative
+        except Exception as error:  # any error of an operation without such a derivative
             self.refused[rung] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         return None
 
@@ -286,7 +286,10 @@ class Looks:
             )
         slopes = torch.autograd.grad(loss, leaves, create_graph=create_graph, allow_unused=True)
         if all(slope is None for slope in slopes):
-            raise LookError("the loss does not depend on the parameters that train.")
+            raise LookError(
+                "the loss does not depend on the parameters that train. `loss(model, batch)` must call the model that "
+                "it is given."
+            )
         return slopes
 
     @property
@@ -295,18 +298,18 @@ class Looks:
         return torch.float64 if torch.float64 in kinds else torch.float32
 
     def here(self, at: Tensor | None = None) -> list[Tensor]:
-        """The parameters, or others from a vector, as tensors that no graph knows of."""
+        """The parameters, or those of a vector, as tensors without a graph."""
         return [wide(p.detach()) for p in self.parameters] if at is None else self._parts(at)
 
     def _parts(self, v: Tensor) -> list[Tensor]:
-        """A vector as tensors of the parameters' shapes, where the parameters are."""
+        """A vector as tensors of the parameters' shapes, on the devices of the parameters."""
         return [
             piece.to(p.device, torch.float32 if p.dtype in LOW else p.dtype)
             for piece, p in zip(self.pieces(v), self.parameters, strict=True)
         ]
 
     def _loss(self, params: Sequence[Tensor], batch: Any) -> Tensor:
-        """The loss at other parameters, with the masks of this look; buffers are copies."""
+        """The loss at other parameters, with the dropout masks of this look; buffers are copies."""
         values = dict(zip(self.names, params, strict=True))
         values |= {name: wide(self.wrapped.get_parameter(name).detach()) for name in self.others}
         values |= {name: wide(buffer.detach().clone()) for name, buffer in self.wrapped.named_buffers()}
@@ -314,15 +317,15 @@ class Looks:
         loss = functional_call(self.wrapped, values, (batch,))
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             got = f"a tensor of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
-            raise LookError(f"`loss(model, batch)` must give a scalar tensor, got {got}. Take its mean.")
+            raise LookError(f"`loss(model, batch)` must return a scalar tensor, got {got}. Return its mean.")
         return loss.reshape(())
 
 
 def wide(tensor: Tensor) -> Tensor:
-    """A tensor in single precision where it has less."""
+    """A tensor, raised to single precision if it has less."""
     return tensor.float() if tensor.dtype in LOW else tensor
 
 
 def single(batch: Any) -> Any:
-    """A batch in which low precision is single; autocast is off during a look."""
+    """A batch whose tensors are raised to single precision if they have less; autocast is off during a look."""
     return mapped(lambda leaf: wide(leaf.detach()), batch)

@@ -1,7 +1,7 @@
-r"""What one look at a PyTorch run finds, from a gradient and a few products.
+r"""The numbers of one look at a PyTorch run, from a gradient and a few products.
 
-All of it is of a *view*: a model, a batch in one or more parts, on one or more processes. The loss is the mean over
-parts and processes, so that a batch cut into pieces has the curvature of the whole.
+They belong to a *view*: a model and a batch in one or more parts, on one or more processes. The loss is the mean over
+parts and processes, so a batch that is cut into pieces has the curvature of the whole.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from secant.monitors.in_torch.snapshot import mapped, rows, samples_of
 from secant.monitors.sampling import ROUGH, SAME, refused
 
 NEAR = 0.03
-"""The search for the sharpness ends when an eigenvalue is within this part of what was found."""
+"""The search for the sharpness ends when its relative error is below this."""
 
 LEAST = 3
-"""Products that the search takes at least, so that it goes on from look to look."""
+"""Smallest number of products in a search, so that the search goes on from look to look."""
 
 PIECES = 2
-"""Into how many pieces a batch is cut for its gradient noise, in every process."""
+"""Number of pieces into which every process cuts a batch to measure gradient noise."""
 
 
 class View:
     """Derivatives of the mean loss over the parts of a batch and over all processes.
 
     Args:
-        looks: of the model.
-        parts: batches; several of them where gradients are accumulated.
-        ranks: processes.
-        at: a vector of parameters other than those that the model has.
+        looks: the looks at the model.
+        parts: batches; several if gradients are accumulated.
+        ranks: the processes.
+        at: a vector of parameters, in place of the model's own.
     """
 
     def __init__(self, looks: Looks, parts: Sequence[Any], ranks: Ranks, at: Tensor | None = None) -> None:
@@ -45,13 +45,13 @@ class View:
 
     @property
     def samples(self) -> int | None:
-        """Of all parts and processes; None where a batch does not say."""
+        """The number of samples in all parts and processes; None where a batch does not tell."""
         counts = [samples_of(part) for part in self.parts]
         return None if None in counts else sum(count or 0 for count in counts) * self.ranks.size
 
     @property
     def slope(self) -> tuple[float, Tensor]:
-        """The loss and its gradient, taken once."""
+        """The loss and its gradient, computed once."""
         if self._slope is None:
             self._slope = self.gradient(self.parts)
         return self._slope
@@ -87,7 +87,7 @@ class View:
         )
 
     def dot(self, a: Tensor, b: Tensor) -> float:
-        """Of two vectors."""
+        """The inner product of two vectors."""
         return self.looks.dot(a, b)
 
 
@@ -96,11 +96,11 @@ def _mean(vectors: Sequence[Tensor]) -> Tensor:
 
 
 def batch_sharpness(view: View, given: Tensor | None = None) -> dict[str, float]:
-    r"""$g^\top Hg/|g|^2$ of the batch, its loss, and the lengths of its gradient and of the parameters.
+    r"""The curvature $g^\top Hg/|g|^2$ of the batch, its loss, and the lengths of gradient and parameters.
 
     Args:
-        view: of the batch.
-        given: its gradient, where the loop has it; the loss is then left out.
+        view: the view of the batch.
+        given: the gradient, if the loop has it; the loss is then left out.
     """
     loss, slope = view.slope if given is None else (None, given)
     square = view.dot(slope, slope)
@@ -114,7 +114,7 @@ def batch_sharpness(view: View, given: Tensor | None = None) -> dict[str, float]
     if math.isfinite(square) and square > 0:
         unit = slope / math.sqrt(square)  # of length one, so that no power of it overflows
         found["batch_sharpness"] = view.along(unit)
-    # A unit that is off on the whole batch hands its bias and its scale a gradient of exactly zero.
+    # The bias and the scale of a unit that is off on the whole batch have a gradient of exactly zero.
     off = view.looks.off(slope)
     if off.numel():
         found["dead_units"] = float(off.double().mean())
@@ -122,7 +122,7 @@ def batch_sharpness(view: View, given: Tensor | None = None) -> dict[str, float]
 
 
 def along_update(view: View, update: Tensor) -> dict[str, float]:
-    r"""$u^\top Hu/|u|^2$ along an update, and by what the update could be multiplied, $-2g^\top u/u^\top Hu$."""
+    r"""The curvature $u^\top Hu/|u|^2$ along an update, and how much longer it could be, $-2g^\top u/u^\top Hu$."""
     length = math.sqrt(view.dot(update, update))
     found = {"update_norm": length, "update_curvature": math.nan, "stable_multiple": math.nan}
     if not math.isfinite(length) or length == 0:
@@ -134,7 +134,7 @@ def along_update(view: View, update: Tensor) -> dict[str, float]:
 
 
 class Top(NamedTuple):
-    """The largest eigenvalue found, within `error` of which there is one, its vector, and the products it took."""
+    """The largest eigenvalue found, its error, its vector, and the number of products."""
 
     value: float
     error: float
@@ -146,11 +146,11 @@ def largest(view: View, start: Tensor, scale: Tensor | None, products: int, tol:
     r"""The largest eigenvalue of $SHS$ by Lanczos' method, orthogonal to rounding.
 
     Args:
-        view: of which $H$ is the Hessian.
-        start: where to begin, such as the last eigenvector.
+        view: the view whose Hessian is $H$.
+        start: the first vector, such as the last eigenvector.
         scale: the diagonal $S = P^{-1/2}$, or None for the identity.
-        products: at most.
-        tol: relative error at which it ends.
+        products: the largest number of products.
+        tol: relative error at which the search ends.
     """
     basis: list[Tensor] = []
     diagonal: list[float] = []
@@ -185,10 +185,10 @@ def largest(view: View, start: Tensor, scale: Tensor | None, products: int, tol:
 
 
 def noise(view: View) -> tuple[float, float]:
-    r"""Unbiased estimates of $\mathrm{tr}\,\Sigma$, of one sample, and of $|g|^2$, from pieces of a batch.
+    r"""Unbiased estimates of $\mathrm{tr}\,\Sigma$ for one sample and of $|g|^2$, from pieces of a batch.
 
-    $E|g_b|^2 = |g|^2 + \mathrm{tr}\,\Sigma/b$ for pieces of $b$ samples, and the same for all $B$ of them: both
-    unknowns follow.
+    Pieces of $b$ samples have $E|g_b|^2 = |g|^2 + \mathrm{tr}\,\Sigma/b$. The same equation holds for all $B$ samples,
+    and both unknowns follow.
     """
     pieces, size = _pieces(view)
     like = view.looks.flat()
@@ -206,22 +206,22 @@ def noise(view: View) -> tuple[float, float]:
 
 
 def _pieces(view: View) -> tuple[list[Any], int]:
-    """A batch in pieces of one size: its parts where there are several, else a few of its rows each."""
+    """A batch in pieces of one size: its own parts if there are several, else equal shares of its rows."""
     counts = [samples_of(part) for part in view.parts]
     if None in counts:
-        raise LookError("the batch cannot be cut: its tensors do not have one first axis, that of samples.")
+        raise LookError("the batch cannot be cut into samples: its tensors have first axes of different lengths.")
     first = counts[0] or 0
     if len(counts) > 1 and set(counts) == {first}:
         return list(view.parts), first
     many = min(PIECES, first)
     if many * view.ranks.size // view.looks.spans < 2:
-        raise LookError("a batch of one sample has no gradient noise to be seen.")
+        raise LookError("a batch of one sample shows no gradient noise.")
     each = first // many
     return [rows(view.parts[0], number * each, (number + 1) * each) for number in range(many)], each
 
 
 def why_whole(view: View) -> str:
-    """Why a batch is looked at whole, in a sentence; empty where its parts are like it."""
+    """A sentence that says why looks need the whole batch; empty if its parts are like the whole."""
     batch = view.parts[0]
     half = (samples_of(batch) or 0) // 2
     if not half:

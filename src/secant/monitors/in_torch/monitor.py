@@ -29,35 +29,35 @@ LOOKS = (
     Look("update_curvature", ("update_norm", "update_curvature", "stable_multiple"), 2.6, 1.5, after=True),
     Look("noise_scale", ("noise_scale",), 1, 1),
 )
-"""What can be looked at with nothing but the loss; prices in steps, as seen on a residual network."""
+"""Looks that need only the loss; prices in steps, as measured on a residual network."""
 
 OF_OUTPUTS = (
     Look("kernel_drift", ("kernel_critical_lr", "kernel_drift"), 8, 1, samples=SAMPLES),
     Look("agop_change", ("agop_change",), 1, 0.5, samples=SAMPLES),
 )
-"""And with the model's outputs."""
+"""Looks that also need the model's outputs."""
 
 FIRST, LATER = 15, 6
-"""Products in the search for the largest curvature: from nowhere, and from where the last look ended."""
+"""Products in the search for the largest curvature: at the first look, and from where the last look ended."""
 
 
 class TorchMonitor(Monitor):
-    """Watches a loop in PyTorch; see [`monitor`][secant.monitors.monitor].
+    """A monitor of a loop in PyTorch; see [`monitor`][secant.monitors.monitor].
 
     Args:
         loss: `loss(model, batch) -> scalar tensor`; it must call the model that it is given.
         model: the module that trains.
-        optimiser: of `torch.optim`, or one that a library has wrapped.
+        optimiser: an optimiser of `torch.optim`, or one that a library has wrapped.
         f: `f(model, x) -> outputs`, a row a sample: for the tangent kernel and the use of inputs.
         inputs: finds $x$ in a batch; by default its first part.
         scaler: a `GradScaler`, whose scale is recorded.
-        samples: how many samples of a batch are looked at, the first ones, or "all". By default all, and fewer for
+        samples: how many samples of a batch the looks use, the first ones, or "all". By default all, and fewer for
             looks that would come too seldom.
         group: the processes of `torch.distributed` that train together; by default all.
-        name: of the run, for the record.
+        name: the name of the run, for the record.
         record: path or name of the record, None for a new one in Secant's home, False for none.
         budget: share of the time that looks may take.
-        every: cadences by hand, one for all looks or column -> steps; nothing depends on the clock then.
+        every: steps between two looks, for all looks or column -> steps; nothing depends on the clock then.
         sinks: objects with `write(step, row)` and `close()`.
 
     Example:
@@ -109,8 +109,8 @@ class TorchMonitor(Monitor):
         optimiser = None if optimiser is None else unwrapped(optimiser)
         if optimiser is not None and not isinstance(optimiser, torch.optim.Optimizer):
             raise TypeError(
-                f"monitor: `optimiser` must be one of torch.optim, got {type(optimiser).__name__}. Leave it out to be "
-                "told everything that needs no optimiser."
+                f"monitor: `optimiser` must be one of torch.optim, got {type(optimiser).__name__}. Without `optimiser` "
+                "the monitor measures everything that needs no optimiser."
             )
         if f is not None and not callable(f):
             raise TypeError(f"monitor: `f` must be a function (model, x) -> outputs, got {type(f).__name__}.")
@@ -156,7 +156,7 @@ class TorchMonitor(Monitor):
         if isinstance(self._ranks, Several) and self._account.every is None:
             self._account = cast(Account, _Together(self._account, self._ranks))
             if samples is None:
-                self._keeper.note(0, "several processes train together: looks are taken on all samples of a batch.")
+                self._keeper.note(0, "several processes train together: looks use all samples of a batch.")
         if self._looks_at.missing:
             self.say("sharded", self._looks_at.missing)
         if optimiser is None:
@@ -166,10 +166,10 @@ class TorchMonitor(Monitor):
         )
 
     def part(self, batch: Any) -> None:
-        """One of several batches whose gradients are added up for the next step; call it for each, then the monitor.
+        """Adds one of several batches whose gradients are accumulated for the next step; then call the monitor.
 
         Args:
-            batch: as the loss takes it. The loss of the step is taken to be the mean of theirs.
+            batch: a batch as the loss takes it. The loss of the step counts as the mean over these batches.
         """
         self._parts.append(batch)
 
@@ -177,9 +177,9 @@ class TorchMonitor(Monitor):
         """Watches a step, before the optimiser takes it; never raises.
 
         Args:
-            step: its number, from 0.
-            batch: of the step; None for those that `part` was given.
-            loss: the loss of the step, if the loop has it; it is not waited for.
+            step: the number of the step, from 0.
+            batch: the batch of the step; None for the batches that `part` was given.
+            loss: the loss of the step, if the loop has it; the monitor does not wait for it.
             grads: whether `.grad` is the gradient of this batch, neither scaled nor clipped: a look then costs less.
         """
         if self._keeper.closed:
@@ -205,7 +205,7 @@ class TorchMonitor(Monitor):
         elif loss is not None:
             found["loss"] = loss
         if self._scaler is not None:
-            scale = getattr(self._scaler, "_get_scale_async", lambda: None)()  # the number itself would be waited for
+            scale = getattr(self._scaler, "_get_scale_async", lambda: None)()  # to read the number would mean to wait
             found["scaler"] = self._scaler.get_scale() if scale is None else _coming(scale.detach().clone())
         if self._lr_at_hand and found and self._optimiser is not None:
             found["lr"] = max(group["lr"] for group in self._optimiser.param_groups)
@@ -243,14 +243,14 @@ class TorchMonitor(Monitor):
 
     def _look_at(self, step: int, parts: list[Any], name: str = "") -> View:
         if not parts:
-            raise PassedError("no batch was given.")
+            raise PassedError("the call gave no batch.")
         self._looks_at.number = step
         cut = [self._some(part, step, name) for part in parts] if name else parts
         near = {p.device for p in self._looks_at.parameters}
         if len(near) == 1:
             place = near.pop()
             if any(leaf.device != place for part in cut for leaf in leaves(part)):
-                self.say("device", f"the batch was on another device than the model; it is copied to {place}.", step)
+                self.say("device", f"the batch is on another device than the model: looks copy it to {place}.", step)
                 cut = [mapped(lambda leaf: leaf.to(place), part) for part in cut]
         return View(self._looks_at, cut, self._ranks)
 
@@ -259,12 +259,13 @@ class TorchMonitor(Monitor):
             return part
         count = samples_of(part)
         if count is None:
-            self.say("samples", "a batch cannot be cut: its tensors have no first axis in common. All is seen.", step)
+            text = "the batch cannot be cut, because its tensors have different first axes: looks use all of it."
+            self.say("samples", text, step)
             return part
         return rows(part, 0, self._sampling.wanted(name, count))
 
     def _cuttable(self, step: int, parts: list[Any]) -> int:
-        """How many samples the parts of a batch have; an error where looks hold for whole ones only, which says why."""
+        """How many samples the parts of a batch have; an error that says why, if looks need whole batches."""
         counts = [samples_of(part) or 0 for part in parts]
         if self._refused is None:
             self._refused = why_whole(self._look_at(step, parts[:1]))
@@ -300,7 +301,7 @@ class TorchMonitor(Monitor):
         scale = None
         if reading is not None and reading.divisor is not None:
             scale = self._looks_at.spread(reading.divisor).rsqrt()
-        fresh = (view.samples or 0) not in self._searched  # of such batches
+        fresh = (view.samples or 0) not in self._searched  # the first look at such batches
         self._searched.add(view.samples or 0)
         if self._direction is None:
             numbers = torch.Generator().manual_seed(0)
@@ -322,18 +323,18 @@ class TorchMonitor(Monitor):
         return found
 
     def _ladder(self, step: int) -> None:
-        """Which rungs were taken, once, for the record."""
+        """Writes once into the record which rungs were taken."""
         taken = dict(self._looks_at.taken)
         if not taken or self._keeper.about.get("ladder", {}).get("taken") == taken:
             return
         self.tell(ladder={"taken": taken, "refused": dict(self._looks_at.refused)})
         if DIFFERENCE in taken.values():
             why = "; ".join(f"{rung}: {text}" for rung, text in self._looks_at.refused.items())
-            self.say("ladder", f"curvature is a difference of gradients, to three digits ({why}).", step)
+            self.say("ladder", f"curvature is a difference of gradients, right to three digits ({why}).", step)
 
 
 class _Together:
-    """An account of which the first process decides for all what is due."""
+    """An account in which the first process decides for all processes which looks are due."""
 
     def __init__(self, account: Any, ranks: Several) -> None:
         self._own, self._ranks = account, ranks

@@ -1,13 +1,13 @@
-r"""What a monitor must know of an optimiser of `torch.optim`: step size, threshold, and what it divides its steps by.
+r"""What a monitor must know of an optimiser of `torch.optim`: its step size, its threshold, and its divisor.
 
-On a quadratic with Hessian $H$ and a fixed diagonal $P$, a rule that moves by $-\eta P^{-1}(ag + cm)$ with
-$m \leftarrow \beta m + (1 - \beta)g$ is stable while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below
+Take a quadratic with Hessian $H$, a fixed diagonal $P$, and a rule that moves by $-\eta P^{-1}(ag + cm)$ with
+$m \leftarrow \beta m + (1 - \beta)g$. The rule is stable while the largest eigenvalue of $P^{-1/2}HP^{-1/2}$ is below
 
 $$\frac{2(1 + \beta)}{\eta(a(1 + \beta) + c(1 - \beta))}.$$
 
-Adam has $a = 0$, $c = 1$; NAdam the two numbers of its schedule; the others are those of
-[`secant.optimisers`][secant.optim.optimisers]. Groups of parameters with other step sizes, or other thresholds, enter
-$P$, so that one number is compared with one threshold.
+Adam has $a = 0$ and $c = 1$, and NAdam has the two numbers of its schedule. For the others the numbers are those of
+[`secant.optimisers`][secant.optim.optimisers]. Parameter groups with other step sizes or thresholds enter $P$, so that
+one number is compared with one threshold.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from secant.monitors.optimizers import BLIND
 
 ADAMS = ("Adam", "AdamW", "SparseAdam", "NAdam", "RAdam", "Adamax")
 KNOWN = ("SGD", "RMSprop", "Adagrad", *ADAMS)
-"""Of `torch.optim`; subclasses count as what they are derived from only where they keep its `step`."""
+"""Known classes of `torch.optim`; a subclass counts as its base only if it keeps the `step` of the base."""
 
 
 class Reading(NamedTuple):
     """An optimiser as it is before its next step.
 
     Attributes:
-        name: of its class.
+        name: the name of its class.
         lr: the largest step size of its groups.
         threshold: the largest stable curvature in its own measure; None where it is not known.
-        divisor: $P$ of every parameter asked for, a number or a tensor; None where it is not known.
+        divisor: $P$ for every parameter, a number or a tensor; None where it is not known.
         decay: what weight decay adds to the curvature, or takes from the threshold.
-        missing: what cannot be had, in a sentence, or empty.
+        missing: a sentence on what is not known; empty if all is known.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 
 
 def kind_of(optimiser: Any) -> str:
-    """The name under which an optimiser of `torch.optim` is known here; that of its class where it is not."""
+    """The known name of an optimiser of `torch.optim`, or the name of its class."""
     own = type(unwrapped(optimiser))
     for kind in own.__mro__:
         if kind.__name__ in KNOWN and getattr(torch.optim, kind.__name__) is kind:
@@ -70,20 +70,20 @@ def _code(function: Any) -> Any:
 
 
 def unwrapped(optimiser: Any) -> Any:
-    """The optimiser of `torch.optim` inside of one that a library has wrapped."""
+    """The optimiser of `torch.optim` inside the wrapper of a library."""
     while not isinstance(optimiser, torch.optim.Optimizer) and hasattr(optimiser, "optimizer"):
         optimiser = optimiser.optimizer
     return optimiser
 
 
 def read(optimiser: Any, params: Sequence[Tensor], gradient: Sequence[Tensor] | None = None) -> Reading:
-    r"""Step size, threshold and divisor of the next step.
+    r"""The step size, threshold and divisor of the next step.
 
     Args:
-        optimiser: of `torch.optim`.
-        params: of which the divisor is asked for.
-        gradient: of the next step, one tensor a parameter, which enters mean squares before they divide, or its shard
-            of this process; None to take the mean squares as they are.
+        optimiser: an optimiser of `torch.optim`.
+        params: the parameters whose divisor is needed.
+        gradient: the gradient of the next step, or its shard of this process, one tensor for each parameter. It enters
+            the mean squares before they divide. None takes the mean squares as they are.
 
     Example:
         ```python
@@ -107,7 +107,7 @@ def read(optimiser: Any, params: Sequence[Tensor], gradient: Sequence[Tensor] | 
     if name not in KNOWN:
         return Reading(name, lr, None, None, 0.0, f"{name} is not known: {BLIND}.")
     if any(group.get("maximize") for group in groups):
-        return Reading(name, lr, None, None, 0.0, f"{name} climbs: {BLIND}.")
+        return Reading(name, lr, None, None, 0.0, f"{name} maximises the loss: {BLIND}.")
     own = {id(p): (group, p) for group in groups for p in group["params"]}
     leading = max(groups, key=lambda group: float(group["lr"]))
     where = optimiser.state
@@ -119,7 +119,7 @@ def read(optimiser: Any, params: Sequence[Tensor], gradient: Sequence[Tensor] | 
         group, _ = own.get(id(p), (None, None))
         other = None if group is None else _edge(name, group, where.get(p, {}))
         if group is None or other is None:
-            divisor.append(math.inf)  # it does not move
+            divisor.append(math.inf)  # this parameter does not move
             continue
         slope = None if gradient is None else gradient[number]
         memory = {key: _local(value) for key, value in where.get(p, {}).items()}
@@ -132,12 +132,12 @@ def read(optimiser: Any, params: Sequence[Tensor], gradient: Sequence[Tensor] | 
         shrink = decay * lr / 2 * edge  # (1 - lr w / 2) edge
         return Reading(name, lr, edge - shrink, divisor, shrink, missing)
     if decay:
-        missing = f"the threshold of {name} is taken without the decay in its gradient."
+        missing = f"the threshold of {name} leaves out the weight decay in its gradient."
     return Reading(name, lr, edge, divisor, 0.0, missing)
 
 
 def _local(value: Any) -> Any:
-    """Of what is in shards, that of this process."""
+    """The shard of this process if a value is in shards; else the value."""
     return value.to_local() if hasattr(value, "to_local") else value
 
 
@@ -150,14 +150,14 @@ def _any_state(where: Mapping[Any, Any], group: Mapping[str, Any]) -> Mapping[st
 
 
 def _edge(name: str, group: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
-    """The threshold without weight decay; None where nothing moves."""
+    """The threshold without weight decay; None if the step size is not above 0."""
     lr = float(group["lr"])
     if not lr > 0:
         return None
     if name == "SGD":
         momentum = float(group["momentum"])
         nesterov = bool(group["nesterov"])
-        # The gradient that enters the velocity is damped, that of Nesterov's own step is not and needs no damping.
+        # Dampening scales the gradient that enters the velocity; Nesterov's own step requires no dampening.
         return stability_factor(momentum, nesterov) / (lr * (1 - float(group["dampening"])))
     if name == "RMSprop":
         return stability_factor(float(group["momentum"])) / lr
@@ -184,7 +184,7 @@ def _count(state: Mapping[str, Any]) -> float:
 def _divisor(
     name: str, group: Mapping[str, Any], state: Mapping[str, Any], p: Tensor, gradient: Tensor | None
 ) -> Tensor | float:
-    """$P$ of the next step, of one parameter; without a gradient that of the last, 1 before the first."""
+    """$P$ of the next step for one parameter; without a gradient, $P$ of the last step, or 1 before the first."""
     if name == "SGD":
         return 1.0
     now = _count(state) + (gradient is not None)

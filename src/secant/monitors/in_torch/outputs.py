@@ -1,6 +1,6 @@
 r"""Looks at a PyTorch model's outputs, sample by sample: its tangent kernel, and which inputs it uses.
 
-All compare with the first look, on the inputs of the first look.
+Every look is compared with the first look, on the inputs of the first look.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from secant.monitors.in_torch.looks import LookError, Looks, Wrapped, single, wi
 from secant.monitors.in_torch.snapshot import aside, leaves, rows, samples_of, seed
 
 ENTRIES = 1 << 26
-"""Numbers of the Jacobian at most: fewer samples are taken where it would have more."""
+"""Largest number of entries of the Jacobian; looks use fewer samples if it would have more."""
 
 
 class Outputs:
-    """Looks at `f(model, x)`, a row a sample.
+    """Looks at `f(model, x)`, which returns a row for each sample.
 
     Args:
         f: the outputs of a model, which must treat each sample alone.
-        looks: of the same model.
-        batch: the first one; its first samples are looked at from now on.
+        looks: the looks at the same model.
+        batch: the first batch; all looks use its first samples.
         inputs: finds $x$ in a batch.
     """
 
@@ -41,18 +41,23 @@ class Outputs:
         with aside(looks.model), torch.no_grad():
             outputs = self._outputs(x)
             if size is None or outputs.shape[:1] != (size,):
-                raise LookError(f"`f` must give a row a sample, got shape {tuple(outputs.shape)} for {size} samples.")
+                shape = tuple(outputs.shape)
+                raise LookError(f"`f` must return one row for each sample, got shape {shape} for {size} samples.")
             half = max(1, size // 2)
             alone = self._outputs(rows(x, 0, half))
         slack = 1e-4 * float(outputs.abs().max())
         if not float((alone - outputs[:half]).abs().max()) <= slack:
             raise LookError(
-                "`f` mixes samples, as batch norm does in training, or draws random numbers: it has no kernel."
+                "`f` mixes samples, as batch norm does in training, or draws random numbers: it has no kernel. Give an "
+                "`f` that treats each sample alone."
             )
         each = max(1, math.prod(outputs.shape[1:]))
         few = min(size, SAMPLES, ROWS // each, ENTRIES // (each * looks.size))
         if few < 1:
-            raise LookError(f"the Jacobian of one sample has {each} x {looks.size:,} entries, which is too many.")
+            raise LookError(
+                f"the Jacobian of `f` for one sample has {each} x {looks.size:,} entries, which is too many. Give an "
+                "`f` with fewer outputs."
+            )
         self.x, self.samples = rows(x, 0, few), few
         self._kernel: Tensor | None = None
         self._uses: Tensor | None = None
@@ -75,7 +80,7 @@ class Outputs:
         r"""How far $G = A^\top A/n$ has moved, $\|G - G_0\|_F/\|G_0\|_F$; rows of $A$ are gradients by the inputs."""
         given = [leaf for leaf in leaves(self.x) if leaf.is_floating_point()]
         if len(given) != 1 or not isinstance(self.x, Tensor):
-            raise LookError("derivatives by inputs need inputs that are one tensor of real numbers.")
+            raise LookError("`agop_change` needs inputs that are one tensor of real numbers. Give `inputs=`.")
         with aside(self.looks.model):
             x = self.x.detach().requires_grad_()
             outputs = self._outputs(x).reshape(len(x), -1)
@@ -90,7 +95,7 @@ class Outputs:
         return {"agop_change": change / math.sqrt(then) if then > 0 else 0.0}
 
     def _outputs(self, x: Any, params: Any = None) -> Tensor:
-        """Outputs with the masks of this look."""
+        """The outputs, with the dropout masks of this look."""
         values = dict(zip(self.looks.names, self.looks.here() if params is None else params, strict=True))
         values |= {name: wide(buffer.detach().clone()) for name, buffer in self.wrapped.named_buffers()}
         seed(self.looks.number, sorted({p.device for p in self.looks.parameters}, key=str))
@@ -99,7 +104,7 @@ class Outputs:
         except Exception as error:
             raise LookError(f"`f(model, x)` failed: {described(error)}") from error
         if not isinstance(found, Tensor):
-            raise LookError(f"`f(model, x)` must give a tensor, got {type(found).__name__}.")
+            raise LookError(f"`f(model, x)` must return a tensor, got {type(found).__name__}.")
         return found
 
 

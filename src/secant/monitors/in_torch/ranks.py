@@ -1,4 +1,4 @@
-"""Several processes that train one model: what they agree on, so that each of them looks at the same time."""
+"""Several processes that train one model: they agree on the looks, so that all of them look at the same step."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import torch
 from torch import Tensor, distributed
 
 AGREED = 8
-"""Steps between two moments at which the first process says which looks are due; there are none in between."""
+"""Every so many steps the first process says which looks are due; there are no looks in between."""
 
 
 class Ranks:
-    """One process, alone: nothing is exchanged.
+    """One process alone, which exchanges nothing.
 
     Attributes:
-        size: processes.
-        leader: whether this one writes the record.
+        size: the number of processes.
+        leader: whether this process writes the record.
     """
 
     size, leader = 1, True
 
     def mean(self, local: Callable[[], Tensor], like: Tensor) -> Tensor:
-        """The mean over processes of a tensor that each of them computes.
+        """The mean over processes of a tensor that each process computes.
 
         Args:
-            local: computes it; where it fails in one process, it fails in all.
-            like: a tensor of its shape, where it fails.
+            local: computes the tensor; if it fails in one process, it fails in all.
+            like: a tensor of the same shape, for a process in which `local` fails.
         """
         return local()
 
@@ -41,22 +41,22 @@ class Ranks:
 
 
 class Several(Ranks):
-    """Processes of `torch.distributed`.
+    """Several processes of `torch.distributed`.
 
     Args:
-        group: theirs; by default all.
+        group: the group of these processes; by default all.
     """
 
     def __init__(self, group: Any = None) -> None:
         self.group = group
         self.size = distributed.get_world_size(group)
         self.leader = distributed.get_rank(group) == 0
-        # What is decided goes by a way of its own, which no device has to be waited for.
+        # Decisions go by a group of their own, which needs no waiting for a device.
         ranks = None if group is None else distributed.get_process_group_ranks(group)
         self._side = distributed.new_group(ranks=ranks, backend="gloo") if distributed.is_gloo_available() else group
 
     def mean(self, local: Callable[[], Tensor], like: Tensor) -> Tensor:
-        """As there; one exchange, in which a failure travels too."""
+        """The mean over processes, by one exchange that also carries a failure."""
         problem: Exception | None = None
         try:
             found = local()
@@ -67,17 +67,17 @@ class Several(Ranks):
         if problem is not None:
             raise problem
         if float(sent[-1]) > 0:
-            raise RuntimeError("another process could not take this look.")
+            raise RuntimeError("another process could not take this look; its own error says why.")
         return sent[:-1].reshape(found.shape) / self.size
 
     def sum(self, local: Tensor) -> Tensor:
-        """As there."""
+        """The sum over processes of a tensor."""
         sent = local.clone()
         distributed.all_reduce(sent, group=self.group)
         return sent
 
     def agreed(self, due: Sequence[str], all_of: Sequence[str]) -> list[str]:
-        """What is due in the first process."""
+        """The looks that are due in the first process."""
         bits = torch.tensor([float(name in due) for name in all_of])
         first = 0 if self.group is None else distributed.get_global_rank(self.group, 0)
         distributed.broadcast(bits, src=first, group=self._side)
@@ -85,6 +85,6 @@ class Several(Ranks):
 
 
 def ranks_of(group: Any = None) -> Ranks:
-    """The processes of this run: those of `torch.distributed` where it has been set up, else this one."""
+    """The processes of this run: those of `torch.distributed` if it has been set up, else this process alone."""
     ready = distributed.is_available() and distributed.is_initialized()
     return Several(group) if ready and distributed.get_world_size(group) > 1 else Ranks()

@@ -1,8 +1,8 @@
-"""Modules whose parameters lie in shards on several processes (FSDP2): what can be had of them, through the module.
+"""Looks at modules whose parameters lie in shards on several processes (FSDP2), through the module itself.
 
-Their parameters are put together by hooks of the module, only for a forward and a backward pass, so that neither
-forward derivatives nor a second backward pass reach them. A gradient does, as every process gets its shard of the mean
-one. So products are differences of gradients: shards are moved by a small step, and put back from copies.
+Hooks of the module put the parameters together, only for a forward and a backward pass. Neither forward derivatives nor
+a second backward pass reach them. A gradient does: every process gets its shard of the mean gradient. Products are
+therefore differences of gradients. The shards are moved by a small step, and put back from copies.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ def is_sharded(model: nn.Module) -> bool:
 
 
 class ShardedLooks(Looks):
-    """Looks at a sharded module; vectors are the shards of this process, and their products sums over processes.
+    """Looks at a sharded module; vectors are the shards of this process, inner products are sums over processes.
 
     Args:
         loss: `loss(model, batch) -> scalar tensor`.
         model: after `fully_shard`.
         among: the parameters that the optimiser moves.
-        ranks: processes.
+        ranks: the processes.
     """
 
     missing = (
-        "parameters are in shards: curvature is a difference of gradients through the module, to three digits, and "
-        "dead units are those of this process."
+        "the parameters are in shards: curvature is a difference of gradients through the module, right to three "
+        "digits, and dead units are those of this process."
     )
 
     def __init__(self, loss: Loss, model: nn.Module, among: Sequence[Tensor] | None, ranks: Ranks) -> None:
@@ -46,11 +46,11 @@ class ShardedLooks(Looks):
 
     @property
     def shards(self) -> list[Tensor]:
-        """What this process has of the parameters; the tensors themselves."""
+        """This process's shards of the parameters; the tensors themselves."""
         return [_local(p.detach()) for p in self.parameters]
 
     def flat(self, tensors: Sequence[Tensor | None] | None = None) -> Tensor:
-        """Shards as one vector, a copy; by default those of the parameters."""
+        """Shards as one vector, a copy; by default the shards of the parameters."""
         given = self.shards if tensors is None else tensors
         parts = [
             (torch.zeros_like(own) if one is None else _local(one.detach())).reshape(-1).to(self._kind)
@@ -73,24 +73,24 @@ class ShardedLooks(Looks):
         )
 
     def averaged(self, ranks: Ranks, local: Callable[[], Tensor], like: Tensor) -> Tensor:
-        """As it is: gradients are the mean over processes already."""
+        """The local tensor, because gradients are the mean over processes already."""
         return local()
 
     def dot(self, a: Tensor, b: Tensor) -> float:
-        """Of two vectors, over all shards."""
+        """The inner product of two vectors, over all shards."""
         return float(self.ranks.sum((a @ b).reshape(1)))
 
     def gradient(self, batch: Any, at: Tensor | None = None) -> tuple[float, Tensor]:
-        """The loss of all processes and this one's shard of its gradient."""
+        """The mean loss of all processes, and this process's shard of its gradient."""
         with aside(self.model), self._moved(at):
             return self._through(batch)
 
     def along(self, v: Tensor, batch: Any, at: Tensor | None = None) -> float:
-        r"""$v^\top Hv$, by a difference."""
+        r"""$v^\top Hv$, by a difference of gradients."""
         return self.dot(v, self.product(v, batch, at))
 
     def product(self, v: Tensor, batch: Any, at: Tensor | None = None) -> Tensor:
-        """$Hv$, by a difference."""
+        """$Hv$, by a difference of gradients."""
         here = self.flat() if at is None else at
         length, reach = self.dot(v, v) ** 0.5, self.dot(here, here) ** 0.5
         if length == 0:
@@ -122,7 +122,7 @@ class ShardedLooks(Looks):
 
     @contextmanager
     def _moved(self, at: Tensor | None) -> Iterator[None]:
-        """With the shards at another point; bits are as they were after."""
+        """A block with the shards at another point; afterwards they are as before, to the bit."""
         if at is None:
             yield
             return

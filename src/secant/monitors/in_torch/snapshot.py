@@ -1,4 +1,4 @@
-"""What is set aside while a PyTorch run is looked at, and put back as it was."""
+"""Sets the state of a PyTorch run aside during a look, and puts it back as it was."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 LOW = (torch.float16, torch.bfloat16)
-"""Types in which curvature is not taken."""
+"""Types that are too coarse for curvature."""
 
 RECURRENT = (nn.LSTM, nn.GRU, nn.RNN)
 
 
 @contextlib.contextmanager
 def aside(model: nn.Module) -> Iterator[None]:
-    """Everything a look needs, and nothing of it left behind.
+    """A block with everything that a look needs, which leaves nothing behind.
 
-    Random states of PyTorch, NumPy and Python are put back. There is no autocast, not even one that the loss enters by
-    itself; attention is spelled out, since the fused kernels have no second derivatives; what was compiled runs as it
-    was written.
+    * The random states of PyTorch, NumPy and Python are put back.
+    * Autocast is off, even one that the loss enters by itself.
+    * Attention runs in plain operations, because the fused kernels have no second derivatives.
+    * Compiled models run as they were written.
 
     Args:
-        model: the module to be looked at.
+        model: the module of the look.
     """
     kinds = {p.device for p in model.parameters()}
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002, the user may have drawn from it
@@ -38,7 +39,7 @@ def aside(model: nn.Module) -> Iterator[None]:
             places = [device.index or 0 for device in kinds if device.type == kind and kind != "cpu"]
             stack.enter_context(torch.random.fork_rng(places, device_type="cuda" if kind == "cpu" else kind))
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # of PyTorch's own insides; where they are errors, rungs would fail by them
+        warnings.simplefilter("ignore")  # PyTorch's own warnings; if they were errors, rungs would fail
         stack.callback(np.random.set_state, numpy)
         stack.callback(random.setstate, python)
         stack.enter_context(_tallies(model))
@@ -55,7 +56,7 @@ def aside(model: nn.Module) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _tallies(model: nn.Module) -> Iterator[None]:
-    """Metrics of TorchMetrics inside of a module count on copies, which are thrown away."""
+    """A block in which metrics of TorchMetrics inside a module count on copies, which are then thrown away."""
     metrics = [part for part in model.modules() if hasattr(part, "_defaults") and hasattr(part, "_update_count")]
     before = [dict(metric.__dict__) for metric in metrics]
     for metric in metrics:
@@ -71,7 +72,7 @@ def _tallies(model: nn.Module) -> Iterator[None]:
 
 
 def seed(number: int, devices: Sequence[torch.device]) -> None:
-    """Begins all random numbers anew, so that the same masks are drawn; only within `aside`."""
+    """Seeds all random numbers, so that every evaluation draws the same masks; only within `aside`."""
     torch.default_generator.manual_seed(number)
     for device in devices:
         if device.type == "cuda":
@@ -95,7 +96,7 @@ def _setting(get: Callable[[], bool], put: Callable[[bool], None]) -> Iterator[N
 
 @contextlib.contextmanager
 def _no_autocast() -> Iterator[None]:
-    """No autocast inside, wherever it is entered; an object of the user's that is entered here is as it was after."""
+    """A block without autocast, wherever it is entered; the user's own autocast objects stay as they were."""
     plain = torch.autocast.__enter__
 
     def enter(self: Any) -> Any:
@@ -118,7 +119,7 @@ def _no_autocast() -> Iterator[None]:
 
 
 def bare(model: nn.Module) -> nn.Module:
-    """A module without what wraps it: compiled, `DataParallel`, `DistributedDataParallel`."""
+    """The module inside its wrappers: `torch.compile`, `DataParallel`, `DistributedDataParallel`."""
     while True:
         inner = getattr(model, "_orig_mod", None)
         wraps = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -141,12 +142,12 @@ def leaves(batch: Any) -> Iterator[Tensor]:
 
 
 def mark(batch: Any) -> float:
-    """A number of the samples of a batch, the same for the same samples in any order: a sum of mean sizes."""
+    """A number that identifies the samples of a batch in any order: a sum of mean sizes."""
     return sum(float(leaf.detach().abs().double().mean()) for leaf in leaves(batch) if leaf.numel())
 
 
 def mapped(function: Callable[[Tensor], Tensor], batch: Any) -> Any:
-    """The same batch with a function of each of its tensors."""
+    """The batch with a function applied to each of its tensors."""
     if isinstance(batch, Tensor):
         return function(batch)
     if isinstance(batch, Mapping):
@@ -163,20 +164,20 @@ def mapped(function: Callable[[Tensor], Tensor], batch: Any) -> Any:
 
 
 def samples_of(batch: Any) -> int | None:
-    """How many samples a batch has: the first axis of all its tensors; None where they do not agree on one."""
+    """How many samples a batch has: the length of the first axis of its tensors; None if the lengths differ."""
     sizes = {leaf.shape[0] for leaf in leaves(batch) if leaf.ndim}
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def rows(batch: Any, start: int, stop: int) -> Any:
-    """Samples of a batch, a view."""
+    """Some samples of a batch, as a view."""
     return mapped(lambda leaf: leaf[start:stop] if leaf.ndim else leaf, batch)
 
 
 class Spelled(TorchFunctionMode):
-    """Norms in plain operations. Their own kernels give wrong second derivatives forward over forward, silently.
+    """Norms in plain operations, because their own kernels silently give wrong second derivatives.
 
-    Batch norm in training takes the statistics of the batch, and updates none.
+    Batch norm in training uses the statistics of the batch, and updates none.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -14,15 +14,15 @@ from secant.monitors.doctor.trial import Runs
 from secant.monitors.in_torch.optimizers import unwrapped
 
 CHECKED = 20
-"""Steps between two looks at whether a run is lost already."""
+"""Steps between two checks whether a run is lost already."""
 
 
 def runs(
     loss: Callable[..., Any], model: torch.nn.Module, batch: Any, optimiser: Any, steps: int
 ) -> tuple[float, np.ndarray, Runs]:
-    """The own step size, losses before the first step, and what makes a run; see `largest_step`.
+    """The own step size, losses before the first step, and a function that makes a run; see `largest_step`.
 
-    Module and optimiser are copied together, so that the copy of the one moves the copy of the other.
+    Module and optimiser are copied together, so that the copied optimiser moves the copied module.
     """
     optimiser = unwrapped(optimiser)
     if not isinstance(optimiser, torch.optim.Optimizer):
@@ -34,7 +34,7 @@ def runs(
         for group in moves.param_groups:
             group["lr"] = group["lr"] * multiple
         found = []
-        with torch.random.fork_rng():  # the same dropout in every run, and the caller's numbers left alone
+        with torch.random.fork_rng():  # every run has the same dropout; the caller's random state is left alone
             torch.manual_seed(0)
             for count in range(steps):
                 moves.zero_grad()

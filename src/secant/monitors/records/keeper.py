@@ -1,4 +1,4 @@
-"""What a monitor has found, kept: in memory, in a record on disk, and wherever else the user wants it."""
+"""Keeps the numbers of a monitor: in memory, in a record on disk, and in the sinks that the user names."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from secant.monitors.records.record import RecordError, Watched, Writer, place
 from secant.monitors.records.sinks import Sink, made
 
 ROWS = 50_000
-"""Rows that are kept in memory; of older ones every second is dropped, those of looks last."""
+"""Rows kept in memory; beyond that every second older row is dropped, rows with looks last."""
 
 WAITING = 4_096
-"""Rows that may wait for numbers from the device before somebody waits for them."""
+"""Rows whose numbers may be under way; beyond that the monitor waits for the device."""
 
 
 class MonitorWarning(UserWarning):
-    """A monitor could not do something; the run goes on."""
+    """A monitor could not do something. The run goes on."""
 
 
 class Later(NamedTuple):
     """A look that is under way on a device.
 
     Attributes:
-        arrays: by name, each a number that is to come.
+        arrays: name -> an array of one number, which may still be under way.
         finish: `{name: number} -> {column: number}`.
     """
 
@@ -40,17 +40,17 @@ class Later(NamedTuple):
 
 
 class Keeper:
-    """Takes rows, in which numbers may still be under way on a device, and keeps them when they have come.
+    """Takes rows whose numbers may still be under way on a device, and keeps them when the numbers have come.
 
-    Nothing here raises while a run goes on: what cannot be kept in one place is kept in the others, and said once.
+    While a run goes on nothing here raises. If one place cannot keep the rows, the others do, after one warning.
 
     Args:
         record: a path or name of the record, True for a new one, or False or None for none.
         about: plain facts of the run.
         sinks: where rows go as well.
         ready: whether a number has come.
-        number: the number, waited for.
-        found: told what looks that were under way have found.
+        number: the number itself; waits for it.
+        found: called with the numbers of looks that were under way.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Keeper:
             self.close()
 
     def _open(self, record: Any) -> None:
-        for _ in range(5):  # two runs that begin at once may choose the same new folder
+        for _ in range(5):  # two runs that begin together may choose the same new folder
             try:
                 self.path = place(None if record is True else record)
                 self._writer = Writer(self.path, self.about)
@@ -103,7 +103,7 @@ class Keeper:
         self.say(0, "record", f"{problem} The run is watched in memory only.")
 
     def say(self, step: int, key: str, text: str) -> None:
-        """Says something once: a warning, and a note in the record."""
+        """Says a text once: as a warning, and as a note in the record."""
         if key in self._said:
             return
         self._said.add(key)
@@ -112,27 +112,27 @@ class Keeper:
             warnings.warn(f"monitor: {text}", MonitorWarning, stacklevel=4)
 
     def note(self, step: int, text: str) -> None:
-        """Something for the record alone."""
+        """Adds a note to the record, without a warning."""
         self.notes.append((step, text))
         self._on_disk(lambda writer: writer.note(max(int(step), 0), text))
 
     def tell(self, **facts: Any) -> None:
-        """Adds facts to what is known of the run."""
+        """Adds facts about the run to the record."""
         self.about |= facts
         self._on_disk(lambda writer: writer.rewrite_about(**facts))
 
     def add(self, step: int, row: Mapping[str, Any]) -> None:
-        """A row, whose numbers may still be under way."""
+        """Adds a row; its numbers may still be under way."""
         self._step = step
         self._waiting.append((step, dict(row)))
 
     @property
     def waiting(self) -> int:
-        """Rows of which numbers are under way."""
+        """How many rows have numbers under way."""
         return len(self._waiting)
 
     def flush(self, wait: bool = False) -> None:
-        """Keeps the rows that have come, in order; with `wait` all of them."""
+        """Keeps the rows whose numbers have come, in order; with `wait` all rows."""
         come: list[dict[str, Any]] = []
         while self._waiting:
             step, row = self._waiting[0]
@@ -158,10 +158,11 @@ class Keeper:
                     sink.write(row["step"], {name: value for name, value in row.items() if name != "step"})
             except Exception as error:
                 self._sinks.remove(sink)
-                self.say(come[0]["step"], f"sink {id(sink)}", f"{type(sink).__name__} takes no more rows: {error}")
+                text = f"the sink {type(sink).__name__} failed and gets no more rows: {error}"
+                self.say(come[0]["step"], f"sink {id(sink)}", text)
 
     def watched(self) -> Watched:
-        """What is in memory, as a record would be read."""
+        """The rows in memory, in the form in which a record is read."""
         self.flush(wait=True)
         return Watched(self.path or Path(), dict(self.about), list(self.rows), list(self.notes))
 
@@ -176,7 +177,7 @@ class Keeper:
             try:
                 sink.close()
             except Exception as error:
-                self.say(self._step, f"sink {id(sink)}", f"{type(sink).__name__} did not close: {error}")
+                self.say(self._step, f"sink {id(sink)}", f"the sink {type(sink).__name__} did not close: {error}")
         if self._writer is not None:
             with contextlib.suppress(Exception):
                 self._writer.close()
@@ -187,14 +188,14 @@ class Keeper:
             if isinstance(value, Later):
                 return all(self._ready(one) for one in value.arrays.values())
             return self._ready(value)
-        except Exception:  # an array that was given away; what it held is not known
+        except Exception:  # the loop gave the array away, and its number with it
             return True
 
     def _finished(self, name: str, step: int, later: Later) -> dict[str, float]:
         try:
             numbers = dict(later.finish({key: float(self._number(value)) for key, value in later.arrays.items()}))
         except Exception as error:
-            self.say(step, f"later {name}", f"a look at `{name}` was lost on its way: {_first_line(error)}")
+            self.say(step, f"later {name}", f"the numbers of `{name}` did not come: {_first_line(error)}")
             return {}
         self._found(numbers)
         return numbers
@@ -206,7 +207,7 @@ class Keeper:
                 self.say(step, "not finite", f"the loss is {found} at step {step}.")
             return found
         except Exception as error:
-            self.say(step, f"number {name}", f"`{name}` is no number that can be read: {_first_line(error)}")
+            self.say(step, f"number {name}", f"`{name}` could not be read as a number: {_first_line(error)}")
             return math.nan
 
     def _on_disk(self, write: Callable[[Writer], None]) -> None:
@@ -218,10 +219,10 @@ class Keeper:
             writer, self._writer = self._writer, None
             with contextlib.suppress(Exception):
                 writer.close()
-            self.say(self._step, "disk", f"{error} What was written stays; the run is watched in memory from here on.")
+            self.say(self._step, "disk", f"{error} The lines so far stay; the rest of the run is kept in memory only.")
 
     def _thin(self) -> None:
-        """Drops every second of the older rows that hold nothing but what every step has."""
+        """Drops every second of the older rows; rows without looks go first."""
         old, new = self.rows[: ROWS // 2], self.rows[ROWS // 2 :]
         rich = [row for row in old if any(name in row for name in _LOOKED)]
         poor = [row for row in old if not any(name in row for name in _LOOKED)]
@@ -229,7 +230,8 @@ class Keeper:
         kept = sorted(kept + rich if len(poor) >= len(rich) else kept, key=lambda row: row["step"])
         self.rows = kept + new
         if self._writer is None:
-            self.say(self._step, "thinned", f"beyond {ROWS:,} rows every second is dropped, as there is no record.")
+            text = f"memory keeps {ROWS:,} rows: every second older row is dropped. Give `record=` to keep all."
+            self.say(self._step, "thinned", text)
 
 
 def _first_line(error: BaseException) -> str:
@@ -242,7 +244,10 @@ _OPEN: weakref.WeakSet[Keeper] = weakref.WeakSet()
 
 
 def _close_at_exit(keeper: Keeper) -> None:
-    """A run that ends without `close` loses nothing; registered late, so that devices are still there."""
+    """Closes the keeper when Python exits, so that a run without `close` loses nothing.
+
+    It is registered late, so that the devices are still there when it is called.
+    """
     if not _OPEN:
         atexit.unregister(_close_all)
         atexit.register(_close_all)

@@ -1,4 +1,4 @@
-"""Records on the disk: which there are, and which of them are being written."""
+"""The records on the disk, and which of them are being written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from secant.monitors.records.record import ABOUT, LOCK, NAME, place
 
 
 def kept(root: Path | None = None) -> list[Path]:
-    """The folders of records below `root`, by default Secant's home, the last written at the end; no links."""
+    """The folders of records below `root`, by default Secant's home, from the oldest to the newest; no links."""
     root = home() / "watched" if root is None else root
     found = []
     for path in root.iterdir() if root.is_dir() else ():
@@ -22,7 +22,7 @@ def kept(root: Path | None = None) -> list[Path]:
 
 
 def running(path: str | os.PathLike[str]) -> bool:
-    """Whether somebody writes the record now; where a system cannot tell, it is taken for finished."""
+    """Whether a process writes the record now; False where the system cannot tell."""
     try:
         import fcntl
 

@@ -1,11 +1,11 @@
-"""The record of a watched run on disk: lines that are appended, so that a reader may look while it grows.
+"""The record of a watched run on disk: lines that are appended, so that a record can be read while it grows.
 
-A record is a folder. `about.json` says what is watched; `rows.jsonl` has a line of JSON for every look, with the step
-and those [columns][secant.monitors.records.columns.COLUMNS] that were measured. Lines are whole or are not read: a kill
-or a full disk loses the line it hits and nothing before it. One writer at a time holds the lock.
+A record is a folder. `about.json` says what is watched. `rows.jsonl` has a line of JSON for every row, with the step
+and those [columns][secant.monitors.records.columns.COLUMNS] that were measured. Only whole lines are read: a kill or a
+full disk loses the line that it hits, and nothing before. One writer at a time holds the lock.
 
-A record may come from a stranger. Its files are read only where they are plain files of its folder, whatever is in them
-is a number or text, and the text is made [harmless][secant.monitors.records.text.clean] as it is read.
+A record may come from a stranger. A reader opens only plain files of the record's folder and takes only numbers and
+text from them. It makes the text [harmless][secant.monitors.records.text.clean].
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from secant.lab.runs.store import home
 from secant.monitors.records.text import clean, cleaned
 
 FORMAT = 1
-"""Of the files; a reader refuses a later one."""
+"""The format of the files; a reader refuses a later one."""
 
 ABOUT, ROWS, LOCK = "about.json", "rows.jsonl", ".lock"
 LARGEST = 1 << 20
-"""Bytes of `about.json`, or of a line: what is longer is no record of ours."""
+"""Largest size of `about.json`, or of a line, in bytes; a reader refuses more."""
 
 _LINE = json.JSONEncoder(allow_nan=False)  # one for all lines
 
@@ -44,14 +44,14 @@ NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 class RecordError(OSError):
-    """A record cannot be read or written; says which, why, and what would work."""
+    """A record cannot be read or written. The text says which record, why, and what works."""
 
 
 def place(name: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of a record: a path as it is, a plain name below `watched` in Secant's home, or a new one there.
+    """The folder of a record: a path as it is, a plain name below `watched` in Secant's home, or a new folder there.
 
     Args:
-        name: a path, with a separator in it, or a name of letters, digits, `.`, `_` and `-`.
+        name: a path with a separator, or a name of letters, digits, `.`, `_` and `-`; None for a new folder.
     """
     if name is None:
         root, number = home() / "watched", 1
@@ -64,8 +64,8 @@ def place(name: str | os.PathLike[str] | None = None) -> Path:
         return Path(text).expanduser()
     if not NAME.fullmatch(text):
         raise RecordError(
-            f"monitor: a record's name has letters, digits, '.', '_' and '-', got {text!r}. Give a path to put it "
-            "elsewhere."
+            f"monitor: the name of a record has letters, digits, '.', '_' and '-' only, got {text!r}. Give such a "
+            f"name, or a path with a {os.sep!r} in it."
         )
     return home() / "watched" / text
 
@@ -77,9 +77,9 @@ class Watched:
     Attributes:
         path: its folder.
         about: what was watched: `format`, `secant`, `framework`, `optimiser`, `parameters`, `plan` and the like.
-        rows: a dictionary a line, in the order of writing; each has a `step`.
+        rows: one dictionary for each line, in the order of writing; each has a `step`.
         notes: `(step, text)`, what the monitor said.
-        damaged: lines that could not be read, among them one that is being written.
+        damaged: how many lines could not be read, including a line that is being written.
     """
 
     path: Path
@@ -95,12 +95,12 @@ class Watched:
 
     @property
     def names(self) -> list[str]:
-        """Quantities that were measured at least once."""
+        """The quantities that were measured at least once."""
         return [name for name in self._columns if name not in ("step", "time")]
 
     @functools.cached_property
     def _columns(self) -> dict[str, tuple[list[int], list[float]]]:
-        """All of them in one pass, for there may be a million rows."""
+        """All columns in one pass, because there may be a million rows."""
         found: dict[str, tuple[list[int], list[float]]] = {}
         for row in self.rows:
             step = row["step"]
@@ -115,11 +115,11 @@ class Writer:
     """Appends to a record; use as a context manager, or `close` it.
 
     Args:
-        path: its folder, new or one of an earlier part of the same run.
+        path: the folder, new or that of an earlier part of the same run.
         about: plain facts for `about.json`.
 
     Raises:
-        RecordError: somebody else writes there, it was written by a later version, or it cannot be written.
+        RecordError: another process writes there, a later version wrote the record, or the folder cannot be written.
     """
 
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
@@ -141,14 +141,14 @@ class Writer:
         replace(earlier, json.dumps(plain(self.about), indent=1, sort_keys=True).encode())
         self._file = _appended(self.path / ROWS)
         size = os.fstat(self._file.fileno()).st_size
-        if size:  # a line that a kill left half is closed, so that the next one is whole
+        if size:  # ends a line that a kill cut, so that the next line is whole
             with (self.path / ROWS).open("rb") as file:
                 file.seek(size - 1)
                 if file.read(1) != b"\n":
                     self._file.write(b"\n")
 
     def append(self, *rows: Mapping[str, Any]) -> None:
-        """Writes lines, all in one go. A write that fails leaves the lines before it as they were."""
+        """Writes lines in one go. A write that fails leaves the earlier lines as they were."""
         content = b"".join(_LINE.encode(plain(row)).encode() + b"\n" for row in rows)
         with _explained(self.path):
             start = self._file.tell()
@@ -158,7 +158,7 @@ class Writer:
                 raise OSError(28, "No space left on device")
 
     def note(self, step: int, text: str) -> None:
-        """Something to be said once, with the step at which it happened."""
+        """Writes a note with the step at which it happened."""
         self.append({"step": step, "said": text})
 
     def rewrite_about(self, **facts: Any) -> None:
@@ -168,7 +168,7 @@ class Writer:
             replace(self.path / ABOUT, json.dumps(plain(self.about), indent=1, sort_keys=True).encode())
 
     def close(self) -> None:
-        """Ends writing; another may go on."""
+        """Ends writing; another process may then go on."""
         self._file.close()
         self._lock.close()
 
@@ -186,7 +186,7 @@ def read(path: str | os.PathLike[str]) -> Watched:
         path: its folder, or its name in Secant's home.
 
     Raises:
-        RecordError: there is none, or it is of a later version.
+        RecordError: there is no record, or a later version wrote it.
 
     Example:
         ```python
@@ -208,7 +208,7 @@ def read(path: str | os.PathLike[str]) -> Watched:
 
 
 class Reader:
-    """Reads a record again and again while it grows, each time only what is new; `read` is one time.
+    """Reads a record again and again while it grows, each time only its new lines; `read` reads it once.
 
     Args:
         path: its folder, or its name in Secant's home.
@@ -222,7 +222,7 @@ class Reader:
         """The record as it is now.
 
         Raises:
-            RecordError: there is none, or it is of a later version.
+            RecordError: there is no record, or a later version wrote it.
         """
         with _explained(self.path):
             about = _read_about(self.path)
@@ -250,7 +250,7 @@ class Reader:
                 if len(line) < LARGEST:
                     behind.take(line)
                     break
-                while line and not line.endswith(b"\n"):  # the rest of a line that is none of ours
+                while line and not line.endswith(b"\n"):  # the rest of a line that is too long
                     line = file.readline(LARGEST)
                 line = b"too long"
             self._found.take(line)
@@ -279,18 +279,18 @@ class _Rows:
 
 
 def number(value: Any) -> float:
-    """A number of a line; those that JSON has no word for are written as text."""
+    """A number of a line; NaN and infinity, which JSON lacks, are written as text."""
     if type(value) is float:  # nearly always
         return value
     if isinstance(value, str) and value in ("nan", "inf", "-inf"):
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 
 def plain(value: Any) -> Any:
-    """Facts as JSON has them: numbers of arrays as numbers, NaN and infinity as text."""
+    """Facts as JSON can keep them: numbers of arrays as numbers, NaN and infinity as text."""
     if type(value) is float and math.isfinite(value):  # nearly always
         return value
     if isinstance(value, Mapping):
@@ -310,28 +310,31 @@ def plain(value: Any) -> Any:
 def _read_about(folder: Path) -> dict[str, Any]:
     path = folder / ABOUT
     if not path.is_symlink() and not path.is_file():
-        raise RecordError(f"{folder}: there is no record of a watched run, no {ABOUT}. Give the folder of one.")
+        raise RecordError(
+            f"{folder}: there is no record of a watched run here, because {ABOUT} is missing. Give the name or the "
+            "folder of a record; `secant watch` lists those in Secant's home."
+        )
     try:
         about = cleaned(_DECODER.decode(files.content(folder, ABOUT, at_most=LARGEST).decode()))
         version = about["format"]
         if isinstance(version, bool) or not isinstance(version, int):
-            raise ValueError("its format is no number")
+            raise ValueError("its format is not a number")
     except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else error
-        raise RecordError(f"{path}: it cannot be read ({why}). The run's lines are in {ROWS} beside it.") from error
+        raise RecordError(f"{path}: this file cannot be read ({why}). The rows are in {ROWS} beside it.") from error
     if version > FORMAT:
         raise RecordError(
-            f"{folder}: the record is of format {version}, written by Secant {about.get('secant', 'of later date')}; "
-            f"this is Secant {__version__}, which knows {FORMAT}. Update Secant, or write to another folder."
+            f"{folder}: the record is of format {version}, written by Secant {about.get('secant', 'of later date')}. "
+            f"This is Secant {__version__}, which reads format {FORMAT}. Update Secant, or write to another folder."
         )
     return about
 
 
 def _appended(path: Path) -> Any:
-    """A file to be appended to, made if it is not there; a link is not followed."""
+    """Opens a file for appending, and makes it if needed; a link is refused."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise RecordError(f"{path} is not a file of this record but leads elsewhere. Give a folder of its own.")
+        raise RecordError(f"{path} leads elsewhere, or is not a plain file. Give the record a folder of its own.")
     return os.fdopen(os.open(path, flags, 0o644), "ab", buffering=0)
 
 
@@ -340,7 +343,7 @@ def _locked(path: Path) -> Any:
     file = _appended(path)
     try:
         import fcntl
-    except ImportError:  # a system without them: two writers are then the user's affair
+    except ImportError:  # a system without locks cannot refuse a second writer
         return file
     for attempt in range(3):
         try:
@@ -363,10 +366,10 @@ def _explained(folder: Path) -> Iterator[None]:
 
 
 def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is no number of JSON")
+    raise ValueError(f"{text} is not a number in JSON")
 
 
 _key = functools.lru_cache(maxsize=4096)(clean)
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
-"""One for all lines: to make it takes longer than to read one."""
+"""One decoder for all lines, because making one takes longer than reading a line."""

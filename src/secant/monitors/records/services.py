@@ -1,7 +1,7 @@
 """Services that keep the numbers of runs, and how a watched run writes to them: MLflow, Weights & Biases, trackio.
 
-Where the loop has a run of the service open, that one is used and left open; else a run of its own is made. Each begins
-at its first row.
+If the loop has opened a run of the service, the monitor uses this run and leaves it open. Otherwise it makes a run of
+its own. Each service begins at the first row.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "secant/"
-"""Before the name of a quantity, where others write too."""
+"""Prefix of the names of quantities in a shared run."""
 
 ON_THE_WAY = 16
-"""Calls that may be under way to a server before the loop waits for the first of them."""
+"""Calls to a server that may be under way before the loop waits for the first one."""
 
 TOGETHER, SECONDS = 500, 5.0
-"""Numbers that are sent in one call, and how long the first of them waits for others."""
+"""How many numbers one call sends, and how long the first number waits for others."""
 
 WAITING = 256
-"""Rows that may wait for rows of a user's run."""
+"""Rows that may wait until the user's run has rows of its own."""
 
 
 class MLflow:
     """Metrics of the active MLflow run, or of a new one in the experiment `secant`.
 
-    They are sent in the background and many at once, so that a slow server does not hold up the loop.
+    They are sent in the background and many together, so that a slow server does not delay the loop.
 
     Args:
-        name: of a new run.
-        facts: about it, kept as tags.
+        name: the name of a new run.
+        facts: facts about the run, kept as tags.
     """
 
     def __init__(self, name: str, facts: Mapping[str, Any] | None = None) -> None:
@@ -43,7 +43,7 @@ class MLflow:
         self._last = time.monotonic()
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
-        """Sends the metrics of a few steps together; raises what went wrong with earlier ones."""
+        """Sends the metrics of a few steps together; raises the errors of earlier calls."""
         from mlflow.entities import Metric
 
         if self._client is None:
@@ -56,7 +56,7 @@ class MLflow:
             self._settle(leave=ON_THE_WAY)
 
     def close(self) -> None:
-        """Waits for what is on its way, and ends the run if it is ours."""
+        """Waits until all metrics have arrived, and ends the run if the monitor made it."""
         if self._client is None:
             return
         try:
@@ -82,27 +82,27 @@ class MLflow:
         self._client = client
 
     def _send(self) -> None:
-        for start in range(0, len(self._metrics), TOGETHER):  # MLflow takes so many at once
+        for start in range(0, len(self._metrics), TOGETHER):  # MLflow takes no more in one call
             batch = self._metrics[start : start + TOGETHER]
             self._sent.append(self._client.log_batch(self._run, metrics=batch, synchronous=False))
         self._metrics, self._last = [], time.monotonic()
 
     def _settle(self, *, leave: int) -> None:
-        """Waits until what was sent has arrived, but for the last few."""
+        """Waits until all calls but the last `leave` have arrived."""
         while len(self._sent) > leave:
             self._sent.pop(0).wait()
 
 
 class WandB:
-    """The active run of Weights & Biases, or a new one in the project `secant`, offline where `WANDB_MODE` says so.
+    """The active run of Weights & Biases, or a new one in the project `secant`, offline with `WANDB_MODE=offline`.
 
-    In a run of the user's the numbers join rows of the user's, for they must not move its step: one look a row, so that
-    none overwrites another. The axis is `secant/step`.
+    In a run of the user's, the numbers join the user's rows, because they must not move the step of that run. A row
+    takes one look, so that no look overwrites another. The axis is `secant/step`.
 
     Args:
-        name: of a new run.
-        facts: about it, kept as its configuration.
-        folder: in which W&B keeps the files of a new run.
+        name: the name of a new run.
+        facts: facts about the run, kept as its configuration.
+        folder: the folder in which W&B keeps the files of a new run.
     """
 
     def __init__(self, name: str, facts: Mapping[str, Any] | None = None, folder: Path | None = None) -> None:
@@ -130,7 +130,7 @@ class WandB:
             self._run.log(self._waiting.pop(0), commit=False)
 
     def close(self) -> None:
-        """Logs what waits for a row, and ends the run if it is ours."""
+        """Logs the numbers that wait for a row, and ends the run if the monitor made it."""
         if self._run is None:
             return
         run, self._run = self._run, None
@@ -158,8 +158,8 @@ class Trackio:
     """The active run of trackio, or a new one in the local project `secant`.
 
     Args:
-        name: of a new run.
-        facts: about it, kept as its configuration.
+        name: the name of a new run.
+        facts: facts about the run, kept as its configuration.
     """
 
     def __init__(self, name: str, facts: Mapping[str, Any] | None = None) -> None:
@@ -174,14 +174,14 @@ class Trackio:
 
             self._run = context_vars.current_run.get()
             self._ours = self._run is None
-            if self._ours:  # no dashboard is started: nothing is to listen on a port without being asked
+            if self._ours:  # no dashboard is started, because nothing may listen on a port unasked
                 self._run = trackio.init(
                     "secant", name=self.name, config=self.facts, embed=False, auto_log_gpu=False, auto_log_cpu=False
                 )
         self._run.log({PREFIX + name: float(value) for name, value in row.items()}, step=int(step))
 
     def close(self) -> None:
-        """Ends the run if it is ours."""
+        """Ends the run if the monitor made it."""
         if self._run is not None and self._ours:
             import trackio
 
@@ -190,5 +190,5 @@ class Trackio:
 
 
 def _mlflow_name(name: str) -> str:
-    """A name with what MLflow takes in one: letters, digits, `_`, `-`, `.`, `/`, `:` and blanks."""
+    """A name with only the signs that MLflow allows: letters, digits, `_`, `-`, `.`, `/`, `:` and blanks."""
     return re.sub(r"[^\w\-./: ]", "_", name)[:250]

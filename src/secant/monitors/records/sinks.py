@@ -1,8 +1,8 @@
-"""Where the numbers of a watched run may go besides its record: CSV, TensorBoard, MLflow, W&B, trackio, or your own.
+"""Sinks take the numbers of a watched run besides its record: CSV, TensorBoard, MLflow, W&B, trackio, or your own.
 
-A sink is an object with `write(step, row)` and `close()`. It begins at its first row, so that a run of the service that
-the loop opens meanwhile is found and used; such a run stays the user's, and is not ended. In a run that is shared,
-quantities are called `secant/loss` and so on, and overwrite nothing.
+A sink is an object with `write(step, row)` and `close()`. It begins at its first row, so that it finds a run of the
+service that the loop has opened by then, and uses this run. The run belongs to the user, and the sink does not end it.
+In a shared run, quantities are called `secant/loss` and so on, and overwrite nothing.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from secant.core.files import replacing
 from secant.monitors.records.services import PREFIX, MLflow, Trackio, WandB
 
 SECONDS = 2.0
-"""After which what was written for TensorBoard is there to be read."""
+"""TensorBoard's file is flushed this often."""
 
 LONGEST = 1 << 16
-"""Bytes of a line of a table."""
+"""Largest length of a line of a table, in bytes."""
 
 
 @runtime_checkable
 class Sink(Protocol):
-    """What takes the numbers of a run."""
+    """An object that takes the numbers of a run."""
 
     def write(self, step: int, row: Mapping[str, float]) -> None:
         """Takes the quantities that were measured at a step."""
 
     def close(self) -> None:
-        """Ends; nothing is written after it."""
+        """Ends the sink; nothing is written afterwards."""
 
 
 class Csv:
     """A table with a line for every look, as spreadsheets and `pandas.read_csv` read it.
 
-    A quantity that is measured for the first time gets a column of its own; what was not measured is left empty. A file
-    of an earlier part of the run goes on.
+    A quantity gets its column when it is first measured; cells without a measurement are empty. The file of an earlier
+    part of the run is continued.
 
     Args:
         path: the file.
@@ -78,18 +78,18 @@ class Csv:
 
     def _open(self) -> None:
         if self.path.is_symlink():
-            raise OSError(f"{self.path} is a link; give a file of its own")
+            raise OSError(f"{self.path} is a link. Give the path of a plain file.")
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if self.path.exists() and self.path.stat().st_size:
             with self.path.open(newline="", encoding="utf-8") as file:
                 self._names = next(csv.reader(file), [])
             if self._names[:1] != ["step"]:
-                raise OSError(f"{self.path} is not a table of a watched run; it is left as it is")
+                raise OSError(f"{self.path} is not a table of a watched run and stays as it is. Give another path.")
         self._file = self.path.open("ab", buffering=0)
         self._cut()
 
     def _cut(self) -> None:
-        """Takes away a last line that a kill left half: half a number is another one."""
+        """Removes a last line that a kill cut, because half a number is a wrong number."""
         size = self.path.stat().st_size
         with self.path.open("rb") as file:
             start = max(size - LONGEST, 0)
@@ -115,7 +115,7 @@ class TensorBoard:
     """Scalars for TensorBoard, written by its own package; neither PyTorch nor TensorFlow is needed.
 
     Args:
-        folder: what `tensorboard --logdir` is given.
+        folder: the folder for `tensorboard --logdir`.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -129,7 +129,7 @@ class TensorBoard:
             from tensorboard.summary import Writer
 
             self._writer = Writer(str(self.folder))
-        with np.errstate(over="ignore"):  # TensorBoard keeps single precision: what is larger is infinite there
+        with np.errstate(over="ignore"):  # TensorBoard keeps single precision; larger numbers become infinite
             for name, value in row.items():
                 self._writer.add_scalar(PREFIX + name, float(value), int(step))
         if (now := time.monotonic()) - self._flushed >= SECONDS:
@@ -154,13 +154,13 @@ MAKERS: dict[str, Callable[[Path, Mapping[str, Any]], Sink]] = {
 
 
 class Sinks:
-    """All sinks of a run. One that fails is said once and dropped; the run and the others go on.
+    """All sinks of a run. A sink that fails is dropped after one message; the run and the other sinks go on.
 
     Args:
         given: names (`csv`, `tensorboard`, `mlflow`, `wandb`, `trackio`), objects with `write` and `close`, or both.
-        folder: of the record, in which CSV and TensorBoard keep their files; None where there is no record.
-        say: called as `say(step, text)` when one is dropped.
-        facts: about the run.
+        folder: the folder of the record, where CSV and TensorBoard keep their files; None without a record.
+        say: called as `say(step, text)` when a sink is dropped.
+        facts: facts about the run.
 
     Raises:
         ValueError: a name is not known, or needs a record where there is none.
@@ -203,7 +203,7 @@ class Sinks:
         self._each(lambda sink: sink.write(self._step, kept))
 
     def close(self) -> None:
-        """Closes all of them; a second time does nothing."""
+        """Closes all sinks; a second call does nothing."""
         self._each(lambda sink: sink.close())
         self._open = []
 
@@ -226,10 +226,7 @@ class Sinks:
 def made(
     given: str | Sink | Sequence[str | Sink], folder: Path | None, facts: Mapping[str, Any] | None = None
 ) -> list[Sink]:
-    """The sinks by name or as they are, as [`Sinks`][secant.monitors.records.sinks.Sinks] takes them.
-
-    Raises what `Sinks` does.
-    """
+    """The sinks behind names and objects; raises the errors of [`Sinks`][secant.monitors.records.sinks.Sinks]."""
     return [_made(one, folder, dict(facts or {})) for one in _several(given)]
 
 
@@ -244,7 +241,10 @@ def _name(one: Any) -> str:
 def _made(one: Any, folder: Path | None, facts: dict[str, Any]) -> Sink:
     if not isinstance(one, str):
         if not all(callable(getattr(one, method, None)) for method in ("write", "close")):
-            raise TypeError(f"monitor: `sinks` must have `write(step, row)` and `close()`, or a name, got {one!r}.")
+            raise TypeError(
+                "monitor: `sinks` must be names of sinks, or objects with `write(step, row)` and `close()`, got "
+                f"{one!r}."
+            )
         return one
     if one not in MAKERS:
         raise ValueError(
@@ -253,21 +253,22 @@ def _made(one: Any, folder: Path | None, facts: dict[str, Any]) -> Sink:
     if folder is None and one in ("csv", "tensorboard"):
         kind = {"csv": "Csv(path)", "tensorboard": "TensorBoard(folder)"}[one]
         raise ValueError(
-            f"monitor: the sink {one!r} writes beside the record, and there is none. Give sinks.{kind} instead."
+            f"monitor: the sink {one!r} writes into the record's folder, but there is no record. Give `record=`, or "
+            f"sinks.{kind}."
         )
-    if one != "csv":  # imported now, as it can take seconds that no step should wait for
+    if one != "csv":  # imported now, because an import takes seconds and no step should wait
         try:
             importlib.import_module("tensorboard.summary" if one == "tensorboard" else one)
         except ImportError as error:
             raise ImportError(
-                f"monitor: the sink {one!r} needs the package {one}, which cannot be imported ({error}): "
+                f"monitor: the sink {one!r} needs the package {one}, which cannot be imported ({error}). Install it: "
                 f"`pip install {one}`."
             ) from error
     return MAKERS[one](folder or Path("secant"), facts)
 
 
 def _cell(name: str) -> str:
-    """A name for a header: on one line, and no formula to a spreadsheet."""
+    """A name for a header: on one line, and not a formula for a spreadsheet."""
     text = re.sub(r"[\x00-\x1f\x7f]", " ", str(name)).strip()
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 

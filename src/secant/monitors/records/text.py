@@ -1,4 +1,4 @@
-"""Text from a record, made harmless for a terminal and a page: on one line, and nothing in it that commands."""
+"""Text from a record, made harmless for a terminal and a page: on one line, and without commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 _BLANKS = re.compile(r"\s+")
 _COMMANDS = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f"  # control characters, among them the escape that begins a terminal's commands
-    "\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f"  # what is not seen, or turns the direction
+    "\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f"  # invisible, or turning the direction
     "\ud800-\udfff]"  # halves of characters, which cannot be written
 )
 
@@ -30,11 +30,11 @@ def clean(text: str) -> str:
 
 
 DEEPEST = 20
-"""What lies deeper in facts about a run is left out."""
+"""Facts about a run that lie deeper are left out."""
 
 
 def cleaned(value: Any, depth: int = DEEPEST) -> Any:
-    """The same, for every text of plain facts, and every key."""
+    """Plain facts with every text and every key made clean."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict | list) and not depth:
