@@ -17,7 +17,6 @@ from secant.atlas.runs import Shown, command
 from secant.atlas.typeset import plain
 from secant.lab import SCALES, Source, Study
 from secant.lab.registry.config import allowed, content, fields_of
-from secant.lab.verdicts.keys import keys_of
 
 VERDICTS = ("holds", "erratum", "inconclusive", "fails")
 NOT_RUN = "not run"
@@ -107,8 +106,7 @@ class Entry:
 
     def __post_init__(self) -> None:
         findings = self.shown.record.findings if self.shown else []
-        keys = keys_of([finding["finding"] for finding in findings])
-        self.rows = [Row(finding, key) for finding, key in zip(findings, keys, strict=True)]
+        self.rows = [Row(finding, finding["key"]) for finding in findings]
         self.source: Source = self.study.source
 
     @property

@@ -18,8 +18,8 @@ from secant.cli.compiled import keep_compiled_code
 from secant.cli.options import Force, Json, RunScale, UsageError, flag, parse, parse_run, take_id
 from secant.core.cores import cores
 from secant.core.progress import Bar, reporting
+from secant.lab.registry import lookup
 from secant.lab.registry.config import SCALES, Scale, allowed, content, fields_of
-from secant.lab.registry.lookup import catalog as registry
 from secant.lab.runs.store import Record, Store, home
 from secant.lab.sweeping.execute import turns_of
 
@@ -67,7 +67,7 @@ class RunsOptions:
 def list_studies(arguments: list[str]) -> int:
     """`secant list`."""
     options = parse(ListOptions, arguments, "list")
-    chosen = registry.entries(options.source)
+    chosen = lookup.entries(options.source)
     last = _last_records()
     rows = [
         {
@@ -146,7 +146,7 @@ def verify(arguments: list[str]) -> int:
     for name in ("jobs", "seeds"):
         if getattr(options, name) < 1:
             raise UsageError(f"verify: {name}: must be at least 1, got {getattr(options, name)}.")
-    chosen = registry.chosen(options.ids, options.source)
+    chosen = lookup.chosen(options.ids, options.source)
     runs = sum(turns_of(entry, options.scale, options.seeds) for entry in chosen)
     present.device(quiet=options.json)
     board = present.Scoreboard(runs, quiet=options.json, seeds=options.seeds)

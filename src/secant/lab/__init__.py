@@ -12,15 +12,16 @@ from secant.lab.sweeping.execute import run, verify
 from secant.lab.sweeping.grid import Grid
 from secant.lab.sweeping.sweeps import Sweep, SweepError, sweep
 from secant.lab.sweeping.unfold import unfold
-from secant.lab.verdicts import claims
+from secant.lab.verdicts.claims import Claim, claim
 from secant.lab.verdicts.estimate import LEVEL, RISK, Estimate, bootstrap, estimate, ratio_of_means
-from secant.lab.verdicts.finding import Erratum, Finding, Tolerance, Verdict, significant, undecided
+from secant.lab.verdicts.finding import Erratum, Finding, Tolerance, Verdict
 from secant.lab.verdicts.seeds import Wavering, wavering
 
 __all__ = [
     "LEVEL",
     "RISK",
     "SCALES",
+    "Claim",
     "CorruptRunError",
     "Engine",
     "EngineError",
@@ -49,7 +50,7 @@ __all__ = [
     "WorkerDiedError",
     "bootstrap",
     "catalog",
-    "claims",
+    "claim",
     "configure",
     "drawn",
     "estimate",
@@ -63,12 +64,10 @@ __all__ = [
     "scaled",
     "select",
     "sheet",
-    "significant",
     "sources",
     "study",
     "sweep",
     "theme",
-    "undecided",
     "unfold",
     "verify",
     "wavering",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Any, NamedTuple
 from secant.lab.registry.study import Study
 
 FOLDER = Path(__file__).resolve().parents[2] / "studies"
-HEAD = re.compile(r"^@(study\(\n.*?^\))\n(?:async )?def ", re.DOTALL | re.MULTILINE)
-"""The decorator of a study's function, from `@study(` to its closing bracket."""
+SHARED = "shared"
+"""The folder of what studies share: its files hold no study."""
 
 
 class Entry(NamedTuple):
@@ -32,30 +31,40 @@ def heads(folder: Path = FOLDER, package: str = "secant.studies") -> list[Entry]
     """Every study below a folder, in reading order, without importing any.
 
     Raises:
-        ValueError: two studies have one id, or a head is not made of literals.
+        ValueError: a file holds no study, two studies have one id, or a decorator is not made of literals.
     """
     found: dict[str, Entry] = {}
     for path in sorted(folder.rglob("*.py")):
-        if path.is_relative_to(folder / "shared"):
+        place = path.relative_to(folder)
+        if path.name == "__init__.py" or SHARED in place.parts:
             continue
-        module = ".".join((package, *path.relative_to(folder).with_suffix("").parts))
-        for head in HEAD.findall(path.read_text()):
-            entry = _entry(head, module)
+        module = ".".join((package, *place.with_suffix("").parts))
+        entries = list(_entries(ast.parse(path.read_text()), module))
+        if not entries:
+            raise ValueError(f"{module}: the file holds no study. Decorate a function with `@study(...)`, or move it.")
+        for entry in entries:
             if entry.id in found:
                 raise ValueError(f"two studies are called {entry.id!r}: in {found[entry.id].module} and in {module}.")
             found[entry.id] = entry
     return sorted(found.values(), key=reading_order)
 
 
-def _entry(head: str, module: str) -> Entry:
-    call = ast.parse(head, mode="eval").body
-    assert isinstance(call, ast.Call)
+def _entries(tree: ast.Module, module: str) -> Iterator[Entry]:
+    """The studies of a file: its functions that are decorated with a call of `study`."""
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for call in node.decorator_list:
+            if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "study":
+                yield _entry(call, ast.get_docstring(node) or "", module)
+
+
+def _entry(call: ast.Call, statement: str, module: str) -> Entry:
     try:
         said: dict[str, Any] = {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg}
         id = ast.literal_eval(call.args[0])
     except ValueError:
-        raise ValueError(f"{module}: id, section, title and statement of a study must be literals.") from None
-    statement = inspect.cleandoc(said["statement"])
+        raise ValueError(f"{module}: id, section and title of a study must be literals.") from None
     return Entry(id, said["section"], said["title"], statement, said.get("new", False), module)
 
 

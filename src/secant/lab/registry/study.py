@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -133,6 +134,9 @@ class Study:
             findings = list(self._findings(data, config))
         if not findings:
             raise TypeError(f"{self.id}: the study found nothing to judge.")
+        twice = [key for key, times in Counter(finding.key for finding in findings).items() if times > 1]
+        if twice:
+            raise TypeError(f"{self.id}: several findings have the key {twice[0]!r}. Give each claim a key of its own.")
         return findings
 
     def draw(self, data: xr.Dataset, figure: Figure, config: Config) -> None:
@@ -159,17 +163,17 @@ def study(
     *,
     section: str,
     title: str,
-    statement: str,
     precision: Precision = "float64",
     new: bool = False,
 ) -> Callable[[Callable[[Any], xr.Dataset]], Study]:
-    """Makes a study of a function from a typed configuration to data.
+    """Makes a study of a function from a typed configuration to data, whose docstring says what the theory claims.
+
+    The docstring is plain text with LaTeX between dollars.
 
     Args:
         id: source and name, such as `quadreg/fig-2`.
         section: where the statement stands in its source.
         title: a short headline.
-        statement: what is claimed, in plain text with LaTeX between dollars.
         precision: the arithmetic it needs.
         new: whether the result is Secant's own and not in the source.
     """
@@ -178,6 +182,8 @@ def study(
         source, _, name = id.partition("/")
         if not source or not name:
             raise ValueError(f"study: an id reads like 'quadreg/fig-2', got {id!r}.")
+        if not function.__doc__:
+            raise TypeError(f"{id}: the study's function has no docstring. Say there what the theory claims.")
         hints = typing.get_type_hints(function)
         parameters = list(inspect.signature(function).parameters)
         if len(parameters) != 1 or parameters[0] not in hints:
@@ -186,7 +192,7 @@ def study(
             id=id,
             section=section,
             title=title,
-            statement=inspect.cleandoc(statement),
+            statement=inspect.cleandoc(function.__doc__),
             precision=precision,
             new=new,
             compute=function,

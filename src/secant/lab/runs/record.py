@@ -57,8 +57,8 @@ class Record:
 
     @property
     def findings(self) -> list[dict[str, Any]]:
-        """Its findings as plain values."""
-        return self.facts["findings"]
+        """Its findings as plain values; those of a run without keys are known by their place."""
+        return [{"key": f"finding-{place}"} | finding for place, finding in enumerate(self.facts["findings"])]
 
     @property
     def seconds(self) -> float:
@@ -192,6 +192,8 @@ def _check_findings(value: Any, where: str) -> None:
         raise _wrong(where, "a list", value)
     for place, finding in enumerate(value):
         _check_fields(finding, _FINDING, f"{where}[{place}]")
+        if "key" in finding:
+            _TEXT(finding["key"], f"{where}[{place}].key")
         if "printed" in finding or "printed_value" in finding:
             _check_fields(finding, _ERRATUM, f"{where}[{place}]")
 

@@ -21,7 +21,6 @@ from secant.lab.runs.store import Record, Store, StoreError
 from secant.lab.sweeping.engines import Engine, Here, Processes, in_order
 from secant.lab.trouble import in_a_line, trace
 from secant.lab.verdicts.finding import as_dict
-from secant.lab.verdicts.keys import keys_of
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -209,6 +208,5 @@ def _verify_one(task: tuple[str, str, Path, bool, int]) -> list[dict[str, Any]]:
             "note": in_a_line(error),
         }
         return [{**head, **broken, "scale": scale, "seconds": time.perf_counter() - began}]
-    keys = keys_of([finding["finding"] for finding in record.findings])
     tail = {"scale": scale, "seconds": record.seconds}
-    return [{**head, "key": key, **finding, **tail} for key, finding in zip(keys, record.findings, strict=True)]
+    return [{**head, **finding, **tail} for finding in record.findings]

@@ -43,7 +43,7 @@ class Wavering:
 def wavering(rows: Iterable[dict[str, Any]]) -> list[Wavering]:
     """The findings whose verdict changes from seed to seed, from the rows of [`verify`][secant.lab.verify].
 
-    Findings of one study are the same if they come in the same place; a name may hold a number that was drawn.
+    Findings of one study are the same if they have the same key; a name may hold a number that was drawn.
 
     Example:
         ```python
@@ -53,13 +53,9 @@ def wavering(rows: Iterable[dict[str, Any]]) -> list[Wavering]:
         wavering(sc.verify(["quadreg/fig-1"], seeds=2))
         ```
     """
-    runs: dict[tuple[str, Any], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        runs.setdefault((row["study"], row.get("seed")), []).append(row)
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for (study, _), findings in runs.items():
-        for place, row in enumerate(findings):
-            found.setdefault((study, place), []).append(row)
+        found.setdefault((row["study"], row["key"]), []).append(row)
     risks = {which: max(row.get("risk", 0.0) for row in same) for which, same in found.items()}
     among = sum(risk > 0 for risk in risks.values())
     kept = []

@@ -16,7 +16,7 @@ from secant.core.device import available_bytes, to_device
 from secant.core.types import Params
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Finding, Seeded, Tolerance, claims, option, scaled, undecided
+from secant.lab import Finding, Seeded, Tolerance, claim, option, scaled
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
@@ -84,8 +84,7 @@ def resolved(data: xr.Dataset) -> Finding:
     """
     x = np.log(data.width) - np.log(data.width).mean()
     shares = (data.residual / data.norm).mean("network")
-    return claims.zero(
-        "how much an exponent may change by what Lanczos has not resolved: largest",
+    return claim("how-much-exponent", "how much an exponent may change by what Lanczos has not resolved: largest").zero(
         ((np.abs(x) * shares).sum("width") / (x**2).sum()).max(),
         0.01,
         "a fiftieth of the exponent 1/2 that is to be told",
@@ -201,9 +200,11 @@ def global_minimum(name: str, ends: xr.DataArray, promised: xr.DataArray, reache
     """
     note = f"the rate of section 2.4 promises {float(promised.max()):.1g}"
     if float(promised.max()) > reached:
-        return undecided(name, 0.0, f"{note} and no less in so few steps")
+        return claim(name, name).undecided(0.0, f"{note} and no less in so few steps")
     digits = -np.log10(reached) / 2
-    return claims.zero(name, ends.max(), reached, f"a global minimum: {digits:g} digits of every residual", note=note)
+    return claim(name, name).zero(
+        ends.max(), reached, f"a global minimum: {digits:g} digits of every residual", note=note
+    )
 
 
 def direction(params: Params) -> jax.Array:

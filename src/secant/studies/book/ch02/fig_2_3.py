@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant import data
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 
 LENGTH = 8.0
 """Root mean square length of all inputs, that of 8x8 standardised pixels: step sizes mean the same for all data."""
@@ -77,15 +77,13 @@ def epoch(net: Net, x: np.ndarray, y: np.ndarray, order: np.ndarray, batch: int,
     return net
 
 
-@study(
-    "book/fig-2.3", section="2.6", title="Step sizes that are lowered twice",
-    statement=r"""
-    Training with SGD and a step size that is divided by 10 twice: at each drop the training loss falls. Training and
-    test loss are related in no simple way: the test loss may rise while the training loss falls. The figure's network
-    is PreResNet-32 on CIFAR-10 with batches of 128 and a first step size of 1; here it is a small network of residual
-    blocks with the activation in front, on images of digits, and on CIFAR-10 at the scale of the paper.""",
-)
+@study("book/fig-2.3", section="2.6", title="Step sizes that are lowered twice")
 def run(config: Config) -> xr.Dataset:
+    r"""Training with SGD and a step size that is divided by 10 twice: at each drop the training loss falls. Training
+    and test loss are related in no simple way: the test loss may rise while the training loss falls. The figure's
+    network is PreResNet-32 on CIFAR-10 with batches of 128 and a first step size of 1; here it is a small network of
+    residual blocks with the activation in front, on images of digits, and on CIFAR-10 at the scale of the paper.
+    """
     rng = np.random.default_rng(config.seed)
     tasks = [
         data.load(config.data, samples=config.samples, labels="one-hot", seed=int(seed), dtype=np.float64)
@@ -116,7 +114,8 @@ def run(config: Config) -> xr.Dataset:
     values = np.array([found["lowered"], found["kept"]])
     return xr.Dataset(
         {"loss": (("schedule", "epoch", "set", "draw"), values)},
-        coords={"schedule": ["lowered", "kept"], "set": ["train", "test"]}, attrs=tasks[0].attributes(),
+        coords={"schedule": ["lowered", "kept"], "set": ["train", "test"]},
+        attrs=tasks[0].attributes(),
     )
 
 
@@ -128,24 +127,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, end in zip(("first", "second"), ends, strict=True):
         # Records stand before the pass of their number: the last of them at the old step size is that at `end`.
         before, after = own[end - 2 : end + 1].mean("epoch"), own[end + 1 : end + config.later + 1].mean("epoch")
-        yield claims.at_most(
-            f"{name} drop: log of the training loss, the passes after it less the last three before", 0.0,
-            estimate(after - before), "it falls",
-        )
-        yield claims.at_most(
-            f"{name} drop: the same less that of runs whose step size is kept", 0.0,
-            estimate(after - kept[end + 1 : end + config.later + 1].mean("epoch")), "it falls because of the drop",
+        yield claim(
+            f"{name}-drop-log-training",
+            f"{name} drop: log of the training loss, the passes after it less the last three before",
+        ).at_most(0.0, estimate(after - before), "it falls")
+        yield claim(
+            f"{name}-drop-same-less", f"{name} drop: the same less that of runs whose step size is kept"
+        ).at_most(
+            0.0, estimate(after - kept[end + 1 : end + config.later + 1].mean("epoch")), "it falls because of the drop"
         )
     steps = data.loss.sel(schedule="lowered").diff("epoch")
     apart = (steps.sel(set="train") <= 0) & (steps.sel(set="test") > 0)
-    yield claims.at_least(
-        "passes of all runs in which the training loss falls and the test loss rises", 1, int(apart.sum()), "there are"
-    )
+    yield claim(
+        "passes-runs-which", "passes of all runs in which the training loss falls and the test loss rises"
+    ).at_least(1, int(apart.sum()), "there are")
     rest = data.loss.sel(schedule="lowered")[config.epochs :]
     rough = np.abs(np.log(train.sel(schedule="lowered")).diff("epoch"))
-    yield claims.at_most(
+    yield claim(
+        "mean-change-log",
         "mean change of the log of the training loss from pass to pass, after the second drop less before the first",
-        0.0, estimate(rough[ends[1] :].mean("epoch") - rough[2 : ends[0]].mean("epoch")), "small steps are steady",
+    ).at_most(
+        0.0,
+        estimate(rough[ends[1] :].mean("epoch") - rough[2 : ends[0]].mean("epoch")),
+        "small steps are steady",
         note=f"test loss over training loss at the end: {float((rest[-1, 1] / rest[-1, 0]).mean()):.2g}",
     )
 

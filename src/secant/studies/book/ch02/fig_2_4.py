@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.sparse import linalg
 
 from secant import data
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 
 LENGTH = 8.0
 """Root mean square length of all inputs, that of 8x8 standardised pixels: step sizes mean the same for all data."""
@@ -19,7 +19,13 @@ class Config(Seeded):
     width: int = scaled(smoke=12, laptop=32, paper=64, at_least=2, at_most=500, help="hidden neurons")
     gain: float = option(0.2, at_least=0.1, at_most=1, help="of the weights at the start, over the usual one")
     lrs: tuple[float, ...] = scaled(
-        smoke=(0.8, 1.2), laptop=(0.4, 0.8), at_least=0.05, at_most=2, ascending=True, shortest=2, longest=5,
+        smoke=(0.8, 1.2),
+        laptop=(0.4, 0.8),
+        at_least=0.05,
+        at_most=2,
+        ascending=True,
+        shortest=2,
+        longest=5,
         help="step sizes",
     )
     steps: int = scaled(smoke=300, laptop=2_000, paper=20_000, at_least=50, at_most=50_000, help="steps")
@@ -33,8 +39,10 @@ class Config(Seeded):
         if self.every > self.steps // 20:
             raise ValueError(f"every: at most steps / 20, {self.steps // 20}, got {self.every}.")
         runs = self.draws * len(self.lrs)
-        fits_memory(8.0 * runs * (self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)),
-                    "samples, width or draws")
+        fits_memory(
+            8.0 * runs * (self.steps + 6 * self.samples * self.width + 3_100 * (self.samples + 8 * self.width)),
+            "samples, width or draws",
+        )
 
 
 class Net(NamedTuple):
@@ -88,15 +96,13 @@ def sharpness(net: Net, x: np.ndarray, y: np.ndarray, guess: np.ndarray) -> tupl
     return float(values[0]), vectors[:, 0]
 
 
-@study(
-    "book/fig-2.4", section="2.6", title="The edge of stability",
-    statement=r"""
-    Gradient descent on all data, with a small step size $\eta$: the largest eigenvalue of the Hessian, the sharpness,
-    rises to $2/\eta$ and stays a little above it. From then on the loss goes up and down from step to step, and falls
-    in the long run. The figure's network is a residual one on 5,000 images; here it is a small one on digits, and on
-    CIFAR-10 at the scale of the paper.""",
-)
+@study("book/fig-2.4", section="2.6", title="The edge of stability")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent on all data, with a small step size $\eta$: the largest eigenvalue of the Hessian, the
+    sharpness, rises to $2/\eta$ and stays a little above it. From then on the loss goes up and down from step to step,
+    and falls in the long run. The figure's network is a residual one on 5,000 images; here it is a small one on digits,
+    and on CIFAR-10 at the scale of the paper.
+    """
     rng = np.random.default_rng(config.seed)
     tasks = [
         data.load(
@@ -130,7 +136,8 @@ def run(config: Config) -> xr.Dataset:
             "loss": (("draw", "lr", "step"), np.stack(loss, 1).reshape(shape)),
             "sharpness": (("draw", "lr", "look"), np.array(sharp).T.reshape(shape)),
         },
-        coords={"lr": list(config.lrs), "look": config.every * np.arange(len(sharp))}, attrs=tasks[0].attributes(),
+        coords={"lr": list(config.lrs), "look": config.every * np.arange(len(sharp))},
+        attrs=tasks[0].attributes(),
     )
 
 
@@ -144,47 +151,59 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     settled = share.where(share.look > first + config.steps / 5)
     late = settled.mean("look").where(below & reached)
     known, otherwise = late.notnull(), "no run starts below the edge and reaches it in time"
-    yield claims.share(
-        "runs from below whose sharpness reaches 2/eta", 1.0, reached, below, "the claim",
-        otherwise="every run starts above the edge, or blows up",
+    yield claim("runs-below-whose", "runs from below whose sharpness reaches 2/eta").share(
+        1.0, reached, below, "the claim", otherwise="every run starts above the edge, or blows up"
     )
     for i, rate in enumerate(config.lrs):
         some, late_here = known[:, i].sum() > 1, lambda i=i: estimate(late[:, i])
-        yield claims.at_least(
-            f"step size {rate:g}: late sharpness over 2/eta", 1.0, late_here, "a little above", given=some,
+        yield claim(
+            f"step-size-{rate:g}-late",
+            f"step size {rate:g}: late sharpness over 2/eta",
+            given=some,
             otherwise=otherwise,
-        )
-        yield claims.at_most(
-            f"step size {rate:g}: the same, not far above", 1.3, late_here, "a little: less than a third", given=some,
-            otherwise=otherwise,
-        )
+        ).at_least(1.0, late_here, "a little above")
+        yield claim(
+            f"step-size-{rate:g}-same", f"step size {rate:g}: the same, not far above", given=some, otherwise=otherwise
+        ).at_most(1.3, late_here, "a little: less than a third")
     change = np.sign(late - share[:, :, 0])
-    yield claims.erratum(
-        "sign of the change of the smoothness, from the start to the edge", (r"\text{drops to about } 2/\eta", -1),
-        (r"\text{rises to about } 2/\eta", 1), change.mean() if known.any() else np.nan, 1e-12, "a sign, in every run",
-        where="section 2.6", note="the caption of figure 2.4 has it right",
+    yield claim("sign-change-smoothness", "sign of the change of the smoothness, from the start to the edge").erratum(
+        (r"\text{drops to about } 2/\eta", -1),
+        (r"\text{rises to about } 2/\eta", 1),
+        change.mean() if known.any() else np.nan,
+        1e-12,
+        "a sign, in every run",
+        where="section 2.6",
+        note="the caption of figure 2.4 has it right",
     )
     both = known.all("lr")
     rises = data.loss.diff("step") > 0
     at = xr.DataArray(np.arange(1, config.steps + 1), dims="step")
     before = rises.where(at < first - config.every).where(known)
-    yield claims.zero(
-        "share of steps that raise the loss before the sharpness reaches 2/eta", lambda: before.mean(), 0.01,
-        "the descent lemma, if the curvature along a step is below the sharpness at its start", given=known,
+    yield claim(
+        "share-steps-raise",
+        "share of steps that raise the loss before the sharpness reaches 2/eta",
+        given=known,
         otherwise=otherwise,
+    ).zero(
+        lambda: before.mean(),
+        0.01,
+        "the descent lemma, if the curvature along a step is below the sharpness at its start",
     )
     after = rises.where(at > first + config.steps / 5).where(known).mean("step")
-    yield claims.at_least(
-        "share of steps that raise it afterwards", 0.02, lambda: estimate(after.mean("lr")), "up and down",
-        given=both.sum() > 1, otherwise=otherwise,
-    )
+    yield claim(
+        "share-steps-raise-afterwards",
+        "share of steps that raise it afterwards",
+        given=both.sum() > 1,
+        otherwise=otherwise,
+    ).at_least(0.02, lambda: estimate(after.mean("lr")), "up and down")
     third = config.steps // 3
     fall = data.loss[:, :, -third:].mean("step") / data.loss[:, :, third : 2 * third].mean("step")
-    yield claims.at_most(
-        "mean loss of the last third of the run over that of the second", 1.0,
-        lambda: estimate(fall.where(known).mean("lr")), "falls in the long run", given=both.sum() > 1,
+    yield claim(
+        "mean-loss-last",
+        "mean loss of the last third of the run over that of the second",
+        given=both.sum() > 1,
         otherwise=otherwise,
-    )
+    ).at_most(1.0, lambda: estimate(fall.where(known).mean("lr")), "falls in the long run")
 
 
 @run.figure

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from scipy import optimize
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 
 Smooth = tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray], float]
 """A function of rows of weights, its gradient, and a constant that all its curvatures are below."""
@@ -17,7 +17,11 @@ class Config(Seeded):
     samples: int = option(30, at_least=1, at_most=10_000, help="data of those that have some")
     steps: int = scaled(smoke=60, laptop=500, at_least=5, at_most=10_000, help="gradient-descent steps")
     eta_lambdas: tuple[float, ...] = option(
-        (0.25, 0.5, 1.0, 1.5, 1.9), above=0, below=2, distinct=True, longest=20,
+        (0.25, 0.5, 1.0, 1.5, 1.9),
+        above=0,
+        below=2,
+        distinct=True,
+        longest=20,
         help="step sizes times the smoothness",
     )
     too_large: float = option(2.1, at_least=2.001, at_most=3, help="a step size times the smoothness past the edge")
@@ -47,27 +51,27 @@ def functions(config: Config, rng: np.random.Generator) -> dict[str, Smooth]:
         "quadratic": (lambda w: (scales * w**2).sum(-1) / 2, lambda w: scales * w, 1.0),
         "logistic": (
             lambda w: np.logaddexp(0, -margin(w)).mean(-1),
-            lambda w: -(1 / (1 + np.exp(margin(w)))) @ signed / n, top / 4,
+            lambda w: -(1 / (1 + np.exp(margin(w)))) @ signed / n,
+            top / 4,
         ),
         "neuron": (
             lambda w: ((np.tanh(w @ x.T) - y) ** 2).mean(-1) / 2,
-            lambda w: ((np.tanh(w @ x.T) - y) * (1 - np.tanh(w @ x.T) ** 2)) @ x / n, neuron_bend() * top,
+            lambda w: ((np.tanh(w @ x.T) - y) * (1 - np.tanh(w @ x.T) ** 2)) @ x / n,
+            neuron_bend() * top,
         ),
         "parabola": (lambda w: (w**2).sum(-1) / 2, lambda w: w, 1.0),
         "cosines": (lambda w: np.cos(w @ x.T).mean(-1), lambda w: -np.sin(w @ x.T) @ x / n, top),
     }
 
 
-@study(
-    "book/lem-2.1.4", section="2.1", title="The descent lemma",
-    statement=r"""
-    If all curvatures of $f$ lie in $[-L, L]$, then $f(w') \le f(w) + \nabla f(w)\cdot(w' - w) + \frac L2\|w' - w\|^2$,
-    and a step of gradient descent has $f(w_{t+1}) \le f(w_t) - (\eta - \eta^2L/2)\|\nabla f(w_t)\|^2$: it descends for
-    every $\eta < 2/L$, by $\frac\eta2\|\nabla f\|^2$ at least where $\eta \le 1/L$. On a parabola this is an equality,
-    and no step above $2/L$ descends. Within a ball of radius $\epsilon$ the linear model is least at
-    $w_t - \epsilon\nabla f(w_t)/\|\nabla f(w_t)\|$.""",
-)
+@study("book/lem-2.1.4", section="2.1", title="The descent lemma")
 def run(config: Config) -> xr.Dataset:
+    r"""If all curvatures of $f$ lie in $[-L, L]$, then $f(w') \le f(w) + \nabla f(w)\cdot(w' - w) + \frac L2\|w' -
+    w\|^2$, and a step of gradient descent has $f(w_{t+1}) \le f(w_t) - (\eta - \eta^2L/2)\|\nabla f(w_t)\|^2$: it
+    descends for every $\eta < 2/L$, by $\frac\eta2\|\nabla f\|^2$ at least where $\eta \le 1/L$. On a parabola this is
+    an equality, and no step above $2/L$ descends. Within a ball of radius $\epsilon$ the linear model is least at $w_t
+    - \epsilon\nabla f(w_t)/\|\nabla f(w_t)\|$.
+    """
     rng = np.random.default_rng(config.seed)
     found = functions(config, rng)
     start = rng.normal(size=config.features)
@@ -97,16 +101,22 @@ def run(config: Config) -> xr.Dataset:
     for _ in range(20):
         past.append(past[-1] - config.too_large * past[-1])
     least = optimize.minimize(
-        lambda d: d @ slope / size, 0.3 * direction[0], jac=lambda d: slope / size, method="SLSQP",
-        constraints={"type": "ineq", "fun": lambda d: 1 - d @ d, "jac": lambda d: -2 * d}, options={"ftol": 1e-14},
+        lambda d: d @ slope / size,
+        0.3 * direction[0],
+        jac=lambda d: slope / size,
+        method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda d: 1 - d @ d, "jac": lambda d: -2 * d},
+        options={"ftol": 1e-14},
     )
     return xr.Dataset(
         {
             "loss": (("function", "rate", "step"), np.stack(losses)),
-            "squares": (("function", "rate", "step"), np.stack(slopes)), "excess": ("function", excess),
+            "squares": (("function", "rate", "step"), np.stack(slopes)),
+            "excess": ("function", excess),
             "ball": (("function", "kind", "radius"), np.array(ball)),
             "past": ("early", (np.stack(past) ** 2).sum(1) / 2),
-            "solved": ("feature", least.x), "steepest": ("feature", -slope / size),
+            "solved": ("feature", least.x),
+            "steepest": ("feature", -slope / size),
         },
         coords={"function": list(found), "rate": rates, "kind": ["fall", "best", "bend"], "radius": list(config.radii)},
     )
@@ -118,44 +128,50 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     fall = (data.loss.isel(step=slice(None, -1)) - data.loss.isel(step=slice(1, None)).values) / scale
     squares, rate, rounding = data.squares.isel(step=slice(None, -1)) / scale, data.rate, 1e-14
     beyond = fall - (rate - rate**2 / 2) * squares
-    yield claims.at_most(
-        "all functions: largest excess of f over the second-order bound (2.2)", 0, data.excess.max(),
-        "an inequality, up to rounding", slack=rounding,
+    yield claim("functions-excess-f", "all functions: largest excess of f over the second-order bound (2.2)").at_most(
+        0, data.excess.max(), "an inequality, up to rounding", slack=rounding
     )
     for name in data.function.values:
-        yield claims.at_least(
-            f"{name}: least fall of a step beyond (eta - eta^2 L/2)|grad|^2, step sizes below 2/L", 0,
-            beyond.sel(function=name).min(), "an inequality, up to rounding", slack=rounding,
-        )
+        yield claim(
+            f"{name}-least-fall-step",
+            f"{name}: least fall of a step beyond (eta - eta^2 L/2)|grad|^2, step sizes below 2/L",
+        ).at_least(0, beyond.sel(function=name).min(), "an inequality, up to rounding", slack=rounding)
     small = (fall - rate / 2 * squares)[:, rate <= 1]
-    yield claims.at_least(
-        "all functions: least fall beyond (eta/2)|grad|^2, step sizes up to 1/L", 0, lambda: small.min(),
-        "an inequality, up to rounding", slack=rounding, given=small.size, otherwise="no step size is so small",
-    )
+    yield claim(
+        "functions-least-fall",
+        "all functions: least fall beyond (eta/2)|grad|^2, step sizes up to 1/L",
+        given=small.size,
+        otherwise="no step size is so small",
+    ).at_least(0, lambda: small.min(), "an inequality, up to rounding", slack=rounding)
     fallen, best, bend = (data.ball.sel(kind=kind) for kind in ("fall", "best", "bend"))
-    yield claims.at_most(
-        "step of a small ball along -grad: fall less that of the linear model, over the bound of the second order", 1,
-        (np.abs(fallen + 1) / bend).max(), "an inequality, up to rounding of small differences", slack=1e-4,
+    yield claim(
+        "step-small-ball",
+        "step of a small ball along -grad: fall less that of the linear model, over the bound of the second order",
+    ).at_most(1, (np.abs(fallen + 1) / bend).max(), "an inequality, up to rounding of small differences", slack=1e-4)
+    yield claim(
+        f"steps-small-ball-{config.pairs:,}",
+        f"steps of a small ball in {config.pairs:,} directions: what the furthest fall leaves of that of -grad",
+    ).at_least(
+        0, ((best + 1 + bend) / (1 + bend)).min(), "an inequality, up to rounding of small differences", slack=1e-8
     )
-    yield claims.at_least(
-        f"steps of a small ball in {config.pairs:,} directions: what the furthest fall leaves of that of -grad", 0,
-        ((best + 1 + bend) / (1 + bend)).min(), "an inequality, up to rounding of small differences", slack=1e-8,
+    yield claim("parabola-fall-step", "parabola: fall of a step less (eta - eta^2 L/2)|grad|^2").zero(
+        np.abs(beyond.sel(function="parabola")).max(), rounding, "an equality: rounding"
     )
-    yield claims.zero(
-        "parabola: fall of a step less (eta - eta^2 L/2)|grad|^2", np.abs(beyond.sel(function="parabola")).max(),
-        rounding, "an equality: rounding",
+    yield claim(
+        f"parabola-growth-f-{config.too_large:g}", f"parabola: growth of f at a step of {config.too_large:g}/L"
+    ).equal(
+        (config.too_large - 1) ** 2,
+        (data.past[-1] / data.past[0]) ** (1 / 20),
+        0,
+        "rounding of twenty steps",
+        relative=1e-13,
     )
-    yield claims.equal(
-        f"parabola: growth of f at a step of {config.too_large:g}/L", (config.too_large - 1) ** 2,
-        (data.past[-1] / data.past[0]) ** (1 / 20), 0, "rounding of twenty steps", relative=1e-13,
+    yield claim("parabola-steps-past", "parabola: steps past 2/L that descend").count(
+        0, int((np.diff(data.past) < 0).sum()), "footnote 3 is sharp"
     )
-    yield claims.count(
-        "parabola: steps past 2/L that descend", 0, int((np.diff(data.past) < 0).sum()), "footnote 3 is sharp"
-    )
-    yield claims.zero(
-        "linear model in the unit ball: its least point, found by SLSQP, from -grad/|grad|",
-        np.abs(data.solved - data.steepest).max(), 1e-6, "the root of the solver's tolerance", note="problem 2.1.1",
-    )
+    yield claim(
+        "linear-model-unit", "linear model in the unit ball: its least point, found by SLSQP, from -grad/|grad|"
+    ).zero(np.abs(data.solved - data.steepest).max(), 1e-6, "the root of the solver's tolerance", note="problem 2.1.1")
 
 
 @run.figure

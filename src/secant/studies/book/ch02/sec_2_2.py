@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy import integrate
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, fits_memory, option, scaled, sheet, study
 
 FINE = (500, 1_000)
 """Steps at which only the exact spread is computed."""
@@ -18,7 +18,12 @@ class Config(Seeded):
     features: int = option(4, at_least=2, at_most=6, help="weights of the linear regression")
     samples: int = option(20, at_least=8, at_most=1_000, help="data")
     steps: tuple[int, ...] = option(
-        (30, 60, 120, 240), at_least=5, at_most=2_000, ascending=True, shortest=2, longest=8,
+        (30, 60, 120, 240),
+        at_least=5,
+        at_most=2_000,
+        ascending=True,
+        shortest=2,
+        longest=8,
         help="steps to the same time",
     )
     batches: tuple[int, ...] = option(
@@ -107,15 +112,13 @@ class Problem:
         return float(np.trace(found.y[:, -1].reshape(self.A.shape)))
 
 
-@study(
-    "book/sec-2.2", section="2.2", title="SGD follows gradient descent as steps get small",
-    statement=r"""
-    Stochastic gradient descent, $w_{t+1} = w_t - \eta\,\frac1B\sum_{k\le B}\nabla f_{i_k}(w_t)$ with $i_k$ drawn
+@study("book/sec-2.2", section="2.2", title="SGD follows gradient descent as steps get small")
+def run(config: Config) -> xr.Dataset:
+    r"""Stochastic gradient descent, $w_{t+1} = w_t - \eta\,\frac1B\sum_{k\le B}\nabla f_{i_k}(w_t)$ with $i_k$ drawn
     uniformly, behaves like gradient descent where $\eta$ is small, and is a noisy version of it where $\eta$ is not,
     the more so the smaller the batch: at the same time $\eta t$ the mean square of their distance is proportional to
-    $\eta/B$. At a fixed step size it does not arrive at the minimum, but stays around it.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\eta/B$. At a fixed step size it does not arrive at the minimum, but stays around it.
+    """
     rng = np.random.default_rng(config.seed)
     problem = Problem(config, rng)
     exact, sides = [], []
@@ -142,10 +145,14 @@ def run(config: Config) -> xr.Dataset:
     dims = ("batch", "steps", "draw")
     return xr.Dataset(
         {
-            "square": (dims, np.reshape(square, (*shape, -1))), "bent": (dims, np.reshape(plane, (*shape, -1))),
-            "side": (dims, np.reshape(sides, (*shape, -1))), "exact": (dims[:2], np.reshape(exact, shape)),
-            "fine": fine, "limit": problem.limit(config.time),
-            "late": ("draw", (late @ problem.A * late).sum(1) / 2), "late_gd": float(slow @ problem.A @ slow / 2),
+            "square": (dims, np.reshape(square, (*shape, -1))),
+            "bent": (dims, np.reshape(plane, (*shape, -1))),
+            "side": (dims, np.reshape(sides, (*shape, -1))),
+            "exact": (dims[:2], np.reshape(exact, shape)),
+            "fine": fine,
+            "limit": problem.limit(config.time),
+            "late": ("draw", (late @ problem.A * late).sum(1) / 2),
+            "late_gd": float(slow @ problem.A @ slow / 2),
             "floor": float(np.trace(problem.A @ problem.covariance(config.eta_lambda, 1, config.late)) / 2),
             "first": float(problem.least @ problem.A @ problem.least / 2),
             "path": (("point", "feature"), np.stack(one)),
@@ -163,49 +170,49 @@ def slope(mean_squares: np.ndarray, at: np.ndarray) -> np.ndarray:
 def check(data: xr.Dataset, config: Config) -> Findings:
     rates, sizes = config.time / data.steps.values, data.batch.values
     ratio = (data.square / data.exact).values
-    yield claims.zero(
+    yield claim(
+        "mean-distance-sgd",
         "mean distance of SGD from GD along (1, ..., 1), over its standard deviation, mean of all cells",
-        estimate((data.side / data.side.std("draw")).mean(("batch", "steps"))), 0, "exact in the mean",
-    )
+    ).zero(estimate((data.side / data.side.std("draw")).mean(("batch", "steps"))), 0, "exact in the mean")
     for b, size in enumerate(sizes):
-        yield claims.equal(
-            f"batches of {size}: mean square of the distance over its exact value, mean of all step sizes", 1.0,
-            estimate(ratio[b].mean(0)), 0, "exact in the mean",
-        )
+        yield claim(
+            f"batches-{size}-mean-square",
+            f"batches of {size}: mean square of the distance over its exact value, mean of all step sizes",
+        ).equal(1.0, estimate(ratio[b].mean(0)), 0, "exact in the mean")
     (measured,) = bootstrap(lambda kept: slope(data.square.values[0][:, kept].mean(1), rates), config.draws)
     predicted = float(slope(data.exact.values[0], rates))
-    yield claims.equal(
-        "exponent of the step size in the mean square of the distance", predicted, measured, 0,
-        "exact at these step sizes", note="1 as the step size goes to 0",
+    yield claim("exponent-step-size", "exponent of the step size in the mean square of the distance").equal(
+        predicted, measured, 0, "exact at these step sizes", note="1 as the step size goes to 0"
     )
     (measured,) = bootstrap(lambda kept: slope(data.square.values[:, -1][:, kept].mean(1), sizes), config.draws)
-    yield claims.equal(
-        "exponent of the batch size, smallest step", float(slope(data.exact.values[:, -1], sizes)), measured, 0,
-        "exact at this step size", note="-1 as the step size goes to 0",
+    yield claim("exponent-batch-size", "exponent of the batch size, smallest step").equal(
+        float(slope(data.exact.values[:, -1], sizes)),
+        measured,
+        0,
+        "exact at this step size",
+        note="-1 as the step size goes to 0",
     )
     first, second = data.fine.values
     limit = float(data.limit)
-    yield claims.equal(
-        "exact mean square over the step size as it goes to 0, by extrapolation, over the limit", 1.0,
-        (2 * second - first) / limit, config.time * config.features / FINE[0], "less than its first order",
-    )
-    yield claims.at_most(
-        "its distance from the limit at 500 steps over that at 1,000, from 2", config.time * config.features / FINE[0],
-        abs((first - limit) / (second - limit) - 2), "first order in the step size, up to the next",
+    yield claim(
+        "exact-mean-square", "exact mean square over the step size as it goes to 0, by extrapolation, over the limit"
+    ).equal(1.0, (2 * second - first) / limit, config.time * config.features / FINE[0], "less than its first order")
+    yield claim("distance-limit-500", "its distance from the limit at 500 steps over that at 1,000, from 2").at_most(
+        config.time * config.features / FINE[0],
+        abs((first - limit) / (second - limit) - 2),
+        "first order in the step size, up to the next",
     )
     (measured,) = bootstrap(lambda kept: slope(data.bent.values[0][:, kept].mean(1), rates) / 2, config.draws)
-    yield claims.equal(
-        "logistic loss: exponent of the step size in the root mean square of the distance", 0.5, measured,
-        rates.max(), "the next order is linear in the step size",
-    )
-    yield claims.equal(
-        f"loss above the least after {config.late:,} steps at one step size, over its exact value", 1.0,
-        estimate(data.late / float(data.floor)), 0, "exact in the mean",
-    )
+    yield claim(
+        "logistic-loss-exponent", "logistic loss: exponent of the step size in the root mean square of the distance"
+    ).equal(0.5, measured, rates.max(), "the next order is linear in the step size")
+    yield claim(
+        f"loss-above-least-{config.late:,}",
+        f"loss above the least after {config.late:,} steps at one step size, over its exact value",
+    ).equal(1.0, estimate(data.late / float(data.floor)), 0, "exact in the mean")
     left = (1 - LEAST * config.eta_lambda) ** (2 * config.late)
-    yield claims.at_most(
-        "the same of gradient descent, over the first loss", left, data.late_gd / data.first,
-        "what the least eigenvalue leaves of it, up to rounding", slack=1e-28,
+    yield claim("same-gradient-descent", "the same of gradient descent, over the first loss").at_most(
+        left, data.late_gd / data.first, "what the least eigenvalue leaves of it, up to rounding", slack=1e-28
     )
 
 

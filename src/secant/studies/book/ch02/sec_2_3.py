@@ -1,6 +1,7 @@
 """Section 2.3: momentum in its two forms, its best rate on a quadratic, its friction, and what is misprinted."""
 
 import math
+from collections.abc import Callable
 
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,7 @@ import xarray as xr
 from scipy import optimize
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.optim import optimisers
 from secant.theory.edge import stability
 
@@ -33,7 +34,10 @@ def slope_of(A: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def forms(A: np.ndarray, start: np.ndarray, lr: float, beta: float, steps: int) -> dict[str, np.ndarray]:
     """Heavy ball and Nesterov's method as recursions of positions, and of a velocity; and the sums of gradients."""
-    grad = lambda w: slope_of(A, w)  # noqa: E731
+
+    def grad(w: np.ndarray) -> np.ndarray:
+        return slope_of(A, w)
+
     heavy, moving, classic, nesterov, sums = [start], [start], [start], [start], []
     before, u, past, v = start, np.zeros_like(start), start, np.zeros_like(start)
     for t in range(steps):
@@ -89,26 +93,31 @@ def discrete(friction: float, step: float, steps: int) -> np.ndarray:
     return np.array(path[1:])
 
 
-@study(
-    "book/sec-2.3", section="2.3", title="Momentum",
-    statement=r"""
-    The heavy ball $w_{t+1} = w_t - \eta\nabla f(w_t) + \beta(w_t - w_{t-1})$ is $u_t = -\nabla f(w_t) + \beta u_{t-1}$,
-    $w_{t+1} = w_t + \eta u_t$: the velocity is a weighted sum of all gradients so far. It discretises
-    $\ddot w + a\dot w + b\nabla f(w) = 0$, with $\beta = 1 - ah$ and $\eta = bh^2$ for a time step $h$. On a quadratic
-    of condition $\kappa$ its best rate is $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$, where that of gradient descent is
-    $(\kappa - 1)/(\kappa + 1)$. Nesterov's variant takes the gradient at $w_t + \beta(w_t - w_{t-1})$.""",
-)
+@study("book/sec-2.3", section="2.3", title="Momentum")
 def run(config: Config) -> xr.Dataset:
+    r"""The heavy ball $w_{t+1} = w_t - \eta\nabla f(w_t) + \beta(w_t - w_{t-1})$ is $u_t = -\nabla f(w_t) + \beta
+    u_{t-1}$, $w_{t+1} = w_t + \eta u_t$: the velocity is a weighted sum of all gradients so far. It discretises $\ddot
+    w + a\dot w + b\nabla f(w) = 0$, with $\beta = 1 - ah$ and $\eta = bh^2$ for a time step $h$. On a quadratic of
+    condition $\kappa$ its best rate is $(\sqrt\kappa - 1)/(\sqrt\kappa + 1)$, where that of gradient descent is
+    $(\kappa - 1)/(\kappa + 1)$. Nesterov's variant takes the gradient at $w_t + \beta(w_t - w_{t-1})$.
+    """
     rng = np.random.default_rng(config.seed)
     basis, _ = np.linalg.qr(rng.normal(size=(config.features, config.features)))
     A = (basis * np.linspace(1, 3, config.features)) @ basis.T
     start = rng.normal(size=config.features)
     kinds = forms(A, start, config.lr, config.beta, config.steps)
     rules = (optimisers.momentum(config.lr, config.beta), optimisers.nesterov(config.lr, config.beta))
-    ours = simulate(
-        lambda rule: optimisers.one_of(rules, rule)(lambda w: w @ jnp.asarray(A) @ w / 2 + jnp.cos(w).sum()),
-        start, config.steps, over={"rule": np.arange(2)}, probes={"w": lambda w: w},
-    ).dataset["w"].values
+    ours = (
+        simulate(
+            lambda rule: optimisers.one_of(rules, rule)(lambda w: w @ jnp.asarray(A) @ w / 2 + jnp.cos(w).sum()),
+            start,
+            config.steps,
+            over={"rule": np.arange(2)},
+            probes={"w": lambda w: w},
+        )
+        .dataset["w"]
+        .values
+    )
     counts, least, paths = [], [], {}
     for condition in config.conditions:
         lr, beta, _ = best_heavy_ball(condition)
@@ -126,10 +135,16 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {name: (("step", "weight"), kinds[name]) for name in ("heavy", "moving", "classic", "nesterov")}
         | {
-            "A": (("weight", "other"), A), "ours": (("rule", "step", "weight"), ours), "sums": ("late", kinds["sums"]),
-            "counts": (("condition", "kind"), np.array(counts)), "least": ("condition", least),
-            "miss": ("halving", miss), "ball": ("ball_step", paths["ball"]), "gd": ("gd_step", paths["gd"]),
-            "curve": ("tick", ends[0]), "dots": ("dot", ends[1]),
+            "A": (("weight", "other"), A),
+            "ours": (("rule", "step", "weight"), ours),
+            "sums": ("late", kinds["sums"]),
+            "counts": (("condition", "kind"), np.array(counts)),
+            "least": ("condition", least),
+            "miss": ("halving", miss),
+            "ball": ("ball_step", paths["ball"]),
+            "gd": ("gd_step", paths["gd"]),
+            "curve": ("tick", ends[0]),
+            "dots": ("dot", ends[1]),
         },
         coords={"condition": list(config.conditions), "kind": ["heavy ball", "gradient descent"]},
     )
@@ -146,10 +161,10 @@ def optimise(condition: float) -> float:
             radii.append(abs(half) + math.sqrt(under) if under >= 0 else math.sqrt(beta))
         return max(radii)
 
-    best = lambda beta: optimize.minimize_scalar(  # noqa: E731
-        lambda lr: rate(beta, lr), bounds=(0, 2 * (1 + beta) / condition), method="bounded", options={"xatol": 1e-12}
-    ).fun
-    return float(optimize.minimize_scalar(best, bounds=(0, 1), method="bounded", options={"xatol": 1e-12}).fun)
+    def least(of: Callable[[float], float], top: float) -> float:
+        return float(optimize.minimize_scalar(of, bounds=(0, top), method="bounded", options={"xatol": 1e-12}).fun)
+
+    return least(lambda beta: least(lambda lr: rate(beta, lr), 2 * (1 + beta) / condition), 1)
 
 
 @run.findings
@@ -162,19 +177,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("Nesterov: velocities against the method of two sequences", data.nesterov, data.classic),
         ("Nesterov: look-ahead points against secant's parameters", ahead, data.ours[1]),
     ):
-        yield claims.zero(
-            f"{name}, largest difference over all steps", np.abs(one.values - other.values).max() / size, rounding,
-            "rounding of the steps",
+        yield claim(f"{name}-difference-steps", f"{name}, largest difference over all steps").zero(
+            np.abs(one.values - other.values).max() / size, rounding, "rounding of the steps"
         )
-    yield claims.zero(
-        "velocity and the weighted sum of all gradients so far, largest difference", data.sums.max() / size,
-        10 * rounding, "rounding of sums of so many gradients",
-    )
+    yield claim(
+        "velocity-weighted-sum", "velocity and the weighted sum of all gradients so far, largest difference"
+    ).zero(data.sums.max() / size, 10 * rounding, "rounding of sums of so many gradients")
     for i, condition in enumerate(data.condition.values):
         best = best_heavy_ball(condition)[2]
-        yield claims.equal(
-            f"condition {condition:g}: least rate of a heavy ball, by search", best, data.least[i], 0,
-            "the root of the search's tolerance: at the best momentum two roots meet", relative=2e-6 * condition**0.5,
+        yield claim(
+            f"condition-{condition:g}-least-rate", f"condition {condition:g}: least rate of a heavy ball, by search"
+        ).equal(
+            best,
+            data.least[i],
+            0,
+            "the root of the search's tolerance: at the best momentum two roots meet",
+            relative=2e-6 * condition**0.5,
         )
     yield from orders(data, config)
     yield from misprints(data, config)
@@ -190,19 +208,18 @@ def orders(data: xr.Dataset, config: Config) -> Findings:
         c = (lr * condition - 1) / best - 1
         tail = np.arange(1, 10**5)
         exact = int(tail[np.log1p(c * tail) + tail * math.log(best) > math.log(config.error)][-1]) + 1
-        yield claims.equal(
-            f"condition {condition:g}: steps of the best heavy ball to {config.error:g}", exact,
-            data.counts[i, 0], 1, "a whole number; a double root at the largest curvature, (1 + ct) rate^t",
-        )
+        yield claim(
+            f"condition-{condition:g}-steps-best-{config.error:g}",
+            f"condition {condition:g}: steps of the best heavy ball to {config.error:g}",
+        ).equal(exact, data.counts[i, 0], 1, "a whole number; a double root at the largest curvature, (1 + ct) rate^t")
         slow = math.log(config.error) / math.log((condition - 1) / (condition + 1))
-        yield claims.equal(
-            f"condition {condition:g}: steps of the best gradient descent", slow, data.counts[i, 1], 1, "a whole number"
-        )
+        yield claim(
+            f"condition-{condition:g}-steps-best", f"condition {condition:g}: steps of the best gradient descent"
+        ).equal(slow, data.counts[i, 1], 1, "a whole number")
     miss = data.miss.values
     ratios = miss[:-1] / miss[1:]
-    yield claims.equal(
-        "distance from the equation with friction: order in the time step", 1.0, math.log2(ratios[-1]),
-        2.0 ** -(config.halvings - 2), "the next order: halved with the time step",
+    yield claim("distance-equation-friction", "distance from the equation with friction: order in the time step").equal(
+        1.0, math.log2(ratios[-1]), 2.0 ** -(config.halvings - 2), "the next order: halved with the time step"
     )
 
 
@@ -210,11 +227,13 @@ def misprints(data: xr.Dataset, config: Config) -> Findings:
     """The momentum term, and Nesterov's method."""
     w0, w1, w2 = data.heavy.values[:3]
     left = w2 - w1 + config.lr * slope_of(data.A.values, w1)
-    yield claims.erratum(
-        "size of the momentum term in the second step of the heavy ball",
+    yield claim("size-momentum-term", "size of the momentum term in the second step of the heavy ball").erratum(
         (r"\beta(w_{t+1} - w_t)", config.beta * np.linalg.norm(w2 - w1)),
         (r"\beta(w_t - w_{t-1})", config.beta * np.linalg.norm(w1 - w0)),
-        np.linalg.norm(left), 1e-12, "rounding", where="section 2.3",
+        np.linalg.norm(left),
+        1e-12,
+        "rounding",
+        where="section 2.3",
         note="the update above it has the right term; the words name the step that is being taken",
     )
     # On a parabola of curvature 1, by the printed formula solved for u_t.
@@ -228,11 +247,15 @@ def misprints(data: xr.Dataset, config: Config) -> Findings:
         path.append(w)
     x = np.array(path)
     turn = x[2:] * x[:-2] - x[1:-1] ** 2  # of two roots the product, as exactly as one likes
-    yield claims.erratum(
-        "Nesterov on a parabola of curvature 1: product of the two roots",
+    yield claim(
+        "nesterov-parabola-curvature", "Nesterov on a parabola of curvature 1: product of the two roots"
+    ).erratum(
         (r"u_t = -\nabla f(w_t + \beta(u_t - u_{t-1})) + \beta u_{t-1}", float(np.linalg.det(printed))),
         (r"u_t = -\nabla f(w_t + \beta(w_t - w_{t-1})) + \beta u_{t-1}", -(rule.position[1] - rule.gradient[1])),
-        turn[1] / turn[0], 1e-10, "rounding of a difference of squares", where="section 2.3",
+        turn[1] / turn[0],
+        1e-10,
+        "rounding of a difference of squares",
+        where="section 2.3",
         note="u for w: the printed line has u_t on both sides, and adds velocities to positions",
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.optim import newton, optimisers
 
 STEEP = 4.0
@@ -19,7 +19,12 @@ STEEP = 4.0
 class Config(Seeded):
     features: int = option(6, at_least=2, at_most=60, help="weights")
     conditions: tuple[float, ...] = option(
-        (3.0, 10.0, 100.0, 1_000.0), at_least=1.5, at_most=1e4, ascending=True, shortest=2, longest=8,
+        (3.0, 10.0, 100.0, 1_000.0),
+        at_least=1.5,
+        at_most=1e4,
+        ascending=True,
+        shortest=2,
+        longest=8,
         help="condition numbers",
     )
     error: float = option(1e-6, at_least=1e-12, at_most=0.1, help="share of the first distance that is to be left")
@@ -62,22 +67,22 @@ def second_order(
     rule = optimisers.adagrad(0.1, eps=0.0)(lambda w: scale * w @ matrices[0] @ w / 2)
     plain, tilted = jax.vmap(path)(jnp.stack([jnp.eye(len(bend)), tilt]))
     return {
-        "one": one, "plain": plain, "tilted": tilted,
+        "one": one,
+        "plain": plain,
+        "tilted": tilted,
         "adagrad": rule.step(rule.init(start)).params - start,
     }
 
 
-@study(
-    "book/sec-2.4", section="2.4", title="The condition number",
-    statement=r"""
-    On $f = \frac12w\cdot Aw$ with eigenvalues $\lambda_1 \ge \dots \ge \lambda_d > 0$ gradient descent multiplies the
-    coordinate of $\lambda_i$ by $1 - \eta\lambda_i$: it explodes where $\eta > 2/\lambda_i$. At $\eta = 1/(2\lambda_1)$
-    the first coordinate is halved at each step and the last loses a share $1/(2\kappa)$, where
-    $\kappa = \lambda_1/\lambda_d$, so that an error $\epsilon$ takes $O(\kappa\log(1/\epsilon))$ steps. A step size
-    $1/\lambda_i$ for each coordinate, and Newton's method $w \leftarrow w - (\nabla^2f)^{-1}\nabla f$, which needs no
-    coordinates, take one.""",
-)
+@study("book/sec-2.4", section="2.4", title="The condition number")
 def run(config: Config) -> xr.Dataset:
+    r"""On $f = \frac12w\cdot Aw$ with eigenvalues $\lambda_1 \ge \dots \ge \lambda_d > 0$ gradient descent multiplies
+    the coordinate of $\lambda_i$ by $1 - \eta\lambda_i$: it explodes where $\eta > 2/\lambda_i$. At $\eta =
+    1/(2\lambda_1)$ the first coordinate is halved at each step and the last loses a share $1/(2\kappa)$, where $\kappa
+    = \lambda_1/\lambda_d$, so that an error $\epsilon$ takes $O(\kappa\log(1/\epsilon))$ steps. A step size
+    $1/\lambda_i$ for each coordinate, and Newton's method $w \leftarrow w - (\nabla^2f)^{-1}\nabla f$, which needs no
+    coordinates, take one.
+    """
     rng = np.random.default_rng(config.seed)
     start = rng.normal(size=config.features)
     made = [quadratic(rng, config.features, condition) for condition in config.conditions]
@@ -104,11 +109,16 @@ def run(config: Config) -> xr.Dataset:
     flat = np.array([[1.0, 0.0], [0.0, 0.1]])
     return xr.Dataset(
         {
-            "steps": ("condition", steps), "left": (("condition", "end"), left), "closed": ("condition", closed),
-            "sides": (("edge", "side"), np.reshape(sides, (2, 2))), "newton": (("condition", "weight"), found["one"]),
+            "steps": ("condition", steps),
+            "left": (("condition", "end"), left),
+            "closed": ("condition", closed),
+            "sides": (("edge", "side"), np.reshape(sides, (2, 2))),
+            "newton": (("condition", "weight"), found["one"]),
             "plain": (("newton_step", "weight"), found["plain"]),
             "tilted": (("newton_step", "weight"), found["tilted"]),
-            "adagrad": ("weight", found["adagrad"]), "slope": ("weight", scale * slope), "start": ("weight", start),
+            "adagrad": ("weight", found["adagrad"]),
+            "slope": ("weight", scale * slope),
+            "start": ("weight", start),
             "first": ("weight", (start - found["one"][0]) @ basis / (slope @ basis)),
             "values": ("weight", values),
             "own": ("weight", start - 1 / values @ (basis * (slope @ basis)).T),
@@ -122,35 +132,36 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     kappa, size = data.condition.values, float(np.abs(data.start).max())
-    yield claims.zero(
-        "coordinates of gradient descent less (1 - eta lambda_i)^t, all steps and conditions", data.closed.max(), 1e-12,
-        "rounding: errors shrink as the coordinates do",
-    )
+    yield claim(
+        "coordinates-gradient-descent",
+        "coordinates of gradient descent less (1 - eta lambda_i)^t, all steps and conditions",
+    ).zero(data.closed.max(), 1e-12, "rounding: errors shrink as the coordinates do")
     for i, end in enumerate(("largest", "smallest")):
         for j, sign in enumerate((-1, 1)):
             where = ("below", "above")[j]
-            yield claims.equal(
+            yield claim(
+                f"growth-step-coordinate-{end}-{config.off:g}-{where}",
                 f"growth a step of the coordinate of the {end} eigenvalue, {config.off:g} {where} its edge 2/lambda",
-                1 + 2 * sign * config.off, data.sides[i, j], 1e-12, "rounding",
+            ).equal(
+                1 + 2 * sign * config.off,
+                data.sides[i, j],
+                1e-12,
+                "rounding",
                 note="it explodes" if sign > 0 else "it shrinks",
             )
-    yield claims.equal(
-        "step size 1/(2 lambda_1): factor of the first coordinate, mean over conditions", 0.5,
-        data.left.sel(end="first").mean(), 1e-13, "rounding",
+    yield claim("step-size-1", "step size 1/(2 lambda_1): factor of the first coordinate, mean over conditions").equal(
+        0.5, data.left.sel(end="first").mean(), 1e-13, "rounding"
     )
     for i, condition in enumerate(kappa):
-        yield claims.equal(
-            f"condition {condition:g}: factor of the last coordinate", 1 - 1 / (2 * condition),
-            data.left.sel(end="last")[i], 1e-13, "rounding",
-        )
-        yield claims.equal(
-            f"condition {condition:g}: steps to {config.error:g}", exact_steps(config.error, condition), data.steps[i],
-            1, "a whole number",
-        )
+        yield claim(
+            f"condition-{condition:g}-factor-last", f"condition {condition:g}: factor of the last coordinate"
+        ).equal(1 - 1 / (2 * condition), data.left.sel(end="last")[i], 1e-13, "rounding")
+        yield claim(
+            f"condition-{condition:g}-steps-{config.error:g}", f"condition {condition:g}: steps to {config.error:g}"
+        ).equal(exact_steps(config.error, condition), data.steps[i], 1, "a whole number")
     for name, one in (("Newton's method", data.newton), ("step sizes 1/lambda_i", data.own)):
-        yield claims.zero(
-            f"{name}: largest weight after one step, over the first", np.abs(one).max() / size,
-            1e-14 * kappa.max() * config.features, "rounding, by the condition number",
+        yield claim(f"{name}-weight-after-one", f"{name}: largest weight after one step, over the first").zero(
+            np.abs(one).max() / size, 1e-14 * kappa.max() * config.features, "rounding, by the condition number"
         )
     yield from beyond_quadratics(data)
     yield from misprints(data, config)
@@ -160,40 +171,53 @@ def beyond_quadratics(data: xr.Dataset) -> Findings:
     """Newton's method where the Hessian changes: errors are squared, and coordinates do not matter."""
     path = data.plain.values
     wanted = path[:-1] - 1 + np.exp(-path[:-1])  # of e^w - w, one weight at a time
-    yield claims.zero(
-        "Newton on sums of e^w - w: each step less w - 1 + e^{-w}", np.abs(path[1:] - wanted).max(), 1e-13, "rounding"
+    yield claim("newton-sums-e", "Newton on sums of e^w - w: each step less w - 1 + e^{-w}").zero(
+        np.abs(path[1:] - wanted).max(), 1e-13, "rounding"
     )
     early = np.abs(path[:, 0])
-    yield claims.equal(
-        "its error over half the square of the one before, third step", 1.0, early[3] / (early[2] ** 2 / 2),
-        early[2] / 2, "the next order: a third of the error",
+    yield claim("error-half-square", "its error over half the square of the one before, third step").equal(
+        1.0, early[3] / (early[2] ** 2 / 2), early[2] / 2, "the next order: a third of the error"
     )
-    yield claims.zero(
-        "the same function of tilted weights: largest difference of the paths", np.abs(data.tilted - data.plain).max(),
-        1e-10, "rounding, by the condition of the tilt and of the function",
+    yield claim("same-function-tilted", "the same function of tilted weights: largest difference of the paths").zero(
+        np.abs(data.tilted - data.plain).max(), 1e-10, "rounding, by the condition of the tilt and of the function"
     )
 
 
 def misprints(data: xr.Dataset, config: Config) -> Findings:
     """The update, the preconditioner, and AdaGrad's."""
-    yield claims.erratum(
-        "first coordinate of w after an update at 1/(2 lambda_1), over that before",
-        (r"x \leftarrow w - \eta\nabla f(w)", 1.0), (r"w \leftarrow w - \eta\nabla f(w)", 0.5), data.halved, 1e-12,
-        "rounding", where="section 2.4", note="x for w: the printed line leaves w as it is",
+    yield claim(
+        "first-coordinate-w", "first coordinate of w after an update at 1/(2 lambda_1), over that before"
+    ).erratum(
+        (r"x \leftarrow w - \eta\nabla f(w)", 1.0),
+        (r"w \leftarrow w - \eta\nabla f(w)", 0.5),
+        data.halved,
+        1e-12,
+        "rounding",
+        where="section 2.4",
+        note="x for w: the printed line leaves w as it is",
     )
     least = float(data["values"][-1])
-    yield claims.erratum(
-        "preconditioner of Newton's method along the last eigenvector", (r"Q(w) \approx \nabla^2f(w)", least),
-        (r"Q(w) \approx (\nabla^2f(w))^{-1}", 1 / least), data["first"][-1], 0, "rounding, by the condition number",
-        relative=1e-11 * config.features * data.condition.values[0], where="section 2.4.1",
+    yield claim("preconditioner-newton-s", "preconditioner of Newton's method along the last eigenvector").erratum(
+        (r"Q(w) \approx \nabla^2f(w)", least),
+        (r"Q(w) \approx (\nabla^2f(w))^{-1}", 1 / least),
+        data["first"][-1],
+        0,
+        "rounding, by the condition number",
+        relative=1e-11 * config.features * data.condition.values[0],
+        where="section 2.4.1",
         note="in w <- w - eta Q grad f the matrix Q takes the place of the inverse",
     )
     steep = int(np.argmax(np.abs(data.slope).values))
-    yield claims.erratum(
-        f"first step of AdaGrad at a slope of {STEEP:g}, over the step size",
-        (r"\mathrm{diag}(gg^\top)^{-1}g", 1 / STEEP), (r"\mathrm{diag}(gg^\top)^{-1/2}g", 1.0),
-        abs(float(data.adagrad[steep])) / 0.1, 1e-12, "rounding",
-        where="section 2.4.1", note="sections 2.5.4 and 2.5.5 take the root",
+    yield claim(
+        f"first-step-adagrad-{STEEP:g}", f"first step of AdaGrad at a slope of {STEEP:g}, over the step size"
+    ).erratum(
+        (r"\mathrm{diag}(gg^\top)^{-1}g", 1 / STEEP),
+        (r"\mathrm{diag}(gg^\top)^{-1/2}g", 1.0),
+        abs(float(data.adagrad[steep])) / 0.1,
+        1e-12,
+        "rounding",
+        where="section 2.4.1",
+        note="sections 2.5.4 and 2.5.5 take the root",
     )
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import mlp
 
 NET = mlp([5], activation="tanh", bias=True)
@@ -22,7 +22,11 @@ class Config(Seeded):
     features: int = option(8, at_least=2, at_most=100, help="weights of the quadratic")
     condition: float = option(20.0, at_least=2, at_most=200, help="of the quadratic")
     eta_lambdas: tuple[float, ...] = option(
-        (3.0, 12.0, 40.0), at_least=2.2, at_most=100, distinct=True, longest=6,
+        (3.0, 12.0, 40.0),
+        at_least=2.2,
+        at_most=100,
+        distinct=True,
+        longest=6,
         help="first step sizes times the smoothness",
     )
     factors: tuple[float, ...] = option(
@@ -84,15 +88,13 @@ def drops(eta_lambda: float, factor: float) -> int:
     return math.ceil(math.log(eta_lambda / 2) / math.log(factor))
 
 
-@study(
-    "book/sec-2.6", section="2.6", title="Smoothness at a point, and plateaus",
-    statement=r"""
-    The smoothness at a point is found by the power method, $u \leftarrow Hu/\|Hu\|$ from a random $u$, with Hessian
+@study("book/sec-2.6", section="2.6", title="Smoothness at a point, and plateaus")
+def run(config: Config) -> xr.Dataset:
+    r"""The smoothness at a point is found by the power method, $u \leftarrow Hu/\|Hu\|$ from a random $u$, with Hessian
     products alone: $u\cdot Hu$ tends to the eigenvalue of $H = \nabla^2f$ of largest magnitude. In practice a step size
     is set by trial: where gradient descent fails to lower the loss for a few iterations it is divided by 2 or 5. On a
-    quadratic this ends at a step size between $2/(cL)$ and $2/L$, $c$ the factor.""",
-)
-def run(config: Config) -> xr.Dataset:
+    quadratic this ends at a step size between $2/(cL)$ and $2/L$, $c$ the factor.
+    """
     rng = np.random.default_rng(config.seed)
     x, y = rng.normal(size=(config.samples, 3)), rng.normal(size=config.samples)
     vector = rng.normal(size=64)
@@ -102,7 +104,8 @@ def run(config: Config) -> xr.Dataset:
     scales, start = np.geomspace(1, 1 / config.condition, config.features), rng.normal(size=config.features)
     runs = [
         on_plateaus(scales, start, rate, factor, config.patience)
-        for rate in config.eta_lambdas for factor in config.factors
+        for rate in config.eta_lambdas
+        for factor in config.factors
     ]
     longest = max(map(len, runs))
     padded = np.stack([np.pad(one, ((0, longest - len(one)), (0, 0)), mode="edge") for one in runs])
@@ -111,8 +114,10 @@ def run(config: Config) -> xr.Dataset:
         {
             "found": (("added", "product"), np.asarray(found["found"])),
             "closed": (("added", "product"), [path for path, _ in closed]),
-            "largest": ("added", [end for _, end in closed]), "loss": (("rate", "factor", "step"), grid[..., 0]),
-            "size": (("rate", "factor", "step"), grid[..., 1]), "top": float(np.linalg.eigvalsh(dense)[-1]),
+            "largest": ("added", [end for _, end in closed]),
+            "loss": (("rate", "factor", "step"), grid[..., 0]),
+            "size": (("rate", "factor", "step"), grid[..., 1]),
+            "top": float(np.linalg.eigvalsh(dense)[-1]),
         },
         coords={"added": shifts, "rate": list(config.eta_lambdas), "factor": list(config.factors)},
     )
@@ -123,47 +128,54 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     scale = np.abs(data.largest)
     kinds = ("Hessian of a network", "lowered by twice its norm", "raised by its norm")
     for i, name in enumerate(kinds):
-        yield claims.zero(
-            f"{name}: u.Hu less its closed form, over the largest, all products",
-            np.abs(data.found[i] - data.closed[i]).max() / scale[i], 1e-12, "rounding: products forget those before",
-        )
+        yield claim(
+            f"{name}-u.hu-less-closed", f"{name}: u.Hu less its closed form, over the largest, all products"
+        ).zero(np.abs(data.found[i] - data.closed[i]).max() / scale[i], 1e-12, "rounding: products forget those before")
     expected = np.abs(data.closed - data.largest)[:, -1] / scale
-    yield claims.zero(
+    yield claim(
+        f"{kinds[0]}-after-{config.products:,}-products-distance",
         f"{kinds[0]}: after {config.products:,} products, distance from the dense eigenvalue of largest magnitude",
-        np.abs(data.found[0, -1] - data.largest[0]) / scale[0], 1e-12, "rounding",
-        given=expected[0] < 1e-13, otherwise="two eigenvalues are too close for so many products",
+        given=expected[0] < 1e-13,
+        otherwise="two eigenvalues are too close for so many products",
+    ).zero(np.abs(data.found[0, -1] - data.largest[0]) / scale[0], 1e-12, "rounding")
+    yield claim(f"{kinds[1]}-what-tends-magnitude", f"{kinds[1]}: what it tends to, over its magnitude").at_most(
+        -0.999, data.found[1, -1] / scale[1], "the largest magnitude is that of a negative eigenvalue"
     )
-    yield claims.at_most(
-        f"{kinds[1]}: what it tends to, over its magnitude", -0.999, data.found[1, -1] / scale[1],
-        "the largest magnitude is that of a negative eigenvalue",
-    )
-    yield claims.zero(
+    yield claim(
+        f"{kinds[2]}-same-less-shift",
         f"{kinds[2]}: the same less the shift, from the most positive eigenvalue",
-        np.abs(data.found[2, -1] - data.added[2] - data.top) / scale[2], 1e-12, "rounding",
-        given=expected[2] < 1e-13, otherwise="two eigenvalues are too close for so many products",
-    )
+        given=expected[2] < 1e-13,
+        otherwise="two eigenvalues are too close for so many products",
+    ).zero(np.abs(data.found[2, -1] - data.added[2] - data.top) / scale[2], 1e-12, "rounding")
     wanted = np.array([[drops(r, f) for f in config.factors] for r in config.eta_lambdas])
     ends = data["size"][:, :, -1]
     counted = np.round(np.log(np.array(config.eta_lambdas)[:, None] / ends) / np.log(np.array(config.factors)))
     # Next to the edge a run falls for long before it rises, and may be over by then.
     clear = np.array(
-        [[all(abs(r / f**k / 2 - 1) > 0.05 for k in range(wanted[i, j] + 1)) for j, f in enumerate(config.factors)]
-         for i, r in enumerate(config.eta_lambdas)]
+        [
+            [all(abs(r / f**k / 2 - 1) > 0.05 for k in range(wanted[i, j] + 1)) for j, f in enumerate(config.factors)]
+            for i, r in enumerate(config.eta_lambdas)
+        ]
     )
-    yield claims.share(
-        "plateaus: runs whose step size is divided as often as it takes to lie below 2/L, and no oftener", 1.0,
-        np.asarray(counted) == wanted, clear, "the claim", otherwise="every run passes next to the edge",
+    yield claim(
+        "plateaus-runs-whose",
+        "plateaus: runs whose step size is divided as often as it takes to lie below 2/L, and no oftener",
+    ).share(1.0, np.asarray(counted) == wanted, clear, "the claim", otherwise="every run passes next to the edge")
+    yield claim("plateaus-last-step", "plateaus: largest last step size over 2/L").at_most(
+        1.0, ends.max() / 2, "where descent is certain"
     )
-    yield claims.at_most("plateaus: largest last step size over 2/L", 1.0, ends.max() / 2, "where descent is certain")
-    yield claims.at_least(
-        "plateaus: smallest last step size over 2/L, times the factor", 1.0,
-        lambda: (ends / 2 * data.factor).values[clear].min(), "one division less would not do", slack=1e-12,
-        given=clear.any(), otherwise="every run passes next to the edge",
-    )
-    yield claims.share(
-        "plateaus: runs that arrive at 1e-16 of the first loss", 1.0,
-        (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values, clear,
-        "all of them", otherwise="every run passes next to the edge",
+    yield claim(
+        "plateaus-smallest-last",
+        "plateaus: smallest last step size over 2/L, times the factor",
+        given=clear.any(),
+        otherwise="every run passes next to the edge",
+    ).at_least(1.0, lambda: (ends / 2 * data.factor).values[clear].min(), "one division less would not do", slack=1e-12)
+    yield claim("plateaus-runs-arrive", "plateaus: runs that arrive at 1e-16 of the first loss").share(
+        1.0,
+        (data.loss[:, :, -1] < 1e-16 * data.loss[:, :, 0]).values,
+        clear,
+        "all of them",
+        otherwise="every run passes next to the edge",
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.theory.descent import rates, step_matrices
 from secant.theory.descent.certificates import Certificate, worst_case
 from secant.theory.edge import stability
@@ -18,11 +18,20 @@ SEEN: dict[str, Any] = {"measure": "seen_gradient", "start": "drop", "convex": F
 
 class Config(Options):
     steps: tuple[int, ...] = scaled(
-        smoke=(1, 2, 3, 5, 7, 10), laptop=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12), at_least=1, at_most=12, longest=12,
-        ascending=True, help="lengths of the runs",
+        smoke=(1, 2, 3, 5, 7, 10),
+        laptop=(1, 2, 3, 4, 5, 6, 7, 8, 10, 12),
+        at_least=1,
+        at_most=12,
+        longest=12,
+        ascending=True,
+        help="lengths of the runs",
     )
     sizes: tuple[float, ...] = option(
-        (0.5, 1.0, 1.5, 1.7, 1.85, 1.95), above=0, at_most=2, longest=12, ascending=True,
+        (0.5, 1.0, 1.5, 1.7, 1.85, 1.95),
+        above=0,
+        at_most=2,
+        longest=12,
+        ascending=True,
         help="step sizes of gradient descent, in units of 1/L",
     )
     lr: float = option(0.5, above=0, at_most=1, help="step size of the user's momentum, in units of 1/L")
@@ -38,17 +47,15 @@ METHODS = {
 }
 
 
-@study(
-    "book/certified-rates", section="2.5", title="The exact worst case of a method", new=True,
-    statement=r"""
-    The worst case of a method of fixed steps over all functions of a class of curvatures is a semidefinite program, and
-    its solution a function that attains it. After $N$ steps and from $|x_0 - x_*| = R$ on convex $L$-smooth functions
-    gradient descent has $LR^2/(4N + 2)$, with steps $h/L$ it has
-    $\frac{LR^2}2\max(\frac1{2Nh + 1}, (1 - h)^{2N})$, and the optimised method $LR^2/2\theta_N^2$. Without convexity
-    the least of $T$ gradients is at most $4\beta M/(3T - 1)$, where $4M\beta/T$ is printed and $2M\beta/T$ proved; the
-    mean is at most $2\beta M/T$. No bound is smaller.""",
-)
+@study("book/certified-rates", section="2.5", title="The exact worst case of a method", new=True)
 def run(config: Config) -> xr.Dataset:
+    r"""The worst case of a method of fixed steps over all functions of a class of curvatures is a semidefinite program,
+    and its solution a function that attains it. After $N$ steps and from $|x_0 - x_*| = R$ on convex $L$-smooth
+    functions gradient descent has $LR^2/(4N + 2)$, with steps $h/L$ it has $\frac{LR^2}2\max(\frac1{2Nh + 1}, (1 -
+    h)^{2N})$, and the optimised method $LR^2/2\theta_N^2$. Without convexity the least of $T$ gradients is at most
+    $4\beta M/(3T - 1)$, where $4M\beta/T$ is printed and $2M\beta/T$ proved; the mean is at most $2\beta M/T$. No bound
+    is smaller.
+    """
     found: dict[str, list[Certificate]] = {name: [] for name in (*METHODS, "momentum", "least", "mean")}
     for n in config.steps:
         for name, method in METHODS.items():
@@ -68,7 +75,8 @@ def run(config: Config) -> xr.Dataset:
             "replay": (("method", "steps"), table(lambda one: one.replay().measure)),
             "slack": (("method", "steps"), table(lambda one: one.slack)),
             "multiplier": (("method", "steps"), table(lambda one: one.multipliers.min())),
-            "by_size": ("size", [one.value for one in steps]), "ball": ("steps", [one.value for one in ball]),
+            "by_size": ("size", [one.value for one in steps]),
+            "ball": ("steps", [one.value for one in ball]),
             "middle": middle,
         },
         coords={"method": list(found), "steps": list(config.steps), "size": list(config.sizes)},
@@ -90,42 +98,54 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     }
     for name, (formula, exact) in known.items():
         off = np.abs(data.value.sel({"method": name}) / exact - 1).max()
-        yield claims.zero(f"{name}: worst case over {formula}, less 1, all N", off, SOLVER, "the solver's accuracy")
+        yield claim(f"{name}-worst-case-{formula}-less", f"{name}: worst case over {formula}, less 1, all N").zero(
+            off, SOLVER, "the solver's accuracy"
+        )
     exact = _by_size(int(data.middle), data["size"].values)
-    yield claims.zero(
+    yield claim(
+        f"gradient-descent-step-{int(data.middle)}",
         f"gradient descent by its step size, N = {int(data.middle)}: the same over max(1/(4Nh + 2), (1 - h)^2N/2)",
-        np.abs(data.by_size / exact - 1).max(), SOLVER, "the solver's accuracy",
-    )
+    ).zero(np.abs(data.by_size / exact - 1).max(), SOLVER, "the solver's accuracy")
     for name in data.method.values:
         kept = np.isfinite(data.value.sel({"method": name}))
         value, replay = (data[what].sel({"method": name})[kept] for what in ("value", "replay"))
-        yield claims.zero(
-            f"{name}: run on its worst function, over the worst case, less 1", lambda v=value, r=replay:
-            np.abs(r / v - 1).max(), 3 * SOLVER, "the solver's accuracy, carried through the run",
-            given=kept.any(), otherwise="there is no guarantee",
+        yield claim(
+            f"{name}-run-worst-function",
+            f"{name}: run on its worst function, over the worst case, less 1",
+            given=kept.any(),
+            otherwise="there is no guarantee",
+        ).zero(
+            lambda v=value, r=replay: np.abs(r / v - 1).max(),
+            3 * SOLVER,
+            "the solver's accuracy, carried through the run",
         )
-    yield claims.at_least(
-        "proofs: smallest multiplier and eigenvalue that must not be negative", 0,
-        min(float(data.slack.min()), float(data.multiplier.min())), "the solver's accuracy", slack=1e-7,
-    )
+    yield claim(
+        "proofs-smallest-multiplier", "proofs: smallest multiplier and eigenvalue that must not be negative"
+    ).at_least(0, min(float(data.slack.min()), float(data.multiplier.min())), "the solver's accuracy", slack=1e-7)
     worst = {name: data.value.sel({"method": name}).values for name in METHODS}
-    yield claims.at_most(
-        "Nesterov: worst case over 2LR^2/(N + 1)^2, all N", 1, (worst["Nesterov"] * (n + 1) ** 2 / 2).max(), "his bound"
+    yield claim("nesterov-worst-case", "Nesterov: worst case over 2LR^2/(N + 1)^2, all N").at_most(
+        1, (worst["Nesterov"] * (n + 1) ** 2 / 2).max(), "his bound"
     )
-    yield claims.at_most(
-        "any method over the optimised one: the least, all N", 1 + SOLVER,
-        max((worst["optimised"] / worst[name]).max() for name in METHODS), "it cannot be surpassed",
+    yield claim("any-method-optimised", "any method over the optimised one: the least, all N").at_most(
+        1 + SOLVER, max((worst["optimised"] / worst[name]).max() for name in METHODS), "it cannot be surpassed"
     )
     longest = [i for i, one in enumerate(n) if one & (one + 1) == 0 and one > 1]
-    yield claims.at_most(
-        "long steps over gradient descent, N = 2^k - 1: the largest", 1,
-        lambda: (worst["long steps"] / worst["gradient descent"])[longest].max(), "long steps at the right time pay",
-        given=longest, otherwise="no length is 2^k - 1",
+    yield claim(
+        "long-steps-gradient",
+        "long steps over gradient descent, N = 2^k - 1: the largest",
+        given=longest,
+        otherwise="no length is 2^k - 1",
+    ).at_most(
+        1, lambda: (worst["long steps"] / worst["gradient descent"])[longest].max(), "long steps at the right time pay"
     )
     factor = rates.heavy_ball(1 / config.condition, 1.0).factor
-    yield claims.at_least(
+    yield claim(
+        f"heavy-ball-tuned-{config.condition:g}-{n[-1]}",
         f"heavy ball tuned for parabolas, condition {config.condition:g}: worst |x_N - x*|^2, N = {n[-1]}",
-        factor ** (2 * n[-1]), float(data.ball[-1]), "parabolas are among the functions",
+    ).at_least(
+        factor ** (2 * n[-1]),
+        float(data.ball[-1]),
+        "parabolas are among the functions",
         note=f"a factor of {factor:.3f} a step on parabolas; on other functions of the class it may end farther off",
     )
 
@@ -149,7 +169,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.plot(n, data.value.sel({"method": "least"}), "o", ms=5, label="least gradient")
     right.plot(n, data.value.sel({"method": "mean"}), "s", ms=4, label="mean gradient")
     for style, value, name in (
-        ("--", 4 / fine, "$4/T$, printed"), ("-.", 2 / fine, "$2/T$"), (":", 4 / (3 * fine - 1), "$4/(3T - 1)$")
+        ("--", 4 / fine, "$4/T$, printed"),
+        ("-.", 2 / fine, "$2/T$"),
+        (":", 4 / (3 * fine - 1), "$4/(3T - 1)$"),
     ):
         sheet.guide(right, fine, value, name, ls=style)
     sheet.label(right, "Worst case, not convex", "steps $T$", r"$|\nabla|^2/\beta M$", "lower left", **log)

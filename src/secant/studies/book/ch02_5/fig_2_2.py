@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, scaled, sheet, study
 
 STEP = 0.17
 """Of gradient descent, in units of the cube."""
@@ -15,15 +15,13 @@ class Config(Seeded):
     valley: float = option(4.0, above=0, at_most=100, help="how deep the valley is")
 
 
-@study(
-    "book/fig-2.2", section="2.5", title="A needle in a haystack",
-    statement=r"""
-    On a cube in $\mathbb R^n$ let the loss fall evenly, but for a deep valley in one of its $2^n$ corners. Values and
-    gradients outside say nothing of where it is. Averaged over its places, every method needs at least
-    $(2^n + 1)/2$ queries to meet it: each dimension doubles them, and no bound on the time to a global minimum can be
-    polynomial in the dimension.""",
-)
+@study("book/fig-2.2", section="2.5", title="A needle in a haystack")
 def run(config: Config) -> xr.Dataset:
+    r"""On a cube in $\mathbb R^n$ let the loss fall evenly, but for a deep valley in one of its $2^n$ corners. Values
+    and gradients outside say nothing of where it is. Averaged over its places, every method needs at least $(2^n +
+    1)/2$ queries to meet it: each dimension doubles them, and no bound on the time to a global minimum can be
+    polynomial in the dimension.
+    """
     random = np.random.default_rng(config.seed)
     sizes = list(range(1, config.dimensions + 1))
     x = random.uniform(size=(config.draws, config.dimensions))
@@ -84,27 +82,28 @@ def _descend(random: np.random.Generator, n: int, draws: int) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "values and gradients outside both valleys, for two hiding places: largest difference", data.differ, 0.0,
-        "not a bit",
+    yield claim(
+        "values-gradients-outside",
+        "values and gradients outside both valleys, for two hiding places: largest difference",
+    ).zero(data.differ, 0.0, "not a bit")
+    yield claim("outside-gradient-s", "outside: the gradient's entries times n, less 1").zero(
+        data.slope, 1e-15, "the even slope: rounding"
     )
-    yield claims.zero("outside: the gradient's entries times n, less 1", data.slope, 1e-15, "the even slope: rounding")
-    yield claims.at_most(
-        "the valley's floor, where all else is between 0 and 1", 1 - config.valley, data.lowest, "its depth"
+    yield claim("valley-s-floor", "the valley's floor, where all else is between 0 and 1").at_most(
+        1 - config.valley, data.lowest, "its depth"
     )
     bound = (2.0**data.dimension.values + 1) / 2
     for n, least, search, queries in zip(data.dimension.values, bound, data.search, data.descent.values, strict=True):
-        yield claims.equal(
-            f"n = {n}: mean queries over all places, one look at each corner", least, search, 1e-12, "counted"
+        yield claim(f"n-{n}-mean-queries", f"n = {n}: mean queries over all places, one look at each corner").equal(
+            least, search, 1e-12, "counted"
         )
-        yield claims.at_least(
-            f"n = {n}: mean queries of gradient descent with new starts", least, estimate(queries), "no way needs fewer"
-        )
+        yield claim(
+            f"n-{n}-mean-queries-gradient", f"n = {n}: mean queries of gradient descent with new starts"
+        ).at_least(least, estimate(queries), "no way needs fewer")
     (growth,) = bootstrap(lambda kept: _growth(data.dimension.values, data.descent.values[:, kept]), config.draws)
-    yield claims.at_least(
-        "gradient descent: factor of the queries with each dimension, fitted", 1.5, growth, "exponential growth",
-        note="no less than twice in the long run",
-    )
+    yield claim(
+        "gradient-descent-factor", "gradient descent: factor of the queries with each dimension, fitted"
+    ).at_least(1.5, growth, "exponential growth", note="no less than twice in the long run")
 
 
 def _growth(n: np.ndarray, queries: np.ndarray) -> float:

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, ratio_of_means, scaled, sheet, study
 from secant.theory.descent import rates
 
 M, DIM = 2.0, 2
@@ -23,15 +23,13 @@ class Config(Seeded):
     draws: int = scaled(smoke=20, laptop=200, at_least=4, at_most=1_000, help="runs with batches of each size")
 
 
-@study(
-    "book/prob-2.5.3", section="2.5", title="Batches pay up to a size",
-    statement=r"""
-    A batch of $B$ samples, drawn with replacement, has a gradient of variance $\gamma^2/B$. With $\eta \le 1/\beta$
+@study("book/prob-2.5.3", section="2.5", title="Batches pay up to a size")
+def run(config: Config) -> xr.Dataset:
+    r"""A batch of $B$ samples, drawn with replacement, has a gradient of variance $\gamma^2/B$. With $\eta \le 1/\beta$
     then $\mathbb E\frac1T\sum_t|\nabla_t|^2 \le \frac{2M}{T\eta} + \frac{\beta\eta\gamma^2}B$, so that a mean squared
     gradient of $\epsilon^2$ takes $T = O(M\beta/\epsilon^2 + M\beta\gamma^2/B\epsilon^4)$ steps: batches speed up
-    linearly as long as $B \lesssim \gamma^2/\epsilon^2$, and no further.""",
-)
-def run(config: Config) -> xr.Dataset:
+    linearly as long as $B \lesssim \gamma^2/\epsilon^2$, and no further.
+    """
     random = np.random.default_rng(config.seed)
     a = random.standard_normal((config.samples, DIM)) / math.sqrt(DIM)
     smooth = float(np.linalg.norm(a, 2) ** 2 / config.samples)
@@ -51,15 +49,24 @@ def run(config: Config) -> xr.Dataset:
         planned.append(math.ceil(steps))
         lrs.append(float(lr))
     spread = [
-        ((_batch(random, config.samples, b, 200 * config.draws) @ slopes - slopes.mean(0)) ** 2).sum(1)
-        .reshape(config.draws, 200).mean(1) for b in config.batches
+        ((_batch(random, config.samples, b, 200 * config.draws) @ slopes - slopes.mean(0)) ** 2)
+        .sum(1)
+        .reshape(config.draws, 200)
+        .mean(1)
+        for b in config.batches
     ]
     return xr.Dataset(
         {
-            "needed": (("size", "draw"), np.array(found)), "mean": (("size", "draw"), np.array(reached)),
-            "planned": ("size", planned), "lr": ("size", lrs), "smooth": smooth, "moment": moment, "goal": goal,
+            "needed": (("size", "draw"), np.array(found)),
+            "mean": (("size", "draw"), np.array(reached)),
+            "planned": ("size", planned),
+            "lr": ("size", lrs),
+            "smooth": smooth,
+            "moment": moment,
+            "goal": goal,
             "spread": (("batch", "draw"), np.array(spread)),
-            "variance": float(((slopes - slopes.mean(0)) ** 2).sum(1).mean()), "slopes": (("wave", "dim"), slopes),
+            "variance": float(((slopes - slopes.mean(0)) ** 2).sum(1).mean()),
+            "slopes": (("wave", "dim"), slopes),
         },
         coords={"size": sizes, "batch": list(config.batches)},
     )
@@ -73,7 +80,13 @@ def _batch(random: np.random.Generator, samples: int, batch: int, draws: int) ->
 
 
 def _run(
-    random: np.random.Generator, a: np.ndarray, start: np.ndarray, lr: float, steps: int, batch: int, goal: float,
+    random: np.random.Generator,
+    a: np.ndarray,
+    start: np.ndarray,
+    lr: float,
+    steps: int,
+    batch: int,
+    goal: float,
     draws: int,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The step from which on the mean so far is at the goal, and the mean of all steps of the plan."""
@@ -96,46 +109,62 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             ("without", itertools.combinations(few, size), (FEW - size) / (FEW - 1)),
         ):
             exact = np.mean([((np.mean(batch, 0) - middle) ** 2).sum() for batch in chosen])
-            yield claims.equal(
-                f"all batches of {size} out of {FEW}, {name}: variance over gamma^2/B", factor, exact / spread * size,
-                1e-13, "counted: rounding", note="" if factor == 1 else "(n - B)/(n - 1) is left of it",
+            yield claim(
+                f"batches-{size}-out-{FEW}-{name}-variance",
+                f"all batches of {size} out of {FEW}, {name}: variance over gamma^2/B",
+            ).equal(
+                factor,
+                exact / spread * size,
+                1e-13,
+                "counted: rounding",
+                note="" if factor == 1 else "(n - B)/(n - 1) is left of it",
             )
     for size in config.batches:
-        yield claims.equal(
-            f"batches of {size}: variance over gamma^2/B", 1,
-            estimate(data.spread.sel(batch=size) / data.variance * size), 0, "exact at every size",
+        yield claim(f"batches-{size}-variance-gamma", f"batches of {size}: variance over gamma^2/B").equal(
+            1, estimate(data.spread.sel(batch=size) / data.variance * size), 0, "exact at every size"
         )
     goal, knee = float(data.goal), 2 * float(data.moment) / float(data.goal)
     for size in data["size"].values:
-        yield claims.at_most(
-            f"{f'batches of {size}' if size else 'all samples'}: mean |grad|^2 after T steps, over epsilon^2", 1,
-            estimate(data["mean"].sel(size=size) / goal), "the bound at this T and eta",
-        )
+        yield claim(
+            f"{f'batches of {size}' if size else 'all samples'}-mean-grad-2",
+            f"{f'batches of {size}' if size else 'all samples'}: mean |grad|^2 after T steps, over epsilon^2",
+        ).at_most(1, estimate(data["mean"].sel(size=size) / goal), "the bound at this T and eta")
     below = [size for size in config.batches if size <= knee]
     plan, smooth, moment = data.sel({"size": below}), float(data.smooth), float(data.moment)
     bound = rates.batches(M, smooth, moment, np.array(below), plan.planned.values, plan.lr.values)
-    yield claims.zero(
+    yield claim(
+        "bound-after-t",
         "the bound after T steps over epsilon^2, less 1, all B up to 2 gamma^2/epsilon^2",
-        lambda: np.abs(bound / goal - 1).max(), 1 / float(data.planned.min()), "steps are whole",
-        given=below, otherwise="all batches are larger",
-    )
+        given=below,
+        otherwise="all batches are larger",
+    ).zero(lambda: np.abs(bound / goal - 1).max(), 1 / float(data.planned.min()), "steps are whole")
     one = config.batches[0]
     for size in config.batches[1:]:
         if size > knee / 4:
             continue
         gain = ratio_of_means(data.needed.sel(size=one), data.needed.sel(size=size))
-        yield claims.equal(
-            f"steps with batches of {one} over those with {size}", size / one, gain,
+        yield claim(
+            f"steps-batches-{one}-those-{size}",
+            f"steps with batches of {one} over those with {size}",
+            given=np.isfinite(data.needed.sel(size=size)).any(),
+            otherwise="no run has reached it",
+        ).equal(
+            size / one,
+            gain,
             size / one * (size / knee + 1 / data.needed.sel(size=size).mean()),
             "the step size over 1/beta is the next order, and steps are whole",
-            given=np.isfinite(data.needed.sel(size=size)).any(), otherwise="no run has reached it",
         )
     last, whole = config.batches[-1], data.needed.sel(size=0).mean()
-    yield claims.equal(
-        f"steps with batches of {last} over those with all samples", 1,
-        lambda: estimate(data.needed.sel(size=last) / whole), knee / last + 1 / whole,
-        "what noise is left, and steps are whole", given=last > 4 * knee,
+    yield claim(
+        f"steps-batches-{last}-those",
+        f"steps with batches of {last} over those with all samples",
+        given=last > 4 * knee,
         otherwise=f"a batch must exceed {4 * knee:.0f} to be beyond all use",
+    ).equal(
+        1,
+        lambda: estimate(data.needed.sel(size=last) / whole),
+        knee / last + 1 / whole,
+        "what noise is left, and steps are whole",
     )
 
 

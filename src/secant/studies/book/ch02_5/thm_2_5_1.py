@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.descent import rates
 
 
@@ -16,14 +16,12 @@ class Config(Seeded):
     draws: int = scaled(smoke=50, laptop=500, at_least=1, at_most=1_000, help="random starts")
 
 
-@study(
-    "book/thm-2.5.1", section="2.5", title="Gradient descent finds a small gradient",
-    statement=r"""
-    For a $\beta$-smooth loss, $|f(w_t)| \le M/2$ and step sizes $1/\beta$,
-    $\min_t|\nabla_t|^2 \le \frac1T\sum_t|\nabla_t|^2 \le \frac{2\beta(f_1 - f_{T+1})}T \le \frac{2M\beta}T$: a gradient
-    below $\epsilon$ within $2M\beta/\epsilon^2$ steps.""",
-)
+@study("book/thm-2.5.1", section="2.5", title="Gradient descent finds a small gradient")
 def run(config: Config) -> xr.Dataset:
+    r"""For a $\beta$-smooth loss, $|f(w_t)| \le M/2$ and step sizes $1/\beta$,
+    $\min_t|\nabla_t|^2 \le \frac1T\sum_t|\nabla_t|^2 \le \frac{2\beta(f_1 - f_{T+1})}T \le \frac{2M\beta}T$: a gradient
+    below $\epsilon$ within $2M\beta/\epsilon^2$ steps.
+    """
     random = np.random.default_rng(config.seed)
     a = random.standard_normal((config.waves, config.dim)) / np.sqrt(config.dim)
     waves = float(np.linalg.norm(a, 2) ** 2 / config.waves)
@@ -74,40 +72,54 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         tiny = 1e-13 * np.abs(value).max() * smooth  # the rounding of a difference of losses
         fall, so_far = value[:-1] - value[1:], np.cumsum(square, 0)
         drop = value[0] - value[1:]
-        yield claims.at_least(
-            f"{name}: least of 2 beta (f_t - f_t+1) less |grad|^2, over the largest |grad|^2", 0,
-            (2 * smooth * fall - square).min() / square.max(), "the descent lemma, up to rounding",
+        yield claim(
+            f"{name}-least-2-beta", f"{name}: least of 2 beta (f_t - f_t+1) less |grad|^2, over the largest |grad|^2"
+        ).at_least(
+            0,
+            (2 * smooth * fall - square).min() / square.max(),
+            "the descent lemma, up to rounding",
             slack=2 * tiny / square.max(),
         )
-        yield claims.at_most(
-            f"{name}: mean |grad|^2 over its bound, all runs and all T", 1,
-            (so_far / T / rates.gradient_descent(drop + tiny / smooth, smooth, T)).max(), "the theorem, up to rounding",
+        yield claim(f"{name}-mean-grad-2", f"{name}: mean |grad|^2 over its bound, all runs and all T").at_most(
+            1,
+            (so_far / T / rates.gradient_descent(drop + tiny / smooth, smooth, T)).max(),
+            "the theorem, up to rounding",
             slack=1e-12 * config.steps,
         )
-        yield claims.at_most(
-            f"{name}: least |grad|^2 over 4 beta M/(3T - 1), the same", 1,
+        yield claim(f"{name}-least-grad-2", f"{name}: least |grad|^2 over 4 beta M/(3T - 1), the same").at_most(
+            1,
             (np.minimum.accumulate(square, 0) / rates.least_gradient(drop + tiny / smooth, smooth, T)).max(),
-            "both neighbours of a step count, up to rounding", slack=1e-12 * config.steps,
+            "both neighbours of a step count, up to rounding",
+            slack=1e-12 * config.steps,
         )
         shares.append((so_far[-1] / (smooth * drop[-1] + tiny)).max())
-    yield claims.erratum(
-        "largest sum of |grad_t|^2 over beta M", (r"\frac{4M\beta}T", 4.0), (r"\frac{2M\beta}T", 2.0), max(shares),
-        1e-11, "a parabola attains it, up to rounding",
+    yield claim("sum-grad-t", "largest sum of |grad_t|^2 over beta M").erratum(
+        (r"\frac{4M\beta}T", 4.0),
+        (r"\frac{2M\beta}T", 2.0),
+        max(shares),
+        1e-11,
+        "a parabola attains it, up to rounding",
         note="|f| <= M/2 bounds the drop by M, and the proof takes 2M; the printed bound is true and twice too large",
         where="theorem 2.5.1",
     )
     drop, least = data.stairs.values.T
     sharp = rates.least_gradient(drop, 1.0, data.steps.values)
-    yield claims.zero(
-        "staircase: least |grad|^2 over 4 beta M/(3T - 1), less 1, all T", np.abs(least / sharp - 1).max(),
-        1e-13 * config.steps, "no bound of the least gradient is smaller; rounding of the steps",
+    yield claim("staircase-least-grad", "staircase: least |grad|^2 over 4 beta M/(3T - 1), less 1, all T").zero(
+        np.abs(least / sharp - 1).max(),
+        1e-13 * config.steps,
+        "no bound of the least gradient is smaller; rounding of the steps",
     )
     late = data.steps.values >= np.sqrt(config.steps)
-    yield claims.equal(
-        "staircase: exponent of the least |grad|^2 over M", -1.0,
-        lambda: np.polyfit(np.log(data.steps.values[late]), np.log((least / drop)[late]), 1)[0],
-        1 / np.sqrt(config.steps), "T - 1/3 steps count in place of T", given=late.sum() > 1,
+    yield claim(
+        "staircase-exponent-least",
+        "staircase: exponent of the least |grad|^2 over M",
+        given=late.sum() > 1,
         otherwise="one number of steps has no slope",
+    ).equal(
+        -1.0,
+        lambda: np.polyfit(np.log(data.steps.values[late]), np.log((least / drop)[late]), 1)[0],
+        1 / np.sqrt(config.steps),
+        "T - 1/3 steps count in place of T",
     )
 
 
@@ -134,6 +146,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(right, T, factor / T, name, ls=style)
     sheet.guide(right, T, rates.least_gradient(1.0, 1.0, T), r"$4/(3T - 1)$", ls=":")
     sheet.label(
-        right, "The least gradient", "steps $T$", r"$\min_t|\nabla_t|^2/\beta(f_1 - f_{T+1})$", "upper right",
-        xscale="log", yscale="log", ylim=(0.3 / config.steps, 90),
+        right,
+        "The least gradient",
+        "steps $T$",
+        r"$\min_t|\nabla_t|^2/\beta(f_1 - f_{T+1})$",
+        "upper right",
+        xscale="log",
+        yscale="log",
+        ylim=(0.3 / config.steps, 90),
     )

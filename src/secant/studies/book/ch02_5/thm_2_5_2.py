@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, scaled, sheet, study
 from secant.theory.descent import rates
 
 M = 2.0
@@ -19,22 +19,26 @@ class Config(Seeded):
     dim: int = option(10, at_least=1, at_most=100, help="parameters")
     waves: int = option(100, at_least=2, at_most=1_000, help="cosines of the loss, one of which is drawn in a step")
     steps: tuple[int, ...] = scaled(
-        smoke=(100, 300, 1_000, 3_000), laptop=(100, 1_000, 10_000), at_least=10, at_most=10**5, shortest=2, longest=6,
-        ascending=True, help="lengths of the runs, each with its own step size",
+        smoke=(100, 300, 1_000, 3_000),
+        laptop=(100, 1_000, 10_000),
+        at_least=10,
+        at_most=10**5,
+        shortest=2,
+        longest=6,
+        ascending=True,
+        help="lengths of the runs, each with its own step size",
     )
     draws: int = scaled(smoke=16, laptop=64, at_least=4, at_most=1_000, help="runs of each length")
 
 
-@study(
-    "book/thm-2.5.2", section="2.5", title="Stochastic gradients find a small gradient",
-    statement=r"""
-    With unbiased gradients, $\mathbb E|\hat\nabla_t|^2 \le \sigma^2$, and $\eta = \sqrt{M/\beta\sigma^2T}$ it is
+@study("book/thm-2.5.2", section="2.5", title="Stochastic gradients find a small gradient")
+def run(config: Config) -> xr.Dataset:
+    r"""With unbiased gradients, $\mathbb E|\hat\nabla_t|^2 \le \sigma^2$, and $\eta = \sqrt{M/\beta\sigma^2T}$ it is
     $\mathbb E\min_t|\nabla_t|^2 \le \mathbb E\frac1T\sum_t|\nabla_t|^2 \le 2\sqrt{M\beta\sigma^2/T}$: a gradient below
     $\epsilon$ takes $1/\epsilon^4$ steps in place of $1/\epsilon^2$. The proof's bound is
     $\frac M{T\eta} + \frac{\eta\beta\sigma^2}2$, which has the constant $\frac32$ at this step size and $\sqrt2$ at the
-    best; each of its terms is attained.""",
-)
-def run(config: Config) -> xr.Dataset:
+    best; each of its terms is attained.
+    """
     random = np.random.default_rng(config.seed)
     a = random.standard_normal((config.waves, config.dim)) / math.sqrt(config.dim)
     smooth = float(np.linalg.norm(a, 2) ** 2 / config.waves)
@@ -62,7 +66,9 @@ def run(config: Config) -> xr.Dataset:
             "least": (("rule", "steps", "draw"), least),
             "sampled": ("draw", sampled / max(T)),
             "noisy": (("what", "steps", "draw"), _alone(random, config, lr[0, :, 0], smooth, moment)),
-            "smooth": smooth, "moment": moment, "lr": (("rule", "steps"), lr[:, :, 0]),
+            "smooth": smooth,
+            "moment": moment,
+            "lr": (("rule", "steps"), lr[:, :, 0]),
         },
         coords={"steps": T, "rule": ["stated", "best"], "what": ["parabola", "slope"]},
     )
@@ -90,46 +96,48 @@ def _alone(random: np.random.Generator, config: Config, lr: np.ndarray, smooth: 
 def check(data: xr.Dataset, config: Config) -> Findings:
     smooth, moment, T = float(data.smooth), float(data.moment), data.steps.values
     unit = np.sqrt(M * smooth * moment / T)
-    yield claims.at_most(
-        "mean |sampled gradient|^2 over sigma^2", 1, estimate(data.sampled / moment), "a sine is at most 1"
+    yield claim("mean-sampled-gradient", "mean |sampled gradient|^2 over sigma^2").at_most(
+        1, estimate(data.sampled / moment), "a sine is at most 1"
     )
     for rule, constant, formula in (("stated", 1.5, "3/2"), ("best", math.sqrt(2), "root 2")):
         for steps, one in zip(T, unit, strict=True):
             found = data["mean"].sel(rule=rule, steps=steps)
-            yield claims.at_most(
-                f"{rule} step size, T = {steps}: mean |grad|^2 over (M beta sigma^2/T)^1/2", constant,
-                estimate(found / one), f"the proof's constant, {formula}; 2 is printed",
-            )
+            yield claim(
+                f"{rule}-step-size-t-{steps}",
+                f"{rule} step size, T = {steps}: mean |grad|^2 over (M beta sigma^2/T)^1/2",
+            ).at_most(constant, estimate(found / one), f"the proof's constant, {formula}; 2 is printed")
         bound = rates.stochastic(M, smooth, moment, T, data.lr.sel(rule=rule).values)
-        yield claims.zero(
-            f"{rule} step size: the proof's bound over its unit, less {formula}", np.abs(bound / unit - constant).max(),
-            1e-13, "algebra: rounding",
-        )
-    yield claims.at_least(
-        "the proof's bound at other step sizes, over that at the best", 1,
-        (rates.stochastic(M, smooth, moment, T[0], data.lr[1, 0].values * np.geomspace(0.1, 10, 101))
-         / rates.stochastic(M, smooth, moment, T[0])).min(), "the best is the best, up to rounding", slack=1e-13,
+        yield claim(
+            f"{rule}-step-size-proof-{formula}", f"{rule} step size: the proof's bound over its unit, less {formula}"
+        ).zero(np.abs(bound / unit - constant).max(), 1e-13, "algebra: rounding")
+    yield claim("proof-s-bound", "the proof's bound at other step sizes, over that at the best").at_least(
+        1,
+        (
+            rates.stochastic(M, smooth, moment, T[0], data.lr[1, 0].values * np.geomspace(0.1, 10, 101))
+            / rates.stochastic(M, smooth, moment, T[0])
+        ).min(),
+        "the best is the best, up to rounding",
+        slack=1e-13,
     )
     edge = data.lr.sel(rule="stated") * smooth
     for steps, lr in zip(T, data.lr.sel(rule="stated").values, strict=True):
         found = data.noisy.sel(what="parabola", steps=steps)
         # The gradient estimate's second moment is that of the noise and of the gradient itself.
         whole = moment * 2 / (2 - lr * smooth)
-        yield claims.equal(
-            f"parabola, T = {steps}: mean |grad|^2 over eta beta sigma^2/2", 1,
-            estimate(found / (lr * smooth * whole / 2)), 0, "the second term is attained: its stationary law, exactly",
+        yield claim(f"parabola-t-{steps}-mean", f"parabola, T = {steps}: mean |grad|^2 over eta beta sigma^2/2").equal(
+            1,
+            estimate(found / (lr * smooth * whole / 2)),
+            0,
+            "the second term is attained: its stationary law, exactly",
         )
     found = data.noisy.sel(what="parabola").values
-    (slope,) = bootstrap(
-        lambda kept: np.polyfit(np.log(T), np.log(found[:, kept].mean(1)), 1)[0], config.draws
-    )
-    yield claims.equal(
-        "parabola: exponent of mean |grad|^2 in T", -0.5, slope, float(edge.max()) / (2 * math.log(T[-1] / T[0])),
-        "the next order in eta beta",
+    (slope,) = bootstrap(lambda kept: np.polyfit(np.log(T), np.log(found[:, kept].mean(1)), 1)[0], config.draws)
+    yield claim("parabola-exponent-mean", "parabola: exponent of mean |grad|^2 in T").equal(
+        -0.5, slope, float(edge.max()) / (2 * math.log(T[-1] / T[0])), "the next order in eta beta"
     )
     way = data.noisy.sel(what="slope", steps=T[-1]) / (T[-1] * data.lr.sel(rule="stated", steps=T[-1]))
-    yield claims.equal(
-        f"slope of 1, T = {T[-1]}: M/(T eta)", 1, estimate(way), 0, "the first term is attained: noise moves no mean"
+    yield claim(f"slope-1-t-{T[-1]}", f"slope of 1, T = {T[-1]}: M/(T eta)").equal(
+        1, estimate(way), 0, "the first term is attained: noise moves no mean"
     )
 
 
@@ -149,6 +157,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for name, (constant, style) in constants.items():
         sheet.guide(axes, T, constant * unit, name, ls=style, lw=0.8 if style == "-" else 1.2)
     sheet.label(
-        axes, "Mean squared gradient of stochastic descent", "steps $T$", r"$\frac{1}{T}\sum_t|\nabla_t|^2$",
-        {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}, xscale="log", yscale="log",
+        axes,
+        "Mean squared gradient of stochastic descent",
+        "steps $T$",
+        r"$\frac{1}{T}\sum_t|\nabla_t|^2$",
+        {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)},
+        xscale="log",
+        yscale="log",
     )

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.optim import optimisers
 from secant.theory.descent import rates
 
@@ -21,20 +21,21 @@ class Config(Seeded):
     draws: int = scaled(smoke=50, laptop=500, at_least=1, at_most=1_000, help="random starts")
 
 
-@study(
-    "book/thm-2.5.4", section="2.5", title="AdaGrad with one step size",
-    statement=r"""
-    With $A_t = \sum_{i\le t}|\nabla_i|^2$ and steps $w_{t+1} = w_t - \nabla_t/\sqrt{A_t}$ on a $\beta$-smooth loss that
-    falls by $M$: $\sum_t|\nabla_t|^2/A_t \le 1 + \log(A_T/A_1)$, hence
-    $\frac1T\sum_t|\nabla_t|^2 \le S\sqrt{A_T}/T$ with $S = M + \frac\beta2(1 + \log(A_T/A_1))$, and
-    $\sum_t|\nabla_t|^2 \le S^2$: the rate of gradient descent up to a logarithm, with no step size to choose.""",
-)
+@study("book/thm-2.5.4", section="2.5", title="AdaGrad with one step size")
 def run(config: Config) -> xr.Dataset:
+    r"""With $A_t = \sum_{i\le t}|\nabla_i|^2$ and steps $w_{t+1} = w_t - \nabla_t/\sqrt{A_t}$ on a $\beta$-smooth loss
+    that falls by $M$: $\sum_t|\nabla_t|^2/A_t \le 1 + \log(A_T/A_1)$, hence $\frac1T\sum_t|\nabla_t|^2 \le
+    S\sqrt{A_T}/T$ with $S = M + \frac\beta2(1 + \log(A_T/A_1))$, and $\sum_t|\nabla_t|^2 \le S^2$: the rate of gradient
+    descent up to a logarithm, with no step size to choose.
+    """
     random = np.random.default_rng(config.seed)
     starts = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
     sines = simulate(
-        optimisers.adagrad_norm()(lambda w: jnp.sin(w).sum(-1)), lambda start: jnp.asarray(starts)[start], config.steps,
-        over={"start": np.arange(config.draws)}, probes={"w": lambda w: w},
+        optimisers.adagrad_norm()(lambda w: jnp.sin(w).sum(-1)),
+        lambda start: jnp.asarray(starts)[start],
+        config.steps,
+        over={"start": np.arange(config.draws)},
+        probes={"w": lambda w: w},
     )
     cases = {"right": (-0.5, 1.0), "printed": (-1.0, 1.0), "gentle": (-0.5, 1 / config.steps)}
     rule = optimisers.adagrad_norm().transformation
@@ -69,29 +70,33 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     w = data.w.values
     g, values = np.cos(w[:, :-1]), np.sin(w).sum(-1)
     squares, A = (g**2).sum(-1), np.cumsum((g**2).sum(-1), 1)
-    yield claims.zero(
-        "the optimiser's steps less grad/A^1/2, the largest",
-        np.abs(np.diff(w, axis=1) + g / np.sqrt(A)[..., None]).max(), 1e-12, "rounding",
+    yield claim("optimiser-s-steps", "the optimiser's steps less grad/A^1/2, the largest").zero(
+        np.abs(np.diff(w, axis=1) + g / np.sqrt(A)[..., None]).max(), 1e-12, "rounding"
     )
     logs, T, drop = 1 + np.log(A / A[:, :1]), np.arange(1, config.steps + 1), values[:, :1] - values[:, 1:]
     harmonic, weighted = np.cumsum(squares / A, 1), np.cumsum(squares / np.sqrt(A), 1)
     slack = 1e-12 * config.steps
-    yield claims.at_most(
-        "sum of |grad_t|^2/A_t over 1 + log(A_T/A_1), all runs and T", 1, (harmonic / logs).max(),
-        "the harmonic lemma, up to rounding", slack=slack,
+    yield claim("sum-grad-t", "sum of |grad_t|^2/A_t over 1 + log(A_T/A_1), all runs and T").at_most(
+        1, (harmonic / logs).max(), "the harmonic lemma, up to rounding", slack=slack
     )
-    yield claims.at_most(
-        "sum of grad.P grad over S", 1, (weighted / (drop + logs / 2)).max(), "the descent, summed", slack=slack
+    yield claim("sum-grad.p-grad", "sum of grad.P grad over S").at_most(
+        1, (weighted / (drop + logs / 2)).max(), "the descent, summed", slack=slack
     )
     bound = rates.adagrad_norm(drop, 1.0, A, A[:, :1], T)
-    yield claims.at_most("mean |grad|^2 over its bound", 1, (A / T / bound).max(), "the theorem", slack=slack)
-    yield claims.at_most("sum of |grad_t|^2 over S^2", 1, (A / (drop + logs / 2) ** 2).max(), "the same", slack=slack)
+    yield claim("mean-grad-2", "mean |grad|^2 over its bound").at_most(
+        1, (A / T / bound).max(), "the theorem", slack=slack
+    )
+    yield claim("sum-grad-t-2", "sum of |grad_t|^2 over S^2").at_most(
+        1, (A / (drop + logs / 2) ** 2).max(), "the same", slack=slack
+    )
     yield from on_a_slope(data, config)
     (up, chance), (down, rest) = NOISE
     mean = up * chance + down * rest
-    yield claims.equal(
-        "noise: first step along minus the gradient, on average", mean * (chance - rest),
-        -mean * (chance * data.move[0] + rest * data.move[1]), 1e-14, "two outcomes: rounding",
+    yield claim("noise-first-step", "noise: first step along minus the gradient, on average").equal(
+        mean * (chance - rest),
+        -mean * (chance * data.move[0] + rest * data.move[1]),
+        1e-14,
+        "two outcomes: rounding",
         note="it leads uphill: the step size has seen the noise, and with noise there is no bound",
     )
 
@@ -106,25 +111,29 @@ def on_a_slope(data: xr.Dataset, config: Config) -> Findings:
         bound = rates.adagrad_norm(drop, G * smooth, A[-1], A[0], steps)
         moves, sums = (np.diff(place) ** 2).sum(), [(squares / A**power).sum() for power in (2, 1)]
         found[case] = mean / bound, mean / G**2, printed / G**2, bound / G**2, moves / sums[1], sums[0] / sums[1]
-    yield claims.erratum(
-        "squared steps on a slope, summed, over the sum of |grad_t|^2/A_t",
+    yield claim("squared-steps-slope", "squared steps on a slope, summed, over the sum of |grad_t|^2/A_t").erratum(
         (r"P_t = \big(\sum_i|\nabla_i|^2\big)^{-1}", found["right"][5]),
-        (r"P_t = \big(\sum_i|\nabla_i|^2\big)^{-1/2}", 1.0), found["right"][4], 1e-12, "rounding",
+        (r"P_t = \big(\sum_i|\nabla_i|^2\big)^{-1/2}", 1.0),
+        found["right"][4],
+        1e-12,
+        "rounding",
         where="theorem 2.5.4",
         note="the proof takes the squared step to be |grad_t|^2/A_t, and with the printed power there is no such bound",
         by="derivation",
     )
-    yield claims.at_least(
-        "slope, printed power of A: mean |grad|^2 over the bound", 1, found["printed"][0], "the bound does not hold",
-        note="the steps fall as 1/t, and go nowhere",
+    yield claim("slope-printed-power", "slope, printed power of A: mean |grad|^2 over the bound").at_least(
+        1, found["printed"][0], "the bound does not hold", note="the steps fall as 1/t, and go nowhere"
     )
-    yield claims.at_most("slope, power -1/2: the same", 1, found["right"][0], "the theorem")
+    yield claim("slope-power-1", "slope, power -1/2: the same").at_most(1, found["right"][0], "the theorem")
     _, mean, printed, bound, *_ = found["gentle"]
-    yield claims.erratum(
-        "mean |grad|^2 on a slope of G = 1/T, over G^2, at most",
+    yield claim("mean-grad-2-slope", "mean |grad|^2 on a slope of G = 1/T, over G^2, at most").erratum(
         (r"(\beta + M\log GT)\,\|\nabla_{1:T}\|/T", printed),
-        (r"\big(M + \frac\beta2(1 + \log(A_T/A_1))\big)\sqrt{A_T}/T", bound), mean, 0, "a bound",
-        relation="at most", where="theorem 2.5.4",
+        (r"\big(M + \frac\beta2(1 + \log(A_T/A_1))\big)\sqrt{A_T}/T", bound),
+        mean,
+        0,
+        "a bound",
+        relation="at most",
+        where="theorem 2.5.4",
         note="beta and M are exchanged; the harmonic sum, 1 + log(A_T/A_1), multiplies the smoothness",
     )
 

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.optim import optimisers
 from secant.theory.descent import rates
 
@@ -26,27 +26,29 @@ class Config(Seeded):
     draws: int = scaled(smoke=50, laptop=400, at_least=4, at_most=1_000, help="random starts")
 
 
-@study(
-    "book/thm-2.5.5", section="2.5", title="AdaGrad with a step size for each coordinate",
-    statement=r"""
-    With $A_t(j) = \sum_{i\le t}\hat\nabla_i(j)^2$, $|\hat\nabla_t(j)| \le \sigma$ and
+@study("book/thm-2.5.5", section="2.5", title="AdaGrad with a step size for each coordinate")
+def run(config: Config) -> xr.Dataset:
+    r"""With $A_t(j) = \sum_{i\le t}\hat\nabla_i(j)^2$, $|\hat\nabla_t(j)| \le \sigma$ and
     $P_t(j) = (A_{t-1}(j) + \sigma^2)^{-1/2}$ the steps $P_t\hat\nabla_t$ on a $\beta$-smooth loss have
     $\mathbb E\sum_{t,j}\nabla_t(j)^2P_t(j) \le M + \frac\beta2\sum_j\log_2(1 + A_T(j)/\sigma^2) \le
-    M + \frac{d\beta}2\log_2(1 + T)$, and with it a bound of $\frac1T\sum_t|\nabla_t|^2$, with noise as without.""",
-)
-def run(config: Config) -> xr.Dataset:
+    M + \frac{d\beta}2\log_2(1 + T)$, and with it a bound of $\frac1T\sum_t|\nabla_t|^2$, with noise as without.
+    """
     random = np.random.default_rng(config.seed)
     starts = random.uniform(-np.pi, np.pi, (config.draws, config.dim))
     sines = simulate(
-        optimisers.adagrad_delayed()(lambda w: jnp.sin(w).sum(-1)), lambda start: jnp.asarray(starts)[start],
-        config.steps, over={"start": np.arange(config.draws)}, probes={"w": lambda w: w},
+        optimisers.adagrad_delayed()(lambda w: jnp.sin(w).sum(-1)),
+        lambda start: jnp.asarray(starts)[start],
+        config.steps,
+        over={"start": np.arange(config.draws)},
+        probes={"w": lambda w: w},
     )
     a = random.standard_normal((config.waves, config.dim)) / math.sqrt(config.dim)
     weighted, bound = _noisy(random, a, starts, config.steps)
     return xr.Dataset(
         {
             "w": (("draw", "point", "dim"), sines["w"].transpose("start", "step", ...).values),
-            "noisy": ("draw", weighted), "bound": ("draw", bound),
+            "noisy": ("draw", weighted),
+            "bound": ("draw", bound),
             "valley": ("point", _walk(lambda w: w, START, SIGMA, config.steps)),
             "slope": ("point", _walk(lambda w: 1 / config.steps, 0.0, 1.0, config.steps)),
         }
@@ -84,27 +86,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     g, values = np.cos(w[:, :-1]), np.sin(w).sum(-1)
     A = np.cumsum(g**2, 1)
     by = np.sqrt(A - g**2 + 1)
-    yield claims.zero(
-        "the optimiser's steps less P grad, the largest", np.abs(np.diff(w, axis=1) + g / by).max(), 1e-12, "rounding"
+    yield claim("optimiser-s-steps", "the optimiser's steps less P grad, the largest").zero(
+        np.abs(np.diff(w, axis=1) + g / by).max(), 1e-12, "rounding"
     )
     pairs = [rates.delayed_harmonic(one, 1.0) for one in (g**2).transpose(0, 2, 1).reshape(-1, config.steps)]
-    yield claims.at_most(
-        "sum of grad_t^2/(A_t-1 + sigma^2) over log2(1 + A_T/sigma^2), all coordinates", 1,
-        max(found / bound for found, bound in pairs), "the harmonic lemma, up to rounding", slack=1e-10,
+    yield claim("sum-grad-t", "sum of grad_t^2/(A_t-1 + sigma^2) over log2(1 + A_T/sigma^2), all coordinates").at_most(
+        1, max(found / bound for found, bound in pairs), "the harmonic lemma, up to rounding", slack=1e-10
     )
     drop = values[:, 0] - values[:, -1]
     top = drop + np.log2(1 + A[:, -1]).sum(-1) / 2
-    yield claims.at_most(
-        "sines: sum of grad.P grad over its bound", 1, ((g**2 / by).sum((1, 2)) / top).max(), "the descent, summed"
+    yield claim("sines-sum-grad.p", "sines: sum of grad.P grad over its bound").at_most(
+        1, ((g**2 / by).sum((1, 2)) / top).max(), "the descent, summed"
     )
     bounds = [rates.adagrad_delayed(m, 1.0, one, 1.0) for m, one in zip(drop, g**2, strict=True)]
-    yield claims.at_most(
-        "sines: mean |grad|^2 over its bound", 1, (A[:, -1].sum(-1) / config.steps / bounds).max(), "the theorem"
+    yield claim("sines-mean-grad", "sines: mean |grad|^2 over its bound").at_most(
+        1, (A[:, -1].sum(-1) / config.steps / bounds).max(), "the theorem"
     )
-    yield claims.at_most(
-        "one wave a step: mean of the sum of grad.P grad less its bound, over the bound", 0,
-        estimate((data.noisy - data.bound) / float(data.bound.mean())), "the same on average, with noise",
-    )
+    yield claim(
+        "one-wave-step", "one wave a step: mean of the sum of grad.P grad less its bound, over the bound"
+    ).at_most(0, estimate((data.noisy - data.bound) / float(data.bound.mean())), "the same on average, with noise")
     yield from printed(data, config)
 
 
@@ -115,23 +115,31 @@ def printed(data: xr.Dataset, config: Config) -> Findings:
     squares = w[:-1] ** 2
     P = 1 / np.sqrt(np.cumsum(squares) - squares + SIGMA**2)
     rest = d * (squares * P).sum() - d * (w[0] ** 2 - w[-1] ** 2) / 2
-    yield claims.erratum(
-        f"valley of {d} dimensions: sum of grad.P grad less M, over beta, at most",
+    yield claim(
+        f"valley-{d}-dimensions-sum", f"valley of {d} dimensions: sum of grad.P grad less M, over beta, at most"
+    ).erratum(
         (r"\log GT", math.log(math.sqrt(d) * abs(w[:-1]).max() * T)),
-        (r"\tfrac d2\log_2(1 + T)", d / 2 * math.log2(1 + T)), rest, 0, "a bound", relation="at most",
-        where="theorem 2.5.5", note="a logarithm for each coordinate is summed over all, and their number is lost",
+        (r"\tfrac d2\log_2(1 + T)", d / 2 * math.log2(1 + T)),
+        rest,
+        0,
+        "a bound",
+        relation="at most",
+        where="theorem 2.5.5",
+        note="a logarithm for each coordinate is summed over all, and their number is lost",
     )
-    yield claims.at_most(
-        "the same over d/2 log2(1 + A_T(j)/sigma^2)", 1, rest / (d / 2 * math.log2(1 + squares.sum() / SIGMA**2)),
-        "the bound by what was measured",
+    yield claim("same-d-2", "the same over d/2 log2(1 + A_T(j)/sigma^2)").at_most(
+        1, rest / (d / 2 * math.log2(1 + squares.sum() / SIGMA**2)), "the bound by what was measured"
     )
     # A slope of G = 1/T in one dimension: no smoothness is needed, and log GT = 0.
     G, drop = 1 / T, -float(data.slope[-1]) / T
-    yield claims.erratum(
-        "slope of G = 1/T: mean |grad|^2 over G^2, at most",
+    yield claim("slope-g-1", "slope of G = 1/T: mean |grad|^2 over G^2, at most").erratum(
         (r"(M + \beta\log GT)\sum_j\sqrt{A_T(j)}/T", drop * G * math.sqrt(T) / T / G**2),
         (r"S\max_j\sqrt{A_{T-1}(j) + \sigma^2}/T", rates.adagrad_delayed(drop, 0.0, np.full((T, 1), G**2), 1.0) / G**2),
-        1.0, 0, "a bound", relation="at most", where="theorem 2.5.5",
+        1.0,
+        0,
+        "a bound",
+        relation="at most",
+        where="theorem 2.5.5",
         note="the inverse of P_T(j) is the root with sigma^2, of the gradients before T",
     )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.descent.linear_descent import predictions_after, weights_after
 
 
@@ -21,16 +21,14 @@ class Config(Seeded):
             )
 
 
-@study(
-    "book/sec-3.1", section="3.1", title="Least squares with more weights than data",
-    statement=r"""
-    Gradient descent from zero on $\frac12|Xw - y|^2$, with fewer samples than weights, is
+@study("book/sec-3.1", section="3.1", title="Least squares with more weights than data")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent from zero on $\frac12|Xw - y|^2$, with fewer samples than weights, is
     $w_{t+1} = \sum_{j\le t}(1 - \eta X^\top X)^j\,\eta X^\top y$. With $X = \sum_i\sigma_iu_iv_i^\top$ that is
     $w_t = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\sigma_i}\,v_i\,u_i\cdot y$ in the weights and
     $\sum_i(1 - (1 - \eta\sigma_i^2)^t)\,u_i\,u_i\cdot y$ on the data. For $\eta < 1/\lambda_{\max}(X^\top X)$ it ends
-    in $(X^\top X)^\dagger X^\top y = X^\top(XX^\top)^{-1}y$, of all solutions of $Xw = y$ the shortest.""",
-)
-def run(config: Config) -> xr.Dataset:
+    in $(X^\top X)^\dagger X^\top y = X^\top(XX^\top)^{-1}y$, of all solutions of $Xw = y$ the shortest.
+    """
     rng = np.random.default_rng(config.seed)
     X, y = rng.normal(size=(config.samples, config.features)), rng.normal(size=config.samples)
     new = rng.normal(size=(4, config.features))
@@ -48,9 +46,14 @@ def run(config: Config) -> xr.Dataset:
         traces.append(np.trace(series))
     return xr.Dataset(
         {
-            "X": (("sample", "feature"), X), "y": ("sample", y), "new": (("test", "feature"), new), "rate": rate,
-            "path": (("step", "feature"), np.stack(path)), "series": (("feature", "other"), series),
-            "trace": ("power", np.array(traces)), "blind": (("feature",), np.linalg.svd(X)[2][-1]),
+            "X": (("sample", "feature"), X),
+            "y": ("sample", y),
+            "new": (("test", "feature"), new),
+            "rate": rate,
+            "path": (("step", "feature"), np.stack(path)),
+            "series": (("feature", "other"), series),
+            "trace": ("power", np.array(traces)),
+            "blind": (("feature",), np.linalg.svd(X)[2][-1]),
         }
     )
 
@@ -63,45 +66,48 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     least = np.linalg.pinv(X) @ y
     size, steps = np.linalg.norm(least), np.arange(last + 1)
     rounding = 1e-15 * config.features * condition
-    yield claims.zero(
-        "weights less the closed path, all steps, over the last",
-        np.abs(path - weights_after(X, y, rate, steps)).max() / size,
-        rounding + 1e-15 * last, "rounding of the steps",
+    yield claim("weights-less-closed", "weights less the closed path, all steps, over the last").zero(
+        np.abs(path - weights_after(X, y, rate, steps)).max() / size, rounding + 1e-15 * last, "rounding of the steps"
     )
-    yield claims.zero(
-        "sum of powers (3.3) less the weights, last step, over the last",
+    yield claim("sum-powers-3.3", "sum of powers (3.3) less the weights, last step, over the last").zero(
         np.abs(data.series.values @ (rate * X.T @ y) - path[-1]).max() / size,
         rounding + 1e-15 * config.features * last,
         "rounding of the powers",
     )
     u, sigma, _ = np.linalg.svd(X)
     fit = ((1 - (1 - rate * sigma**2) ** steps[:, None]) * (u.T @ y)) @ u.T
-    yield claims.zero(
-        "outputs on the data less their closed path, all steps", np.abs(path @ X.T - fit).max() / np.abs(y).max(),
-        rounding + 1e-15 * last, "the same",
+    yield claim("outputs-data-less", "outputs on the data less their closed path, all steps").zero(
+        np.abs(path @ X.T - fit).max() / np.abs(y).max(), rounding + 1e-15 * last, "the same"
     )
-    yield claims.zero(
-        "outputs elsewhere less their closed path, all steps",
+    yield claim("outputs-elsewhere-less", "outputs elsewhere less their closed path, all steps").zero(
         np.abs(path @ data.new.values.T - predictions_after(X, y, data.new.values, rate, steps)).max()
-        / np.abs(data.new.values @ least).max(), rounding + 1e-15 * last, "the same",
+        / np.abs(data.new.values @ least).max(),
+        rounding + 1e-15 * last,
+        "the same",
     )
     slowest = np.abs(1 - rate * values).max()
-    yield claims.at_most(
-        "distance of the last weights from the pseudo-inverse's, over its length", slowest**last,
-        np.linalg.norm(path[-1] - least) / size, "every direction is at least as fast as the slowest", slack=rounding,
+    yield claim(
+        "distance-last-weights", "distance of the last weights from the pseudo-inverse's, over its length"
+    ).at_most(
+        slowest**last,
+        np.linalg.norm(path[-1] - least) / size,
+        "every direction is at least as fast as the slowest",
+        slack=rounding,
     )
     limit = weights_after(X, y, rate, np.inf)
     for name, other in (
         ("pinv(X'X) X'y, (3.4)", np.linalg.pinv(X.T @ X, hermitian=True) @ X.T @ y),
         ("X'(XX')^{-1} y, (3.5)", X.T @ np.linalg.solve(X @ X.T, y)),
     ):
-        yield claims.zero(
-            f"limit less {name}, over its length", np.linalg.norm(limit - other) / size, 1e-12 + rounding, "rounding",
+        yield claim(f"limit-less-{name}-length", f"limit less {name}, over its length").zero(
+            np.linalg.norm(limit - other) / size, 1e-12 + rounding, "rounding"
         )
-    yield claims.equal(
-        "shortest solution: squared length of another over that plus one", 1.0,
-        (least + data.blind.values) @ (least + data.blind.values) / (size**2 + 1), 1e-12 + rounding,
-        "a unit vector is added that no sample sees", note="another solution, with the same outputs on the data",
+    yield claim("shortest-solution-squared", "shortest solution: squared length of another over that plus one").equal(
+        1.0,
+        (least + data.blind.values) @ (least + data.blind.values) / (size**2 + 1),
+        1e-12 + rounding,
+        "a unit vector is added that no sample sees",
+        note="another solution, with the same outputs on the data",
     )
     yield from errata(data, config)
 
@@ -112,20 +118,32 @@ def errata(data: xr.Dataset, config: Config) -> Findings:
     sigma = np.linalg.svd(X, compute_uv=False)
     inverse = 1 / (rate * sigma**2)
     seen = (inverse * (1 - (1 - rate * sigma**2) ** last)).sum()
-    yield claims.erratum(
-        f"trace of the sum of the first {last:,} powers of A = 1 - eta X'X",
+    yield claim(
+        f"trace-sum-first-{last:,}", f"trace of the sum of the first {last:,} powers of A = 1 - eta X'X"
+    ).erratum(
         (r"\sum_{i\ge0}A^i = (I - A)^\dagger", inverse.sum()),
-        (r"\sum_{i<t}A^i = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\eta\sigma_i^2}v_iv_i^\top + t\,P_{\ker X}",
-            seen + last * free),
-        data.trace[-1], 1e-12 * (seen + last * free), "rounding", where="section 3.1, footnote 2",
+        (
+            r"\sum_{i<t}A^i = \sum_i\frac{1 - (1 - \eta\sigma_i^2)^t}{\eta\sigma_i^2}v_iv_i^\top + t\,P_{\ker X}",
+            seen + last * free,
+        ),
+        data.trace[-1],
+        1e-12 * (seen + last * free),
+        "rounding",
+        where="section 3.1, footnote 2",
         note="A has the eigenvalue 1 on what X does not see, and there the series grows by 1 a term. The limit is "
         "right because it is applied to X'y alone, which has no part there",
     )
     rank = np.linalg.matrix_rank(np.linalg.svd(X)[2][len(X) :])
-    yield claims.erratum(
-        "dimensions of the solutions of Xw = y that the pseudo-inverse chooses from",
-        (r"\text{overdetermined: }0", 0), (r"\text{underdetermined: }d - n", free), rank, 0.0, "a count",
-        where="section 3.1, after (3.5)", note="a system with more equations than unknowns has no choice to make",
+    yield claim(
+        "dimensions-solutions-xw", "dimensions of the solutions of Xw = y that the pseudo-inverse chooses from"
+    ).erratum(
+        (r"\text{overdetermined: }0", 0),
+        (r"\text{underdetermined: }d - n", free),
+        rank,
+        0.0,
+        "a count",
+        where="section 3.1, after (3.5)",
+        note="a system with more equations than unknowns has no choice to make",
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 
 SHAPES = {"wide": (1, 2), "square": (1, 1), "tall": (2, 1)}
 """Rows and columns, over the size."""
@@ -26,16 +26,14 @@ def parts(data: xr.Dataset, name: str) -> tuple[np.ndarray, np.ndarray]:
     return data.M.sel(shape=name).values[:rows, :columns], data.inverse.sel(shape=name).values[:columns, :rows]
 
 
-@study(
-    "book/sec-3.1.1", section="3.1.1", title="The pseudo-inverse",
-    statement=r"""
-    Of $M = \sum_{i\le k}\sigma_iu_iv_i^\top$ with rank $k$ the pseudo-inverse is
+@study("book/sec-3.1.1", section="3.1.1", title="The pseudo-inverse")
+def run(config: Config) -> xr.Dataset:
+    r"""Of $M = \sum_{i\le k}\sigma_iu_iv_i^\top$ with rank $k$ the pseudo-inverse is
     $M^\dagger = \sum_{i\le k}\sigma_i^{-1}v_iu_i^\top$. Problem 3.1.1: $MM^\dagger M = M$ and
     $M^\dagger MM^\dagger = M^\dagger$. With $MM^\dagger$ and $M^\dagger M$ symmetric, Penrose's four, it is the only
     one: they project onto what $M$ reaches and onto what it sees. Problem 3.1.2: for $X$ of full row rank
-    $(X^\top X)^\dagger X^\top = X^\top(XX^\top)^{-1}$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $(X^\top X)^\dagger X^\top = X^\top(XX^\top)^{-1}$.
+    """
     rng = np.random.default_rng(config.seed)
     sigma = np.geomspace(config.spread, 1, config.rank)
     side = 2 * config.size
@@ -49,8 +47,11 @@ def run(config: Config) -> xr.Dataset:
     sizes = np.array(list(SHAPES.values())) * config.size
     return xr.Dataset(
         {
-            "M": (("shape", "i", "j"), M), "inverse": (("shape", "j", "i"), inverse),
-            "rows": ("shape", sizes[:, 0]), "columns": ("shape", sizes[:, 1]), "sigma": ("mode", sigma),
+            "M": (("shape", "i", "j"), M),
+            "inverse": (("shape", "j", "i"), inverse),
+            "rows": ("shape", sizes[:, 0]),
+            "columns": ("shape", sizes[:, 1]),
+            "sigma": ("mode", sigma),
             "full": (("sample", "feature"), rng.normal(size=(config.size // 2 + 1, side))),
         },
         coords={"shape": list(SHAPES)},
@@ -64,20 +65,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         M, A = parts(data, name)
         size, small = np.abs(M).max(), np.abs(A).max()
         for law, left, scale in (
-            ("M M+ M = M", M @ A @ M - M, size), ("M+ M M+ = M+", A @ M @ A - A, small),
-            ("M M+ is symmetric", M @ A - (M @ A).T, 1), ("M+ M is symmetric", A @ M - (A @ M).T, 1),
+            ("M M+ M = M", M @ A @ M - M, size),
+            ("M+ M M+ = M+", A @ M @ A - A, small),
+            ("M M+ is symmetric", M @ A - (M @ A).T, 1),
+            ("M+ M is symmetric", A @ M - (A @ M).T, 1),
             ("M+ is NumPy's", A - np.linalg.pinv(M, rcond=1e-3 / config.spread), small),
         ):
-            yield claims.zero(f"{name}: {law}, largest miss", np.abs(left).max() / scale, rounding, "rounding")
-        yield claims.equal(
-            f"{name}: trace of M M+", config.rank, np.trace(M @ A), rounding * config.rank, "a projection's is its rank"
+            yield claim(f"{name}-{law}-miss", f"{name}: {law}, largest miss").zero(
+                np.abs(left).max() / scale, rounding, "rounding"
+            )
+        yield claim(f"{name}-trace-m-m", f"{name}: trace of M M+").equal(
+            config.rank, np.trace(M @ A), rounding * config.rank, "a projection's is its rank"
         )
     X = data.full.values
     small = np.linalg.svd(X, compute_uv=False)
-    yield claims.zero(
-        "problem 3.1.2: pinv(X'X) X' less X'(XX')^{-1}, over its largest entry",
+    yield claim("problem-3.1.2-pinv", "problem 3.1.2: pinv(X'X) X' less X'(XX')^{-1}, over its largest entry").zero(
         np.abs(np.linalg.pinv(X.T @ X, rcond=1e-9, hermitian=True) @ X.T - X.T @ np.linalg.inv(X @ X.T)).max()
-        / np.abs(X.T @ np.linalg.inv(X @ X.T)).max(), 1e-14 * len(X.T) * (small[0] / small[-1]) ** 3, "rounding",
+        / np.abs(X.T @ np.linalg.inv(X @ X.T)).max(),
+        1e-14 * len(X.T) * (small[0] / small[-1]) ** 3,
+        "rounding",
     )
 
 
@@ -95,5 +101,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes[3].semilogy(modes, data.sigma, "o-", label=r"$M$")
     axes[3].semilogy(modes, np.linalg.svd(A, compute_uv=False)[: config.rank][::-1], "s-", label=r"$M^\dagger$")
     sheet.guide(axes[3], modes, 1 / data.sigma, r"$1/\sigma_i$")
-    sheet.label(axes[3], "Singular values", "number", None, "best",
-        xticks=modes if config.rank < 12 else [1, config.rank])
+    sheet.label(
+        axes[3], "Singular values", "number", None, "best", xticks=modes if config.rank < 12 else [1, config.rank]
+    )

@@ -9,10 +9,11 @@ import xarray as xr
 from numpy.polynomial import polynomial
 
 from secant.kernels import training
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 
 KERNELS = {
-    "polynomial": lambda s: (1 + s) ** 2, "Gaussian": lambda s: np.exp(2 * s - 2),
+    "polynomial": lambda s: (1 + s) ** 2,
+    "Gaussian": lambda s: np.exp(2 * s - 2),
     "Laplace": lambda s: np.exp(-np.sqrt(np.maximum(2 - 2 * s, 0))),
 }
 """Of two unit vectors, by their product."""
@@ -75,17 +76,15 @@ def unit(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return found / np.linalg.norm(found, axis=-1, keepdims=True)
 
 
-@study(
-    "book/sec-3.2", section="3.2", title="Kernel least squares",
-    statement=r"""
-    With features $\phi$ and $K(x, y) = \phi(x)\cdot\phi(y)$, gradient descent from zero on
+@study("book/sec-3.2", section="3.2", title="Kernel least squares")
+def run(config: Config) -> xr.Dataset:
+    r"""With features $\phi$ and $K(x, y) = \phi(x)\cdot\phi(y)$, gradient descent from zero on
     $\frac12\sum_i(\phi(x_i)\cdot w - y_i)^2$ has outputs $u_t = (1 - (1 - \eta G)^t)\,y$ on the data, $G$ their kernel,
     and ends in $h(x) = \sum_i \alpha_iK(x, x_i)$ with $\alpha = G^{-1}y$: of all that fit the data the one of least
     norm, $\|h\|^2 = y\cdot G^{-1}y$, and the limit of ridge regression. The kernel $(1 + x\cdot y)^2$ has
     $1 + 2d + d(d-1)/2$ features. On the sphere $(1 + x\cdot y)^p$, $e^{-|x-y|^2}$ and $e^{-|x-y|}$ are power series of
-    $x\cdot y$ with coefficients $c_k \ge 0$, each of which gives the features $\sqrt{c_k}\,x^{\otimes k}$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $x\cdot y$ with coefficients $c_k \ge 0$, each of which gives the features $\sqrt{c_k}\,x^{\otimes k}$.
+    """
     rng = np.random.default_rng(config.seed)
     x, new = (rng.normal(size=(n, config.features)) / math.sqrt(config.features) for n in (config.samples, 6))
     y = rng.normal(size=config.samples)
@@ -101,13 +100,19 @@ def run(config: Config) -> xr.Dataset:
     all_terms = lambda n: [polynomial_series(config.degree, n), gaussian_series(n), laplace_series(n)]  # noqa: E731
     return xr.Dataset(
         {
-            "x": (("sample", "feature"), x), "new": (("test", "feature"), new), "y": ("sample", y), "rate": rate,
-            "path": (("step", "sample"), np.stack(path)), "elsewhere": (("step", "test"), np.stack(elsewhere)),
+            "x": (("sample", "feature"), x),
+            "new": (("test", "feature"), new),
+            "y": ("sample", y),
+            "rate": rate,
+            "path": (("step", "sample"), np.stack(path)),
+            "elsewhere": (("step", "test"), np.stack(elsewhere)),
             "flow": ("test", np.asarray(flow.test(config.steps, jnp.asarray((1 + new @ x.T) ** 2)))),
-            "product": ("pair", (one * other).sum(1)), "distance": ("pair", np.linalg.norm(one - other, axis=1)),
+            "product": ("pair", (one * other).sum(1)),
+            "distance": ("pair", np.linalg.norm(one - other, axis=1)),
             "series": (("kernel", "order"), np.stack(all_terms(config.terms))),
             "tensors": (
-                ("kernel", "pair"), np.stack([(powers(one, c) * powers(other, c)).sum(1) for c in all_terms(7)]),
+                ("kernel", "pair"),
+                np.stack([(powers(one, c) * powers(other, c)).sum(1) for c in all_terms(7)]),
             ),
         },
         coords={"kernel": list(KERNELS)},
@@ -118,50 +123,56 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     x, new, y, d = data.x.values, data.new.values, data.y.values, config.features
     phi, phi_new, gram, cross = square_features(x), square_features(new), (1 + x @ x.T) ** 2, (1 + new @ x.T) ** 2
-    yield claims.count("(1 + x.y)^2: features", 1 + 2 * d + d * (d - 1) // 2, phi.shape[1], "example 3.2.1")
-    yield claims.zero(
-        "(1 + x.y)^2: products of features less the kernel, over its largest", np.abs(phi_new @ phi.T - cross).max()
-        / np.abs(cross).max(), 1e-14, "rounding",
+    yield claim("1-x.y-2", "(1 + x.y)^2: features").count(1 + 2 * d + d * (d - 1) // 2, phi.shape[1], "example 3.2.1")
+    yield claim("1-x.y-2-products", "(1 + x.y)^2: products of features less the kernel, over its largest").zero(
+        np.abs(phi_new @ phi.T - cross).max() / np.abs(cross).max(), 1e-14, "rounding"
     )
     values, vectors = np.linalg.eigh(gram)
     rounding = 1e-14 * config.samples * values[-1] / values[0]
     least, alpha = np.linalg.pinv(phi) @ y, np.linalg.solve(gram, y)
     size = np.abs(phi_new @ least).max()
-    yield claims.zero(
-        "kernel regression against the interpolant of least norm, on new inputs",
-        np.abs(phi_new @ least - cross @ alpha).max() / size, rounding, "rounding, by the condition number",
-    )
-    yield claims.equal(
-        "squared norm of the interpolant over y.G^{-1}y", 1.0, least @ least / (y @ alpha), rounding, "the same"
+    yield claim(
+        "kernel-regression-interpolant", "kernel regression against the interpolant of least norm, on new inputs"
+    ).zero(np.abs(phi_new @ least - cross @ alpha).max() / size, rounding, "rounding, by the condition number")
+    yield claim("squared-norm-interpolant", "squared norm of the interpolant over y.G^{-1}y").equal(
+        1.0, least @ least / (y @ alpha), rounding, "the same"
     )
     spare = np.linalg.svd(phi)[2][-1]
-    yield claims.equal(
-        "another interpolant: its squared norm over that plus one", 1.0,
-        ((least + spare) @ (least + spare)) / (least @ least + 1), rounding, "the same",
+    yield claim("another-interpolant-squared", "another interpolant: its squared norm over that plus one").equal(
+        1.0,
+        ((least + spare) @ (least + spare)) / (least @ least + 1),
+        rounding,
+        "the same",
         note="a unit vector of weights is added that no sample sees",
     )
     ridge = 1e-3 * values[0]
     off = np.linalg.solve(gram + ridge * np.eye(len(y)), y) - alpha
-    yield claims.equal(
-        "ridge regression: distance from the interpolant over the ridge times |G^{-1} alpha|", 1.0,
-        np.linalg.norm(off) / np.linalg.norm(ridge * np.linalg.solve(gram, alpha)), ridge / values[0] + rounding * 1e3,
+    yield claim(
+        "ridge-regression-distance",
+        "ridge regression: distance from the interpolant over the ridge times |G^{-1} alpha|",
+    ).equal(
+        1.0,
+        np.linalg.norm(off) / np.linalg.norm(ridge * np.linalg.solve(gram, alpha)),
+        ridge / values[0] + rounding * 1e3,
         "the next order, at a ridge of a thousandth of the smallest eigenvalue",
     )
     rate, steps = float(data.rate), np.arange(config.steps + 1)
     left = (1 - rate * values) ** steps[:, None]
     exact = ((1 - left) * (vectors.T @ y)) @ vectors.T
-    yield claims.zero(
-        "gradient descent on the weights less u_t, all steps", np.abs(data.path - exact).max() / np.abs(y).max(),
-        1e-13 * config.steps, "rounding of the steps",
+    yield claim("gradient-descent-weights", "gradient descent on the weights less u_t, all steps").zero(
+        np.abs(data.path - exact).max() / np.abs(y).max(), 1e-13 * config.steps, "rounding of the steps"
     )
-    yield claims.zero(
-        "the same on new inputs, last step", np.abs(data.elsewhere[-1] - data.flow).max() / size,
-        1e-13 * config.steps, "rounding of the steps",
+    yield claim("same-new-inputs", "the same on new inputs, last step").zero(
+        np.abs(data.elsewhere[-1] - data.flow).max() / size, 1e-13 * config.steps, "rounding of the steps"
     )
     rest = 1 - rate * values[0]
-    yield claims.at_most(
-        "gradient descent: distance from the data after the last step, over the first", rest**config.steps,
-        np.linalg.norm(data.path[-1] - y) / np.linalg.norm(y), "the slowest eigenvector's, up to rounding", slack=1e-12,
+    yield claim(
+        "gradient-descent-distance", "gradient descent: distance from the data after the last step, over the first"
+    ).at_most(
+        rest**config.steps,
+        np.linalg.norm(data.path[-1] - y) / np.linalg.norm(y),
+        "the slowest eigenvector's, up to rounding",
+        slack=1e-12,
     )
     yield from on_the_sphere(data, config)
 
@@ -170,7 +181,8 @@ def on_the_sphere(data: xr.Dataset, config: Config) -> Findings:
     """Problem 3.2.2."""
     s = data["product"].values
     exact = {
-        "polynomial": (1 + s) ** config.degree, "Gaussian": np.exp(-(data.distance**2)),
+        "polynomial": (1 + s) ** config.degree,
+        "Gaussian": np.exp(-(data.distance**2)),
         "Laplace": np.exp(-data.distance),
     }
     for name in data.kernel.values:
@@ -178,29 +190,42 @@ def on_the_sphere(data: xr.Dataset, config: Config) -> Findings:
         # No coefficient is negative, and they sum to the kernel at 1: so much can be missing at most.
         whole = 2.0**config.degree if name == "polynomial" else 1.0
         bound = lambda kept, c=series, k=whole: np.abs(s) ** kept * (k - c[:kept].sum())  # noqa: E731
-        yield claims.count(f"{name}: negative coefficients", 0, int((series < 0).sum()), "problem 3.2.2")
-        yield claims.zero(
-            f"{name}: series of {config.terms} terms, largest distance from the kernel beyond what is left out",
-            np.maximum(np.abs(polynomial.polyval(s, series) - exact[name]) - np.abs(bound(config.terms)), 0).max(),
-            1e-13 * whole, "rounding",
+        yield claim(f"{name}-negative-coefficients", f"{name}: negative coefficients").count(
+            0, int((series < 0).sum()), "problem 3.2.2"
         )
-        yield claims.zero(
-            f"{name}: features of tensor powers up to the sixth, the same",
-            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(), 1e-13 * whole,
+        yield claim(
+            f"{name}-series-{config.terms}-terms-distance",
+            f"{name}: series of {config.terms} terms, largest distance from the kernel beyond what is left out",
+        ).zero(
+            np.maximum(np.abs(polynomial.polyval(s, series) - exact[name]) - np.abs(bound(config.terms)), 0).max(),
+            1e-13 * whole,
             "rounding",
         )
-    yield claims.equal(
-        "Laplace: sum of the coefficients left out times the root of their place", math.sqrt(2 / math.pi),
-        (1 - data.series.sel(kernel="Laplace").sum()) * math.sqrt(config.terms), 1 / config.terms,
+        yield claim(
+            f"{name}-features-tensor-powers", f"{name}: features of tensor powers up to the sixth, the same"
+        ).zero(
+            np.maximum(np.abs(data.tensors.sel(kernel=name) - exact[name]) - bound(7), 0).max(),
+            1e-13 * whole,
+            "rounding",
+        )
+    yield claim(
+        "laplace-sum-coefficients", "Laplace: sum of the coefficients left out times the root of their place"
+    ).equal(
+        math.sqrt(2 / math.pi),
+        (1 - data.series.sel(kernel="Laplace").sum()) * math.sqrt(config.terms),
+        1 / config.terms,
         "the next order: the kernel has a root at 1",
     )
     half = np.array([[1.0, 0.0], [0.5, math.sqrt(0.75)]])
-    yield claims.erratum(
-        "Laplace kernel of two unit vectors at 60 degrees",
+    yield claim("laplace-kernel-two", "Laplace kernel of two unit vectors at 60 degrees").erratum(
         (r"\exp(\sqrt{1 - 2x_1\cdot x_2})", math.exp(math.sqrt(1 - 2 * 0.5))),
         (r"\exp(-\sqrt{2 - 2x_1\cdot x_2})", math.exp(-math.sqrt(2 - 2 * 0.5))),
-        math.exp(-np.linalg.norm(half[0] - half[1])), 1e-12, "rounding", where="problem 3.2.2",
-        note="a sign is lost, and |x - y|^2 = 2 - 2 x.y on the sphere", by="derivation",
+        math.exp(-np.linalg.norm(half[0] - half[1])),
+        1e-12,
+        "rounding",
+        where="problem 3.2.2",
+        note="a sign is lost, and |x - y|^2 = 2 - 2 x.y on the sphere",
+        by="derivation",
     )
 
 

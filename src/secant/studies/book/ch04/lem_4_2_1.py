@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 from matplotlib import colors
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import Graph, graphs
 from secant.theory.descent import backprop
 
@@ -15,8 +15,14 @@ class Config(Seeded):
     width: int = option(6, at_least=2, at_most=30, help="neurons of a layer")
     layers: int = option(4, at_least=2, at_most=12, help="layers of the graph whose derivatives are found one by one")
     sizes: tuple[int, ...] = scaled(
-        smoke=(100, 200, 400, 800), laptop=(250, 500, 1_000, 2_000), at_least=20, at_most=3_000, ascending=True,
-        shortest=2, longest=8, help="neurons of the graphs whose work is counted",
+        smoke=(100, 200, 400, 800),
+        laptop=(250, 500, 1_000, 2_000),
+        at_least=20,
+        at_most=3_000,
+        ascending=True,
+        shortest=2,
+        longest=8,
+        help="neurons of the graphs whose work is counted",
     )
 
     def check(self) -> None:
@@ -46,16 +52,14 @@ def clamped(graph: Graph, weights: np.ndarray, x: np.ndarray, node: int | None, 
     return values[-1]
 
 
-@study(
-    "book/lem-4.2.1", section="4.2", title="Messages are derivatives",
-    statement=r"""
-    Let every node of a graph add the messages $S$ that arrive along its outgoing edges, 1 at the output, and send
+@study("book/lem-4.2.1", section="4.2", title="Messages are derivatives")
+def run(config: Config) -> xr.Dataset:
+    r"""Let every node of a graph add the messages $S$ that arrive along its outgoing edges, 1 at the output, and send
     $S\,\partial u/\partial z$ along each incoming one. Then $S = \partial f/\partial z$ at every node, the rate at
     which the output changes with the node's value where its incoming edges are cut; and
     $\partial f/\partial w = z\,\partial f/\partial u$ for a weight from $z$ to the sum $u$. The work is $O(V + E)$.
-    Computing $\partial u_i/\partial u_j$ forward for all pairs takes $O(VE)$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    Computing $\partial u_i/\partial u_j$ forward for all pairs takes $O(VE)$.
+    """
     rng = np.random.default_rng(config.seed)
     graph = random_graph(config.seed, config, config.layers)
     weights, x = rng.normal(size=graph.parameters), rng.normal(size=graph.inputs)
@@ -74,10 +78,16 @@ def run(config: Config) -> xr.Dataset:
     pairs = [(int(u), graph.inputs + i) for i, own in enumerate(incoming) for u in own.sources]
     return xr.Dataset(
         {
-            "nodes": ("node", found.nodes), "naive": ("node", slow.nodes), "cut": ("node", cut),
-            "weights": ("weight", found.weights), "moved": ("weight", moved),
-            "work": (("graph", "count"), np.array(work)), "pairs": (("edge", "end"), np.array(pairs)),
-            "layer": ("node", graph.levels), "edges": graph.edges, "operations": found.operations,
+            "nodes": ("node", found.nodes),
+            "naive": ("node", slow.nodes),
+            "cut": ("node", cut),
+            "weights": ("weight", found.weights),
+            "moved": ("weight", moved),
+            "work": (("graph", "count"), np.array(work)),
+            "pairs": (("edge", "end"), np.array(pairs)),
+            "layer": ("node", graph.levels),
+            "edges": graph.edges,
+            "operations": found.operations,
         },
         coords={"count": ["neurons", "edges", "backward", "forward", "apart"]},
     )
@@ -86,33 +96,33 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     size = np.abs(data.nodes).max()
-    yield claims.zero(
-        "messages less derivatives of the output in values, edges cut, over the largest",
-        np.abs(data.nodes - data.cut).max() / size, 1e-12, "rounding",
+    yield claim(
+        "messages-less-derivatives", "messages less derivatives of the output in values, edges cut, over the largest"
+    ).zero(np.abs(data.nodes - data.cut).max() / size, 1e-12, "rounding")
+    yield claim("messages-less-those", "messages less those of the naive way, over the largest").zero(
+        np.abs(data.nodes - data.naive).max() / size, 1e-12, "rounding"
     )
-    yield claims.zero(
-        "messages less those of the naive way, over the largest", np.abs(data.nodes - data.naive).max() / size, 1e-12,
-        "rounding",
-    )
-    yield claims.zero(
+    yield claim(
+        "message-times-value",
         "message times value at the other end less the derivative in the weight, over the largest",
-        np.abs(data.weights - data.moved).max() / np.abs(data.weights).max(), 1e-12, "rounding", note="claim 4.1.1",
-    )
+    ).zero(np.abs(data.weights - data.moved).max() / np.abs(data.weights).max(), 1e-12, "rounding", note="claim 4.1.1")
     work = {name: data.work.sel(count=name).values for name in data["count"].values}
-    yield claims.zero("large graphs: messages less those of the naive way", work["apart"].max(), 1e-10, "rounding")
-    yield claims.count(
-        "backpropagation: products an edge, all graphs", 3, (work["backward"] / work["edges"]).max(),
-        "forward, back, and the derivative in the weight",
+    yield claim("large-graphs-messages", "large graphs: messages less those of the naive way").zero(
+        work["apart"].max(), 1e-10, "rounding"
+    )
+    yield claim("backpropagation-products-edge", "backpropagation: products an edge, all graphs").count(
+        3, (work["backward"] / work["edges"]).max(), "forward, back, and the derivative in the weight"
     )
     neurons = np.log(work["neurons"])
     for name, way, power in (("backpropagation", "backward", 1.0), ("naive way", "forward", 2.0)):
-        yield claims.equal(
-            f"{name}: exponent of the neurons in its work", power, np.polyfit(neurons, np.log(work[way]), 1)[0],
-            2 * config.width / work["neurons"][0], "inputs have no edges: twice their share of the smallest graph",
+        yield claim(f"{name}-exponent-neurons-work", f"{name}: exponent of the neurons in its work").equal(
+            power,
+            np.polyfit(neurons, np.log(work[way]), 1)[0],
+            2 * config.width / work["neurons"][0],
+            "inputs have no edges: twice their share of the smallest graph",
         )
-    yield claims.at_most(
-        "naive way: products over neurons times edges, all graphs", 1.0,
-        (work["forward"] / (work["neurons"] * work["edges"])).max(), "O(VE)",
+    yield claim("naive-way-products", "naive way: products over neurons times edges, all graphs").at_most(
+        1.0, (work["forward"] / (work["neurons"] * work["edges"])).max(), "O(VE)"
     )
 
 
@@ -124,8 +134,17 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for u, v in data.pairs.values:
         left.plot(layer[[u, v]], place[[u, v]], color=sheet.faint(), lw=0.8, zorder=1)
     top = float(np.abs(data.nodes[:-1]).max())
-    shown = left.scatter(layer, place, c=data.nodes, cmap="RdBu_r", norm=colors.Normalize(-top, top), s=90, zorder=2,
-                         edgecolors=sheet.ink(), linewidths=0.6)
+    shown = left.scatter(
+        layer,
+        place,
+        c=data.nodes,
+        cmap="RdBu_r",
+        norm=colors.Normalize(-top, top),
+        s=90,
+        zorder=2,
+        edgecolors=sheet.ink(),
+        linewidths=0.6,
+    )
     figure.colorbar(shown, ax=left, label=r"$\partial f/\partial z$")
     sheet.label(left, "Messages on a random graph", "layer", None)
     left.set_yticks([])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 
 STEP = 1e-30
 """Times i: a derivative is an imaginary part, with no difference of large numbers."""
@@ -56,16 +56,14 @@ def backward(matrices: list[np.ndarray], x: np.ndarray) -> list[np.ndarray]:
     return found[::-1]
 
 
-@study(
-    "book/sec-4.3", section="4.3", title="Messages that are matrices",
-    statement=r"""
-    Where a node $u$ holds a vector or a matrix, its message to $z$ is $\frac{\partial u}{\partial z}[S]$, the
+@study("book/sec-4.3", section="4.3", title="Messages that are matrices")
+def run(config: Config) -> xr.Dataset:
+    r"""Where a node $u$ holds a vector or a matrix, its message to $z$ is $\frac{\partial u}{\partial z}[S]$, the
     transposed Jacobian applied to $S$, which has the shape of $u$; the result has that of $z$. A node needs its map and
     this product. For $U = WZ$, $W \in \mathbb R^{d_1\times d_2}$ and $Z \in \mathbb R^{d_2\times d_3}$, the matrix of
     $\partial U/\partial Z$ has $d_2d_3 \times d_1d_3$ entries, and the product is
-    $\frac{\partial U}{\partial Z}[S] = W^\top S$ without it; $\frac{\partial U}{\partial W}[S] = SZ^\top$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\frac{\partial U}{\partial Z}[S] = W^\top S$ without it; $\frac{\partial U}{\partial W}[S] = SZ^\top$.
+    """
     rng = np.random.default_rng(config.seed)
     d1, d2, d3 = config.d1, config.d2, config.d3
     W, Z, S = (rng.normal(size=shape) for shape in ((d1, d2), (d2, d3), (d1, d3)))
@@ -81,14 +79,18 @@ def run(config: Config) -> xr.Dataset:
         exact.append(derivative(rest, matrix)[:, 0])
     return xr.Dataset(
         {
-            "W": (("row", "middle"), W), "Z": (("middle", "column"), Z), "S": (("row", "column"), S),
-            "by_z": (("z_entry", "u_entry"), by_z), "by_w": (("w_entry", "u_entry"), by_w),
+            "W": (("row", "middle"), W),
+            "Z": (("middle", "column"), Z),
+            "S": (("row", "column"), S),
+            "by_z": (("z_entry", "u_entry"), by_z),
+            "by_w": (("w_entry", "u_entry"), by_w),
             "message": ("weight", np.concatenate([part.ravel() for part in found])),
             "exact": ("weight", np.concatenate(exact)),
             "layer": ("weight", np.repeat(np.arange(config.layers), [part.size for part in found])),
             # With the printed shapes the product is ZW: how S.ZW changes along a direction, and what two messages say.
             "measured": float((s * ((z + STEP * 1j * along) @ w)).sum().imag / STEP),
-            "printed": float(((w.T @ s) * along).sum()), "corrected": float(((s @ w.T) * along).sum()),
+            "printed": float(((w.T @ s) * along).sum()),
+            "corrected": float(((s @ w.T) * along).sum()),
             "scale": float(np.linalg.norm(s) * np.linalg.norm(along)),
         }
     )
@@ -97,37 +99,41 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     W, Z, S, by_z = (data[name].values for name in ("W", "Z", "S", "by_z"))
-    yield claims.zero(
-        "U = WZ: W'S less the dense derivative applied to S", np.abs((W.T @ S).ravel() - by_z @ S.ravel()).max(), 1e-13,
-        "rounding",
+    yield claim("u-wz-w", "U = WZ: W'S less the dense derivative applied to S").zero(
+        np.abs((W.T @ S).ravel() - by_z @ S.ravel()).max(), 1e-13, "rounding"
     )
-    yield claims.zero(
-        "U = WZ: SZ' less the dense derivative in W applied to S",
-        np.abs((S @ Z.T).ravel() - data.by_w.values @ S.ravel()).max(), 1e-13, "rounding",
+    yield claim("u-wz-sz", "U = WZ: SZ' less the dense derivative in W applied to S").zero(
+        np.abs((S @ Z.T).ravel() - data.by_w.values @ S.ravel()).max(), 1e-13, "rounding"
     )
-    yield claims.zero(
-        "the dense derivative in Z less the Kronecker product of W' and 1",
-        np.abs(by_z - np.kron(W.T, np.eye(config.d3))).max(), 1e-14, "rounding",
+    yield claim("dense-derivative-z", "the dense derivative in Z less the Kronecker product of W' and 1").zero(
+        np.abs(by_z - np.kron(W.T, np.eye(config.d3))).max(), 1e-14, "rounding"
     )
-    yield claims.count(
-        "entries of the dense derivative over the products that W'S takes", config.d3,
-        by_z.size / (W.size * config.d3), "d1 d2 d3^2 over d1 d2 d3",
+    yield claim("entries-dense-derivative", "entries of the dense derivative over the products that W'S takes").count(
+        config.d3, by_z.size / (W.size * config.d3), "d1 d2 d3^2 over d1 d2 d3"
     )
-    yield claims.zero(
+    yield claim(
+        f"network-{config.layers}-layers-gradients",
         f"network of {config.layers} layers: gradients by matrix messages, largest difference over the largest entry",
-        np.abs(data.message - data.exact).max() / np.abs(data.exact).max(), 1e-12, "rounding",
-    )
-    yield claims.erratum(
-        "numbers that the derivative of U in Z takes",
+    ).zero(np.abs(data.message - data.exact).max() / np.abs(data.exact).max(), 1e-12, "rounding")
+    yield claim("numbers-derivative-u", "numbers that the derivative of U in Z takes").erratum(
         (r"\mathbb R^{d_2\times d_3} \to \mathbb R^{d_1\times d_3}", config.d2 * config.d3),
-        (r"\mathbb R^{d_1\times d_3} \to \mathbb R^{d_2\times d_3}", config.d1 * config.d3), by_z.shape[1], 1e-12,
-        "a count", where="section 4.3", note="in the book's convention a derivative takes a message to what lies below",
+        (r"\mathbb R^{d_1\times d_3} \to \mathbb R^{d_2\times d_3}", config.d1 * config.d3),
+        by_z.shape[1],
+        1e-12,
+        "a count",
+        where="section 4.3",
+        note="in the book's convention a derivative takes a message to what lies below",
     )
     scale = float(data.scale)
-    yield claims.erratum(
-        "W of d2 x d3 and Z of d1 x d2, square: change of S.U with Z along a direction, over their sizes",
-        (r"W^\top S", data.printed / scale), (r"SW^\top", data.corrected / scale), data.measured / scale, 1e-12,
-        "rounding", where="section 4.3",
+    yield claim(
+        "w-d2-x", "W of d2 x d3 and Z of d1 x d2, square: change of S.U with Z along a direction, over their sizes"
+    ).erratum(
+        (r"W^\top S", data.printed / scale),
+        (r"SW^\top", data.corrected / scale),
+        data.measured / scale,
+        1e-12,
+        "rounding",
+        where="section 4.3",
         note="with the printed shapes U = ZW, whose message is SW'; W'S is that of U = WZ, W of d1 x d2, Z of d2 x d3",
     )
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import graphs
 from secant.theory.descent import backprop
 
@@ -50,15 +50,13 @@ def through_time(matrix: np.ndarray, steps: int, activation: str, start: np.ndar
     return found.nodes.reshape(steps + 1, n)[::-1]
 
 
-@study(
-    "book/sec-4.4", section="4.4", title="Tied weights, and time",
-    statement=r"""
-    Where edges share a parameter, the derivative in it is the sum of the derivatives in its copies. So a convolution's
-    filter has the sum over all places, and a recurrent network, unrolled in time, the sum over all steps. There
-    gradients may explode or vanish: those of a linear network, $h_t = Wh_{t-1}$, grow like the power of the spectral
-    radius of $W$; careful initialisation, as with an orthogonal $W$, keeps them.""",
-)
+@study("book/sec-4.4", section="4.4", title="Tied weights, and time")
 def run(config: Config) -> xr.Dataset:
+    r"""Where edges share a parameter, the derivative in it is the sum of the derivatives in its copies. So a
+    convolution's filter has the sum over all places, and a recurrent network, unrolled in time, the sum over all steps.
+    There gradients may explode or vanish: those of a linear network, $h_t = Wh_{t-1}$, grow like the power of the
+    spectral radius of $W$; careful initialisation, as with an orthogonal $W$, keeps them.
+    """
     rng = np.random.default_rng(config.seed)
     graph = graphs.convolutional(config.length, [config.channels])
     w, x = rng.normal(size=graph.parameters), rng.normal(size=config.length)
@@ -87,11 +85,17 @@ def run(config: Config) -> xr.Dataset:
     apart = np.abs(np.array(messages) - np.array(exact)).max(-1) / np.abs(exact).max(-1)
     return xr.Dataset(
         {
-            "filters": ("weight", shared.weights), "copies": float(len(shared.edges) / len(shared.weights)),
-            "by_slices": ("weight", by_slices), "recurrent": ("entry", own.weights), "by_loop": ("entry", by_loop),
-            "copied": (("time", "entry"), own.edges.reshape(config.short, -1)), "kept": ("step", norm(kept)),
-            "size": (("gain", "step"), norm(np.array(messages))), "bent": (("gain", "step"), norm(np.array(bent))),
-            "apart": (("gain", "step"), apart), "condition": float(np.linalg.cond(basis)),
+            "filters": ("weight", shared.weights),
+            "copies": float(len(shared.edges) / len(shared.weights)),
+            "by_slices": ("weight", by_slices),
+            "recurrent": ("entry", own.weights),
+            "by_loop": ("entry", by_loop),
+            "copied": (("time", "entry"), own.edges.reshape(config.short, -1)),
+            "kept": ("step", norm(kept)),
+            "size": (("gain", "step"), norm(np.array(messages))),
+            "bent": (("gain", "step"), norm(np.array(bent))),
+            "apart": (("gain", "step"), apart),
+            "condition": float(np.linalg.cond(basis)),
         },
         coords={"gain": list(config.gains)},
     )
@@ -103,39 +107,43 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("convolution: messages summed over places", data.filters, data.by_slices),
         ("recurrent network: messages summed over steps", data.recurrent, data.by_loop),
     ):
-        yield claims.zero(
-            f"{name}, less the derivative in the shared weight, over the largest",
-            np.abs(found - other).max() / np.abs(other).max(), 1e-12, "rounding",
-        )
-    yield claims.zero(
+        yield claim(
+            f"{name}-less-derivative-shared", f"{name}, less the derivative in the shared weight, over the largest"
+        ).zero(np.abs(found - other).max() / np.abs(other).max(), 1e-12, "rounding")
+    yield claim(
+        "recurrent-network-derivative",
         "recurrent network: derivative in the weights less the sum of those in its copies, over the largest",
-        np.abs(data.copied.sum("time") - data.recurrent).max() / np.abs(data.recurrent).max(), 1e-13, "rounding",
-    )
+    ).zero(np.abs(data.copied.sum("time") - data.recurrent).max() / np.abs(data.recurrent).max(), 1e-13, "rounding")
     alone = np.abs(data.copied[-1] - data.recurrent).max() / np.abs(data.recurrent).max()
-    yield claims.at_least(
-        "the last copy alone: its distance from that, over the largest", 0.01, alone, "one copy is not the sum"
+    yield claim("last-copy-alone", "the last copy alone: its distance from that, over the largest").at_least(
+        0.01, alone, "one copy is not the sum"
     )
     condition = float(data.condition)
-    yield claims.zero(
-        "linear network: messages back to each step less sums over eigenvectors, over the largest", data.apart.max(),
-        1e-14 * condition * config.times, "rounding, by the condition of the eigenvectors",
-    )
+    yield claim(
+        "linear-network-messages",
+        "linear network: messages back to each step less sums over eigenvectors, over the largest",
+    ).zero(data.apart.max(), 1e-14 * condition * config.times, "rounding, by the condition of the eigenvectors")
     half = config.times // 2
     later = np.log(data["size"])[:, -1] - np.log(data["size"])[:, half]
     for i, gain in enumerate(config.gains):
-        yield claims.equal(
-            f"spectral radius {gain:g}: growth of gradients a step, over the last half of {config.times}", gain,
-            np.exp(later[i] / (config.times - half)), 0, "the eigenvectors' condition, once at each end",
+        yield claim(
+            f"spectral-radius-{gain:g}-growth-{config.times}",
+            f"spectral radius {gain:g}: growth of gradients a step, over the last half of {config.times}",
+        ).equal(
+            gain,
+            np.exp(later[i] / (config.times - half)),
+            0,
+            "the eigenvectors' condition, once at each end",
             relative=np.expm1(2 * np.log(condition) / (config.times - half)),
         )
-        yield claims.at_most(
+        yield claim(
+            f"spectral-radius-{gain:g}-gradient",
             f"spectral radius {gain:g}: largest gradient over its power, over the condition of the eigenvectors",
-            1.0, (data["size"][i] / gain ** np.arange(config.times + 1)).max() / condition, "an inequality",
-            slack=1e-10,
+        ).at_most(
+            1.0, (data["size"][i] / gain ** np.arange(config.times + 1)).max() / condition, "an inequality", slack=1e-10
         )
-    yield claims.zero(
-        "orthogonal weights: largest change of the gradient's size", np.abs(data.kept - 1).max(), 1e-14 * config.times,
-        "rounding of the steps",
+    yield claim("orthogonal-weights-change", "orthogonal weights: largest change of the gradient's size").zero(
+        np.abs(data.kept - 1).max(), 1e-14 * config.times, "rounding of the steps"
     )
 
 

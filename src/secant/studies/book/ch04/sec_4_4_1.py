@@ -9,7 +9,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant.core.device import jit, to_device
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import graphs, pre_activation_hessian, with_edge_weights
 from secant.theory.descent import backprop
 
@@ -19,8 +19,14 @@ class Config(Seeded):
     layers: int = option(2, at_least=1, at_most=5, help="their hidden layers")
     in_degree: int = option(4, at_least=1, at_most=12, help="edges into each neuron of the random graph")
     depths: tuple[int, ...] = scaled(
-        smoke=(2, 4, 8), laptop=(2, 4, 8, 16, 32, 64), at_least=1, at_most=64, ascending=True, shortest=2,
-        longest=8, help="layers of the networks whose work is counted",
+        smoke=(2, 4, 8),
+        laptop=(2, 4, 8, 16, 32, 64),
+        at_least=1,
+        at_most=64,
+        ascending=True,
+        shortest=2,
+        longest=8,
+        help="layers of the networks whose work is counted",
     )
     wide: int = option(32, at_least=16, at_most=512, help="their neurons a layer")
 
@@ -57,21 +63,21 @@ def counted(depth: int, config: Config) -> list[float]:
     matrices = [jax.ShapeDtypeStruct(shape, np.float64) for shape in shapes]
     x = jax.ShapeDtypeStruct((16, 8), np.float64)
     programs = (
-        (lambda m, v, x: jax.grad(loss)(m, x)), forward_over_reverse, reverse_over_reverse,
+        (lambda m, v, x: jax.grad(loss)(m, x)),
+        forward_over_reverse,
+        reverse_over_reverse,
     )
     analyses: list = [jax.jit(program).lower(matrices, matrices, x).cost_analysis() for program in programs]
     return [analysis["flops"] for analysis in analyses]
 
 
-@study(
-    "book/sec-4.4.1", section="4.4.1", title="Hessian products for the work of a few gradients",
-    statement=r"""
-    The gradient of $f$ is itself computed by a network of size $O(V + E)$. So $g(z) = \langle\nabla f(z), v\rangle$ is,
-    and backpropagation on $g$ gives $\nabla g(z) = \nabla^2f(z)\,v$ in $O(V + E)$: a product with the Hessian takes a
-    constant number of gradients, whatever the network, where the Hessian itself takes one of them for every
-    parameter.""",
-)
+@study("book/sec-4.4.1", section="4.4.1", title="Hessian products for the work of a few gradients")
 def run(config: Config) -> xr.Dataset:
+    r"""The gradient of $f$ is itself computed by a network of size $O(V + E)$. So $g(z) = \langle\nabla f(z), v\rangle$
+    is, and backpropagation on $g$ gives $\nabla g(z) = \nabla^2f(z)\,v$ in $O(V + E)$: a product with the Hessian takes
+    a constant number of gradients, whatever the network, where the Hessian itself takes one of them for every
+    parameter.
+    """
     rng = np.random.default_rng(config.seed)
     graph = graphs.random(
         jax.random.key(config.seed), config.width, [config.width] * config.layers, in_degree=config.in_degree
@@ -96,9 +102,14 @@ def run(config: Config) -> xr.Dataset:
         ratios.append((there / here, one / plain, other / plain, here / (deep.neurons + deep.edges)))
     return xr.Dataset(
         {
-            "graph": ("weight", product.product), "graph_dense": ("weight", dense @ v), "swapped": swapped,
-            "full": (("row", "column"), full), "expected": ("row", full @ flat), "forward": ("row", forward),
-            "reverse": ("row", reverse), "ratio": (("depth", "way"), ratios),
+            "graph": ("weight", product.product),
+            "graph_dense": ("weight", dense @ v),
+            "swapped": swapped,
+            "full": (("row", "column"), full),
+            "expected": ("row", full @ flat),
+            "forward": ("row", forward),
+            "reverse": ("row", reverse),
+            "ratio": (("depth", "way"), ratios),
         },
         coords={"depth": list(config.depths), "way": ["graph", "forward", "reverse", "size"]},
     )
@@ -109,40 +120,42 @@ WAYS = {"forward": "derivative of the gradient along v", "reverse": "gradient of
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "graph: product by messages less the dense Hessian times v, over the largest",
-        np.abs(data.graph - data.graph_dense).max() / np.abs(data.graph_dense).max(), 1e-12, "rounding",
-    )
-    yield claims.zero(
-        "graph: u.Hv less v.Hu, over the largest entry of Hv", abs(data.swapped) / np.abs(data.graph).max(), 1e-12,
-        "the Hessian is symmetric: rounding",
+    yield claim(
+        "graph-product-messages", "graph: product by messages less the dense Hessian times v, over the largest"
+    ).zero(np.abs(data.graph - data.graph_dense).max() / np.abs(data.graph_dense).max(), 1e-12, "rounding")
+    yield claim("graph-u.hv-less", "graph: u.Hv less v.Hu, over the largest entry of Hv").zero(
+        abs(data.swapped) / np.abs(data.graph).max(), 1e-12, "the Hessian is symmetric: rounding"
     )
     for way, words in WAYS.items():
-        yield claims.zero(
-            f"network: {words}, less the dense Hessian times v, over the largest",
-            np.abs(data[way] - data.expected).max() / np.abs(data.expected).max(), 1e-12, "rounding",
-        )
-    yield claims.equal(
-        "graph: gradients that a product takes, at the depth where it takes most", 8 / 3,
-        data.ratio.sel(way="graph").max(), 1e-12, "8 products an edge against 3: a count",
+        yield claim(
+            f"network-{words}-less-dense", f"network: {words}, less the dense Hessian times v, over the largest"
+        ).zero(np.abs(data[way] - data.expected).max() / np.abs(data.expected).max(), 1e-12, "rounding")
+    yield claim(
+        "graph-gradients-product", "graph: gradients that a product takes, at the depth where it takes most"
+    ).equal(8 / 3, data.ratio.sel(way="graph").max(), 1e-12, "8 products an edge against 3: a count")
+    yield claim("graph-how-much", "graph: how much more that is than at the depth where it takes least").zero(
+        np.ptp(data.ratio.sel(way="graph").values), 1e-12, "constant"
     )
-    yield claims.zero(
-        "graph: how much more that is than at the depth where it takes least",
-        np.ptp(data.ratio.sel(way="graph").values), 1e-12, "constant",
-    )
-    yield claims.at_most(
-        "graph: products along edges of a gradient, over V + E", 3.0, data.ratio.sel(way="size").max(), "O(V + E)"
+    yield claim("graph-products-along", "graph: products along edges of a gradient, over V + E").at_most(
+        3.0, data.ratio.sel(way="size").max(), "O(V + E)"
     )
     for way, words in WAYS.items():
         own = data.ratio.sel(way=way)
-        yield claims.at_most(
-            f"network: gradients that the {words} takes, over all depths", 8 / 3, own.max(),
+        yield claim(
+            f"network-gradients-{words}-takes", f"network: gradients that the {words} takes, over all depths"
+        ).at_most(
+            8 / 3,
+            own.max(),
             "8 matrix products a layer against 3, and some work at each neuron: two over the width",
             relative=2 / config.wide,
         )
-        yield claims.at_most(
-            f"network: the {words}, at {config.depths[-1]} layers over that at {config.depths[-2]}", 1.0,
-            own[-1] / own[-2], "constant, but for the first and the last layer, which have less to send",
+        yield claim(
+            f"network-{words}-{config.depths[-1]}-layers-{config.depths[-2]}",
+            f"network: the {words}, at {config.depths[-1]} layers over that at {config.depths[-2]}",
+        ).at_most(
+            1.0,
+            own[-1] / own[-2],
+            "constant, but for the first and the last layer, which have less to send",
             slack=1 / config.depths[-2],
         )
 
@@ -159,7 +172,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(data.depth, data.ratio.sel(way=way), "o-", color=f"C{i}", label=words)
     sheet.mark(right, y=8 / 3, label="8/3")
     sheet.label(
-        right, "Work of a product", "layers", "gradients", "lower right", xscale="log", ylim=(0, 3.5),
+        right,
+        "Work of a product",
+        "layers",
+        "gradients",
+        "lower right",
+        xscale="log",
+        ylim=(0, 3.5),
     )
     right.set_xticks(data.depth.values, [str(depth) for depth in data.depth.values])
     right.set_xticks([], minor=True)

@@ -7,14 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.landscape import rank_one
 
 
 class Config(Seeded):
-    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=100, shortest=2,
+    eigenvalues: tuple[float, ...] = option(
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1),
+        at_least=0.01,
+        at_most=100,
+        shortest=2,
         longest=12,
-        distinct=True, help="of the matrix")
+        distinct=True,
+        help="of the matrix",
+    )
     starts: int = option(200, at_least=5, at_most=5_000, help="random starts of descent and of Newton's method")
     steps: int = option(3_000, at_least=100, at_most=100_000, help="gradient-descent steps at most")
 
@@ -25,16 +31,14 @@ class Config(Seeded):
             raise ValueError(f"eigenvalues: each a hundredth of the largest from the next, got {self.eigenvalues}.")
 
 
-@study(
-    "book/claim-6.4.1", section="6.4", title="The landscape of the top eigenvector",
-    statement=r"""
-    For a matrix with eigenvalues $\lambda_1 > \lambda_2 > \dots > 0$ and $f(x) = \frac14\|M - xx^\top\|_F^2$:
+@study("book/claim-6.4.1", section="6.4", title="The landscape of the top eigenvector")
+def run(config: Config) -> xr.Dataset:
+    r"""For a matrix with eigenvalues $\lambda_1 > \lambda_2 > \dots > 0$ and $f(x) = \frac14\|M - xx^\top\|_F^2$:
     $\nabla f = (|x|^2 - M)x$ and $\nabla^2f = |x|^2 + 2xx^\top - M$. The only critical points are 0 and
     $\pm\sqrt{\lambda_i}\,v_i$, where the Hessian has the eigenvalues $2\lambda_i$ along $v_i$ and
     $\lambda_i - \lambda_j$ along $v_j$. All but $\pm\sqrt{\lambda_1}\,v_1$ have a negative one,
-    $\lambda_i - \lambda_1$ along $v_1$: the second-order stationary points are the global minima.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\lambda_i - \lambda_1$ along $v_1$: the second-order stationary points are the global minima.
+    """
     rng = np.random.default_rng(config.seed)
     values = np.sort(config.eigenvalues)[::-1]
     d, top = len(values), values[0]
@@ -52,19 +56,24 @@ def run(config: Config) -> xr.Dataset:
     for _ in range(200):
         H = rank_one.hessian(M, newton)
         step = np.linalg.solve(H, rank_one.gradient(M, newton)[..., None])[..., 0]
-        newton = newton - step * np.minimum(1,
-            0.5 * np.sqrt(top) / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300))
+        newton = newton - step * np.minimum(
+            1, 0.5 * np.sqrt(top) / np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
+        )
     solved = np.linalg.norm(rank_one.gradient(M, newton), axis=1) < 1e-10 * top**1.5
     signed = np.concatenate([known.points, -known.points])
     away = np.linalg.norm(newton[:, None] - signed, axis=2)
     return xr.Dataset(
         {
-            "M": (("i", "j"), M), "points": (("point", "i"), known.points),
+            "M": (("i", "j"), M),
+            "points": (("point", "i"), known.points),
             "spectra": (("point", "mode"), known.spectra),
-            "directions": (("mode", "i"), known.directions), "hessian": (("point", "i", "j"), np.asarray(bend)),
-            "value": ("point", known.values), "end": (("start", "i"), x),
+            "directions": (("mode", "i"), known.directions),
+            "hessian": (("point", "i", "j"), np.asarray(bend)),
+            "value": ("point", known.values),
+            "end": (("start", "i"), x),
             "path": (("step", "shown", "i"), np.stack(shown)),
-            "solved": ("start", solved), "away": ("start", away.min(1)),
+            "solved": ("start", solved),
+            "away": ("start", away.min(1)),
             "which": ("start", away.argmin(1) % len(known.points)),
         }
     )
@@ -75,49 +84,53 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     values = np.sort(config.eigenvalues)[::-1]
     M, points, top = data.M.values, data.points.values, values[0]
     rounding = 1e-13 * len(values) * top
-    yield claims.zero(
-        "gradient at 0 and at sqrt(lambda_i) v_i, largest", np.abs(rank_one.gradient(M, points)).max(),
-        rounding * np.sqrt(top), "rounding"
+    yield claim("gradient-0-sqrt", "gradient at 0 and at sqrt(lambda_i) v_i, largest").zero(
+        np.abs(rank_one.gradient(M, points)).max(), rounding * np.sqrt(top), "rounding"
     )
     apart = values - values[:, None]
     expected = np.where(np.eye(len(values), dtype=bool), 2 * values[:, None], -apart)
     found = np.linalg.eigvalsh(data.hessian.values)
-    yield claims.zero(
+    yield claim(
+        "eigenvalues-hessian-automatic",
         "eigenvalues of the Hessian by automatic differentiation less 2 lambda_i, lambda_i - lambda_j, largest",
-        np.abs(found[:-1] - np.sort(expected, 1)).max(), rounding, "rounding",
+    ).zero(np.abs(found[:-1] - np.sort(expected, 1)).max(), rounding, "rounding")
+    yield claim("same-0-less", "the same at 0, less -lambda_j").zero(
+        np.abs(found[-1] - np.sort(-values)).max(), rounding, "rounding"
     )
-    yield claims.zero("the same at 0, less -lambda_j", np.abs(found[-1] - np.sort(-values)).max(), rounding, "rounding")
     v = data.directions.values[0]
     along = np.einsum("i,pij,j->p", v, data.hessian.values, v)
-    yield claims.zero(
-        "curvature along v_1 less lambda_i - lambda_1, largest",
-        np.abs(along[1:] - (np.append(values[1:], 0) - top)).max(), rounding,
-        "rounding",
+    yield claim("curvature-along-v", "curvature along v_1 less lambda_i - lambda_1, largest").zero(
+        np.abs(along[1:] - (np.append(values[1:], 0) - top)).max(), rounding, "rounding"
     )
-    yield claims.count(
-        "critical points without a negative eigenvalue, up to sign", 1, int((found.min(1) > 0).sum()),
-        "the global minimum alone"
+    yield claim("critical-points-without", "critical points without a negative eigenvalue, up to sign").count(
+        1, int((found.min(1) > 0).sum()), "the global minimum alone"
     )
-    yield claims.equal(
-        "f at the minimum over the sum of lambda_j^2, j > 1, over 4", 1.0,
-        rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4), 1e-12 * (1 + top**2 / values[1] ** 2),
+    yield claim("f-minimum-sum", "f at the minimum over the sum of lambda_j^2, j > 1, over 4").equal(
+        1.0,
+        rank_one.objective(M, points[0]) / ((values[1:] ** 2).sum() / 4),
+        1e-12 * (1 + top**2 / values[1] ** 2),
         "rounding",
     )
     kept = data.solved.values
-    yield claims.zero(
+    yield claim(
+        "newton-s-method",
         "Newton's method on the gradient: largest distance of its ends from the list",
-        lambda: data.away.values[kept].max() / np.sqrt(top),
-        1e-5, "its gradients are below 1e-10 and the least curvature a hundredth", given=data.solved.values,
+        given=data.solved.values,
         otherwise="no start was solved",
+    ).zero(
+        lambda: data.away.values[kept].max() / np.sqrt(top),
+        1e-5,
+        "its gradients are below 1e-10 and the least curvature a hundredth",
         note=f"{kept.sum()} of {config.starts} starts, at {len(set(data.which.values[kept]))} points up to sign",
     )
     excess = rank_one.objective(M, data.end.values) - data.value.values[0]
     gap = (values[0] - values[1]) / (4 * top)
-    yield claims.zero(
-        "gradient descent from random starts: largest f - f* in the end, over lambda_1^2", excess.max() / top**2,
-        1e-6, "all second-order stationary points are global minima", given=gap * config.steps > 60,
+    yield claim(
+        "gradient-descent-random",
+        "gradient descent from random starts: largest f - f* in the end, over lambda_1^2",
+        given=gap * config.steps > 60,
         otherwise="so few steps do not tell two near eigenvalues apart",
-    )
+    ).zero(excess.max() / top**2, 1e-6, "all second-order stationary points are global minima")
 
 
 @run.figure
@@ -130,8 +143,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(k, spectrum.min(), "o", ms=6, color="C0" if (spectrum > 0).all() else "C3")
     sheet.mark(left, y=0)
     names = [f"$\\sqrt{{\\lambda_{k + 1}}}v_{k + 1}$" for k in range(len(values))] + ["0"]
-    sheet.label(left, "Spectra of the Hessian at all critical points", None, "eigenvalues", xticks=range(len(names)),
-        xticklabels=names)
+    sheet.label(
+        left,
+        "Spectra of the Hessian at all critical points",
+        None,
+        "eigenvalues",
+        xticks=range(len(names)),
+        xticklabels=names,
+    )
     path = data.path.values
     excess = rank_one.objective(data.M.values, path) - data.value.values[0]
     for k in range(path.shape[1]):

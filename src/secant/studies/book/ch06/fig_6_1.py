@@ -6,21 +6,26 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import critical_point, is_sosp
-from secant.lab import Figure, Findings, Options, claims, option, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, sheet, study
 
 CASES = {  # coefficients of u, u^2, u^3, u^4, v^2, v^4, and the kind by claim 6.1.4
-    "u^2 + 2 v^2": ((0, 1, 0, 0, 2, 0), "minimum"), "-u^2 - 2 v^2": ((0, -1, 0, 0, -2, 0), "maximum"),
-    "u^2 - v^2": ((0, 1, 0, 0, -1, 0), "saddle"), "-2 u^2 + v^2 + u^4": ((0, -2, 0, 1, 1, 0), "saddle"),
-    "u^4 + v^4": ((0, 0, 0, 1, 0, 1), "degenerate"), "-u^4 - v^4": ((0, 0, 0, -1, 0, -1), "degenerate"),
-    "u^3": ((0, 0, 1, 0, 0, 0), "degenerate"), "u^4 + v^2": ((0, 0, 0, 1, 1, 0), "degenerate"),
+    "u^2 + 2 v^2": ((0, 1, 0, 0, 2, 0), "minimum"),
+    "-u^2 - 2 v^2": ((0, -1, 0, 0, -2, 0), "maximum"),
+    "u^2 - v^2": ((0, 1, 0, 0, -1, 0), "saddle"),
+    "-2 u^2 + v^2 + u^4": ((0, -2, 0, 1, 1, 0), "saddle"),
+    "u^4 + v^4": ((0, 0, 0, 1, 0, 1), "degenerate"),
+    "-u^4 - v^4": ((0, 0, 0, -1, 0, -1), "degenerate"),
+    "u^3": ((0, 0, 1, 0, 0, 0), "degenerate"),
+    "u^4 + v^2": ((0, 0, 0, 1, 1, 0), "degenerate"),
     "-u^4 - v^2": ((0, 0, 0, -1, -1, 0), "degenerate"),
     "u + u^2 + v^2": ((1, 1, 0, 0, 1, 0), "not critical"),
 }
 
 
 class Config(Options):
-    radius: float = option(1e-3, at_least=1e-5, at_most=0.3,
-        help="of the circle around the point on which values are compared")
+    radius: float = option(
+        1e-3, at_least=1e-5, at_most=0.3, help="of the circle around the point on which values are compared"
+    )
     points: int = option(64, at_least=8, at_most=10_000, help="on that circle")
     far: float = option(10.0, at_least=5, at_most=1e4, help="how far out in the flat region of w^2/(1 + w^2)")
     tilt: float = option(0.1, at_least=0.01, at_most=0.35, help="of the double well w^4/4 - w^2/2 + tilt w")
@@ -41,16 +46,14 @@ def well(w: np.ndarray, tilt: float) -> np.ndarray:
     return w**4 / 4 - w**2 / 2 + tilt * w
 
 
-@study(
-    "book/fig-6.1", section="6.1", title="Obstacles of nonconvex optimisation",
-    statement=r"""
-    Claim 6.1.4: a point with $\nabla f = 0$ is a local minimum if $\nabla^2f \succ 0$, a local maximum if
+@study("book/fig-6.1", section="6.1", title="Obstacles of nonconvex optimisation")
+def run(config: Config) -> xr.Dataset:
+    r"""Claim 6.1.4: a point with $\nabla f = 0$ is a local minimum if $\nabla^2f \succ 0$, a local maximum if
     $\nabla^2f \prec 0$, and a saddle if the Hessian has a positive and a negative eigenvalue. Otherwise it is
     degenerate, and can be any of them: $w^4$, $-w^4$ and $w^3$ at 0. Figure 6.1 shows the three obstacles: a local
     minimum that is not the global one, a saddle, and a flat region, where the gradient is small and $f$ is far from
-    its minimum.""",
-)
-def run(config: Config) -> xr.Dataset:
+    its minimum.
+    """
     angle = 2 * np.pi * (np.arange(config.points) + 0.5) / config.points
     around = config.radius * np.stack([np.cos(angle), np.sin(angle)])
     found, low, high, values = [], [], [], []
@@ -68,8 +71,12 @@ def run(config: Config) -> xr.Dataset:
     wells = np.sort(np.roots([1, 0, -1, config.tilt]).real)
     return xr.Dataset(
         {
-            "kind": ("case", found), "smallest": ("case", low), "largest": ("case", high),
-            "around": (("case", "point"), np.stack(values)), "slope": slope, "bend": bend,
+            "kind": ("case", found),
+            "smallest": ("case", low),
+            "largest": ("case", high),
+            "around": (("case", "point"), np.stack(values)),
+            "slope": slope,
+            "bend": bend,
             "stationary": is_sosp(polynomial, np.zeros(2), flat, np.zeros(1), total, eps=slope, gamma=2 * abs(bend)),
             "wells": ("root", wells),
         },
@@ -88,37 +95,42 @@ def true_kind(values: np.ndarray) -> str:
 def check(data: xr.Dataset, config: Config) -> Findings:
     kinds = dict(zip(data.case.values, data.kind.values, strict=True))
     for case, (_, expected) in CASES.items():
-        yield claims.count(f"{case}: is said to be {expected}", 1, int(kinds[case] == expected), "claim 6.1.4")
+        yield claim(f"{case}-said-be-{expected}", f"{case}: is said to be {expected}").count(
+            1, int(kinds[case] == expected), "claim 6.1.4"
+        )
     exact = np.array([sorted((2 * c[1], 2 * c[4])) for c, _ in CASES.values()])
     found = np.stack([data.smallest, data.largest], 1)
-    yield claims.zero("smallest and largest eigenvalues, largest miss", np.abs(found - exact).max(), 1e-13, "rounding")
+    yield claim("smallest-eigenvalues-miss", "smallest and largest eigenvalues, largest miss").zero(
+        np.abs(found - exact).max(), 1e-13, "rounding"
+    )
     clear = [case for case, (_, kind) in CASES.items() if kind in ("minimum", "maximum", "saddle")]
     agree = sum(true_kind(data.around.sel(case=case).values) == kinds[case] for case in clear)
-    yield claims.count("clear cases that a small circle around them confirms", len(clear), agree, "claim 6.1.4")
+    yield claim("clear-cases-small", "clear cases that a small circle around them confirms").count(
+        len(clear), agree, "claim 6.1.4"
+    )
     doubtful = {true_kind(data.around.sel(case=c).values) for c in ("u^4 + v^4", "-u^4 - v^4", "u^3")}
-    yield claims.count("kinds among the degenerate points of footnote 2", 3, len(doubtful),
-        "minimum, maximum and saddle")
+    yield claim("kinds-among-degenerate", "kinds among the degenerate points of footnote 2").count(
+        3, len(doubtful), "minimum, maximum and saddle"
+    )
     w, slope = config.far, float(data.slope)
     excess = w**2 / (1 + w**2)
-    yield claims.at_least(
-        "flat region: excess over what a convex function could have at this gradient, |f'| |w|", 2.0,
-        excess / (slope * w), "(1 + w^2)/2, and for a convex function at most 1",
+    yield claim(
+        "flat-region-excess", "flat region: excess over what a convex function could have at this gradient, |f'| |w|"
+    ).at_least(2.0, excess / (slope * w), "(1 + w^2)/2, and for a convex function at most 1")
+    yield claim("flat-region-same", "flat region: the same over (1 + w^2)/2").equal(
+        1.0, excess / (slope * w) / ((1 + w**2) / 2), 1e-12, "an identity"
     )
-    yield claims.equal(
-        "flat region: the same over (1 + w^2)/2", 1.0, excess / (slope * w) / ((1 + w**2) / 2), 1e-12, "an identity"
-    )
-    yield claims.count(
-        "flat region: an approximate second-order stationary point", 1, int(data.stationary),
-        "at the size of its own slope and curvature",
+    yield claim("flat-region-approximate", "flat region: an approximate second-order stationary point").count(
+        1, int(data.stationary), "at the size of its own slope and curvature"
     )
     wells = data.wells.values
     values, bends = well(wells, config.tilt), 3 * wells**2 - 1
-    yield claims.count("double well: local minima", 2, int((bends > 0).sum()),
-        "the second derivative at the three roots")
-    yield claims.at_least(
-        "double well: the spurious minimum lies above the global one by, over 2 tilt", 0.8,
-        (values[2] - values[0]) / (2 * config.tilt), "2 tilt at first order: the wells are at -1 and 1",
+    yield claim("double-well-local", "double well: local minima").count(
+        2, int((bends > 0).sum()), "the second derivative at the three roots"
     )
+    yield claim(
+        "double-well-spurious", "double well: the spurious minimum lies above the global one by, over 2 tilt"
+    ).at_least(0.8, (values[2] - values[0]) / (2 * config.tilt), "2 tilt at first order: the wells are at -1 and 1")
 
 
 @run.figure

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.landscape import rank_one
 
 EXTENT = 2.0
@@ -14,8 +14,9 @@ class Config(Seeded):
     grid: int = scaled(smoke=501, laptop=2_001, at_least=101, at_most=4_001, help="points of the grid along each axis")
     curvature: float = option(0.25, at_least=0.05, at_most=0.6, help="gamma, 1/4 in the lemma")
     dim: int = option(8, at_least=2, at_most=500, help="dimension of the points that are compared with the plane")
-    taus: tuple[float, ...] = option((0.01, 0.1, 0.2, 0.25, 0.5, 0.9), at_least=1e-3, below=1, longest=20,
-        help="values of tau")
+    taus: tuple[float, ...] = option(
+        (0.01, 0.1, 0.2, 0.25, 0.5, 0.9), at_least=1e-3, below=1, longest=20, help="values of tau"
+    )
 
 
 def smallest_ratio(a: np.ndarray, b: np.ndarray, gamma: float) -> tuple[np.ndarray, rank_one.Improvement]:
@@ -26,17 +27,15 @@ def smallest_ratio(a: np.ndarray, b: np.ndarray, gamma: float) -> tuple[np.ndarr
     return np.where(free, slope / np.where(free, np.minimum(at.value, 1), 1), np.inf), at
 
 
-@study(
-    "book/lem-6.4.3", section="6.4", title="Directions of improvement",
-    statement=r"""
-    Let $M = zz^\top$, $|z| = 1$, and $f = \frac14\|zz^\top - xx^\top\|_F^2$. Call $\delta$ an
+@study("book/lem-6.4.3", section="6.4", title="Directions of improvement")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $M = zz^\top$, $|z| = 1$, and $f = \frac14\|zz^\top - xx^\top\|_F^2$. Call $\delta$ an
     $(\epsilon, \gamma)$-direction of improvement where $|\nabla f\cdot\delta| > \epsilon|\delta|$ or
     $\delta^\top\nabla^2f\,\delta < -\gamma|\delta|^2$. Lemma 6.4.4: if neither $x$ nor $z$ is a direction of
     improvement, then $f(x) = 0$. Lemma 6.4.3: there is a $c > 0$ such that for every $\tau < 1$, if neither is a
     $(c\tau, \frac14)$-direction, then $f(x) \le \tau$. The largest such constant is $c = 1/\sqrt2$, by the point
-    $a^2 = \frac18$, $b^2 = \frac38$ with $a = x\cdot z$ and $b$ the length of the rest.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $a^2 = \frac18$, $b^2 = \frac38$ with $a = x\cdot z$ and $b$ the length of the rest.
+    """
     rng = np.random.default_rng(config.seed)
     gamma, axis = config.curvature, np.linspace(0, EXTENT, config.grid)
     a, b = np.meshgrid(axis, axis, indexing="ij")
@@ -56,10 +55,15 @@ def run(config: Config) -> xr.Dataset:
     M, along = np.outer(z, z), x @ z
     unit = x / np.linalg.norm(x, axis=1, keepdims=True)
     slope, bend = rank_one.gradient(M, x), rank_one.hessian(M, x)
-    direct = np.stack([
-        rank_one.objective(M, x), np.abs((slope * unit).sum(1)), np.abs(slope @ z),
-        np.einsum("ni,nij,nj->n", unit, bend, unit), np.einsum("i,nij,j->n", z, bend, z),
-    ])
+    direct = np.stack(
+        [
+            rank_one.objective(M, x),
+            np.abs((slope * unit).sum(1)),
+            np.abs(slope @ z),
+            np.einsum("ni,nij,nj->n", unit, bend, unit),
+            np.einsum("i,nij,j->n", z, bend, z),
+        ]
+    )
     plane = rank_one.improvement(along, np.linalg.norm(x - along[:, None] * z, axis=1))
     # The largest f without a (c tau, gamma)-direction, for every tau; and large x, along rays.
     c = rank_one.robust_constant(gamma)
@@ -70,10 +74,14 @@ def run(config: Config) -> xr.Dataset:
     out = rank_one.improvement(far * np.cos(angle), far * np.sin(angle))
     return xr.Dataset(
         {
-            "ratio": (("along", "across"), ratio), "value": (("along", "across"), at.value), "least": trail[-1],
-            "trail": ("round", trail), "worst": ("coordinate", np.array(centre)),
+            "ratio": (("along", "across"), ratio),
+            "value": (("along", "across"), at.value),
+            "least": trail[-1],
+            "trail": ("round", trail),
+            "worst": ("coordinate", np.array(centre)),
             "direct": (("number", "point"), direct),
-            "plane": (("number", "point"), np.stack(plane)), "reached": ("tau", worst),
+            "plane": (("number", "point"), np.stack(plane)),
+            "reached": ("tau", worst),
             "far": (("ray", "angle"), out.slope_x),
             "stuck": (("along", "across"), free & (np.maximum(at.slope_x, at.slope_z) <= 1e-9)),
         },
@@ -84,43 +92,49 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     gamma, c = config.curvature, rank_one.robust_constant(config.curvature)
-    yield claims.zero(
-        "slopes and curvatures of vectors less those by x.z and |x|, largest", np.abs(data.direct - data.plane).max(),
-        1e-12,
-        "the problem has two dimensions: rounding",
+    yield claim(
+        "slopes-curvatures-vectors", "slopes and curvatures of vectors less those by x.z and |x|, largest"
+    ).zero(np.abs(data.direct - data.plane).max(), 1e-12, "the problem has two dimensions: rounding")
+    yield claim("least-ratio-slope", "least ratio of slope and min(f, 1) on the grid").at_least(
+        c, data.trail[0], "no point breaks the lemma"
     )
-    yield claims.at_least("least ratio of slope and min(f, 1) on the grid", c, data.trail[0],
-        "no point breaks the lemma")
-    yield claims.equal(
-        "the same on finer and finer grids", c, data.least, 1e-6,
-        "the width of the last grid, times its slope of about 1",
+    yield claim("same-finer-finer", "the same on finer and finer grids").equal(
+        c, data.least, 1e-6, "the width of the last grid, times its slope of about 1"
     )
     if gamma == 0.25:
-        yield claims.equal("largest constant of lemma 6.4.3", 2**-0.5, data.least, 1e-6, "the same: 1/sqrt 2")
+        yield claim("constant-lemma-6.4.3", "largest constant of lemma 6.4.3").equal(
+            2**-0.5, data.least, 1e-6, "the same: 1/sqrt 2"
+        )
         for name, found, exact in zip(("x.z", "rest"), data.worst.values, (1 / 8, 3 / 8), strict=True):
-            yield claims.equal(f"worst point: square of its part, {name}", exact, found**2, 1e-5, "the same")
-    yield claims.at_least(
-        "large |x|: least slope along x, over all directions", 1.0, data.far.min(),
-        "at least |x|^3 - |x|: there x always improves, as c tau is below 1",
+            yield claim(f"worst-point-square-{name}", f"worst point: square of its part, {name}").equal(
+                exact, found**2, 1e-5, "the same"
+            )
+    yield claim("large-x-least", "large |x|: least slope along x, over all directions").at_least(
+        1.0, data.far.min(), "at least |x|^3 - |x|: there x always improves, as c tau is below 1"
     )
     axis = data.along.values
     spots = np.argwhere(data.stuck.values)
     home = [(axis[i], axis[j]) for i, j in spots]
-    yield claims.zero(
-        "lemma 6.4.4: largest f where neither direction improves, on the grid",
-        max((float(rank_one.improvement(*spot).value) for spot in home), default=0.0), 1e-8, "x = z and x = -z alone",
+    yield claim("lemma-6.4.4-f", "lemma 6.4.4: largest f where neither direction improves, on the grid").zero(
+        max((float(rank_one.improvement(*spot).value) for spot in home), default=0.0), 1e-8, "x = z and x = -z alone"
     )
     for tau, reached in zip(config.taus, data.reached.values, strict=True):
-        yield claims.at_most(f"largest f without a direction of improvement, tau = {tau:g}", tau, reached,
-            "lemma 6.4.3")
+        yield claim(
+            f"f-without-direction-{tau:g}", f"largest f without a direction of improvement, tau = {tau:g}"
+        ).at_most(tau, reached, "lemma 6.4.3")
     tau, reached = max(zip(config.taus, data.reached.values, strict=True))
-    yield claims.erratum(
+    yield claim(
+        f"f-without-direction-improvement-{tau:g}",
         f"largest f without a direction of improvement, tau = {tau:g}, whatever the length of delta",
-        (r"f(x) \le f(x^*) + \delta", 0.0), (r"f(x) \le f(x^*) + \tau", tau), reached, 0.0, "a bound",
+    ).erratum(
+        (r"f(x) \le f(x^*) + \delta", 0.0),
+        (r"f(x) \le f(x^*) + \tau", tau),
+        reached,
+        0.0,
+        "a bound",
         relation="at most",
         where="section 6.4.2",
-        note="delta is the direction, of any length, also a vanishing one; the bound is the tau of "
-        "definition 6.3.3",
+        note="delta is the direction, of any length, also a vanishing one; the bound is the tau of definition 6.3.3",
     )
 
 
@@ -133,9 +147,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     figure.colorbar(drawn, ax=left, label=r"larger slope over $\min(f, 1)$")
     left.plot(*data.worst, "*", ms=13, color="C3", label=f"worst point, {float(data.least):.4f}")
     left.plot(1, 0, "o", ms=8, color="C1", label="minimum, $x = z$")
-    sheet.label(left, f"Where no curvature is below $-{gamma:g}$", r"$x\cdot z$", "length of the rest",
+    sheet.label(
+        left,
+        f"Where no curvature is below $-{gamma:g}$",
+        r"$x\cdot z$",
+        "length of the rest",
         {"loc": "upper right", "frameon": True, "framealpha": 0.85},
-        xlim=(0, 1.5), ylim=(0, 1.5))
+        xlim=(0, 1.5),
+        ylim=(0, 1.5),
+    )
     left.grid(False)
     gammas = np.linspace(0.02, 0.98, 49)
     right.plot(gammas, [rank_one.robust_constant(g) for g in gammas], label="largest constant $c$")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 
 
 class Config(Seeded):
@@ -44,17 +44,15 @@ def drive(x: np.ndarray, w: np.ndarray, star: np.ndarray, act: Callable[..., Any
     return ((value - act(star @ x.T)[0]) * slope) @ x / len(x)
 
 
-@study(
-    "book/neuron", section="6.2", title="A single neuron",
-    statement=r"""
-    Let $y = \sigma(w_*\cdot x) + \epsilon$ with $\sigma$ monotone and $\mathbb E[\epsilon|x] = 0$, and
+@study("book/neuron", section="6.2", title="A single neuron")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $y = \sigma(w_*\cdot x) + \epsilon$ with $\sigma$ monotone and $\mathbb E[\epsilon|x] = 0$, and
     $L = \frac12\mathbb E(y - \sigma(w\cdot x))^2$. Then
     $L = \frac12\mathbb E\epsilon^2 + \frac12\mathbb E(\sigma(w_*\cdot x) - \sigma(w\cdot x))^2$ and
     $\nabla L\cdot(w - w_*) = \mathbb E[\sigma'(\xi)\,\sigma'(w\cdot x)\,(w\cdot x - w_*\cdot x)^2] > 0$: the gradient
     is positively correlated with the way to $w_*$. Where $\sigma' \ge c$ and $\mathbb E\,xx^\top \succeq \lambda$, the
-    restricted secant inequality holds with $\tau = c^2\lambda$, and no larger one.""",
-)
-def run(config: Config) -> xr.Dataset:
+    restricted secant inequality holds with $\tau = c^2\lambda$, and no larger one.
+    """
     rng = np.random.default_rng(config.seed)
     scales = np.geomspace(1.5, 0.5, config.features)
     x, star = rng.normal(size=(config.samples, config.features)) * scales, rng.normal(size=config.features)
@@ -74,13 +72,18 @@ def run(config: Config) -> xr.Dataset:
     cross = noise * (bent(inputs)[0] - bent(x @ points[-1])[0])
     line = star + np.linspace(-12, 12, 241)[:, None] * vectors[:, -1]
     return xr.Dataset(
-        found | {
-            "distance": ("point", np.linalg.norm(away, axis=1)), "smallest": values[0], "cross": ("sample", cross),
+        found
+        | {
+            "distance": ("point", np.linalg.norm(away, axis=1)),
+            "smallest": values[0],
+            "cross": ("sample", cross),
             "seen": float(np.abs(x @ vectors[:, 0]).mean()),
             "far": float(drive(x, out[None], star, lambda z: leaky(z, config.floor))[0] @ (out - star)) / config.far**2,
             "line": ("place", ((bent(line @ x.T)[0] - bent(inputs)[0]) ** 2).mean(1) / 2),
-            "line_leaky": ("place",
-                ((leaky(line @ x.T, config.floor)[0] - leaky(inputs, config.floor)[0]) ** 2).mean(1) / 2),
+            "line_leaky": (
+                "place",
+                ((leaky(line @ x.T, config.floor)[0] - leaky(inputs, config.floor)[0]) ** 2).mean(1) / 2,
+            ),
         }
     )
 
@@ -90,34 +93,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     c, smallest = config.floor, float(data.smallest)
     for name in ("sigmoid", "leaky"):
         inner, square = data[f"{name}_inner"].values, data[f"{name}_square"].values
-        yield claims.zero(
+        yield claim(
+            f"{name}-grad-l-w",
             f"{name}: grad L.(w - w*) less the mean of sigma'(xi) sigma'(w.x) (w.x - w*.x)^2, over it",
-            (np.abs(inner - square) / square).max(), 1e-9, "an identity: rounding of small differences",
-        )
-    yield claims.share(
-        "sigmoid: share of random weights whose gradient points away from w*", 1.0,
+        ).zero((np.abs(inner - square) / square).max(), 1e-9, "an identity: rounding of small differences")
+    yield claim("sigmoid-share-random", "sigmoid: share of random weights whose gradient points away from w*").share(
+        1.0,
         xr.DataArray(data.sigmoid_inner > 0),
-        xr.DataArray(data.sigmoid_inner > -np.inf), "positive correlation, at every w", otherwise="no weights",
+        xr.DataArray(data.sigmoid_inner > -np.inf),
+        "positive correlation, at every w",
+        otherwise="no weights",
     )
     ratio = data.leaky_inner / data.distance**2
-    yield claims.at_least(
-        "slope of at least c: least grad L.(w - w*)/|w - w*|^2 over c^2 lambda", 1.0, ratio.min() / (c**2 * smallest),
-        "the restricted secant inequality", slack=1e-9,
+    yield claim("slope-least-c", "slope of at least c: least grad L.(w - w*)/|w - w*|^2 over c^2 lambda").at_least(
+        1.0, ratio.min() / (c**2 * smallest), "the restricted secant inequality", slack=1e-9
     )
-    yield claims.equal(
-        "the same far out along the direction of the least variance", 1.0, data.far / (c**2 * smallest),
+    yield claim("same-far-out", "the same far out along the direction of the least variance").equal(
+        1.0,
+        data.far / (c**2 * smallest),
         3 * (1 - c) / c * float(data.seen) / smallest / config.far + 50 / config.far,
         "what tanh adds, at most 2 of |w.x - w*.x|: the constant is sharp",
     )
-    yield claims.zero(
-        "mean of noise times signal: the cross term of the loss", estimate(data.cross.values), 0.0,
-        "the noise has mean zero, whatever the input",
+    yield claim("mean-noise-times", "mean of noise times signal: the cross term of the loss").zero(
+        estimate(data.cross.values), 0.0, "the noise has mean zero, whatever the input"
     )
     curve = np.diff(data.line.values, 2)
-    yield claims.at_most(
-        "sigmoid: least second difference of the loss along a line, over the largest", -1e-3, curve.min() / curve.max(),
-        "the loss is not convex",
-    )
+    yield claim(
+        "sigmoid-least-second", "sigmoid: least second difference of the loss along a line, over the largest"
+    ).at_most(-1e-3, curve.min() / curve.max(), "the loss is not convex")
 
 
 @run.figure
@@ -131,5 +134,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         label = "sigmoid" if i == 0 else f"slope of at least {config.floor:g}"
         right.loglog(data.distance, data[f"{name}_inner"] / data.distance**2, "o", ms=3, color=f"C{i}", label=label)
     sheet.mark(right, y=config.floor**2 * float(data.smallest), label=r"$c^2\lambda$")
-    sheet.label(right, "The gradient points the right way", r"$|w - w_*|$", r"$\nabla L\cdot(w - w_*)/|w - w_*|^2$",
-        "best")
+    sheet.label(
+        right, "The gradient points the right way", r"$|w - w_*|$", r"$\nabla L\cdot(w - w_*)/|w - w_*|^2$", "best"
+    )

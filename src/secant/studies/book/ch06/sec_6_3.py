@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import critical_point
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.losses import half_mean
 
 
@@ -36,15 +36,13 @@ def loss(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
     return float(((np.tanh(x @ weights.T).sum(1) - y) ** 2).mean() / 2)
 
 
-@study(
-    "book/sec-6.3", section="6.3", title="Symmetry makes saddle points",
-    statement=r"""
-    A network $h_\theta(x) = \sum_i\sigma(w_i\cdot x)$ is the same after any permutation of its neurons, and so is its
-    loss: with one minimum $\theta^*$ there are $k!$. Were the loss convex, their average $\bar\theta$ would be a
-    minimum, too; but its neurons are all equal, $\frac1k\sum_iw_i$, so that it is a network of one neuron. Gradient
-    descent from there keeps them equal, and ends in a critical point that is none: a saddle.""",
-)
+@study("book/sec-6.3", section="6.3", title="Symmetry makes saddle points")
 def run(config: Config) -> xr.Dataset:
+    r"""A network $h_\theta(x) = \sum_i\sigma(w_i\cdot x)$ is the same after any permutation of its neurons, and so is
+    its loss: with one minimum $\theta^*$ there are $k!$. Were the loss convex, their average $\bar\theta$ would be a
+    minimum, too; but its neurons are all equal, $\frac1k\sum_iw_i$, so that it is a network of one neuron. Gradient
+    descent from there keeps them equal, and ends in a critical point that is none: a saddle.
+    """
     rng = np.random.default_rng(config.seed)
     k, d = config.neurons, config.features
     star = rng.normal(size=(k, d)) * 1.5
@@ -75,12 +73,21 @@ def run(config: Config) -> xr.Dataset:
     pair = (x.T * ((k * t - y) * -2 * t * (1 - t**2))) @ x / len(x)
     return xr.Dataset(
         {
-            "star": (("neuron", "feature"), star), "at_minima": ("order", [loss(p, x, y) for p in permuted]),
-            "average": (("neuron", "feature"), permuted.mean(0)), "at_average": loss(permuted.mean(0), x, y),
-            "course": ("look", losses), "spread": spread, "kind": point.kind, "smallest": point.smallest,
-            "error": point.smallest_error, "largest": point.largest, "gradient": point.gradient,
+            "star": (("neuron", "feature"), star),
+            "at_minima": ("order", [loss(p, x, y) for p in permuted]),
+            "average": (("neuron", "feature"), permuted.mean(0)),
+            "at_average": loss(permuted.mean(0), x, y),
+            "course": ("look", losses),
+            "spread": spread,
+            "kind": point.kind,
+            "smallest": point.smallest,
+            "error": point.smallest_error,
+            "largest": point.largest,
+            "gradient": point.gradient,
             "at_saddle": loss(np.tile(one, (k, 1)), x, y),
-            "pair": np.linalg.eigvalsh(pair)[0], "way": (("neuron", "feature"), way), "moved": (way.sum(0) ** 2).sum(),
+            "pair": np.linalg.eigvalsh(pair)[0],
+            "way": (("neuron", "feature"), way),
+            "moved": (way.sum(0) ** 2).sum(),
             "along": ("place", [loss(np.tile(one, (k, 1)) + s * way, x, y) for s in out]),
             "between": ("share", [loss((1 - s) * permuted[0] + s * permuted[-1], x, y) for s in np.linspace(0, 1, 81)]),
         }
@@ -89,27 +96,39 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero("loss at all permuted minima, largest", data.at_minima.max(), 1e-28,
-        "rounding: the data has no noise")
-    yield claims.zero(
-        "average of all permuted minima less the mean neuron", np.abs(data.average - data.star.mean("neuron")).max(),
-        1e-14, "rounding"
+    yield claim("loss-permuted-minima", "loss at all permuted minima, largest").zero(
+        data.at_minima.max(), 1e-28, "rounding: the data has no noise"
     )
-    yield claims.at_least("loss at the average of the minima", 1e-6, data.at_average,
-        "a convex loss would have 0 there")
-    yield claims.zero("neurons from the average: largest distance between two, all steps", data.spread, 1e-12,
-        "they stay equal")
-    yield claims.zero("gradient where they end", data.gradient, 1e-12, "Newton's method finds it to rounding")
-    yield claims.at_least("loss where they end", 1e-6, data.at_saddle, "one neuron cannot fit several")
-    yield claims.count("where they end is a saddle", 1, int(data.kind.item() == "saddle"), "the Hessian has both signs")
-    yield claims.at_most(
-        "smallest eigenvalue of its Hessian, with its error", 0.0, data.smallest + data.error, "a way down",
+    yield claim("average-permuted-minima", "average of all permuted minima less the mean neuron").zero(
+        np.abs(data.average - data.star.mean("neuron")).max(), 1e-14, "rounding"
     )
-    yield claims.equal(
-        "that eigenvalue over the one of E[(h - y) sigma''(w.x) xx']", 1.0, data.smallest / data.pair, 1e-9,
+    yield claim("loss-average-minima", "loss at the average of the minima").at_least(
+        1e-6, data.at_average, "a convex loss would have 0 there"
+    )
+    yield claim("neurons-average-distance", "neurons from the average: largest distance between two, all steps").zero(
+        data.spread, 1e-12, "they stay equal"
+    )
+    yield claim("gradient-where-they", "gradient where they end").zero(
+        data.gradient, 1e-12, "Newton's method finds it to rounding"
+    )
+    yield claim("loss-where-they", "loss where they end").at_least(
+        1e-6, data.at_saddle, "one neuron cannot fit several"
+    )
+    yield claim("where-they-end", "where they end is a saddle").count(
+        1, int(data.kind.item() == "saddle"), "the Hessian has both signs"
+    )
+    yield claim("smallest-eigenvalue-hessian", "smallest eigenvalue of its Hessian, with its error").at_most(
+        0.0, data.smallest + data.error, "a way down"
+    )
+    yield claim("eigenvalue-one-e", "that eigenvalue over the one of E[(h - y) sigma''(w.x) xx']").equal(
+        1.0,
+        data.smallest / data.pair,
+        1e-9,
         "neurons move apart at the same mean: the network moves at second order alone",
     )
-    yield claims.zero("sum of the neurons' moves along it", data.moved, 1e-12, "the same: none of the mean")
+    yield claim("sum-neurons-moves", "sum of the neurons' moves along it").zero(
+        data.moved, 1e-12, "the same: none of the mean"
+    )
 
 
 @run.figure
@@ -124,5 +143,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(middle, "Gradient descent from the average", "step", "loss", "best", xscale="log")
     right.plot(np.linspace(-1, 1, 81), data.along - data.at_saddle)
     right.plot(0, 0, "o", label="equal neurons")
-    sheet.label(right, "The way out: neurons move apart", "along the smallest eigenvector",
-        "loss less that of equal neurons", "best")
+    sheet.label(
+        right,
+        "The way out: neurons move apart",
+        "along the smallest eigenvector",
+        "loss less that of equal neurons",
+        "best",
+    )

@@ -3,15 +3,21 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 
 
 class Config(Seeded):
     samples: int = scaled(smoke=4_000, laptop=20_000, paper=20_000, at_least=500, at_most=10**6, help="data")
     features: int = option(5, at_least=2, at_most=20, help="dimension of the inputs")
     noise: float = option(0.1, at_least=0, at_most=0.5, help="standard deviation of the noise")
-    looks: tuple[int, ...] = option((10, 50, 200, 400), at_least=1, at_most=5_000, ascending=True, longest=12,
-        help="steps at which the error is looked at")
+    looks: tuple[int, ...] = option(
+        (10, 50, 200, 400),
+        at_least=1,
+        at_most=5_000,
+        ascending=True,
+        longest=12,
+        help="steps at which the error is looked at",
+    )
     rate: float = option(1.0, at_least=0.1, at_most=2, help="step size")
 
 
@@ -30,15 +36,13 @@ def gradients(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, 
     return ((value - y) * value * (1 - value)) @ x / len(x), (value - y) @ x / len(x)
 
 
-@study(
-    "book/surrogate", section="6.2", title="A convex objective for one neuron",
-    statement=r"""
-    With $y = \sigma(w_*\cdot x) + \epsilon$ the vector $\mathbb E[(\sigma(w\cdot x) - y)\,x]$ is the gradient of
+@study("book/surrogate", section="6.2", title="A convex objective for one neuron")
+def run(config: Config) -> xr.Dataset:
+    r"""With $y = \sigma(w_*\cdot x) + \epsilon$ the vector $\mathbb E[(\sigma(w\cdot x) - y)\,x]$ is the gradient of
     $g(w) = \mathbb E[T(w\cdot x) - \sigma(w_*\cdot x)\,w\cdot x]$, $T = \int_0\sigma$. It has the Hessian
     $\mathbb E[\sigma'(w\cdot x)\,xx^\top] \succeq 0$, and is zero at $w_*$: $g$ is convex with the same minimum as the
-    squared loss. It lacks the factor $\sigma'(w\cdot x)$, so that there is no plateau.""",
-)
-def run(config: Config) -> xr.Dataset:
+    squared loss. It lacks the factor $\sigma'(w\cdot x)$, so that there is no plateau.
+    """
     rng = np.random.default_rng(config.seed)
     x = rng.normal(size=(config.samples, config.features))
     star = rng.normal(size=config.features)
@@ -64,12 +68,17 @@ def run(config: Config) -> xr.Dataset:
     bend = [(gradients(x, clean, w + way)[1] - gradients(x, clean, w - way)[1]) @ way / 2 for w in probe]
     return xr.Dataset(
         {
-            "error": (("objective", "step"), np.array(errors[:2])), "noisy": ("step", errors[2]),
+            "error": (("objective", "step"), np.array(errors[:2])),
+            "noisy": ("step", errors[2]),
             "slope": (("radius", "objective"), np.array(slopes)),
-            "difference": ("probe", slope), "along": ("probe", [gradients(x, clean, w)[1] @ way for w in probe]),
-            "bend": (("probe", "mode"), np.stack(bends)), "bend_difference": ("probe", bend),
-            "bend_along": ("probe",
-                [way @ ((x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x)) @ way for w in probe]),
+            "difference": ("probe", slope),
+            "along": ("probe", [gradients(x, clean, w)[1] @ way for w in probe]),
+            "bend": (("probe", "mode"), np.stack(bends)),
+            "bend_difference": ("probe", bend),
+            "bend_along": (
+                "probe",
+                [way @ ((x.T * (s := sigmoid(x @ w)) * (1 - s)) @ x / len(x)) @ way for w in probe],
+            ),
             "rest": float(np.linalg.norm(gradients(x, clean, star)[1])),
             "floor": config.noise * np.sqrt(np.trace(inside @ (x.T @ x / len(x)) @ inside) / len(x)),
         },
@@ -80,34 +89,37 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     size = np.abs(data.along).max()
-    yield claims.zero(
-        "differences of g less its gradient, over the largest", np.abs(data.difference - data.along).max() / size, 1e-6,
-        "the third order of a step of 1e-4",
+    yield claim("differences-g-less", "differences of g less its gradient, over the largest").zero(
+        np.abs(data.difference - data.along).max() / size, 1e-6, "the third order of a step of 1e-4"
     )
-    yield claims.zero(
-        "differences of the gradient less E[sigma' xx'], over the largest",
-        np.abs(data.bend_difference - data.bend_along).max() / np.abs(data.bend_along).max(), 1e-6, "the same",
+    yield claim("differences-gradient-less", "differences of the gradient less E[sigma' xx'], over the largest").zero(
+        np.abs(data.bend_difference - data.bend_along).max() / np.abs(data.bend_along).max(), 1e-6, "the same"
     )
-    yield claims.at_least("smallest eigenvalue of the Hessian of g, over 8 points", 0.0, data.bend.min(), "convex")
-    yield claims.zero("gradient of g at w*", data.rest, 1e-14, "rounding")
+    yield claim("smallest-eigenvalue-hessian", "smallest eigenvalue of the Hessian of g, over 8 points").at_least(
+        0.0, data.bend.min(), "convex"
+    )
+    yield claim("gradient-g-w", "gradient of g at w*").zero(data.rest, 1e-14, "rounding")
     error, floor = data.error, float(data.floor)
     for step in config.looks:
         squared, other = (float(error.sel(objective=name)[step]) for name in ("squared", "surrogate"))
-        yield claims.at_most(
-            f"error of the surrogate over that of the squared loss, step {step}", 1.0, other / squared, "no plateau",
-            given=squared > 1e-12 and step * config.rate >= 2, otherwise="both have arrived, or have hardly moved",
-        )
-    yield claims.at_most(
-        "error of the surrogate on noisy data in the end, over the standard error of its minimum", 4.0,
-        lambda: data.noisy[-1] / floor, "the error of an estimate of so many weights from so many samples",
+        yield claim(
+            f"error-surrogate-squared-{step}",
+            f"error of the surrogate over that of the squared loss, step {step}",
+            given=squared > 1e-12 and step * config.rate >= 2,
+            otherwise="both have arrived, or have hardly moved",
+        ).at_most(1.0, other / squared, "no plateau")
+    yield claim(
+        "error-surrogate-noisy",
+        "error of the surrogate on noisy data in the end, over the standard error of its minimum",
         given=config.noise >= 0.01 and config.looks[-1] * config.rate >= 200,
         otherwise="with hardly any noise, or after a few steps, there is nothing to compare",
-    )
+    ).at_most(4.0, lambda: data.noisy[-1] / floor, "the error of an estimate of so many weights from so many samples")
     slope = np.log(data.slope / data.slope[0])
     doubling = np.log(data.radius / data.radius[0])
     for name, power in (("squared", -1.0), ("surrogate", 0.0)):
-        yield claims.equal(
-            f"exponent of |gradient| far out, {name}", power, slope.sel(objective=name)[-1] / doubling[-1],
+        yield claim(f"exponent-gradient-far-{name}", f"exponent of |gradient| far out, {name}").equal(
+            power,
+            slope.sel(objective=name)[-1] / doubling[-1],
             0.05 + 3.3 * np.sqrt(1.25 * 40 / config.samples) / np.log(4),
             "the next order, and the sampling error: only inputs within 1/|w| of its plane count",
         )

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.landscape import escape, rank_one
 
 
@@ -12,10 +12,12 @@ class Config(Seeded):
     rate: float = option(0.05, at_least=0.005, at_most=0.06, help="step size")
     radius: float = option(1e-3, at_least=1e-8, at_most=1e-2, help="of the perturbation ball")
     pixels: int = scaled(smoke=121, laptop=401, at_least=31, at_most=2_001, help="of the raster along each axis")
-    points: int = scaled(smoke=4_000, laptop=40_000, at_least=500, at_most=10**6,
-        help="random points of the ball in three dimensions")
-    share: float = option(0.15, at_least=0.03, at_most=0.8,
-        help="half the width of the band, over the radius: it sets the time")
+    points: int = scaled(
+        smoke=4_000, laptop=40_000, at_least=500, at_most=10**6, help="random points of the ball in three dimensions"
+    )
+    share: float = option(
+        0.15, at_least=0.03, at_most=0.8, help="half the width of the band, over the radius: it sets the time"
+    )
 
     def check(self) -> None:
         """A saddle with one way out."""
@@ -34,15 +36,13 @@ def leaving(x: np.ndarray, M: np.ndarray, saddle: rank_one.Saddle, rate: float, 
     return found
 
 
-@study(
-    "book/fig-7.1", section="7.3", title="Pancake and band",
-    statement=r"""
-    Figure 7.1: of the ball around a saddle from which a random push starts, the stuck region, from where gradient
+@study("book/fig-7.1", section="7.3", title="Pancake and band")
+def run(config: Config) -> xr.Dataset:
+    r"""Figure 7.1: of the ball around a saddle from which a random push starts, the stuck region, from where gradient
     descent makes little progress in $T$ steps, is a thin pancake in three dimensions and a narrow band in two. Its
     half width along the way out $e_1$ is $S(1 + \eta\gamma)^{-T}$ for leaving a distance $S$, whatever the other
-    coordinates, and it fills as much of the ball as a slab of that width.""",
-)
-def run(config: Config) -> xr.Dataset:
+    coordinates, and it fills as much of the ball as a slab of that width.
+    """
     rng = np.random.default_rng(config.seed)
     M = np.diag(config.eigenvalues)
     saddle = rank_one.second_best(M)
@@ -63,8 +63,12 @@ def run(config: Config) -> xr.Dataset:
         path = path - config.rate * rank_one.gradient(M, path)
     return xr.Dataset(
         {
-            "time": (("along", "across"), time), "ball": (("point", "axis"), x), "left": ("point", ball),
-            "T": T, "half": far / config.radius / grow**T, "track": (("step", "run", "axis2"), np.stack(track)),
+            "time": (("along", "across"), time),
+            "ball": (("point", "axis"), x),
+            "left": ("point", ball),
+            "T": T,
+            "half": far / config.radius / grow**T,
+            "track": (("step", "run", "axis2"), np.stack(track)),
         },
         coords={"along": axis, "across": axis},
     )
@@ -78,40 +82,44 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     inside, stuck = u**2 + v**2 <= 1, data.time.values > T
     width = np.where(stuck, np.abs(u), 0).max(0)  # of every row of the raster
     rows = np.abs(axis) < np.sqrt(1 - min(half + 2 * pixel, 0.99) ** 2)
-    yield claims.zero(
-        "band: half width less S (1 + eta gamma)^-T, largest over all rows, in radii",
-        np.abs(width[rows] - half).max(), pixel + half * 0.02 + order,
+    yield claim("band-half-width", "band: half width less S (1 + eta gamma)^-T, largest over all rows, in radii").zero(
+        np.abs(width[rows] - half).max(),
+        pixel + half * 0.02 + order,
         "a pixel, and the next order in the distance from the saddle",
     )
     area = (stuck & inside).sum() / inside.sum()
     slab = float(escape.slab_share(2 * half, 2))
-    yield claims.equal("band: share of the disc over that of a slab", 1.0, area / slab, 1.1 * pixel / half + 0.02,
-        "a pixel on either side")
+    yield claim("band-share-disc", "band: share of the disc over that of a slab").equal(
+        1.0, area / slab, 1.1 * pixel / half + 0.02, "a pixel on either side"
+    )
     column = data.time.values[:, config.pixels // 2]
     right, away = axis > pixel, np.maximum(np.abs(axis), 1e-300)
     law = np.log(20 / away) / np.log(escape.growth(config.rate, config.eigenvalues[0] - config.eigenvalues[1]))
-    yield claims.at_most(
-        "time to leave less log(S/u)/log(1 + eta gamma), largest, in steps", 1.0, np.abs(column - law)[right].max(),
-        "whole steps, and the next order",
-        slack=0.5,
+    yield claim("time-leave-less", "time to leave less log(S/u)/log(1 + eta gamma), largest, in steps").at_most(
+        1.0, np.abs(column - law)[right].max(), "whole steps, and the next order", slack=0.5
     )
     x, gone = data.ball.values, data.left.values <= T
     few = int((~gone).sum())
     chance = float(escape.slab_share(2 * half, 3))
-    yield claims.equal(
-        "pancake: share of the ball over that of a slab", 1.0,
-        Estimate((~gone).mean() / chance, np.sqrt(chance * (1 - chance) / len(x)) / chance), 0.03,
+    yield claim("pancake-share-ball", "pancake: share of the ball over that of a slab").equal(
+        1.0,
+        Estimate((~gone).mean() / chance, np.sqrt(chance * (1 - chance) / len(x)) / chance),
+        0.03,
         "the sampling error, and the next order",
     )
-    yield claims.equal(
-        "pancake: thickness over width", half,
-        lambda: np.abs(x[~gone, 0]).max() / np.linalg.norm(x[~gone, 1:], axis=1).max(),
-        0.1 * half + 10 * half / max(few, 1), "gaps between random points", given=few >= 100,
+    yield claim(
+        "pancake-thickness-width",
+        "pancake: thickness over width",
+        given=few >= 100,
         otherwise="hardly any point is stuck",
+    ).equal(
+        half,
+        lambda: np.abs(x[~gone, 0]).max() / np.linalg.norm(x[~gone, 1:], axis=1).max(),
+        0.1 * half + 10 * half / max(few, 1),
+        "gaps between random points",
     )
-    yield claims.at_most(
-        "pancake: share of the ball over its bound", 1.0, chance / float(escape.stuck_chance(2 * half, 1.0, 3)),
-        "sections are largest at the centre"
+    yield claim("pancake-share-ball-bound", "pancake: share of the ball over its bound").at_most(
+        1.0, chance / float(escape.stuck_chance(2 * half, 1.0, 3)), "sections are largest at the centre"
     )
 
 
@@ -140,5 +148,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(track[kept, 1], track[kept, 0], color="white", lw=1, alpha=0.8)
     right.set_aspect("equal")
     right.grid(False)
-    sheet.label(right, f"A band: white, what stays {int(data['T'])} steps; paths", "along a stable direction",
-        "along the way out")
+    sheet.label(
+        right,
+        f"A band: white, what stays {int(data['T'])} steps; paths",
+        "along a stable direction",
+        "along the way out",
+    )

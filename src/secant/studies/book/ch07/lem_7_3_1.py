@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, option, scaled, sheet, study
 from secant.theory.landscape import escape, rank_one
 
 FALL = 0.1
@@ -11,16 +11,29 @@ FALL = 0.1
 
 
 class Config(Seeded):
-    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=3.5, shortest=3,
-        longest=12,
-        help="of the matrix")
+    eigenvalues: tuple[float, ...] = option(
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=3.5, shortest=3, longest=12, help="of the matrix"
+    )
     rate: float = option(0.05, at_least=0.01, at_most=0.06, help="step size of the runs")
-    radii: tuple[float, ...] = option((1e-2, 1e-4, 1e-6, 1e-8), at_least=1e-12, at_most=1e-2, shortest=2, longest=8,
+    radii: tuple[float, ...] = option(
+        (1e-2, 1e-4, 1e-6, 1e-8),
+        at_least=1e-12,
+        at_most=1e-2,
+        shortest=2,
+        longest=8,
         distinct=True,
-        help="radii of the push")
+        help="radii of the push",
+    )
     draws: int = scaled(smoke=200, laptop=2_000, at_least=20, at_most=20_000, help="random pushes")
-    dims: tuple[int, ...] = option((6, 60, 600), at_least=6, at_most=3_000, shortest=2, longest=4, ascending=True,
-        help="dimensions that are compared")
+    dims: tuple[int, ...] = option(
+        (6, 60, 600),
+        at_least=6,
+        at_most=3_000,
+        shortest=2,
+        longest=4,
+        ascending=True,
+        help="dimensions that are compared",
+    )
 
     def check(self) -> None:
         """A clear gap between the two largest."""
@@ -49,17 +62,15 @@ def escape_times(values: np.ndarray, start: np.ndarray, rate: float, level: floa
     return found
 
 
-@study(
-    "book/lem-7.3.1", section="7.3", title="Time to escape a saddle",
-    statement=r"""
-    Let $|\nabla f(\tilde x)| \le \epsilon$ and
+@study("book/lem-7.3.1", section="7.3", title="Time to escape a saddle")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $|\nabla f(\tilde x)| \le \epsilon$ and
     $\lambda_{\min}(\nabla^2f(\tilde x)) = -\gamma \le -\sqrt{\rho\epsilon}$. From $\tilde x$ pushed by $\eta\xi$,
     $\xi$ uniform in a ball of radius $r$, gradient descent lowers $f$ by $\tilde\Omega(T\epsilon^2/\ell)$ within
     $T = \tilde\Theta(\ell/\sqrt{\rho\epsilon})$ steps, with high probability. The part along the way out grows by
     $1 + \eta\gamma$ a step: a ten times smaller push costs $\ln 10/\ln(1 + \eta\gamma)$ steps more, and a ten times
-    larger dimension half of that.""",
-)
-def run(config: Config) -> xr.Dataset:
+    larger dimension half of that.
+    """
     rng = np.random.default_rng(config.seed)
     values = np.sort(config.eigenvalues)[::-1]
     saddle = rank_one.second_best(np.diag(values))
@@ -86,8 +97,12 @@ def run(config: Config) -> xr.Dataset:
         wide.append(escape_times(spectrum, point + start, config.rate, (spectrum[1:] ** 2).sum() / 4 + FALL, limit))
     return xr.Dataset(
         {
-            "time": (("radius", "draw"), np.stack(times)), "wide": (("dim", "draw"), np.stack(wide)), "limit": limit,
-            "fall": ("draw", fall), "needed": T * eps**2 / saddle.smooth, "T": T,
+            "time": (("radius", "draw"), np.stack(times)),
+            "wide": (("dim", "draw"), np.stack(wide)),
+            "limit": limit,
+            "fall": ("draw", fall),
+            "needed": T * eps**2 / saddle.smooth,
+            "T": T,
             "still": np.abs(still - saddle.point).max(),
         },
         coords={"radius": list(config.radii), "dim": list(config.dims)},
@@ -99,38 +114,59 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     values = np.sort(config.eigenvalues)[::-1]
     gamma = values[0] - values[1]
     decade = escape.steps_per_decade(config.rate, gamma)
-    yield claims.zero("gradient descent at the saddle: how far it moves in 500 steps", data.still, 1e-4,
-        "rounding grows, from 1e-16")
+    yield claim("gradient-descent-saddle", "gradient descent at the saddle: how far it moves in 500 steps").zero(
+        data.still, 1e-4, "rounding grows, from 1e-16"
+    )
     small, large = min(config.radii), max(config.radii)
     decades = np.log10(large / small)
     slope = (data.time.sel(radius=small) - data.time.sel(radius=large)).mean() / decades
-    yield claims.equal(
-        "steps a decade of the radius, for the same pushes", decade, slope, (1 + 20 * large * decade) / decades,
+    yield claim(
+        "steps-decade-radius",
+        "steps a decade of the radius, for the same pushes",
+        given=decades >= 1,
+        otherwise="the radii are within a decade",
+    ).equal(
+        decade,
+        slope,
+        (1 + 20 * large * decade) / decades,
         "whole steps, and what the largest push does beyond the first order",
-        given=decades >= 1, otherwise="the radii are within a decade",
     )
     order = sorted(config.radii)
     for r in order[1:]:
         step = np.log10(r / order[0])
-        yield claims.equal(
-            f"median escape from {r:g} against {order[0]:g}, over the decades between", decade,
+        yield claim(
+            f"median-escape-{r:g}-{order[0]:g}-decades",
+            f"median escape from {r:g} against {order[0]:g}, over the decades between",
+            given=step >= 1.9,
+            otherwise="less than two decades apart",
+        ).equal(
+            decade,
             (np.median(data.time.sel(radius=order[0])) - np.median(data.time.sel(radius=r))) / step,
             (1 + 20 * r * decade) / step,
-            "the same", given=step >= 1.9, otherwise="less than two decades apart",
+            "the same",
         )
-    yield claims.share(
-        f"share of pushes after which f falls by T eps^2/l within T = {int(data['T'])} steps", 1.0,
+    yield claim(
+        f"share-pushes-after-{int(data['T'])}",
+        f"share of pushes after which f falls by T eps^2/l within T = {int(data['T'])} steps",
+    ).share(
+        1.0,
         data.fall >= data.needed,
-        data.fall > -np.inf, "the chance to stay is a hundredth of the push's own", within=0.03, otherwise="no push",
+        data.fall > -np.inf,
+        "the chance to stay is a hundredth of the push's own",
+        within=0.03,
+        otherwise="no push",
     )
     first, last = config.dims[0], config.dims[-1]
     middle = [_middle(d) for d in (first, last)]
     near, far = (data.wide.sel(dim=d).values for d in (first, last))
     (apart,) = bootstrap(lambda kept: np.median(far[kept]) - np.median(near[kept]), config.draws)
-    yield claims.equal(
-        f"median escape in {last} dimensions less that in {first}",
+    yield claim(
+        f"median-escape-{last}-dimensions-{first}", f"median escape in {last} dimensions less that in {first}"
+    ).equal(
         np.log(middle[0] / middle[1]) / np.log(1 + config.rate * gamma),
-        apart, 1.0, "medians of the push along the way out; whole steps",
+        apart,
+        1.0,
+        "medians of the push along the way out; whole steps",
     )
 
 

@@ -3,30 +3,39 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.landscape import rank_one
 from secant.theory.landscape.escape import improve_or_localize
 
 
 class Config(Seeded):
-    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.01, at_most=10, shortest=2,
+    eigenvalues: tuple[float, ...] = option(
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1),
+        at_least=0.01,
+        at_most=10,
+        shortest=2,
         longest=12,
-        help="of the matrix of the eigenvector objective")
+        help="of the matrix of the eigenvector objective",
+    )
     runs: int = option(20, at_least=2, at_most=200, help="random starts of each function")
     steps: int = option(120, at_least=5, at_most=1_000, help="gradient-descent steps")
-    eta_lambdas: tuple[float, ...] = option((0.05, 0.5, 1.0), at_least=0.01, at_most=1, distinct=True, longest=6,
-        help="step sizes times the largest curvature")
+    eta_lambdas: tuple[float, ...] = option(
+        (0.05, 0.5, 1.0),
+        at_least=0.01,
+        at_most=1,
+        distinct=True,
+        longest=6,
+        help="step sizes times the largest curvature",
+    )
 
 
-@study(
-    "book/lem-7.3.2", section="7.3", title="Improve or localise",
-    statement=r"""
-    Let $f$ have an $\ell$-Lipschitz gradient, and $\eta \le 1/\ell$. Gradient descent then has
+@study("book/lem-7.3.2", section="7.3", title="Improve or localise")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $f$ have an $\ell$-Lipschitz gradient, and $\eta \le 1/\ell$. Gradient descent then has
     $|x_\tau - x_0| \le \sqrt{2\eta t\,(f(x_0) - f(x_t))}$ for all $\tau \le t$. On a parabola of curvature $\ell$ the
     first step has the ratio $1/\sqrt{2 - \eta\ell}$ of the two: the bound is reached at $\eta = 1/\ell$, broken
-    beyond, and where the gradient hardly changes it is $1/\sqrt2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    beyond, and where the gradient hardly changes it is $1/\sqrt2$.
+    """
     rng = np.random.default_rng(config.seed)
     M = np.diag(config.eigenvalues)
     d, reach = len(M), np.sqrt(2 * max(config.eigenvalues))
@@ -61,19 +70,25 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.function.values:
-        yield claims.at_most(
-            f"{name}: largest distance over its bound, all runs, steps and step sizes", 1.0,
+        yield claim(
+            f"{name}-distance-bound-runs", f"{name}: largest distance over its bound, all runs, steps and step sizes"
+        ).at_most(
+            1.0,
             data.largest.sel(function=name).max(),
-            "lemma 7.3.2", slack=1e-6, note="the slack is the rounding of small decreases",
+            "lemma 7.3.2",
+            slack=1e-6,
+            note="the slack is the rounding of small decreases",
         )
     for share in config.eta_lambdas:
-        yield claims.equal(
-            f"parabola, first step at {share:g} of 1/l: distance over its bound", 1 / np.sqrt(2 - share),
-            data.first.sel(lr=share), 1e-9 / share, "an identity",
-        )
-    yield claims.at_least("parabola, first step at 1.5 of 1/l: the same", 1.0, data.beyond,
-        "beyond 1/l the bound is broken")
-    yield claims.equal("parabola, first step at 1.5 of 1/l, value", np.sqrt(2), data.beyond, 1e-12, "1/sqrt(2 - 1.5)")
+        yield claim(
+            f"parabola-first-step-{share:g}", f"parabola, first step at {share:g} of 1/l: distance over its bound"
+        ).equal(1 / np.sqrt(2 - share), data.first.sel(lr=share), 1e-9 / share, "an identity")
+    yield claim("parabola-first-step", "parabola, first step at 1.5 of 1/l: the same").at_least(
+        1.0, data.beyond, "beyond 1/l the bound is broken"
+    )
+    yield claim("parabola-first-step-1.5", "parabola, first step at 1.5 of 1/l, value").equal(
+        np.sqrt(2), data.beyond, 1e-12, "1/sqrt(2 - 1.5)"
+    )
 
 
 @run.figure
@@ -85,8 +100,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             line = {"label": str(name)} if share == top else {"alpha": 0.45}
             left.plot(np.arange(1, config.steps + 1), data.largest.sel(function=name, lr=share), color=f"C{i}", **line)
     sheet.mark(left, y=1, label="bound")
-    sheet.label(left, "Largest of all runs", "step", "distance over its bound", "lower right", xscale="log",
-        ylim=(0, 1.05))
+    sheet.label(
+        left, "Largest of all runs", "step", "distance over its bound", "lower right", xscale="log", ylim=(0, 1.05)
+    )
     lr = np.linspace(0.01, 1.8, 200)
     right.plot(lr, 1 / np.sqrt(2 - lr), label=r"parabola, first step: $1/\sqrt{2 - \eta\ell}$")
     right.plot(config.eta_lambdas, data.first, "o", ms=7)

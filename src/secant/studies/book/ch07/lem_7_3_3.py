@@ -5,16 +5,22 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.landscape import escape, rank_one
 
 
 class Config(Seeded):
-    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=20, shortest=2,
-        longest=12,
-        help="of the matrix")
-    widths: tuple[float, ...] = option((1e-2, 1e-4, 1e-6), at_least=1e-7, at_most=1e-2, longest=6, distinct=True,
-        help="omega over epsilon: how far apart the runs start")
+    eigenvalues: tuple[float, ...] = option(
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=20, shortest=2, longest=12, help="of the matrix"
+    )
+    widths: tuple[float, ...] = option(
+        (1e-2, 1e-4, 1e-6),
+        at_least=1e-7,
+        at_most=1e-2,
+        longest=6,
+        distinct=True,
+        help="omega over epsilon: how far apart the runs start",
+    )
     pairs: int = option(100, at_least=4, at_most=2_000, help="random pairs of runs")
 
     def check(self) -> None:
@@ -40,17 +46,15 @@ def horizon(lr: float, gamma: float, turn: float, start: float, width: float) ->
     return steps, radius
 
 
-@study(
-    "book/lem-7.3.3", section="7.3", title="Coupled runs part",
-    statement=r"""
-    Start two runs of gradient descent near a saddle $\tilde x$ of curvature $-\gamma$ along $e_1$, with
+@study("book/lem-7.3.3", section="7.3", title="Coupled runs part")
+def run(config: Config) -> xr.Dataset:
+    r"""Start two runs of gradient descent near a saddle $\tilde x$ of curvature $-\gamma$ along $e_1$, with
     $x_0 - x_0' = \eta\omega e_1$. Their difference is $\hat x_t = p_t - q_t$ with
     $p_t = (1 - \eta\mathcal H)^t\hat x_0$ and $q_{t+1} = \eta\sum_{s\le t}(1 - \eta\mathcal H)^{t-s}\Delta_s\hat x_s$,
     $\Delta_s$ the mean of the Hessian between them less $\mathcal H = \nabla^2f(\tilde x)$. It is
     $|p_t| = (1 + \eta\gamma)^t\eta\omega$, and $|q_t| \le \frac12|p_t|$ as long as both are near: one of them leaves a
-    ball of radius $\tilde\Omega(\epsilon T/\ell)$ within $T$ steps.""",
-)
-def run(config: Config) -> xr.Dataset:
+    ball of radius $\tilde\Omega(\epsilon T/\ell)$ within $T$ steps.
+    """
     rng = np.random.default_rng(config.seed)
     values = np.sort(config.eigenvalues)[::-1]
     M, d = np.diag(values), len(values)
@@ -63,10 +67,16 @@ def run(config: Config) -> xr.Dataset:
     for width in np.array(config.widths) * eps:
         T, S = horizon(lr, gamma, saddle.turn, lr * eps, width)
         push = rng.normal(size=(config.pairs, d))
-        push *= 0.5 * lr * eps * rng.uniform(size=(config.pairs, 1)) ** (1 / d) / np.linalg.norm(push, axis=1,
-            keepdims=True)
-        push[: config.pairs // 2] -= (push[: config.pairs // 2] @ saddle.way)[:,
-            None] * saddle.way  # nearly stuck, both sides
+        push *= (
+            0.5
+            * lr
+            * eps
+            * rng.uniform(size=(config.pairs, 1)) ** (1 / d)
+            / np.linalg.norm(push, axis=1, keepdims=True)
+        )
+        push[: config.pairs // 2] -= (push[: config.pairs // 2] @ saddle.way)[
+            :, None
+        ] * saddle.way  # nearly stuck, both sides
         start = saddle.point + push + 0.5 * lr * width * saddle.way, saddle.point + push - 0.5 * lr * width * saddle.way
         x, y, p, q = *start, start[0] - start[1], np.zeros_like(push)
         left, miss = np.full(config.pairs, T + 1), 0.0
@@ -86,14 +96,17 @@ def run(config: Config) -> xr.Dataset:
         rows["left"].append(left)
         rows["radius"].append(S)
         rows["steps"].append(T)
-        rows["p"].append(np.abs(course[:, 0] / escape.separation(np.arange(T + 1), lr, gamma, width)[:,
-            None] - 1).max())
+        rows["p"].append(
+            np.abs(course[:, 0] / escape.separation(np.arange(T + 1), lr, gamma, width)[:, None] - 1).max()
+        )
         rows["q"].append(np.where(kept, course[:, 1] / course[:, 0], 0).max())
         rows["miss"].append(miss)
         apart, far = np.full(2_000, np.nan), np.full(2_000, np.nan)
         kept_steps = min(T + 1, 2_000)
-        apart[:kept_steps], far[:kept_steps] = np.median(course[:kept_steps, 2], 1), np.median(course[:kept_steps, 3],
-            1)
+        apart[:kept_steps], far[:kept_steps] = (
+            np.median(course[:kept_steps, 2], 1),
+            np.median(course[:kept_steps, 3], 1),
+        )
         rows["apart"].append(apart)
         rows["far"].append(far)
     dims = {"left": ("width", "pair"), "apart": ("width", "step"), "far": ("width", "step")}
@@ -108,19 +121,29 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     nearest = float(data.lr * data.eps) * min(config.widths)
     rounding = 5 * np.finfo(float).eps * np.sqrt(max(config.eigenvalues) / float(data.lr * data.gamma)) / nearest
-    yield claims.zero(
-        "difference of the runs less p - q, over p, all steps", data["miss"].max(), rounding,
-        "rounding of x at every step, over the nearest start", note=f"starts are as near as {nearest:.1g}",
+    yield claim("difference-runs-less", "difference of the runs less p - q, over p, all steps").zero(
+        data["miss"].max(),
+        rounding,
+        "rounding of x at every step, over the nearest start",
+        note=f"starts are as near as {nearest:.1g}",
     )
-    yield claims.zero("|p| over (1 + eta gamma)^t eta omega less 1, largest", data["p"].max(), rounding, "the same")
-    yield claims.at_most("largest |q| over |p| while both are within the radius", 0.5, data["q"].max(),
-        "the induction of the proof")
+    yield claim("p-1-eta", "|p| over (1 + eta gamma)^t eta omega less 1, largest").zero(
+        data["p"].max(), rounding, "the same"
+    )
+    yield claim("q-p-while", "largest |q| over |p| while both are within the radius").at_most(
+        0.5, data["q"].max(), "the induction of the proof"
+    )
     for width in config.widths:
         row = data.sel(width=width)
-        yield claims.share(
-            f"omega = {width:g} eps: pairs of which one leaves within T = {int(row.steps)}", 1.0,
-            row.left <= row.steps, row.left >= 0,
-            "lemma 7.3.3, with the constants of the proof", otherwise="no pairs",
+        yield claim(
+            f"omega-{width:g}-eps-pairs-{int(row.steps)}",
+            f"omega = {width:g} eps: pairs of which one leaves within T = {int(row.steps)}",
+        ).share(
+            1.0,
+            row.left <= row.steps,
+            row.left >= 0,
+            "lemma 7.3.3, with the constants of the proof",
+            otherwise="no pairs",
             note=f"radius {float(row.radius):.2g}",
         )
     order = sorted(config.widths)
@@ -128,11 +151,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     slow = data.left.isel(pair=slice(None, config.pairs // 2)).mean("pair")
     scale = np.log10(data.radius.sel(width=order[-1]) / data.radius.sel(width=order[0])).item() * decade
     apart = np.log10(order[-1] / order[0]) if len(order) > 1 else np.nan
-    yield claims.equal(
-        "steps to leave a decade of omega, of pairs on both sides of the stuck region", decade,
-        lambda: (slow.sel(width=order[0]) - slow.sel(width=order[-1]) + scale) / apart, 3 / max(apart, 1),
-        "whole steps, and the push's own motion", given=len(order) > 1 and apart >= 1,
+    yield claim(
+        "steps-leave-decade",
+        "steps to leave a decade of omega, of pairs on both sides of the stuck region",
+        given=len(order) > 1 and apart >= 1,
         otherwise="one width, or two of them too near",
+    ).equal(
+        decade,
+        lambda: (slow.sel(width=order[0]) - slow.sel(width=order[-1]) + scale) / apart,
+        3 / max(apart, 1),
+        "whole steps, and the push's own motion",
     )
 
 
@@ -146,7 +174,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         exact = escape.separation(steps, float(data.lr), float(data.gamma), width * float(data.eps))
         sheet.guide(left, steps, exact, r"$(1 + \eta\gamma)^t\eta\omega$" if i == 0 else None)
         right.semilogy(steps[1:], row["far"][1 : len(steps)], color=f"C{i}", label=rf"$\omega = {width:g}\,\epsilon$")
-        right.plot(int(row.steps), float(row.radius), "s", ms=7, color=f"C{i}",
-            label="radius and time of the proof" if i == 0 else None)
+        right.plot(
+            int(row.steps),
+            float(row.radius),
+            "s",
+            ms=7,
+            color=f"C{i}",
+            label="radius and time of the proof" if i == 0 else None,
+        )
     sheet.label(left, "Two runs part", "step", "median distance of the two", "best")
     sheet.label(right, "One of them leaves", "step", "median distance from the start", "best")

@@ -7,16 +7,18 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Map, simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.optim import gradient_descent, perturbed
 from secant.theory.landscape import rank_one
 
 
 class Config(Seeded):
-    eigenvalues: tuple[float, ...] = option((3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=10, shortest=2,
-        longest=12, help="of the matrix")
-    share: float = option(0.05, at_least=0.005, at_most=0.2,
-        help="epsilon over the largest at which the start is no second-order point")
+    eigenvalues: tuple[float, ...] = option(
+        (3.0, 2.0, 1.5, 1.0, 0.5, 0.1), at_least=0.05, at_most=10, shortest=2, longest=12, help="of the matrix"
+    )
+    share: float = option(
+        0.05, at_least=0.005, at_most=0.2, help="epsilon over the largest at which the start is no second-order point"
+    )
     draws: int = scaled(smoke=20, laptop=200, at_least=3, at_most=2_000, help="runs, each with noise of its own")
     steps: int = scaled(smoke=700, laptop=4_000, at_least=100, at_most=50_000, help="steps of every run")
 
@@ -38,23 +40,22 @@ def setting(config: Config) -> tuple[np.ndarray, rank_one.Saddle, float, int]:
     return M, saddle, eps, int(np.ceil(kappa * np.log(len(M) * kappa)))
 
 
-@study(
-    "book/thm-7.2.1", section="7.2", title="Perturbed gradient descent",
-    statement=r"""
-    Let $f$ have an $\ell$-Lipschitz gradient and a $\rho$-Lipschitz Hessian. With steps $\eta = 1/\ell$ and pushes of
-    radius $r = \tilde\Theta(\epsilon)$, $T = \tilde\Theta(\ell/\sqrt{\rho\epsilon})$ steps apart, perturbed gradient
+@study("book/thm-7.2.1", section="7.2", title="Perturbed gradient descent")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $f$ have an $\ell$-Lipschitz gradient and a $\rho$-Lipschitz Hessian. With steps $\eta = 1/\ell$ and pushes
+    of radius $r = \tilde\Theta(\epsilon)$, $T = \tilde\Theta(\ell/\sqrt{\rho\epsilon})$ steps apart, perturbed gradient
     descent reaches within $\tilde O(\ell(f(x_0) - f^*)/\epsilon^2)$ steps a point with $|\nabla f| \le \epsilon$ and
     $\nabla^2f \succeq -\sqrt{\rho\epsilon}$, with high probability. Where the gradient is above $\epsilon$, each step
-    lowers $f$ by at least $\epsilon^2/2\ell$. Gradient descent from a saddle stays there.""",
-)
-def run(config: Config) -> xr.Dataset:
+    lowers $f$ by at least $\epsilon^2/2\ell$. Gradient descent from a saddle stays there.
+    """
     M, saddle, eps, wait = setting(config)
     f, lr = lambda x: rank_one.objective(jnp.asarray(M), x), 1 / saddle.smooth
 
     def together(draw: Any) -> Map:
         """Both variants and plain descent as one system, compiled once."""
         parts = (
-            perturbed(f, lr, eps, below=eps, wait=wait, seed=draw), perturbed(f, lr, eps, seed=draw),
+            perturbed(f, lr, eps, below=eps, wait=wait, seed=draw),
+            perturbed(f, lr, eps, seed=draw),
             gradient_descent(f, lr),
         )
         return Map(
@@ -98,33 +99,44 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     gamma, budget = np.sqrt(saddle.turn * eps), saddle.smooth * saddle.height / eps**2
     found = first_found(data, eps, gamma)
     last = min(config.steps, int(budget))
-    yield claims.at_most(
-        "start: sqrt(rho eps) over minus the smallest eigenvalue of its Hessian", 1.0, gamma / saddle.curvature,
-        "it is a saddle, and no more"
+    yield claim("start-sqrt-rho", "start: sqrt(rho eps) over minus the smallest eigenvalue of its Hessian").at_most(
+        1.0, gamma / saddle.curvature, "it is a saddle, and no more"
     )
     enough = 4 * np.log(saddle.smooth / eps) * saddle.smooth / saddle.curvature
     for name in ("rare", "noisy"):
         row = found.sel(variant=name)
-        yield claims.share(
+        yield claim(
+            f"{name}-pushes-runs-find-{budget:,.0f}",
             f"{name} pushes: runs that find an eps-second-order point within l (f_0 - f*)/eps^2 = {budget:,.0f} steps",
-            1.0, row <= last, (row >= 0) & (config.steps >= enough), "theorem 7.2.1 with the constant 1", within=0.05,
-            otherwise="so few steps do not show it", note=f"the slowest after {int(row.max()):,} steps",
+        ).share(
+            1.0,
+            row <= last,
+            (row >= 0) & (config.steps >= enough),
+            "theorem 7.2.1 with the constant 1",
+            within=0.05,
+            otherwise="so few steps do not show it",
+            note=f"the slowest after {int(row.max()):,} steps",
         )
-    yield claims.zero("gradient descent: how far it moves from the saddle", data.moved.sel(variant="plain"), 1e-6,
-        "rounding, which grows")
+    yield claim("gradient-descent-how", "gradient descent: how far it moves from the saddle").zero(
+        data.moved.sel(variant="plain"), 1e-6, "rounding, which grows"
+    )
     rare = data.sel(variant="rare")
     steep = (rare.slope > eps).isel(step=slice(None, -1)).values
     fall = -np.diff(rare.value.values, axis=1)
-    yield claims.at_least(
-        "rare pushes: least decrease of f where |grad f| > eps, over eps^2/2l", 1.0,
-        lambda: fall[steep].min() / (eps**2 / (2 * saddle.smooth)),
-        "the descent lemma", given=steep, otherwise="the gradient is never that large",
-    )
+    yield claim(
+        "rare-pushes-least",
+        "rare pushes: least decrease of f where |grad f| > eps, over eps^2/2l",
+        given=steep,
+        otherwise="the gradient is never that large",
+    ).at_least(1.0, lambda: fall[steep].min() / (eps**2 / (2 * saddle.smooth)), "the descent lemma")
     slope = rare.slope.values[:, :-1]
-    yield claims.at_least(
-        "rare pushes: the same over |grad f|^2/2l, least", 1.0,
-        lambda: (fall[steep] / slope[steep] ** 2).min() * 2 * saddle.smooth, "the descent lemma, at every step",
-        slack=1e-6, given=steep, otherwise="the same",
+    yield claim(
+        "rare-pushes-same", "rare pushes: the same over |grad f|^2/2l, least", given=steep, otherwise="the same"
+    ).at_least(
+        1.0,
+        lambda: (fall[steep] / slope[steep] ** 2).min() * 2 * saddle.smooth,
+        "the descent lemma, at every step",
+        slack=1e-6,
     )
 
 
@@ -137,14 +149,27 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, (name, label) in enumerate(names.items()):
         value = data.value.sel(variant=name) - least
         for k in range(min(8, config.draws)):
-            left.plot(np.arange(config.steps + 1), value[k], color=f"C{i}", lw=1.2, alpha=0.7,
-                label=label if k == 0 else None)
+            left.plot(
+                np.arange(config.steps + 1), value[k], color=f"C{i}", lw=1.2, alpha=0.7, label=label if k == 0 else None
+            )
     sheet.label(left, "From the saddle", "step", "$f - f^*$", "best")
     found = first_found(data, eps, np.sqrt(saddle.turn * eps))
     for i, name in ((1, "noisy"), (2, "rare")):
         steps = np.sort(found.sel(variant=name).values)
-        right.step(np.append(steps, config.steps), np.append(np.arange(1, len(steps) + 1) / len(steps), 1),
-            where="post", color=f"C{i}", label=names[name])
+        right.step(
+            np.append(steps, config.steps),
+            np.append(np.arange(1, len(steps) + 1) / len(steps), 1),
+            where="post",
+            color=f"C{i}",
+            label=names[name],
+        )
     sheet.mark(right, x=saddle.smooth * saddle.height / eps**2, label=r"$\ell\,(f_0 - f^*)/\epsilon^2$")
-    sheet.label(right, "Second-order stationary points", "step", "share of the runs that found one", "best",
-        xscale="log", ylim=(0, 1.03))
+    sheet.label(
+        right,
+        "Second-order stationary points",
+        "step",
+        "share of the runs that found one",
+        "best",
+        xscale="log",
+        ylim=(0, 1.03),
+    )

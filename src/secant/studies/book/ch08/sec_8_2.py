@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.bias import deep_linear
 
 TIGHT: dict[str, Any] = {"method": "DOP853", "rtol": 1e-11, "atol": 1e-13}
@@ -52,16 +52,14 @@ def flow(layers: np.ndarray, target: np.ndarray, times: np.ndarray) -> tuple[np.
     return done.y.T.reshape(-1, *shape), lambda t: done.sol(t).reshape(shape)
 
 
-@study(
-    "book/sec-8.2", section="8.2", title="Depth lets singular values in one by one",
-    statement=r"""
-    The book announces the section and leaves it empty. For $W = W_L\cdots W_1$ gradient flow on $\frac12\|W - M\|^2$
-    keeps $W_{l+1}^\top W_{l+1} - W_lW_l^\top$. From a balanced start the product obeys $\dot W =
+@study("book/sec-8.2", section="8.2", title="Depth lets singular values in one by one")
+def run(config: Config) -> xr.Dataset:
+    r"""The book announces the section and leaves it empty. For $W = W_L\cdots W_1$ gradient flow on $\frac12\|W -
+    M\|^2$ keeps $W_{l+1}^\top W_{l+1} - W_lW_l^\top$. From a balanced start the product obeys $\dot W =
     -\sum_l(WW^\top)^{(L-l)/L}\,\nabla L\,(W^\top W)^{(l-1)/L}$. Along the singular vectors of $M$ this is $\dot s =
     L\,s^{2-2/L}(\sigma - s)$: one layer learns all singular values at once, two or more learn the large ones while the
-    small ones still wait.""",
-)
-def run(config: Config) -> xr.Dataset:
+    small ones still wait.
+    """
     rng, k = np.random.default_rng(config.seed), config.size
     left, right = (np.linalg.qr(rng.normal(size=(k, k)))[0] for _ in range(2))
     sigma = 2.0 ** -np.arange(k) * 2
@@ -77,11 +75,18 @@ def run(config: Config) -> xr.Dataset:
         first, last = (deep_linear.imbalance(list(layers)) for layers in flow(anyhow, target, np.array([0.0, 1.0]))[0])
         kept.append(max((np.abs(b - a).max() for a, b in zip(first, last, strict=True)), default=0.0))
         layers = np.stack(deep_linear.balanced(loose, depth))
-        along = solve_ivp(
-            lambda _, w, depth=depth: deep_linear.product_rate(w.reshape(k, k), w.reshape(k, k) - target,
-                depth).ravel(),
-            (0, 1.0), loose.ravel(), **TIGHT,
-        ).y[:, -1].reshape(k, k)
+        along = (
+            solve_ivp(
+                lambda _, w, depth=depth: deep_linear.product_rate(
+                    w.reshape(k, k), w.reshape(k, k) - target, depth
+                ).ravel(),
+                (0, 1.0),
+                loose.ravel(),
+                **TIGHT,
+            )
+            .y[:, -1]
+            .reshape(k, k)
+        )
         moved.append(np.abs(product(flow(layers, target, np.array([0.0, 1.0]))[0][-1]) - along).max())
         path, dense = flow(np.stack(deep_linear.balanced(aligned, depth)), target, times)
         modes = np.stack([np.diag(left.T @ product(layers) @ right) for layers in path])
@@ -92,9 +97,13 @@ def run(config: Config) -> xr.Dataset:
         closed.append((at(known[-1][0], 1) + sigma[1] / 2) / sigma[1])
     return xr.Dataset(
         {
-            "kept": ("depth", kept), "moved": ("depth", moved), "half": (("depth", "mode"), half), "known": (("depth",
-                "mode"), known),
-            "value": (("depth", "time", "mode"), np.stack(seen)), "next": ("depth", closed), "sigma": ("mode", sigma),
+            "kept": ("depth", kept),
+            "moved": ("depth", moved),
+            "half": (("depth", "mode"), half),
+            "known": (("depth", "mode"), known),
+            "value": (("depth", "time", "mode"), np.stack(seen)),
+            "next": ("depth", closed),
+            "sigma": ("mode", sigma),
         },
         coords={"depth": list(config.depths), "time": np.linspace(0, 1, 60)},
     )
@@ -106,30 +115,40 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for depth in config.depths:
         one = data.sel(depth=depth)
         if depth > 1:
-            yield claims.zero(
-                f"depth {depth}: change of the imbalance of a random start in a time of one, largest", one.kept, 1e-8,
-                solver,
-            )
-        yield claims.zero(
-            f"depth {depth}, balanced: their product less that of its own equation, after a time of one", one.moved,
-            1e-8, solver,
-        )
-        yield claims.zero(
+            yield claim(
+                f"depth-{depth}-change-imbalance",
+                f"depth {depth}: change of the imbalance of a random start in a time of one, largest",
+            ).zero(one.kept, 1e-8, solver)
+        yield claim(
+            f"depth-{depth}-balanced-their",
+            f"depth {depth}, balanced: their product less that of its own equation, after a time of one",
+        ).zero(one.moved, 1e-8, solver)
+        yield claim(
+            f"depth-{depth}-times-which",
             f"depth {depth}: times at which singular values are half in over those of the closed form, less 1, largest",
-            np.abs(one.half / one.known - 1).max(), 1e-8, solver,
-        )
+        ).zero(np.abs(one.half / one.known - 1).max(), 1e-8, solver)
         # In time the closed form is exact: how much of the second is in when the first is half in.
         share, first = float(one.next), float(one.known[0])
         second = float(data.sigma[1])
-        s = solve_ivp(lambda _, s, depth=depth, end=second: deep_linear.mode_rate(s, end, depth), (0, first),
-            [config.start], **TIGHT).y[0, -1]
-        yield claims.equal(f"depth {depth}: share of the second value when the first is half in",
-            s / float(data.sigma[1]), share, 1e-8, solver)
+        s = solve_ivp(
+            lambda _, s, depth=depth, end=second: deep_linear.mode_rate(s, end, depth),
+            (0, first),
+            [config.start],
+            **TIGHT,
+        ).y[0, -1]
+        yield claim(
+            f"depth-{depth}-share-second", f"depth {depth}: share of the second value when the first is half in"
+        ).equal(s / float(data.sigma[1]), share, 1e-8, solver)
     shares = data.next.sortby("depth")
-    yield claims.at_most(
-        "that share, from one depth to the next, largest change", 0.0,
+    yield claim(
+        "share-one-depth",
+        "that share, from one depth to the next, largest change",
+        given=len(config.depths) > 1,
+        otherwise="one depth only",
+    ).at_most(
+        0.0,
         shares.diff("depth").max() if len(config.depths) > 1 else np.nan,
-        "deeper networks wait longer with what is small", given=len(config.depths) > 1, otherwise="one depth only",
+        "deeper networks wait longer with what is small",
     )
 
 
@@ -139,8 +158,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for axes, depth in zip(panels, config.depths, strict=True):
         one = data.sel(depth=depth)
         for i in range(data.sizes["mode"]):
-            axes.plot(data.time, one.value[:, i] / data.sigma[i], color=f"C{i % 10}",
-                label=rf"$\sigma = {float(data.sigma[i]):g}$")
+            axes.plot(
+                data.time,
+                one.value[:, i] / data.sigma[i],
+                color=f"C{i % 10}",
+                label=rf"$\sigma = {float(data.sigma[i]):g}$",
+            )
         sheet.label(axes, f"{depth} layer{'s' if depth > 1 else ''}", "time, over that of the last", None)
     panels[0].set_ylabel("singular value over its end")
     panels[-1].legend(loc="lower right")

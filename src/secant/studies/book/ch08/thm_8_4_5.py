@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.optimize import nnls
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.studies.shared import separable
 from secant.theory.bias.margins import Margin, max_margin
 
@@ -70,16 +70,14 @@ def gradients(u: np.ndarray, v: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.concatenate([x * v, x * u], axis=1)
 
 
-@study(
-    "book/thm-8.4.5", section="8.4", title="Homogeneous models end in a stationary point of the margin",
-    statement=r"""
-    Let $f_i$ be homogeneous of degree $\alpha$ and $L = \sum_ie^{-y_if_i(w)}$. If gradient flow brings the loss to
+@study("book/thm-8.4.5", section="8.4", title="Homogeneous models end in a stationary point of the margin")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $f_i$ be homogeneous of degree $\alpha$ and $L = \sum_ie^{-y_if_i(w)}$. If gradient flow brings the loss to
     zero and the directions of $w_t$ and of the losses have limits, where the gradients of the support are independent,
     the limit of $w_t/\|w_t\|$ is a first-order stationary point of $\min\|w\|^2$ with $y_if_i(w) \ge \gamma$:
     $w = \sum_n\lambda_ny_n\nabla f_n(w)$ with $\lambda_n \ge 0$, zero off the support. For
-    $f = \langle u\odot v, x\rangle$ the margin is half of the largest in $\ell_1$ of $u\odot v$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $f = \langle u\odot v, x\rangle$ the margin is half of the largest in $\ell_1$ of $u\odot v$.
+    """
     random = np.random.default_rng(config.seed)
     z, best = clear(random, config)
     # Labels are free, x = y z; the sample that carries most of the margin has -1.
@@ -105,14 +103,18 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "margin": (("model", "log_time"), np.stack([run.dataset.margin.values for run in (first, second)])),
-            "smooth": (("model", "log_time"), np.stack([-run.dataset.log_loss / run.dataset.norm**2 for run in (first,
-                                                                                                                second)])),
+            "smooth": (
+                ("model", "log_time"),
+                np.stack([-run.dataset.log_loss / run.dataset.norm**2 for run in (first, second)]),
+            ),
             "kkt": (("model", "log_time"), np.stack([run.dataset.kkt.values for run in (first, second)])),
             "degree": ("model", [first.degree, second.degree]),
-            "largest": best.margin, "beta": ("feature", u * v / np.abs(u * v).sum()),
+            "largest": best.margin,
+            "beta": ("feature", u * v / np.abs(u * v).sum()),
             "best": ("feature", best.w / np.abs(best.w).sum()),
             "reached": (z @ (u * v)).min() / np.abs(u * v).sum(),
-            "cosine": ("signs", cosines), "pull": ("sample", pull / pull.sum()),
+            "cosine": ("signs", cosines),
+            "pull": ("sample", pull / pull.sum()),
             "force": ((pull / pull.sum() * y) @ gradient @ unit),
             "plain": np.linalg.norm((pull / pull.sum() * y) @ gradient),
             "bare": np.linalg.norm((y * (pull > 1e-6 * pull.max())) @ gradient),
@@ -124,42 +126,63 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     one, other = data.sel(model="diagonal"), data.sel(model="ReLU")
-    yield claims.equal("diagonal network: degree by Euler's identity", 2.0, one.degree, 1e-10, "rounding")
-    yield claims.equal("ReLU network: degree by Euler's identity", 2.0, other.degree, 1e-10, "rounding")
-    yield claims.at_least("diagonal network: cosine of the weights with the force on them", 0.9999, 1 - one.kkt[-1],
-                          "it goes to one as 1/log t")
-    yield claims.at_least("ReLU network: cosine of the weights with the force on them", 0.999, 1 - other.kkt[-1],
-                          "it goes to one as 1/log t")
+    yield claim("diagonal-network-degree", "diagonal network: degree by Euler's identity").equal(
+        2.0, one.degree, 1e-10, "rounding"
+    )
+    yield claim("relu-network-degree", "ReLU network: degree by Euler's identity").equal(
+        2.0, other.degree, 1e-10, "rounding"
+    )
+    yield claim("diagonal-network-cosine", "diagonal network: cosine of the weights with the force on them").at_least(
+        0.9999, 1 - one.kkt[-1], "it goes to one as 1/log t"
+    )
+    yield claim("relu-network-cosine", "ReLU network: cosine of the weights with the force on them").at_least(
+        0.999, 1 - other.kkt[-1], "it goes to one as 1/log t"
+    )
     half = float(data.largest) / 2
-    yield claims.equal("diagonal network: margin over half of the largest in l1", 1.0, one.margin[-1] / half, 0.005,
-                       "what is left at the last time, as powers of 1/log t")
-    yield claims.at_most("diagonal network: the same", 1.0, one.margin[-1] / half, "none is larger", slack=1e-9)
-    yield claims.equal("margin of u v in l1 over the largest", 1.0, data.reached / data.largest, 0.005, "the same")
+    yield claim("diagonal-network-margin", "diagonal network: margin over half of the largest in l1").equal(
+        1.0, one.margin[-1] / half, 0.005, "what is left at the last time, as powers of 1/log t"
+    )
+    yield claim("diagonal-network-same", "diagonal network: the same").at_most(
+        1.0, one.margin[-1] / half, "none is larger", slack=1e-9
+    )
+    yield claim("margin-u-v", "margin of u v in l1 over the largest").equal(
+        1.0, data.reached / data.largest, 0.005, "the same"
+    )
     for name in data.model.values:
         later = data.smooth.sel(model=name).values
-        yield claims.at_least(
-            f"{name} network: least growth of log(1/L)/|w|^2 between two times, relative", 0.0,
-            np.diff(later).min() / later[-1], "it grows once the loss is small", slack=1e-5,
-        )
+        yield claim(
+            f"{name}-network-least-growth",
+            f"{name} network: least growth of log(1/L)/|w|^2 between two times, relative",
+        ).at_least(0.0, np.diff(later).min() / later[-1], "it grows once the loss is small", slack=1e-5)
     without, with_labels = data.cosine.values
-    yield claims.erratum(
-        "largest cosine of the weights with a sum of gradients with positive multipliers",
-        (r"w = \sum_n\lambda_n\nabla f_n(w)", without), (r"w = \sum_n\lambda_ny_n\nabla f_n(w)", 1.0), with_labels,
+    yield claim(
+        "cosine-weights-sum", "largest cosine of the weights with a sum of gradients with positive multipliers"
+    ).erratum(
+        (r"w = \sum_n\lambda_n\nabla f_n(w)", without),
+        (r"w = \sum_n\lambda_ny_n\nabla f_n(w)", 1.0),
+        with_labels,
         1e-3,
-        "what is left at the last time", where="definition 8.4.1", note="the label of each sample is missing",
+        "what is left at the last time",
+        where="definition 8.4.1",
+        note="the label of each sample is missing",
     )
-    yield claims.erratum(
-        "length of the normalised velocity",
-        (r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)), (r"1", 1.0), float(data.force / data.plain),
+    yield claim("length-normalised-velocity", "length of the normalised velocity").erratum(
+        (r"\|\sum_{i\in S}a_i\nabla f_i(g_t\bar w)\|", float(data.plain)),
+        (r"1", 1.0),
+        float(data.force / data.plain),
         1e-3,
-        "the cosine of both directions", where="(8.39)",
+        "the cosine of both directions",
+        where="(8.39)",
         note="a unit vector is set equal to a sum that grows with the weights: it is proportional to it",
     )
-    yield claims.erratum(
-        "length of the limit direction",
-        (r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|", float(data.bare)), (r"1", 1.0), float(data.force / data.plain),
+    yield claim("length-limit-direction", "length of the limit direction").erratum(
+        (r"\|\sum_{i\in S}\nabla f_i(g_t\bar w)\|", float(data.bare)),
+        (r"1", 1.0),
+        float(data.force / data.plain),
         1e-3,
-        "the same", where="(8.40)", note="proportional again, and the weights a_i of the losses are missing",
+        "the same",
+        where="(8.40)",
+        note="proportional again, and the weights a_i of the losses are missing",
     )
 
 
@@ -170,13 +193,26 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(data.log_time, 1 - data.margin.sel(model="diagonal") / half, "o-", ms=3, color="C0", label="diagonal")
     end = float(1 - data.margin.sel(model="diagonal")[-1] / half)
     sheet.guide(left, data.log_time, end * config.until / data.log_time, r"$1/\log t$")
-    sheet.label(left, r"What is missing of half the $\ell_1$ margin", r"$\log t$", r"$1 - 2\,$margin$/\gamma_1$",
-                "lower left",
-                xscale="log", yscale="log")
+    sheet.label(
+        left,
+        r"What is missing of half the $\ell_1$ margin",
+        r"$\log t$",
+        r"$1 - 2\,$margin$/\gamma_1$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )
     for i, name in enumerate(data.model.values):
         middle.plot(data.log_time, data.kkt.sel(model=name), "o-", ms=3, color=f"C{i}", label=name)
-    sheet.label(middle, "To a stationary point", r"$\log t$", r"$1 - \cos(w, -\nabla L)$", "lower left", xscale="log",
-                yscale="log")
+    sheet.label(
+        middle,
+        "To a stationary point",
+        r"$\log t$",
+        r"$1 - \cos(w, -\nabla L)$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )
     places = np.arange(1, config.dim + 1)
     right.bar(places, data.beta, 0.6, color="C0", label=r"$u\odot v$, flow")
     right.plot(places, data.best, "_", ms=22, mew=2, color=sheet.ink(), label=r"largest $\ell_1$ margin")

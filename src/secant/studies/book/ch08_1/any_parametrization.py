@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.bias.reparametrization import flow_limit
 
 Kind = tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]
@@ -20,8 +20,9 @@ class Config(Seeded):
     alpha: float = option(0.5, at_least=0.2, at_most=2, help="size of the start")
 
 
-def flow(forward: Callable[[Any], Any], pull: Callable[[Any, Any], Any], X: np.ndarray, y: np.ndarray,
-    start: np.ndarray) -> np.ndarray:
+def flow(
+    forward: Callable[[Any], Any], pull: Callable[[Any, Any], Any], X: np.ndarray, y: np.ndarray, start: np.ndarray
+) -> np.ndarray:
     """Weights at the end of gradient flow on half the sum of squares; `pull` takes gradients back to the parameters."""
     field = lambda _, theta: -pull(theta, X.T @ (X @ forward(theta) - y))  # noqa: E731
     return forward(solve_ivp(field, (0, 1e4), start, method="LSODA", rtol=1e-11, atol=1e-13).y[:, -1])
@@ -53,22 +54,21 @@ def square(size: int) -> Kind:
     """$UU^T$."""
     matrix = lambda t: t.reshape(size, size)  # noqa: E731
     return (
-        lambda t: (matrix(t) @ matrix(t).T).ravel(), lambda t: (matrix(t) @ matrix(t).T).ravel(),
+        lambda t: (matrix(t) @ matrix(t).T).ravel(),
+        lambda t: (matrix(t) @ matrix(t).T).ravel(),
         lambda t, g: ((matrix(g) + matrix(g).T) @ matrix(t)).ravel(),
     )
 
 
-@study(
-    "book/any-parametrization", section="8.1", title="Where training ends, for your own parametrisation", new=True,
-    statement=r"""
-    Where the gradient fields of the measured outputs $XG(\theta)$ commute, gradient flow ends in the one point of
+@study("book/any-parametrization", section="8.1", title="Where training ends, for your own parametrisation", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""Where the gradient fields of the measured outputs $XG(\theta)$ commute, gradient flow ends in the one point of
     $\{\theta(\nu)\}$ with $XG = y$, where $\theta(\nu)$ follows $\sum_k\nu_k\nabla(XG)_k$ for a time of one. That is a
     problem of $n$ unknowns, whatever the number of parameters, and gives the end of training without training, for any
     $G$: powers of any order, matrices under measurements that commute. Where brackets do not vanish, as for $UU^\top$
     under other measurements or for a convolution of two layers, the way there matters, and the end of the flow is
-    missed.""",
-)
-def run(config: Config) -> xr.Dataset:
+    missed.
+    """
     rng, n, d = np.random.default_rng(config.seed), config.samples, config.dimension
     X = rng.normal(size=(n, d)) / np.sqrt(d)
     y = X @ rng.normal(size=d)
@@ -83,9 +83,11 @@ def run(config: Config) -> xr.Dataset:
     uneven = config.alpha * np.concatenate([np.eye(d)[0], np.eye(d)[0] + 0.5])
     product = square(3)
     kinds = {
-        "squares": (power(2), X, y, both), "cubes": (power(3), X, y, both),
+        "squares": (power(2), X, y, both),
+        "cubes": (power(3), X, y, both),
         "matrix, commuting": (product, together, together @ hidden, eye),
-        "matrix, any": (product, apart, apart @ hidden, eye), "convolution": (convolution(d), X, y, uneven),
+        "matrix, any": (product, apart, apart @ hidden, eye),
+        "convolution": (convolution(d), X, y, uneven),
     }
     found, ends = {}, {}
     for name, ((G, forward, pull), data, targets, start) in kinds.items():
@@ -94,8 +96,8 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "missed": ("kind", [np.abs(found[k].weights - ends[k]).max() / np.abs(ends[k]).max() for k in kinds]),
-            "bracket": ("kind", [found[k].brackets.relative for k in kinds]), "detour": ("kind",
-                [found[k].detour for k in kinds]),
+            "bracket": ("kind", [found[k].brackets.relative for k in kinds]),
+            "detour": ("kind", [found[k].detour for k in kinds]),
             "evaluations": ("kind", [found[k].evaluations for k in kinds]),
             "unfit": ("kind", [found[k].residual for k in kinds]),
         },
@@ -107,30 +109,36 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     for kind in ("squares", "cubes", "matrix, commuting"):
         one = data.sel(kind=kind)
-        yield claims.zero(f"{kind}: relative bracket at the end", one.bracket, 1e-12, "rounding of float64")
-        yield claims.zero(
-            f"{kind}: end of the flow less the point found, over the largest weight", one.missed, 1e-7,
-            "tolerance of the integration of the flow",
+        yield claim(f"{kind}-relative-bracket-end", f"{kind}: relative bracket at the end").zero(
+            one.bracket, 1e-12, "rounding of float64"
         )
+        yield claim(
+            f"{kind}-end-flow-less", f"{kind}: end of the flow less the point found, over the largest weight"
+        ).zero(one.missed, 1e-7, "tolerance of the integration of the flow")
     for kind in ("matrix, any", "convolution"):
         one, several = data.sel(kind=kind), config.samples > 1
         # One sample has one field, which commutes with itself.
-        yield claims.at_least(
-            f"{kind}: relative bracket at the end", 1e-6, one.bracket, "what counts as a bracket that vanishes",
-            given=several, otherwise="one sample only",
-        )
-        yield claims.at_least(
-            f"{kind}: end of the flow less the point found, over the largest weight", 1e-6, one.missed,
-            "ten times what is allowed where fields commute", given=several, otherwise="one sample only",
-        )
+        yield claim(
+            f"{kind}-relative-bracket-end",
+            f"{kind}: relative bracket at the end",
+            given=several,
+            otherwise="one sample only",
+        ).at_least(1e-6, one.bracket, "what counts as a bracket that vanishes")
+        yield claim(
+            f"{kind}-end-flow-less-point",
+            f"{kind}: end of the flow less the point found, over the largest weight",
+            given=several,
+            otherwise="one sample only",
+        ).at_least(1e-6, one.missed, "ten times what is allowed where fields commute")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (9, 4.2))
     rows = np.arange(data.sizes["kind"])
-    for i, (name, words) in enumerate({"bracket": "relative bracket", "detour": "two ways apart",
-        "missed": "end of the flow missed by"}.items()):
+    for i, (name, words) in enumerate(
+        {"bracket": "relative bracket", "detour": "two ways apart", "missed": "end of the flow missed by"}.items()
+    ):
         axes.plot(np.maximum(data[name], 1e-17), rows + 0.18 * (i - 1), "os^"[i], color=f"C{i}", label=words)
     axes.set_yticks(rows, list(data.kind.values))
     axes.invert_yaxis()

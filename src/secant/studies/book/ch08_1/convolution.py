@@ -4,7 +4,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.bias.margins import max_margin
 
 
@@ -40,8 +40,12 @@ def largest(Z: np.ndarray) -> tuple[float, float]:
         phases = np.exp(-1j * np.angle(weights @ F))
         rows.append(np.column_stack([(F * phases).real.T, -np.ones(F.shape[1])]))
         found = scipy.optimize.linprog(
-            np.append(np.zeros(n), 1.0), A_ub=np.vstack(rows), b_ub=np.zeros(len(rows) * F.shape[1]),
-            A_eq=np.append(np.ones(n), 0.0)[None], b_eq=[1.0], method="highs",
+            np.append(np.zeros(n), 1.0),
+            A_ub=np.vstack(rows),
+            b_ub=np.zeros(len(rows) * F.shape[1]),
+            A_eq=np.append(np.ones(n), 0.0)[None],
+            b_eq=[1.0],
+            method="highs",
         )
         weights, below, above = found.x[:n], found.x[-1], np.abs(found.x[:n] @ F).max()
         if above < below * (1 + 1e-5):
@@ -71,16 +75,14 @@ def train(Z: np.ndarray, u: np.ndarray, v: np.ndarray, steps: int, seen: set[int
     return np.stack(kept, 1)
 
 
-@study(
-    "book/convolution", section="8.1", title="Linear convolutional networks and the spectrum",
-    statement=r"""
-    The same linear functions, written as $f(x) = \langle u * v, x\rangle$ with circular convolution, a linear
+@study("book/convolution", section="8.1", title="Linear convolutional networks and the spectrum")
+def run(config: Config) -> xr.Dataset:
+    r"""The same linear functions, written as $f(x) = \langle u * v, x\rangle$ with circular convolution, a linear
     convolutional network of depth 2, give gradient descent another geometry. On separable data with exponential loss
     its direction tends to that of largest margin for the $\ell_{2/\text{depth}}$ norm of the Fourier transform, here
     $\ell_1$: $\max_w\min_iy_i\langle w, x_i\rangle/\|\hat w\|_1$. Gradient descent on $w$ itself would tend to the
-    largest margin in $\ell_2$. Quoted in the source without a run.""",
-)
-def run(config: Config) -> xr.Dataset:
+    largest margin in $\ell_2$. Quoted in the source without a run.
+    """
     rng = np.random.default_rng(config.seed)
     # Labels only turn inputs around, and those are symmetric.
     Z = rng.normal(size=(config.draws, config.samples, config.features))
@@ -89,7 +91,8 @@ def run(config: Config) -> xr.Dataset:
     path = train(Z, start[0], start[1], config.steps, set(seen.tolist()))
     return xr.Dataset(
         {
-            "Z": (("draw", "sample", "feature"), Z), "path": (("draw", "step", "feature"), path),
+            "Z": (("draw", "sample", "feature"), Z),
+            "path": (("draw", "step", "feature"), path),
             "bounds": (("draw", "side"), np.array([largest(z) for z in Z])),
             "euclidean": (("draw", "feature"), np.stack([max_margin(z).w for z in Z])),
         },
@@ -108,26 +111,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     path, support = reached(data, data.path.values), reached(data, data.euclidean.values)
     early = np.abs(data.step.values - config.steps / 10).argmin()
     below, above = data.bounds.values.T
-    yield claims.at_most(
-        "largest margin: the bound from above over that from below", 1 + 1e-4, (above / below).max(),
-        "linear programs enough",
+    yield claim("margin-bound-above", "largest margin: the bound from above over that from below").at_most(
+        1 + 1e-4, (above / below).max(), "linear programs enough"
     )
-    yield claims.at_most(
-        "share of the largest margin, the most of all runs and steps", 1.0, path.max(), "no weights have more",
-        slack=1e-9,
+    yield claim("share-margin-most", "share of the largest margin, the most of all runs and steps").at_most(
+        1.0, path.max(), "no weights have more", slack=1e-9
     )
-    yield claims.at_least(
-        "share of the largest margin at the end, mean", 0.9, estimate(path[:, -1]), "it tends to 1, slowly",
+    yield claim("share-margin-end", "share of the largest margin at the end, mean").at_least(
+        0.9,
+        estimate(path[:, -1]),
+        "it tends to 1, slowly",
         note=f"from {path[:, -1].min():.4f} to {path[:, -1].max():.4f}",
     )
-    yield claims.at_most(
-        "what is missing at the end over what is at a tenth of the steps, mean", 1.0,
-        estimate((1 - path[:, -1]) / (1 - path[:, early])),
-        "it still falls",
+    yield claim("what-missing-end", "what is missing at the end over what is at a tenth of the steps, mean").at_most(
+        1.0, estimate((1 - path[:, -1]) / (1 - path[:, early])), "it still falls"
     )
-    yield claims.at_least(
-        "the same share less that of the largest margin in the 2-norm, mean", 0.0, estimate(path[:, -1] - support),
-        "the network's geometry is not Euclidean", note=f"the latter has {support.mean():.3f} on average",
+    yield claim("same-share-less", "the same share less that of the largest margin in the 2-norm, mean").at_least(
+        0.0,
+        estimate(path[:, -1] - support),
+        "the network's geometry is not Euclidean",
+        note=f"the latter has {support.mean():.3f} on average",
     )
 
 
@@ -138,10 +141,21 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for k in range(min(config.draws, 10)):
         left.plot(data.step, 1 - path[k], color="C0", lw=1, alpha=0.8, label="network" if k == 0 else None)
         left.plot(
-            config.steps, 1 - support[k], "D", color="C1", ms=5, label="largest 2-norm margin" if k == 0 else None,
+            config.steps,
+            1 - support[k],
+            "D",
+            color="C1",
+            ms=5,
+            label="largest 2-norm margin" if k == 0 else None,
         )
     sheet.label(
-        left, "Missing to the largest margin in the spectrum", "step", None, "lower left", xscale="log", yscale="log",
+        left,
+        "Missing to the largest margin in the spectrum",
+        "step",
+        None,
+        "lower left",
+        xscale="log",
+        yscale="log",
     )
     worst = int(support.argmin())
     mode = np.arange(config.features // 2 + 1)
@@ -149,5 +163,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for shift, (name, w) in zip((-0.2, 0.2), both.items(), strict=True):
         right.bar(mode + shift, np.abs(np.fft.rfft(w, norm="ortho")) / spectral(w), 0.38, label=name)
     sheet.label(
-        right, "Two directions that separate one problem", "frequency", r"$|\hat w|/\|\hat w\|_1$", "best", xticks=mode,
+        right,
+        "Two directions that separate one problem",
+        "frequency",
+        r"$|\hat w|/\|\hat w\|_1$",
+        "best",
+        xticks=mode,
     )

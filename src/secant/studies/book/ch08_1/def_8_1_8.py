@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.bias.reparametrization import commutes
 
 
@@ -13,16 +13,14 @@ class Config(Seeded):
     size: int = option(3, at_least=2, at_most=5, help="rows of the factor of a matrix")
 
 
-@study(
-    "book/def-8.1.8", section="8.1", title="Commuting parametrisations",
-    statement=r"""
-    $G: \mathbb R^D \to \mathbb R^d$ is commuting if $[\nabla G_i, \nabla G_j] = \nabla^2G_i\nabla G_j -
+@study("book/def-8.1.8", section="8.1", title="Commuting parametrisations")
+def run(config: Config) -> xr.Dataset:
+    r"""$G: \mathbb R^D \to \mathbb R^d$ is commuting if $[\nabla G_i, \nabla G_j] = \nabla^2G_i\nabla G_j -
     \nabla^2G_j\nabla G_i = 0$ for all $i, j \in [d]$ and all $\theta$. Then a potential exists with which mirror flow
     is gradient flow on $\theta$. The parametrisations of examples 8.1.3 to 8.1.5 commute. $UU^\top$ does not: for $h_A
     = \langle A, UU^\top\rangle$ with symmetric $A$, $[\nabla h_A, \nabla h_B] = 4(AB - BA)U$, which vanishes for
-    measurements that commute as matrices.""",
-)
-def run(config: Config) -> xr.Dataset:
+    measurements that commute as matrices.
+    """
     rng, d, k = np.random.default_rng(config.seed), config.dimension, config.size
     root = rng.normal(size=(d, d))
     symmetric = rng.normal(size=(3, k, k))
@@ -56,23 +54,26 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for kind in ("root of Sigma times theta", "squares", "difference of squares", "UU', three that commute"):
-        yield claims.zero(
-            f"{kind}: largest relative bracket", data.relative.sel(kind=kind), 1e-13 * config.size**2,
-            "rounding of float64",
+        yield claim(f"{kind}-relative-bracket", f"{kind}: largest relative bracket").zero(
+            data.relative.sel(kind=kind), 1e-13 * config.size**2, "rounding of float64"
         )
-    yield claims.at_least(
-        "UU', every entry: largest relative bracket", 0.05, data.relative.sel(kind="UU', every entry"),
-        "brackets of the order of what they are made of",
+    yield claim("uu-every-entry", "UU', every entry: largest relative bracket").at_least(
+        0.05, data.relative.sel(kind="UU', every entry"), "brackets of the order of what they are made of"
     )
-    yield claims.zero(
-        "UU', three measurements: bracket less 4 (AB - BA) U, over it",
-        np.abs(data.largest.sel(kind="UU', three measurements") / data.known - 1), 1e-12, "rounding of float64",
+    yield claim("uu-three-measurements", "UU', three measurements: bracket less 4 (AB - BA) U, over it").zero(
+        np.abs(data.largest.sel(kind="UU', three measurements") / data.known - 1), 1e-12, "rounding of float64"
     )
-    yield claims.erratum(
-        "functions whose brackets are asked for, for a difference of squares",
-        ("i, j \\in [D]", 2 * config.dimension), ("i, j \\in [d]", config.dimension), float(data.functions), 0.0,
+    yield claim(
+        "functions-whose-brackets", "functions whose brackets are asked for, for a difference of squares"
+    ).erratum(
+        ("i, j \\in [D]", 2 * config.dimension),
+        ("i, j \\in [d]", config.dimension),
+        float(data.functions),
+        0.0,
         "a count",
-        note="there are as many functions as weights, not as parameters", where="definition 8.1.8", by="derivation",
+        note="there are as many functions as weights, not as parameters",
+        where="definition 8.1.8",
+        by="derivation",
     )
 
 

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.bias.reparametrization import metric
 
 
@@ -18,16 +18,14 @@ def difference(theta: jnp.ndarray) -> jnp.ndarray:
     return theta[: len(theta) // 2] ** 2 - theta[len(theta) // 2 :] ** 2
 
 
-@study(
-    "book/ex-8.1.3", section="8.1", title="Which parametrisations are potentials in disguise",
-    statement=r"""
-    Gradient flow on $\theta$ moves the weights $w = G(\theta)$ by $-\partial G\,\partial G^\top\nabla L$. It is mirror
-    flow with a potential $R$ where $\partial G\,\partial G^\top = (\nabla^2R)^{-1}$. So are $\sqrt\Sigma\,\theta$ with
-    $R = \frac12w^\top\Sigma^{-1}w$ and $\theta^{\odot2}$ with $R = \frac14\sum_i(w_i\log w_i - w_i)$. Not so
-    $\theta_+^2 - \theta_-^2$: at $(1, 0)$ and $(\sqrt2, 1)$ the weight is 1, and $\partial G\,\partial G^\top$ is 4 and
-    12.""",
-)
+@study("book/ex-8.1.3", section="8.1", title="Which parametrisations are potentials in disguise")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient flow on $\theta$ moves the weights $w = G(\theta)$ by $-\partial G\,\partial G^\top\nabla L$. It is
+    mirror flow with a potential $R$ where $\partial G\,\partial G^\top = (\nabla^2R)^{-1}$. So are
+    $\sqrt\Sigma\,\theta$ with $R = \frac12w^\top\Sigma^{-1}w$ and $\theta^{\odot2}$ with $R = \frac14\sum_i(w_i\log w_i
+    - w_i)$. Not so $\theta_+^2 - \theta_-^2$: at $(1, 0)$ and $(\sqrt2, 1)$ the weight is 1, and $\partial G\,\partial
+    G^\top$ is 4 and 12.
+    """
     rng, d = np.random.default_rng(config.seed), config.dimension
     root = rng.normal(size=(d, d)) / np.sqrt(d) + np.eye(d)
     theta = rng.normal(size=d) + np.sign(rng.normal(size=d))
@@ -35,9 +33,10 @@ def run(config: Config) -> xr.Dataset:
     pairs = np.stack([np.sqrt(1 + height**2), height], 1)  # all of weight 1
     return xr.Dataset(
         {
-            "linear": (("i", "j"), metric(lambda t: jnp.asarray(root) @ t, theta)), "sigma": (("i", "j"),
-                root @ root.T),
-            "square": (("i", "j"), metric(lambda t: t**2, theta)), "theta": ("i", theta),
+            "linear": (("i", "j"), metric(lambda t: jnp.asarray(root) @ t, theta)),
+            "sigma": (("i", "j"), root @ root.T),
+            "square": (("i", "j"), metric(lambda t: t**2, theta)),
+            "theta": ("i", theta),
             "named": ("point", [metric(difference, p)[0, 0] for p in np.array([[1.0, 0.0], [np.sqrt(2), 1.0]])]),
             # One call for all points: the parameters of many weights of 1, of which the metric is diagonal.
             "along": ("height", np.diagonal(metric(difference, pairs.T.ravel()))),
@@ -50,23 +49,24 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = "rounding of float64"
     sigma = data.sigma.values
-    yield claims.zero(
+    yield claim(
+        "linear-parametrisation-dg",
         "linear parametrisation: dG dG' less the inverse Hessian of its potential, over its largest entry",
-        np.abs(data.linear - sigma).max() / np.abs(sigma).max(), 1e-14 * config.dimension, rounding,
-    )
+    ).zero(np.abs(data.linear - sigma).max() / np.abs(sigma).max(), 1e-14 * config.dimension, rounding)
     inverse = np.diag(4 * data.theta.values**2)  # the Hessian of w log w / 4 is 1 / 4w, at w = theta^2
-    yield claims.zero(
-        "squares: dG dG' less the inverse Hessian of the entropy, over its largest entry",
-        np.abs(data.square - inverse).max() / inverse.max(), 1e-14, rounding,
-    )
+    yield claim(
+        "squares-dg-dg", "squares: dG dG' less the inverse Hessian of the entropy, over its largest entry"
+    ).zero(np.abs(data.square - inverse).max() / inverse.max(), 1e-14, rounding)
     for point, speed in enumerate((4.0, 12.0)):
         at = ("(1, 0)", "(sqrt 2, 1)")[point]
-        yield claims.equal(f"difference of squares at {at}: dG dG'", speed, data.named[point], 1e-13, rounding)
+        yield claim(f"difference-squares-{at}-dg", f"difference of squares at {at}: dG dG'").equal(
+            speed, data.named[point], 1e-13, rounding
+        )
     wanted = 4 * (1 + 2 * data.height**2)
-    yield claims.zero(
+    yield claim(
+        "difference-squares-along",
         "difference of squares along all parameters of weight 1: dG dG' less 4 + 8 height^2, largest",
-        np.abs(data.along - wanted).max(), 1e-13, rounding, note="no function of the weight alone",
-    )
+    ).zero(np.abs(data.along - wanted).max(), 1e-13, rounding, note="no function of the weight alone")
 
 
 @run.figure
@@ -75,8 +75,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     order = np.argsort(data.theta.values**2)
     w = np.linspace(0, data.theta.values[order[-1]] ** 2, 2)
     left.plot(w, 4 * w, color="C0", label=r"$(\nabla^2R)^{-1} = 4w$")
-    left.plot(data.theta.values[order] ** 2, np.diag(data.square)[order], "o", color="C1",
-        label=r"$\partial G\,\partial G^\top$")
+    left.plot(
+        data.theta.values[order] ** 2,
+        np.diag(data.square)[order],
+        "o",
+        color="C1",
+        label=r"$\partial G\,\partial G^\top$",
+    )
     left.set_xlim(left=0)
     sheet.label(left, r"Squares: a function of the weight", "weight", "speed of the weight", "upper left")
     right.plot(data.height, data.along, color="C0", label="weight 1")

@@ -9,7 +9,7 @@ import xarray as xr
 from jax import lax
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.theory.bias import diagonal
 
 LARGE = 10**6
@@ -18,23 +18,51 @@ LARGE = 10**6
 
 class Config(Seeded):
     samples: int = scaled(smoke=20, laptop=20, paper=100, at_least=2, at_most=1_000, help="data")
-    dimension: int = scaled(smoke=30, laptop=30, paper=10**5, at_least=3, at_most=10**6,
-        help="weights, more than samples")
+    dimension: int = scaled(
+        smoke=30, laptop=30, paper=10**5, at_least=3, at_most=10**6, help="weights, more than samples"
+    )
     sparsity: int = option(3, at_least=1, at_most=100, help="weights of the target that are not zero")
     alpha: float = scaled(smoke=0.2, laptop=0.2, paper=0.001, at_least=1e-4, at_most=2, help="size of the start")
-    ratios: tuple[float, ...] = option((0.3, 0.6, 0.9), above=0, below=1,
-        help="step sizes of gradient descent over the critical one at the flow's end")
-    noisy_ratios: tuple[float, ...] = scaled(smoke=(0.03, 0.06, 0.1), laptop=(0.03, 0.06, 0.1),
-        paper=(0.006, 0.012, 0.02), above=0, below=1,  # as much smaller as there are more samples
-        help="those of stochastic gradient descent, of one sample a step")
+    ratios: tuple[float, ...] = option(
+        (0.3, 0.6, 0.9), above=0, below=1, help="step sizes of gradient descent over the critical one at the flow's end"
+    )
+    noisy_ratios: tuple[float, ...] = scaled(
+        smoke=(0.03, 0.06, 0.1),
+        laptop=(0.03, 0.06, 0.1),
+        paper=(0.006, 0.012, 0.02),
+        above=0,
+        below=1,  # as much smaller as there are more samples
+        help="those of stochastic gradient descent, of one sample a step",
+    )
     steps: int = scaled(smoke=1_200, laptop=10_000, paper=2_000, at_least=10, at_most=10**6, help="steps")
     draws: int = scaled(smoke=24, laptop=100, paper=8, at_least=2, at_most=1_000, help="draws of data and target")
-    alphas: tuple[float, ...] = scaled(smoke=(), laptop=(0.05, 0.1, 0.2, 0.4), paper=(), at_least=1e-4, at_most=2,
-        ascending=True, shortest=0, longest=10, help="sizes of the start on the map; without any there is no map")
-    batches: tuple[int, ...] = option((1, 4, 20), at_least=1, at_most=1_000, ascending=True, longest=4,
-        help="samples a step on the map; as many as there are: all of them")
-    shares: tuple[float, ...] = option((0.03, 0.06, 0.12, 0.25, 0.5, 0.9), above=0, below=1, ascending=True, longest=20,
-        help="step sizes on the map, over the critical one")
+    alphas: tuple[float, ...] = scaled(
+        smoke=(),
+        laptop=(0.05, 0.1, 0.2, 0.4),
+        paper=(),
+        at_least=1e-4,
+        at_most=2,
+        ascending=True,
+        shortest=0,
+        longest=10,
+        help="sizes of the start on the map; without any there is no map",
+    )
+    batches: tuple[int, ...] = option(
+        (1, 4, 20),
+        at_least=1,
+        at_most=1_000,
+        ascending=True,
+        longest=4,
+        help="samples a step on the map; as many as there are: all of them",
+    )
+    shares: tuple[float, ...] = option(
+        (0.03, 0.06, 0.12, 0.25, 0.5, 0.9),
+        above=0,
+        below=1,
+        ascending=True,
+        longest=20,
+        help="step sizes on the map, over the critical one",
+    )
 
     def check(self) -> None:
         """Interpolation of a target that exists."""
@@ -43,12 +71,15 @@ class Config(Seeded):
             raise ValueError(f"dimension must be at least {least} for these samples and sparsity, got {self.dimension}")
         many = max(len(self.ratios), len(self.noisy_ratios), len(self.shares) if self.alphas else 0)
         one = self.samples * self.dimension
-        fits_memory(80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many),
-            "draws, samples or dimension")
+        fits_memory(
+            80.0 * self.draws * many * one if one < LARGE else 8.0 * one * (3 * self.draws + 10 * many),
+            "draws, samples or dimension",
+        )
 
 
-def descend(X: np.ndarray, y: np.ndarray, lr: np.ndarray, alpha: float, steps: int, batch: int,
-    rng: np.random.Generator) -> diagonal.Descent:
+def descend(
+    X: np.ndarray, y: np.ndarray, lr: np.ndarray, alpha: float, steps: int, batch: int, rng: np.random.Generator
+) -> diagonal.Descent:
     """Runs over draws and step sizes, of random batches or, where a batch is all samples, of all of them."""
     n, shape = X.shape[1], (*lr.shape[:2], X.shape[2])
     run = diagonal.begin(alpha, shape)
@@ -67,9 +98,11 @@ def descend(X: np.ndarray, y: np.ndarray, lr: np.ndarray, alpha: float, steps: i
     return run
 
 
-def compiled(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, lr: np.ndarray, steps: int,
-    picked: np.ndarray | None) -> diagonal.Descent:
+def compiled(
+    run: diagonal.Descent, X: np.ndarray, y: np.ndarray, lr: np.ndarray, steps: int, picked: np.ndarray | None
+) -> diagonal.Descent:
     """The same for large data, draw after draw on the default device."""
+
     def all_steps(run: diagonal.Descent, X: Any, y: Any, lr: Any, picked: Any) -> diagonal.Descent:
         def one(t: Any, run: diagonal.Descent) -> diagonal.Descent:
             if picked is None:
@@ -82,8 +115,16 @@ def compiled(run: diagonal.Descent, X: np.ndarray, y: np.ndarray, lr: np.ndarray
     with jax.enable_x64(True):
         go = jit(all_steps, long=True)
         ends = [
-            jax.device_get(go(diagonal.Descent(*(part[draw] for part in run)), X[draw], y[draw], lr[draw],
-                None if picked is None else picked[:, draw])) for draw in range(len(X))
+            jax.device_get(
+                go(
+                    diagonal.Descent(*(part[draw] for part in run)),
+                    X[draw],
+                    y[draw],
+                    lr[draw],
+                    None if picked is None else picked[:, draw],
+                )
+            )
+            for draw in range(len(X))
         ]
     return diagonal.Descent(*(np.stack(parts) for parts in zip(*ends, strict=True)))
 
@@ -110,17 +151,15 @@ def reference(X: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.ndarray, n
     return flow, np.array(edge)
 
 
-@study(
-    "book/large-steps", section="8.1", title="What steps of finite size do to the bias", new=True,
-    statement=r"""
-    Gradient descent on $\frac12\|Xw - y\|^2$ with $w = u^2 - v^2$ from $u = v = \alpha$ multiplies $u$ by $1 - a_t$ and
-    $v$ by $1 + a_t$, $a_t = 2\eta X^\top r_t$. So at any step size it ends in the least hypentropy with $\alpha^2$
+@study("book/large-steps", section="8.1", title="What steps of finite size do to the bias", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent on $\frac12\|Xw - y\|^2$ with $w = u^2 - v^2$ from $u = v = \alpha$ multiplies $u$ by $1 - a_t$
+    and $v$ by $1 + a_t$, $a_t = 2\eta X^\top r_t$. So at any step size it ends in the least hypentropy with $\alpha^2$
     replaced, weight by weight, by $\alpha^2\prod_t|1 - a_t^2|$, shifted by $\sum_t[\log|\frac{1 - a_t}{1 + a_t}| +
     2a_t]$: exactly, and with stochastic gradients alike. For sparse targets the gains of full batches are uneven and
     raise the test error as the step grows. Those of single samples are nearly even, a smaller start for all weights,
-    and lower it.""",
-)
-def run(config: Config) -> xr.Dataset:
+    and lower it.
+    """
     rng = np.random.default_rng(config.seed)
     X = rng.normal(size=(config.draws, config.samples, config.dimension)) / np.sqrt(config.samples)
     target = np.zeros(config.dimension)
@@ -134,8 +173,10 @@ def run(config: Config) -> xr.Dataset:
             found = judged(descend(X, y, lr, config.alpha, config.steps, batch, rng), X, y, config.alpha)
         dims = ("draw", f"{name}_ratio")
         variables |= {
-            f"{name}_off": (dims, found["off"]), f"{name}_error": (dims, ((found["end"] - target) ** 2).sum(-1)),
-            f"{name}_gain": ((*dims, "i"), found["gain"]), f"{name}_negative": (dims, found["negative"]),
+            f"{name}_off": (dims, found["off"]),
+            f"{name}_error": (dims, ((found["end"] - target) ** 2).sum(-1)),
+            f"{name}_gain": ((*dims, "i"), found["gain"]),
+            f"{name}_negative": (dims, found["negative"]),
         }
     coords: dict[str, Any] = {"full_ratio": list(config.ratios), "single_ratio": list(config.noisy_ratios)}
     if config.alphas:
@@ -169,41 +210,54 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     names = {"full": "gradient descent", "single": "one sample a step"}
     for kind, words in names.items():
         off = data[f"{kind}_off"]
-        yield claims.zero(
-            f"{words}: weights less those of the law, over the largest weight, largest over runs", off.max(), 1e-8,
-            # A sum of logarithms over all steps, each with a rounding of 1e-16, and the solver's own.
-            f"rounding of sums of {config.steps} terms", given=off.notnull().any(), otherwise="every run diverges",
+        yield claim(
+            f"{words}-weights-less-those",
+            f"{words}: weights less those of the law, over the largest weight, largest over runs",
+            given=off.notnull().any(),
+            otherwise="every run diverges",
+        ).zero(
+            off.max(),
+            1e-8,
+            f"rounding of sums of {config.steps} terms",
             note=f"in {int(data[f'{kind}_negative'].sum())} of {off.size} runs a parameter has changed its sign",
         )
     if config.alphas:
         off = data.map_off
-        yield claims.zero(
+        yield claim(
+            "map-start-batch",
             "map over start, batch and step: weights less those of the law, over the largest weight, largest over runs",
-            off.max(), 1e-8, f"rounding of sums of {config.steps} terms", given=off.notnull().any(),
-            otherwise="every run diverges", note=f"{int(off.isnull().sum())} of {off.size} runs diverge",
+            given=off.notnull().any(),
+            otherwise="every run diverges",
+        ).zero(
+            off.max(),
+            1e-8,
+            f"rounding of sums of {config.steps} terms",
+            note=f"{int(off.isnull().sum())} of {off.size} runs diverge",
         )
     for kind, words in names.items():
         # Against the flow, at the largest step, draw by draw.
         change = data[f"{kind}_error"].isel({f"{kind}_ratio": -1}) - data.flow_error
-        relation = claims.at_least if kind == "full" else claims.at_most
-        yield relation(
-            f"{words}: squared test error at the end less that of the flow, at the largest step", 0.0, estimate(change),
-            "a larger step makes it worse" if kind == "full" else "a larger step makes it better",
+        less = claim(
+            f"{kind}-test", f"{words}: squared test error at the end less that of the flow, at the largest step"
         )
+        if kind == "full":
+            yield less.at_least(0.0, estimate(change), "a larger step makes it worse")
+        else:
+            yield less.at_most(0.0, estimate(change), "a larger step makes it better")
     gains = {kind: data[f"{kind}_gain"].isel({f"{kind}_ratio": -1}) for kind in names}
     uneven = {kind: gain.std("i") / np.abs(gain.mean("i")) for kind, gain in gains.items()}
-    yield claims.at_least(
-        "how uneven gains are over weights, deviation over mean: full batches less single samples", 0.0,
-        estimate(uneven["full"] - uneven["single"]), "at the largest step of each",
-    )
+    yield claim(
+        "how-uneven-gains", "how uneven gains are over weights, deviation over mean: full batches less single samples"
+    ).at_least(0.0, estimate(uneven["full"] - uneven["single"]), "at the largest step of each")
 
 
 def coloured(data: xr.Dataset, figure: Figure, panels: Any, config: Config) -> None:
     """The map: a panel a batch."""
     for axes, batch in zip(panels, config.batches, strict=True):
         values = np.log2(data.map_error.sel(batch=batch).median("one"))
-        shown = axes.pcolormesh(np.arange(len(config.shares)), np.arange(len(config.alphas)), values, cmap="RdBu_r",
-            vmin=-1.5, vmax=1.5)
+        shown = axes.pcolormesh(
+            np.arange(len(config.shares)), np.arange(len(config.alphas)), values, cmap="RdBu_r", vmin=-1.5, vmax=1.5
+        )
         axes.set_xticks(np.arange(len(config.shares)), [f"{share:g}" for share in config.shares])
         axes.set_yticks(np.arange(len(config.alphas)), [f"{alpha:g}" for alpha in config.alphas])
         words = "All samples" if batch >= config.samples else f"Batches of {batch}" if batch > 1 else "One sample"
@@ -230,7 +284,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         gain = data[f"{kind}_gain"].isel({f"{kind}_ratio": -1}).mean("draw")
         right.plot(np.arange(config.dimension), gain, "o-", ms=3, lw=0.8, color=f"C{i}", label=words[kind])
     sheet.mark(left, y=0, label="gradient flow")
-    sheet.label(left, "Squared test error less that of the flow", "step size over the critical one", None, "best",
-        xscale="log")
-    sheet.label(right, r"Gain $\sum_t\log|1 - a_t^2|$, largest step",
-        f"weight (the target has the first {config.sparsity})", None, "best")
+    sheet.label(
+        left, "Squared test error less that of the flow", "step size over the critical one", None, "best", xscale="log"
+    )
+    sheet.label(
+        right,
+        r"Gain $\sum_t\log|1 - a_t^2|$, largest step",
+        f"weight (the target has the first {config.sparsity})",
+        None,
+        "best",
+    )

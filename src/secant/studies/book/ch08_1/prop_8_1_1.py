@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real
 
 RUNS = ("constant steps", "falling steps", "random steps", "one sample at a time", "log cosh loss")
@@ -50,16 +50,14 @@ def descend(kind: str, X: np.ndarray, y: np.ndarray, w: np.ndarray, kept: np.nda
     return {"path": np.stack(path), "gradients": gradients, "iterates": iterates}
 
 
-@study(
-    "book/prop-8.1.1", section="8.1", title="Gradient descent ends in the nearest solution",
-    statement=r"""
-    With fewer samples than weights $L(w) = \sum_i(w\cdot x_i - y_i)^2$ has many minima, all $w$ with $Xw = y$. Gradient
-    descent from $w_0$, with any schedule of step sizes that brings $L$ to zero, ends in
-    $\operatorname{argmin}_{Xw = y}\|w - w_0\|_2 = w_0 + X^\dagger(y - Xw_0)$, since it never leaves
-    $w_0 + \operatorname{span}(x_1, \dots, x_n)$. So does gradient descent on one sample at a time, and on any loss of
-    $w\cdot x_i$ with one finite root.""",
-)
+@study("book/prop-8.1.1", section="8.1", title="Gradient descent ends in the nearest solution")
 def run(config: Config) -> xr.Dataset:
+    r"""With fewer samples than weights $L(w) = \sum_i(w\cdot x_i - y_i)^2$ has many minima, all $w$ with $Xw = y$.
+    Gradient descent from $w_0$, with any schedule of step sizes that brings $L$ to zero, ends in
+    $\operatorname{argmin}_{Xw = y}\|w - w_0\|_2 = w_0 + X^\dagger(y - Xw_0)$, since it never leaves $w_0 +
+    \operatorname{span}(x_1, \dots, x_n)$. So does gradient descent on one sample at a time, and on any loss of $w\cdot
+    x_i$ with one finite root.
+    """
     rng = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
         left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
@@ -77,13 +75,17 @@ def run(config: Config) -> xr.Dataset:
     moved = [((X @ (start + s * along) - y) ** 2).sum() for s in (0.5, -0.5)]
     return xr.Dataset(
         {
-            "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
+            "X": (("sample", "feature"), X),
+            "y": ("sample", y),
+            "start": ("feature", start),
             "other": ("feature", other),
             "path": (("run", "step", "feature"), np.stack([r["path"] for r in runs])),
             "end": (("run", "feature"), np.stack([r["path"][-1] for r in runs])),
             "second": ("feature", second["path"][-1]),
-            "moved": np.linalg.norm(short["path"][-1] - start), "of_gradients": np.linalg.norm(short["gradients"]),
-            "of_iterates": np.linalg.norm(short["iterates"]), "slope": moved[0] - moved[1],
+            "moved": np.linalg.norm(short["path"][-1] - start),
+            "of_gradients": np.linalg.norm(short["gradients"]),
+            "of_iterates": np.linalg.norm(short["iterates"]),
+            "slope": moved[0] - moved[1],
             "half_slope": here @ X @ along,
         },
         coords={"run": list(RUNS), "step": every},
@@ -99,36 +101,49 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = 1e-15 * config.steps * max(float(size), 1.0)
     for kind, w in zip(RUNS, data.end.values, strict=True):
         left = np.linalg.norm(X @ w - y)
-        yield claims.zero(
-            f"{kind}: distance of the end from the nearest solution", np.linalg.norm(w - nearest),
-            left / least + rounding, "what is left of the residual over the least singular value, and rounding",
+        yield claim(f"{kind}-distance-end-nearest", f"{kind}: distance of the end from the nearest solution").zero(
+            np.linalg.norm(w - nearest),
+            left / least + rounding,
+            "what is left of the residual over the least singular value, and rounding",
         )
-        yield claims.at_most(
-            f"{kind}: residual at the end", 1e-9 * np.linalg.norm(y - X @ start), left, "it is a solution",
+        yield claim(f"{kind}-residual-end", f"{kind}: residual at the end").at_most(
+            1e-9 * np.linalg.norm(y - X @ start),
+            left,
+            "it is a solution",
             note="of random data an error falls by 1 - 1/4n a step on average, n the number of samples, or faster",
         )
-    yield claims.zero(
-        "part of the way that is outside of the span of the data, all runs",
-        np.linalg.norm((data.path.values - start) @ spare.T, axis=-1).max(), rounding, "rounding of the steps",
+    yield claim("part-way-outside", "part of the way that is outside of the span of the data, all runs").zero(
+        np.linalg.norm((data.path.values - start) @ spare.T, axis=-1).max(), rounding, "rounding of the steps"
     )
-    yield claims.equal(
-        "two starts: distance between their ends over that of the starts off the span", 1.0,
+    yield claim(
+        "two-starts-distance", "two starts: distance between their ends over that of the starts off the span"
+    ).equal(
+        1.0,
         np.linalg.norm(data.second - data.end[0]) / np.linalg.norm(spare @ (start - data.other.values)),
-        2 * (np.linalg.norm(X @ data.end[0].values - y) + np.linalg.norm(X @ data.second.values - y)) / least
-        / np.linalg.norm(spare @ (start - data.other.values)) + rounding, "what is left of the residuals, and rounding",
+        2
+        * (np.linalg.norm(X @ data.end[0].values - y) + np.linalg.norm(X @ data.second.values - y))
+        / least
+        / np.linalg.norm(spare @ (start - data.other.values))
+        + rounding,
+        "what is left of the residuals, and rounding",
     )
-    yield claims.erratum(
-        f"length of the way of {config.steps // 100} steps", (r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)),
-        (r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)), float(data.moved), rounding, "rounding",
-        where="proof of proposition 8.1.1", note="the sum is over gradients, which lie in the span of the data",
+    yield claim(f"length-way-{config.steps // 100}-steps", f"length of the way of {config.steps // 100} steps").erratum(
+        (r"\|\sum_{t' < t}\eta w_{t'}\|", float(data.of_iterates)),
+        (r"\|-\sum_{t' < t}\eta\nabla L(w_{t'})\|", float(data.of_gradients)),
+        float(data.moved),
+        rounding,
+        "rounding",
+        where="proof of proposition 8.1.1",
+        note="the sum is over gradients, which lie in the span of the data",
     )
-    yield claims.erratum(
-        "slope of the loss at the start, along the way of the run",
+    yield claim("slope-loss-start", "slope of the loss at the start, along the way of the run").erratum(
         (r"\sum_i(w\cdot x_i - y_i)\,x_i", float(data.half_slope)),
-        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)), float(data.slope),
-        1e-11 * (1 + abs(float(data.half_slope)))
-        * len(start), "rounding: of a quadratic the central difference is the derivative",
-        where="proof of proposition 8.1.1", note="the square's factor is lost; nothing in the proof depends on it",
+        (r"2\sum_i(w\cdot x_i - y_i)\,x_i", 2 * float(data.half_slope)),
+        float(data.slope),
+        1e-11 * (1 + abs(float(data.half_slope))) * len(start),
+        "rounding: of a quadratic the central difference is the derivative",
+        where="proof of proposition 8.1.1",
+        note="the square's factor is lost; nothing in the proof depends on it",
     )
 
 
@@ -139,7 +154,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     nearest = start + np.linalg.pinv(X) @ (y - X @ start)
     for k, kind in enumerate(RUNS):
         left.plot(
-            data.step, np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17), color=f"C{k}", label=kind,
+            data.step,
+            np.maximum(np.linalg.norm(data.path[k] - nearest, axis=1), 1e-17),
+            color=f"C{k}",
+            label=kind,
         )
     sheet.label(left, "Distance from the nearest solution", "step", None, "best", xscale="log", yscale="log")
     # One direction of the span, and one that no sample sees.
@@ -149,10 +167,20 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         way = data.path[k].values - start
         right.plot(way @ inside, way @ outside, "o-", lw=0.8, ms=4, color=f"C{k}")
     right.plot(
-        *([v @ (nearest - start)] for v in (inside, outside)), "*", ms=15, color=sheet.ink(), label="nearest solution",
+        *([v @ (nearest - start)] for v in (inside, outside)),
+        "*",
+        ms=15,
+        color=sheet.ink(),
+        label="nearest solution",
     )
     sheet.mark(right, x=[(nearest - start) @ inside])
     size = np.linalg.norm(nearest - start)
     right.text(size * 0.97, size * 0.3, "other solutions", rotation=90, ha="right", color=sheet.ink())
-    sheet.label(right, "No step leaves the span of the data", "along the way to it", "off the span", "upper left",
-                ylim=(-0.5 * size, size))
+    sheet.label(
+        right,
+        "No step leaves the span of the data",
+        "along the way to it",
+        "off the span",
+        "upper left",
+        ylim=(-0.5 * size, size),
+    )

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.bias import interpolants
 
 
@@ -60,25 +60,28 @@ def apart(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarra
     return float(np.abs(at[0] - at[1]).max())
 
 
-@study(
-    "book/stagewise", section="8.1", title="Coordinate descent and the lasso",
-    statement=r"""
-    Coordinate descent is steepest descent in the 1-norm. With infinitesimal steps, averaged over ties, it is forward
-    stagewise regression. Where every coordinate of the lasso's path
-    $\hat w(\lambda) = \operatorname{argmin}_wL(w) + \lambda\|w\|_1$ is monotone, it is this path, and so is that of
-    least angles; it ends in the solution of least 1-norm. Where it is not, the two part, and stagewise regression can
-    end in a larger 1-norm.""",
-)
+@study("book/stagewise", section="8.1", title="Coordinate descent and the lasso")
 def run(config: Config) -> xr.Dataset:
+    r"""Coordinate descent is steepest descent in the 1-norm. With infinitesimal steps, averaged over ties, it is
+    forward stagewise regression. Where every coordinate of the lasso's path $\hat w(\lambda) =
+    \operatorname{argmin}_wL(w) + \lambda\|w\|_1$ is monotone, it is this path, and so is that of least angles; it ends
+    in the solution of least 1-norm. Where it is not, the two part, and stagewise regression can end in a larger 1-norm.
+    """
     rows = []
     for draw in range(config.draws):
         X, y = problem(config, draw)
         lasso, angles, path = regularised(X, y), regularised(X, y, "lar"), interpolants.stagewise_path(X, y)
         end, least = path.weights[-1], np.abs(lasso[1][-1]).sum()
-        rows.append((
-            is_monotone(lasso[1]), apart((path.correlation, path.weights), lasso), apart(angles, lasso), least,
-            np.abs(end).sum() / least, np.abs(X @ end - y).max(),
-        ))
+        rows.append(
+            (
+                is_monotone(lasso[1]),
+                apart((path.correlation, path.weights), lasso),
+                apart(angles, lasso),
+                least,
+                np.abs(end).sum() / least,
+                np.abs(X @ end - y).max(),
+            )
+        )
     names = ("monotone", "from_lasso", "angles_from_lasso", "least", "norm", "residual")
     table = dict(zip(names, np.array(rows, float).T, strict=True))
     programs = [np.abs(interpolants.min_norm(*problem(config, k), 1)).sum() for k in range(20)]
@@ -91,7 +94,8 @@ def run(config: Config) -> xr.Dataset:
             error[i, k] = np.abs(end - path.weights[-1]).max() / path.length[-1]
     return xr.Dataset(
         {
-            **{name: ("draw", values) for name, values in table.items()}, "program": ("first", programs),
+            **{name: ("draw", values) for name, values in table.items()},
+            "program": ("first", programs),
             "small": (("share", "first"), error),
         },
         coords={"share": shares},
@@ -103,37 +107,42 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     monotone, rest = data.monotone.values > 0, data.monotone.values == 0
     same, longer = data.from_lasso.values < 1e-9, data.norm.values > 1 + 1e-9
     none, all_are = "no lasso path of these is monotone", "every lasso path of these is monotone"
-    yield claims.zero("stagewise: largest residual at the end", data.residual.max(), 1e-9, "a solution, up to rounding")
-    yield claims.zero(
-        "1-norm at the end of the lasso over that of the linear program, less one",
-        np.abs(data.least.values[:20] / data.program - 1).max(), 1e-8, "the program's own tolerance",
+    yield claim("stagewise-residual-end", "stagewise: largest residual at the end").zero(
+        data.residual.max(), 1e-9, "a solution, up to rounding"
     )
-    yield claims.share(
-        "monotone: share in which stagewise is the lasso", 1.0, same, monotone, "the whole path, to 1e-9",
-        otherwise=none
+    yield claim("1-norm-end", "1-norm at the end of the lasso over that of the linear program, less one").zero(
+        np.abs(data.least.values[:20] / data.program - 1).max(), 1e-8, "the program's own tolerance"
     )
-    yield claims.share(
-        "monotone: share in which least angles are the lasso", 1.0, data.angles_from_lasso.values < 1e-9, monotone,
-        "the whole path, to 1e-9", otherwise=none,
+    yield claim("monotone-share-which", "monotone: share in which stagewise is the lasso").share(
+        1.0, same, monotone, "the whole path, to 1e-9", otherwise=none
     )
-    yield claims.share(
-        "not monotone: share in which stagewise is the lasso", 0.0, same, rest,
-        "a weight of stagewise moves in the sense of its correlation only", otherwise=all_are,
+    yield claim("monotone-share-which-least", "monotone: share in which least angles are the lasso").share(
+        1.0, data.angles_from_lasso.values < 1e-9, monotone, "the whole path, to 1e-9", otherwise=none
     )
-    yield claims.at_least(
-        "not monotone: least 1-norm of stagewise over the lasso's", 1.0, lambda: data.norm.values[rest].min(),
-        "the lasso's is the least", slack=1e-9, given=rest, otherwise=all_are,
+    yield claim("not-monotone-share", "not monotone: share in which stagewise is the lasso").share(
+        0.0, same, rest, "a weight of stagewise moves in the sense of its correlation only", otherwise=all_are
     )
-    yield claims.at_least(
-        "not monotone: share in which stagewise ends in a larger 1-norm", 0.5, lambda: estimate(longer[rest]),
-        "most of them", note=f"of {rest.sum()}; the source says that it can", given=rest.sum() >= 20,
+    yield claim(
+        "not-monotone-least", "not monotone: least 1-norm of stagewise over the lasso's", given=rest, otherwise=all_are
+    ).at_least(1.0, lambda: data.norm.values[rest].min(), "the lasso's is the least", slack=1e-9)
+    yield claim(
+        "not-monotone-share-which",
+        "not monotone: share in which stagewise ends in a larger 1-norm",
+        given=rest.sum() >= 20,
         otherwise="fewer than 20 such problems",
+    ).at_least(
+        0.5, lambda: estimate(longer[rest]), "most of them", note=f"of {rest.sum()}; the source says that it can"
     )
-    yield claims.at_most(
-        "coordinate descent: distance of its end from the path's, at a 16th of the step over that at the whole", 0.25,
-        (data.small[1] / data.small[0]).median(), "in proportion to the step, up to a factor of four",
-        note="median of 20 problems; a 16th is in proportion", given=config.step * config.samples <= 0.06,
+    yield claim(
+        "coordinate-descent-distance",
+        "coordinate descent: distance of its end from the path's, at a 16th of the step over that at the whole",
+        given=config.step * config.samples <= 0.06,
         otherwise="the steps are not small for so many samples",
+    ).at_most(
+        0.25,
+        (data.small[1] / data.small[0]).median(),
+        "in proportion to the step, up to a factor of four",
+        note="median of 20 problems; a 16th is in proportion",
     )
 
 

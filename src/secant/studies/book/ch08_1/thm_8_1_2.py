@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real
 from secant.theory.bias import interpolants, potentials
 from secant.theory.bias.potentials import Potential
@@ -31,12 +31,18 @@ def made(config: Config) -> dict[str, Potential]:
     return {
         "entropy": potentials.entropy(),
         "quadratic": potentials.quadratic(root @ root.T + 0.5 * np.eye(config.features)),
-        "l3/2": potentials.lp(1.5), "hypentropy": potentials.hypentropy(config.alpha),
+        "l3/2": potentials.lp(1.5),
+        "hypentropy": potentials.hypentropy(config.alpha),
     }
 
 
 def descend(
-    R: Potential, X: np.ndarray, y: np.ndarray, w: np.ndarray, steps: int, pick: np.ndarray | None = None,
+    R: Potential,
+    X: np.ndarray,
+    y: np.ndarray,
+    w: np.ndarray,
+    steps: int,
+    pick: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     r"""Weights after all steps and along them, and $\lambda_i = -\sum_t 2\eta_tr_i$; with `pick`, one sample a step.
 
@@ -56,17 +62,15 @@ def descend(
     return w, np.stack(path), multipliers
 
 
-@study(
-    "book/thm-8.1.2", section="8.1", title="Mirror descent ends in the solution of least divergence",
-    statement=r"""
-    Mirror descent with a strongly convex potential, $\nabla R(w_{t+1}) = \nabla R(w_t) - \eta_t\nabla L(w_t)$, on
+@study("book/thm-8.1.2", section="8.1", title="Mirror descent ends in the solution of least divergence")
+def run(config: Config) -> xr.Dataset:
+    r"""Mirror descent with a strongly convex potential, $\nabla R(w_{t+1}) = \nabla R(w_t) - \eta_t\nabla L(w_t)$, on
     $L(w) = \sum_i(w\cdot x_i - y_i)^2$: if it converges to a solution of $Xw = y$, then with any step sizes to
     $\operatorname{argmin}_{Xw = y}D_R(w, w_0)$, where
     $D_R(w, w_0) = R(w) - R(w_0) - \langle\nabla R(w_0), w - w_0\rangle$. From a start with $\nabla R(w_0) = 0$ that is
     $\operatorname{argmin}_{Xw = y}R(w)$. The same with the gradient of one sample at a time. Here $R$ is the entropy
-    $\sum_iw_i\log w_i - w_i$, $\frac12w\cdot Dw$, $\frac12\|w\|_{3/2}^2$ and the hypentropy.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\sum_iw_i\log w_i - w_i$, $\frac12w\cdot Dw$, $\frac12\|w\|_{3/2}^2$ and the hypentropy.
+    """
     rng = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
         left, _, right = np.linalg.svd(rng.normal(size=(config.samples, config.features)), full_matrices=False)
@@ -88,9 +92,12 @@ def run(config: Config) -> xr.Dataset:
     each = ("potential", "feature")
     return xr.Dataset(
         {
-            "X": (("sample", "feature"), X), "y": ("sample", y), "start": ("feature", start),
+            "X": (("sample", "feature"), X),
+            "y": ("sample", y),
+            "start": ("feature", start),
             "end": (each, np.stack(ends)),
-            "single": (each, np.stack(singles)), "plain": (each, np.stack(plain)),
+            "single": (each, np.stack(singles)),
+            "plain": (each, np.stack(plain)),
             "multipliers": (("potential", "sample"), np.stack(sums)),
             "path": (("potential", "step", "feature"), np.stack(paths)),
         },
@@ -109,47 +116,59 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         least = interpolants.bregman_projection(X, y, R).weights
         size = np.abs(nearest).max()
         for kind, w, exact in (
-            ("", at.end, nearest), (", one sample at a time", at.single, nearest),
+            ("", at.end, nearest),
+            (", one sample at a time", at.single, nearest),
             (", from where its gradient is 0", at.plain, least),
         ):
             w, left = w.values, np.linalg.norm(X @ w.values - y) / np.linalg.norm(y)
-            yield claims.zero(
+            yield claim(
+                f"{name}-{kind}-distance-end-solution",
                 f"{name}{kind}: distance of the end from the solution of least divergence",
-                np.abs(w - exact).max() / size,
-                1e-10, "rounding of the steps", given=left < 1e-11, otherwise="the run has not converged",
-            )
+                given=left < 1e-11,
+                otherwise="the run has not converged",
+            ).zero(np.abs(w - exact).max() / size, 1e-10, "rounding of the steps")
         moves = 0.1 * size * rng.uniform(0, 1, (200, 1)) * rng.normal(size=(200, len(spare))) @ spare
         others = at.end.values + moves
         others = others[[R.inside(w) for w in others]]
-        yield claims.at_least(
-            f"{name}: least divergence of other solutions over that of the end", 1.0,
-            lambda R=R, others=others, at=at: R.divergence(others, start).min() / R.divergence(at.end.values, start),
-            "the end has the least", slack=1e-9, note=f"{len(others)} solutions near by", given=len(others),
+        yield claim(
+            f"{name}-least-divergence-other",
+            f"{name}: least divergence of other solutions over that of the end",
+            given=len(others),
             otherwise="no other solution is in the domain",
+        ).at_least(
+            1.0,
+            lambda R=R, others=others, at=at: R.divergence(others, start).min() / R.divergence(at.end.values, start),
+            "the end has the least",
+            slack=1e-9,
+            note=f"{len(others)} solutions near by",
         )
-        yield claims.zero(
-            f"{name}: what the dual moved by less the samples times their multipliers",
+        yield claim(
+            f"{name}-what-dual-moved", f"{name}: what the dual moved by less the samples times their multipliers"
+        ).zero(
             np.abs(R.gradient(at.end.values) - R.gradient(start) - at.multipliers.values @ X).max(),
-            1e-14 * config.steps * (1 + np.abs(R.gradient(start)).max()), "rounding of the steps",
+            1e-14 * config.steps * (1 + np.abs(R.gradient(start)).max()),
+            "rounding of the steps",
         )
     D = made(config)["quadratic"]
     back = D.inverse(X).T
     exact = start + back @ np.linalg.solve(X @ back, y - X @ start)
-    yield claims.zero(
+    yield claim(
+        "quadratic-distance-end",
         "quadratic: distance of the end from its closed form",
-        np.abs(data.end.sel(potential="quadratic") - exact).max(), 1e-10,
-        "rounding of the steps", given=np.linalg.norm(X @ data.end[1].values - y) < 1e-11 * np.linalg.norm(y),
+        given=np.linalg.norm(X @ data.end[1].values - y) < 1e-11 * np.linalg.norm(y),
         otherwise="the run has not converged",
-    )
+    ).zero(np.abs(data.end.sel(potential="quadratic") - exact).max(), 1e-10, "rounding of the steps")
     R, end, at = made(config)["entropy"], data.end[0].values, data.multipliers[0].values @ X
-    yield claims.erratum(
-        "entropy: from the start to the minimum of the proof's function of w",
+    yield claim("entropy-start-minimum", "entropy: from the start to the minimum of the proof's function of w").erratum(
         (r"D_R(w, w_0) - \sum_i\lambda_ix_i", 0.0),
         (
             r"D_R(w, w_0) - \sum_i\lambda_i\langle w, x_i\rangle",
             float(np.linalg.norm(R.inverse(R.gradient(start) + at) - start)),
         ),
-        float(np.linalg.norm(end - start)), 1e-10, "rounding of the steps", where="proof of theorem 8.1.2",
+        float(np.linalg.norm(end - start)),
+        1e-10,
+        "rounding of the steps",
+        where="proof of theorem 8.1.2",
         note="as printed the sum does not depend on w, and the minimum is the start; the multipliers are the run's",
     )
 
@@ -165,11 +184,24 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data.step, np.maximum(error, 1e-17), color=f"C{k}", label=name)
         place = np.arange(shown) + 0.18 * (k - 1.5)
         right.plot(place, data.end[k][:shown], "o", ms=6, color=f"C{k}", label=name)
-        right.plot(place, nearest[:shown], "_", ms=11, mew=2, color=sheet.ink(),
-                   label="least divergence" if k == 3 else None)
+        right.plot(
+            place, nearest[:shown], "_", ms=11, mew=2, color=sheet.ink(), label="least divergence" if k == 3 else None
+        )
     right.plot(np.arange(shown), start[:shown], "x", color=sheet.ink(), ms=6, label="start")
     sheet.label(
-        left, "Distance from the solution of least divergence", "step", None, "lower left", xscale="log", yscale="log",
+        left,
+        "Distance from the solution of least divergence",
+        "step",
+        None,
+        "lower left",
+        xscale="log",
+        yscale="log",
     )
-    sheet.label(right, "One problem, one start, four ends", "weight", None, {"loc": "best", "ncols": 2, "fontsize": 8},
-                xticks=np.arange(0, shown, max(1, shown // 9)))
+    sheet.label(
+        right,
+        "One problem, one start, four ends",
+        "weight",
+        None,
+        {"loc": "best", "ncols": 2, "fontsize": 8},
+        xticks=np.arange(0, shown, max(1, shown // 9)),
+    )

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 """Of a loss, in the weights."""
@@ -49,15 +49,13 @@ def mirror(gradient: Gradient, d: int, alpha: float, times: np.ndarray) -> np.nd
     return weights(dual)
 
 
-@study(
-    "book/thm-8.1.6", section="8.1", title="Squares and the hypentropy",
-    statement=r"""
-    Gradient flow on $\theta_\pm$ with $w = \theta_+^{\odot2} - \theta_-^{\odot2}$ from $\theta_0 = (\alpha 1, -\alpha
-    1)$ is, for every loss, the mirror flow $\frac{d}{dt}\nabla R_\alpha(w) = -\nabla L(w)$ with $R_\alpha(w) =
-    \frac{\alpha^2}4\sum_iq(w_i/\alpha^2)$, $q(z) = 2 - \sqrt{4 + z^2} + z\operatorname{arcsinh}(z/2)$. On the way
-    $\theta_+\odot\theta_- = -\alpha^2 1$ and $\partial G\,\partial G^\top = 8\alpha^2\sqrt{(w/2\alpha^2)^2 + 1}$.""",
-)
+@study("book/thm-8.1.6", section="8.1", title="Squares and the hypentropy")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient flow on $\theta_\pm$ with $w = \theta_+^{\odot2} - \theta_-^{\odot2}$ from $\theta_0 = (\alpha 1,
+    -\alpha 1)$ is, for every loss, the mirror flow $\frac{d}{dt}\nabla R_\alpha(w) = -\nabla L(w)$ with $R_\alpha(w) =
+    \frac{\alpha^2}4\sum_iq(w_i/\alpha^2)$, $q(z) = 2 - \sqrt{4 + z^2} + z\operatorname{arcsinh}(z/2)$. On the way
+    $\theta_+\odot\theta_- = -\alpha^2 1$ and $\partial G\,\partial G^\top = 8\alpha^2\sqrt{(w/2\alpha^2)^2 + 1}$.
+    """
     rng, d = np.random.default_rng(config.seed), config.dimension
     X = rng.normal(size=(config.samples, d)) / np.sqrt(d)
     y = X @ rng.normal(size=d)
@@ -78,7 +76,8 @@ def run(config: Config) -> xr.Dataset:
         {
             "theta": (("loss", "part", "i", "time"), np.stack([t.reshape(2, d, -1) for t in theta.values()])),
             "mirror": (("loss", "i", "time"), np.stack([mirror(f, d, config.alpha, times) for f in losses.values()])),
-            "quarter": (("i", "time"), quarter[:d] ** 2 - quarter[d:] ** 2), "scale": scale,
+            "quarter": (("i", "time"), quarter[:d] ** 2 - quarter[d:] ** 2),
+            "scale": scale,
         },
         coords={"loss": list(losses), "time": times},
     )
@@ -91,31 +90,44 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     solver = "tolerance of the integrations"
     for loss in data.loss.values:
         gap = np.abs(w - data.mirror).sel(loss=loss).max() / np.abs(data.mirror).sel(loss=loss).max()
-        yield claims.zero(f"{loss} loss: weights of the two flows apart, over the largest weight", gap, 1e-8, solver)
-    yield claims.erratum(
-        "size of the start, over alpha, from which the flow is that of the potential",
-        ("\\theta_0 = (\\alpha 1, -\\alpha 1)/4", 0.25), ("\\theta_0 = (\\alpha 1, -\\alpha 1)", 1.0),
-        float(data.scale), 1e-7,
-        solver, note="theorem 8.1.7 has it right", where="theorem 8.1.6",
+        yield claim(
+            f"{loss}-loss-weights-two", f"{loss} loss: weights of the two flows apart, over the largest weight"
+        ).zero(gap, 1e-8, solver)
+    yield claim(
+        "size-start-alpha", "size of the start, over alpha, from which the flow is that of the potential"
+    ).erratum(
+        ("\\theta_0 = (\\alpha 1, -\\alpha 1)/4", 0.25),
+        ("\\theta_0 = (\\alpha 1, -\\alpha 1)", 1.0),
+        float(data.scale),
+        1e-7,
+        solver,
+        note="theorem 8.1.7 has it right",
+        where="theorem 8.1.6",
     )
-    yield claims.erratum(
-        "the product of the two halves over alpha squared, along the flow",
-        ("\\theta_+\\odot\\theta_- = \\alpha^2 1", 1.0), ("\\theta_+\\odot\\theta_- = -\\alpha^2 1", -1.0),
-        (one * two / a2).mean(), 1e-8, solver, note="the halves begin with opposite signs",
+    yield claim("product-two-halves", "the product of the two halves over alpha squared, along the flow").erratum(
+        ("\\theta_+\\odot\\theta_- = \\alpha^2 1", 1.0),
+        ("\\theta_+\\odot\\theta_- = -\\alpha^2 1", -1.0),
+        (one * two / a2).mean(),
+        1e-8,
+        solver,
+        note="the halves begin with opposite signs",
         where="proof of theorem 8.1.6",
     )
-    yield claims.zero(
-        "how far that product moves along the flow, over alpha squared", np.abs(one * two / a2 + 1).max(), 1e-8, solver,
+    yield claim("how-far-product", "how far that product moves along the flow, over alpha squared").zero(
+        np.abs(one * two / a2 + 1).max(), 1e-8, solver
     )
     end, G = data.theta.isel(loss=0, time=-1), w.isel(loss=0, time=-1)
     i = int(np.abs(G.values).argmax())
     speed = 4 * float((end**2).sum("part")[i])
-    yield claims.erratum(
-        "speed of the largest weight, dG dG', at the end",
+    yield claim("speed-weight-dg", "speed of the largest weight, dG dG', at the end").erratum(
         ("8\\left((G/\\alpha^{1/2})^2 + 1\\right)\\alpha^4", 8 * (float(G[i]) ** 2 / config.alpha + 1) * a2**2),
-        ("8\\alpha^2\\sqrt{(G/2\\alpha^2)^2 + 1}", 8 * a2 * np.sqrt((float(G[i]) / (2 * a2)) ** 2 + 1)), speed, 0.0,
+        ("8\\alpha^2\\sqrt{(G/2\\alpha^2)^2 + 1}", 8 * a2 * np.sqrt((float(G[i]) / (2 * a2)) ** 2 + 1)),
+        speed,
+        0.0,
         solver,
-        relative=1e-7, note="a root and a factor are lost", where="equation (8.16)",
+        relative=1e-7,
+        note="a root and a factor are lost",
+        where="equation (8.16)",
     )
 
 
@@ -129,6 +141,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             sheet.guide(axes, data.time, data.mirror.sel(loss=loss)[i], None if i else r"mirror flow with $R_\alpha$")
         if loss == "squared":
             for i in range(data.sizes["i"]):
-                axes.plot(data.time, data.quarter[i], ":", color=f"C{i % 10}",
-                    label=None if i else "from the start as printed")
+                axes.plot(
+                    data.time,
+                    data.quarter[i],
+                    ":",
+                    color=f"C{i % 10}",
+                    label=None if i else "from the start as printed",
+                )
         sheet.label(axes, f"Weights, {loss} loss", "time", None, "best")

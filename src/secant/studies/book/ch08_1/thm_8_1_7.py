@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection, min_norm
@@ -14,8 +14,9 @@ class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
     samples: int = scaled(smoke=4, laptop=10, at_least=1, at_most=20, help="data")
     dimension: int = scaled(smoke=8, laptop=30, at_least=2, at_most=50, help="weights, more than samples")
-    alphas: tuple[float, ...] = option((2.0, 0.5, 0.1, 0.01), at_least=1e-3, at_most=10,
-        help="sizes of the start of flows that are run")
+    alphas: tuple[float, ...] = option(
+        (2.0, 0.5, 0.1, 0.01), at_least=1e-3, at_most=10, help="sizes of the start of flows that are run"
+    )
 
     def check(self) -> None:
         """Interpolation."""
@@ -45,14 +46,12 @@ def flow(X: np.ndarray, y: np.ndarray, alpha: float) -> np.ndarray:
     return end[:d] ** 2 - end[d:] ** 2
 
 
-@study(
-    "book/thm-8.1.7", section="8.1", title="From the least l2 norm to the least l1 norm by the size of the start",
-    statement=r"""
-    Gradient flow on $\frac1n\sum_i(w\cdot x^{(i)} - y^{(i)})^2$ with $w = \theta_+^{\odot2} - \theta_-^{\odot2}$ from
-    $(\alpha 1, -\alpha 1)$, if it reaches zero loss, ends in the least $R_\alpha$ of all $w$ with $Xw = y$. For $\alpha
-    \to \infty$ that is the least $\ell_2$ norm, for $\alpha \to 0$ the least $\ell_1$ norm.""",
-)
+@study("book/thm-8.1.7", section="8.1", title="From the least l2 norm to the least l1 norm by the size of the start")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient flow on $\frac1n\sum_i(w\cdot x^{(i)} - y^{(i)})^2$ with $w = \theta_+^{\odot2} - \theta_-^{\odot2}$
+    from $(\alpha 1, -\alpha 1)$, if it reaches zero loss, ends in the least $R_\alpha$ of all $w$ with $Xw = y$. For
+    $\alpha \to \infty$ that is the least $\ell_2$ norm, for $\alpha \to 0$ the least $\ell_1$ norm.
+    """
     rng = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
         X = rng.normal(size=(config.samples, config.dimension))
@@ -67,12 +66,18 @@ def run(config: Config) -> xr.Dataset:
     # Other weights that fit: the potential is larger at all of them.
     spare = np.linalg.svd(X)[2][config.samples :]
     other = ends.weights[:, None] + 0.1 * rng.normal(size=(len(config.alphas), 20, len(spare))) @ spare
-    above = [[value(w, a) - value(end, a) for w in some] for some, end, a in zip(other, ends.weights, config.alphas,
-        strict=True)]
+    above = [
+        [value(w, a) - value(end, a) for w in some]
+        for some, end, a in zip(other, ends.weights, config.alphas, strict=True)
+    ]
     return xr.Dataset(
         {
-            "flow": (("alpha", "i"), [flow(X, y, a) for a in config.alphas]), "least": (("alpha", "i"), ends.weights),
-            "above": (("alpha", "other"), above), "l1": ("i", l1), "l2": ("i", l2), "path": (("fine", "i"), least),
+            "flow": (("alpha", "i"), [flow(X, y, a) for a in config.alphas]),
+            "least": (("alpha", "i"), ends.weights),
+            "above": (("alpha", "other"), above),
+            "l1": ("i", l1),
+            "l2": ("i", l2),
+            "path": (("fine", "i"), least),
         },
         coords={"alpha": list(config.alphas), "fine": fine},
     )
@@ -82,27 +87,24 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     scale = np.abs(data.l2).max()
     for alpha, end, least in zip(config.alphas, data.flow, data.least, strict=True):
-        yield claims.zero(
+        yield claim(
+            f"end-flow-{alpha:g}-distance",
             f"end of the flow from {alpha:g}: distance to the least potential, over the largest weight",
-            np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration",
-        )
-    yield claims.at_least(
-        "the potential at other weights that fit less that at the end, least", 0.0, data.above.min(), "a least value",
-        slack=1e-12,
-    )
+        ).zero(np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration")
+    yield claim(
+        "potential-other-weights", "the potential at other weights that fit less that at the end, least"
+    ).at_least(0.0, data.above.min(), "a least value", slack=1e-12)
     norms = np.abs(data.path).sum("i")
-    yield claims.zero(
-        "size 100: distance to the least l2 norm, over the largest weight",
+    yield claim("size-100-distance", "size 100: distance to the least l2 norm, over the largest weight").zero(
         np.abs(data.path[-1] - data.l2).max() / scale,
-        # sinh z = z + z^3/6: with w / 2 alpha^2 = z the correction is z^2 / 6 of a weight.
-        float((np.abs(data.path[-1]).max() / 2e4) ** 2), "the next term of the series",
+        float((np.abs(data.path[-1]).max() / 2e4) ** 2),
+        "the next term of the series",
     )
     # R_alpha is (|w| log(|w|/alpha^2) - |w|)/4 up to alpha^2, and an entropy lies between 0 and log d.
     least = float(np.abs(data.l1).sum())
     for alpha in (1e-3, 1e-6):
         room = np.log(least / alpha**2) - np.log(config.dimension) - 1
-        yield claims.at_most(
-            f"size {alpha:g}: excess of the l1 norm over the least",
+        yield claim(f"size-{alpha:g}-excess-l1", f"size {alpha:g}: excess of the l1 norm over the least").at_most(
             np.log(config.dimension) / room if room > 0 else np.inf,
             norms.sel(fine=alpha, method="nearest") / least - 1,
             "the least potential, and log d at most between two entropies",

@@ -6,14 +6,22 @@ import numpy as np
 import xarray as xr
 
 from secant import data as datasets
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real
 from secant.theory.bias.margins import TIED, boost, max_margin
 
 STEPS = (0.1, 0.03, 0.01)
 CYCLE = np.array(
-    [[-1, 1, 1, 1, 1, -1, -1, 1], [-1, 1, 1, -1, -1, 1, 1, 1], [1, -1, 1, 1, 1, -1, 1, 1], [1, -1, 1, 1, -1, 1, 1, -1],
-     [1, -1, 1, -1, 1, 1, 1, -1], [1, 1, -1, 1, 1, 1, 1, -1], [1, 1, -1, 1, 1, 1, -1, 1], [1, 1, 1, 1, -1, -1, 1, -1]],
+    [
+        [-1, 1, 1, 1, 1, -1, -1, 1],
+        [-1, 1, 1, -1, -1, 1, 1, 1],
+        [1, -1, 1, 1, 1, -1, 1, 1],
+        [1, -1, 1, 1, -1, 1, 1, -1],
+        [1, -1, 1, -1, 1, 1, 1, -1],
+        [1, 1, -1, 1, 1, 1, 1, -1],
+        [1, 1, -1, 1, 1, 1, -1, 1],
+        [1, 1, 1, 1, -1, -1, 1, -1],
+    ],
     float,
 )
 """Eight samples and eight learners on which AdaBoost takes turns for ever and misses the largest margin."""
@@ -30,8 +38,15 @@ class Config(real.Chosen):
 
 def stumps(config: Config) -> tuple[np.ndarray, np.ndarray]:
     """Whether each feature of real data is above some of its quantiles, 1 or -1, and labels."""
-    x, y = datasets.load(config.data, classes=config.classes, samples=config.samples, test_samples=1, labels="signs",
-                         seed=config.seed, dtype=np.float64).train
+    x, y = datasets.load(
+        config.data,
+        classes=config.classes,
+        samples=config.samples,
+        test_samples=1,
+        labels="signs",
+        seed=config.seed,
+        dtype=np.float64,
+    ).train
     levels = np.linspace(0, 1, max(1, config.learners // x.shape[1]) + 2)[1:-1]
     said = np.where(x[:, :, None] > np.quantile(x, levels, axis=0).T, 1.0, -1.0).reshape(len(x), -1)
     said = np.unique(said, axis=1)
@@ -83,14 +98,13 @@ def by_scikit(said: np.ndarray, y: np.ndarray, rounds: int) -> tuple[np.ndarray,
     return columns, np.array([one.sign_ for one in found.estimators_]) * found.estimator_weights_[: len(columns)]
 
 
-@study(
-    "book/adaboost", section="8.3", title="AdaBoost is coordinate descent",
-    statement=r"""
-    With weak learners for coordinates, AdaBoost is coordinate descent on the exponential loss with exact line search:
-    the learner with the largest edge $r$, by $\frac12\log\frac{1 + r}{1 - r}$. Steepest descent in $\ell_1$ with small
-    steps reaches the largest $\ell_1$ margin; with exact line search steps do not get small, and it need not.""",
-)
+@study("book/adaboost", section="8.3", title="AdaBoost is coordinate descent")
 def run(config: Config) -> xr.Dataset:
+    r"""With weak learners for coordinates, AdaBoost is coordinate descent on the exponential loss with exact line
+    search: the learner with the largest edge $r$, by $\frac12\log\frac{1 + r}{1 - r}$. Steepest descent in $\ell_1$
+    with small steps reaches the largest $\ell_1$ margin; with exact line search steps do not get small, and it need
+    not.
+    """
     if config.data == real.RANDOM:
         said, y = learners(np.random.default_rng(config.seed), config)
     else:
@@ -105,11 +119,14 @@ def run(config: Config) -> xr.Dataset:
         {
             "column": (("program", "round"), np.stack([columns, ours.columns])),
             "weight": (("program", "round"), np.stack([alphas / 2, ours.steps])),
-            "log_loss": ("round", ours.log_loss), "margin": ("round", ours.margins),
+            "log_loss": ("round", ours.log_loss),
+            "margin": ("round", ours.margins),
             "small": (("step", "at"), np.stack([one.margins[kept] for one in small])),
-            "taken": ("turn", cycle.columns[-60:]), "turned": ("rounds", cycle.margins), "fine": ("at",
-                                                                                                  fine.margins[kept]),
-            "fine_largest": max_margin(CYCLE, 1).margin, "largest": max_margin(Z, 1).margin,
+            "taken": ("turn", cycle.columns[-60:]),
+            "turned": ("rounds", cycle.margins),
+            "fine": ("at", fine.margins[kept]),
+            "fine_largest": max_margin(CYCLE, 1).margin,
+            "largest": max_margin(Z, 1).margin,
             "z": (("sample", "learner"), Z),
         },
         coords={"program": ["scikit-learn", "ours"], "step": list(STEPS), "at": kept + 1},
@@ -119,33 +136,50 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     ours, theirs = (data.sel(program=name) for name in ("ours", "scikit-learn"))
-    yield claims.count("rounds in which scikit-learn takes another learner", 0,
-                       int((ours.column != theirs.column).sum()))
-    yield claims.zero("steps against half of scikit-learn's weights", np.abs(ours.weight - theirs.weight).max(), 1e-9,
-                      "rounding of weights that many rounds multiply")
+    yield claim("rounds-which-scikit", "rounds in which scikit-learn takes another learner").count(
+        0, int((ours.column != theirs.column).sum())
+    )
+    yield claim("steps-half-scikit", "steps against half of scikit-learn's weights").zero(
+        np.abs(ours.weight - theirs.weight).max(), 1e-9, "rounding of weights that many rounds multiply"
+    )
     Z, w, slopes = data.z.values, np.zeros(data.sizes["learner"]), []
     for j, step in list(zip(ours.column.values, ours.weight.values, strict=True))[:20]:
         w[j] += step
         slopes.append(abs(np.exp(-Z @ w) @ Z[:, j]) / np.exp(-Z @ w).sum())
-    yield claims.zero("slope of log L along the learner after its step, twenty rounds", max(slopes), 1e-13,
-                      "line search")
-    yield claims.at_most("largest growth of log L in a round", 0.0, data.log_loss.diff("round").max(), "it descends")
+    yield claim("slope-log-l", "slope of log L along the learner after its step, twenty rounds").zero(
+        max(slopes), 1e-13, "line search"
+    )
+    yield claim("growth-log-l", "largest growth of log L in a round").at_most(
+        0.0, data.log_loss.diff("round").max(), "it descends"
+    )
     largest = float(data.largest)
     for step in STEPS:
         found = data.small.sel(step=step)[-1] / largest
-        yield claims.at_least(f"steps of {step:g}: margin at the end over the largest",
-                              promised(step, config.samples, config.path, largest), found,
-                              "1 - step/2 margin, less the logarithm of the samples over the path")
-        yield claims.at_most(f"steps of {step:g}: the same", 1.0, found, "none is larger", slack=1e-10)
-    yield claims.at_least("eight samples, small steps: margin over the largest",
-                          promised(STEPS[-1], 8, config.path, float(data.fine_largest)),
-                          float(data.fine[-1] / data.fine_largest), "the same bound")
-    yield claims.at_most("eight samples, exact line search: margin over the largest after 2,000 rounds", 0.95,
-                         float(data.turned[-1] / data.fine_largest), "it takes turns for ever",
-                         note="largest 3/8 and reached 1/3")
-    yield claims.equal("eight samples, exact line search: margin", 1 / 3, data.turned[-1], 1e-3, "its cycle of three")
+        yield claim(f"steps-{step:g}-margin-end", f"steps of {step:g}: margin at the end over the largest").at_least(
+            promised(step, config.samples, config.path, largest),
+            found,
+            "1 - step/2 margin, less the logarithm of the samples over the path",
+        )
+        yield claim(f"steps-{step:g}-same", f"steps of {step:g}: the same").at_most(
+            1.0, found, "none is larger", slack=1e-10
+        )
+    yield claim("eight-samples-small", "eight samples, small steps: margin over the largest").at_least(
+        promised(STEPS[-1], 8, config.path, float(data.fine_largest)),
+        float(data.fine[-1] / data.fine_largest),
+        "the same bound",
+    )
+    yield claim(
+        "eight-samples-exact", "eight samples, exact line search: margin over the largest after 2,000 rounds"
+    ).at_most(
+        0.95, float(data.turned[-1] / data.fine_largest), "it takes turns for ever", note="largest 3/8 and reached 1/3"
+    )
+    yield claim("eight-samples-exact-line", "eight samples, exact line search: margin").equal(
+        1 / 3, data.turned[-1], 1e-3, "its cycle of three"
+    )
     turns = data.taken.values
-    yield claims.count("eight samples: learners that still take turns", 3, len(np.unique(turns)), "a cycle of three")
+    yield claim("eight-samples-learners", "eight samples: learners that still take turns").count(
+        3, len(np.unique(turns)), "a cycle of three"
+    )
 
 
 @run.figure
@@ -155,10 +189,24 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data["at"], data.small.sel(step=step), color=f"C{i}", label=f"steps of {step:g}")
     left.plot(np.arange(1, data.sizes["round"] + 1), data.margin, color="C3", label="AdaBoost")
     sheet.mark(left, y=float(data.largest), label=r"largest $\ell_1$ margin")
-    sheet.label(left, f"{data.sizes['learner']} learners, {config.samples} samples", "round", "margin", "lower right",
-                xscale="log", ylim=(-float(data.largest), 1.2 * float(data.largest)))
+    sheet.label(
+        left,
+        f"{data.sizes['learner']} learners, {config.samples} samples",
+        "round",
+        "margin",
+        "lower right",
+        xscale="log",
+        ylim=(-float(data.largest), 1.2 * float(data.largest)),
+    )
     right.plot(np.arange(1, data.sizes["rounds"] + 1), data.turned, color="C3", label="AdaBoost")
     right.plot(data["at"], data.fine, color="C2", label=f"steps of {STEPS[-1]:g}")
     sheet.mark(right, y=float(data.fine_largest), label=r"largest $\ell_1$ margin")
-    sheet.label(right, "Eight samples on which it takes turns", "round", "margin", "lower right", xscale="log",
-                ylim=(-0.05, 0.42))
+    sheet.label(
+        right,
+        "Eight samples on which it takes turns",
+        "round",
+        "margin",
+        "lower right",
+        xscale="log",
+        ylim=(-0.05, 0.42),
+    )

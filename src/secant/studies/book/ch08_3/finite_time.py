@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import dual, max_margin, norm_of
 
@@ -23,26 +23,28 @@ class Config(real.Chosen):
     draws: int = option(200, at_least=10, at_most=10**4, help="random weights and directions for the curvature")
 
 
-@study(
-    "book/finite-time", section="8.3", title="Bounds after finitely many steps",
-    statement=r"""
-    Steepest descent with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ on the exponential loss,
+@study("book/finite-time", section="8.3", title="Bounds after finitely many steps")
+def run(config: Config) -> xr.Dataset:
+    r"""Steepest descent with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ on the exponential loss,
     $\gamma_t = \|\nabla L(w_t)\|_*$: $L_{t+1} \le L_t - \eta_t\gamma_t^2 + \frac12\eta_t^2B^2L_t\gamma_t^2$ (8.28),
     and summed up (8.29);
     $\min_iy_iw_{t+1}\cdot x_i \ge \sum_u\eta_u\gamma_u^2/L_u - \sum_u\frac12\eta_u^2B^2\gamma_u^2 - \log L_0$ (8.31);
     $\|w_{t+1}\| \le \|w_0\| + \sum_u\eta_u\gamma_u$ (8.32); and so the margin is at least
     $\gamma\,\frac{\sum\eta\gamma_u}{\sum\eta\gamma_u + \|w_0\|}
     - \frac{\frac12\sum\eta^2B^2\gamma_u^2 + \log L_0}{\|w_{t+1}\|}$
-    (8.34).""",
-)
-def run(config: Config) -> xr.Dataset:
+    (8.34).
+    """
     random = np.random.default_rng(config.seed)
     Z = separable.chosen(config, random).z
     pairs = [(p, cap) for cap in CAPS for p in NORMS]
     size = np.array([max(norm_of(z, dual(p)) for z in Z) for p in NORMS])
     start = random.normal(size=config.dim)
     path = separable.descend(
-        Z, [p for p, _ in pairs], start, config.steps, np.tile(1 / size**2, 2),
+        Z,
+        [p for p, _ in pairs],
+        start,
+        config.steps,
+        np.tile(1 / size**2, 2),
         [cap / B**2 for (_, cap), B in zip(pairs, np.tile(size, 2), strict=True)],
     )
     w, v = random.normal(size=(2, config.draws, config.dim))
@@ -54,7 +56,8 @@ def run(config: Config) -> xr.Dataset:
         {name: (("cap", "norm", "step"), getattr(path, name).reshape(shape)) for name in ("log_loss", "slope", "least")}
         | {
             "length": (("cap", "norm", "step"), path.size.reshape(shape)),
-            "share": (("cap", "norm", "move"), path.share.reshape(shape)), "size": ("norm", size),
+            "share": (("cap", "norm", "move"), path.share.reshape(shape)),
+            "size": ("norm", size),
             "margin": ("norm", [max_margin(Z, norm).margin for norm in NORMS]),
             "bend": (("norm", "draw"), bend / (size[:, None] * lengths) ** 2),
         },
@@ -89,18 +92,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             kind = f"{name}, {'no cap' if cap == math.inf else 'steps up to 1/B^2'}"
             for what, slack in slacks.items():
                 scale = max(1.0, np.abs(one.log_loss.values).max())
-                yield claims.at_least(f"{kind}: least slack of {what}", 0.0, slack.min(), "an inequality, to rounding",
-                                      slack=1e-12 * scale)
-            if cap == math.inf:
-                yield claims.at_most(
-                    f"{kind}: what (8.34) promises of the largest margin at the end", 0.55, last,
-                    "half of it: with steps 1/(B^2 L) its last term is half of its first",
-                    note="so the cap is needed to "
-                    "prove the theorem; the margin itself gets there without",
+                yield claim(f"{kind}-least-slack-{what}", f"{kind}: least slack of {what}").at_least(
+                    0.0, slack.min(), "an inequality, to rounding", slack=1e-12 * scale
                 )
-        yield claims.at_most(f"{name}: v.(Hessian v)/(L B^2 |v|^2), random w and v", 1.0,
-                             data.bend.sel(norm=name).max(),
-                             "an inequality")
+            if cap == math.inf:
+                yield claim(
+                    f"{kind}-what-8.34-promises", f"{kind}: what (8.34) promises of the largest margin at the end"
+                ).at_most(
+                    0.55,
+                    last,
+                    "half of it: with steps 1/(B^2 L) its last term is half of its first",
+                    note="so the cap is needed to prove the theorem; the margin itself gets there without",
+                )
+        yield claim(f"{name}-v-hessian-v", f"{name}: v.(Hessian v)/(L B^2 |v|^2), random w and v").at_most(
+            1.0, data.bend.sel(norm=name).max(), "an inequality"
+        )
 
 
 @run.figure
@@ -110,8 +116,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         for cap, axes in zip(CAPS, (left, right), strict=True):
             one = data.sel(norm=name, cap=cap)
             axes.plot(data.step[1:], (one.least / one.length / one.margin)[1:], color=f"C{i}", label=name)
-            sheet.guide(axes, data.step[1:], bounds(one)["bound"] / float(one.margin), "(8.34)" if i == 0 else None,
-                        color=f"C{i}")
+            sheet.guide(
+                axes,
+                data.step[1:],
+                bounds(one)["bound"] / float(one.margin),
+                "(8.34)" if i == 0 else None,
+                color=f"C{i}",
+            )
     for axes, title in ((left, r"Steps $1/(B^2L)$: promised is half"), (right, r"Steps of at most $1/B^2$ as well")):
         sheet.mark(axes, y=1.0)
         sheet.label(axes, title, "step", r"margin over $\gamma$", "center left", xscale="log", ylim=(-2, 1.1))

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -30,16 +30,14 @@ def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:
     return Z @ w
 
 
-@study(
-    "book/thm-8.3.1", section="8.3", title="Gradient descent finds the largest margin",
-    statement=r"""
-    On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes
+@study("book/thm-8.3.1", section="8.3", title="Gradient descent finds the largest margin")
+def run(config: Config) -> xr.Dataset:
+    r"""On separable data gradient descent on $L(w) = \sum_ie^{-y_iw\cdot x_i}$, from any start and with any step sizes
     that bring the loss to zero, has the limit direction $\lim w_t/\|w_t\| = \hat w/\|\hat w\|$, where
     $\hat w = \operatorname{argmin}\|w\|^2$ with $y_iw\cdot x_i \ge 1$: that of the support vector machine. So does the
     logistic loss. With steps $\eta/L$ the norm grows as $t$ and the direction is reached as $1/t$, with fixed steps as
-    $1/\log t$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $1/\log t$.
+    """
     random = np.random.default_rng(config.seed)
     data = separable.chosen(config, random)
     Z = data.z
@@ -67,13 +65,19 @@ def run(config: Config) -> xr.Dataset:
     last = separable.weights(W[0, 0] @ Z.T)
     return xr.Dataset(
         {
-            "x": (("sample", "feature"), data.x), "y": ("sample", data.y),
+            "x": (("sample", "feature"), data.x),
+            "y": ("sample", data.y),
             "apart": (("at", "steps", "loss", "start"), np.stack(apart)),
-            "first": ("start", first), "ratio": (("at", "steps", "loss", "start"), np.stack(ratio)),
+            "first": ("start", first),
+            "ratio": (("at", "steps", "loss", "start"), np.stack(ratio)),
             "log_loss": (("at", "steps", "loss", "start"), np.stack(logs)),
-            "weights": (("start", "sample"), last), "multipliers": ("sample", found.multipliers * found.margin**2),
-            "best": ("feature", best), "w": (("steps", "loss", "start", "feature"), W), "margin": found.margin,
-            "residual": found.residual, "wrong": ("sample", printed_loss(Z, min(config.steps, 2_000))),
+            "weights": (("start", "sample"), last),
+            "multipliers": ("sample", found.multipliers * found.margin**2),
+            "best": ("feature", best),
+            "w": (("steps", "loss", "start", "feature"), W),
+            "margin": found.margin,
+            "residual": found.residual,
+            "wrong": ("sample", printed_loss(Z, min(config.steps, 2_000))),
         },
         coords={"at": kept, "loss": list(LOSSES), "steps": ["over the loss", "fixed"]},
     )
@@ -82,47 +86,58 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     Z = data.x.values * data.y.values[:, None]
-    yield claims.zero("largest margin: distance from its own bound, relative", data.residual, 1e-9, "rounding")
+    yield claim("margin-distance-own", "largest margin: distance from its own bound, relative").zero(
+        data.residual, 1e-9, "rounding"
+    )
     error, norm = data.apart, 1 / float(data.margin)
     spare = np.log(config.samples) + 2 * config.dim
     for loss in LOSSES:
         ended = error.sel(loss=loss, steps="over the loss").isel(at=-1)
         # |w_t| is at least its margin, of which a step adds gamma/B^2 times gamma; what is not along it stays bounded.
         scale = float((Z**2).sum(1).max()) * norm**2 / config.steps
-        yield claims.at_most(
+        yield claim(
+            f"{loss}-loss-steps-loss",
             f"{loss} loss, steps over the loss: distance of the direction at the end, all starts",
-            min(2.0, spare * scale), ended.max(),
-            "bounded over a norm that grows by at least the squared margin a step",
+        ).at_most(
+            min(2.0, spare * scale), ended.max(), "bounded over a norm that grows by at least the squared margin a step"
         )
         early = error.sel(loss=loss, steps="over the loss").sel(at=config.steps // 10, method="nearest")
-        yield claims.at_most(
-            f"{loss} loss, steps over the loss: the same over that at a tenth of the steps", 1.0, (ended / early).max(),
-            "it falls",
-        )
+        yield claim(
+            f"{loss}-loss-steps-loss-same",
+            f"{loss} loss, steps over the loss: the same over that at a tenth of the steps",
+        ).at_most(1.0, (ended / early).max(), "it falls")
         # w.v = sum of multipliers times margins, v the best direction.
-        yield claims.at_most(
-            f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts", 0.0,
-            (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max(), "an inequality, to rounding", slack=1e-12,
+        yield claim(
+            f"{loss}-loss-margin-less",
+            f"{loss} loss: margin over the largest, less the cosine with the best direction, all steps and starts",
+        ).at_most(
+            0.0, (data.ratio - (1 - error**2 / 2)).sel(loss=loss).max(), "an inequality, to rounding", slack=1e-12
         )
     top = float((Z**2).sum(1).max())
     loss = data.log_loss.sel(loss="exponential", steps="fixed").isel(at=-1)
     # 1/L grows by at least eta gamma^2/2 in a step.
-    yield claims.at_most(
-        "exponential loss, fixed steps: loss after t steps times t eta gamma^2/2", 1.0,
+    yield claim(
+        "exponential-loss-fixed", "exponential loss, fixed steps: loss after t steps times t eta gamma^2/2"
+    ).at_most(
+        1.0,
         (np.exp(loss - data["first"]) * config.steps * float(data.margin) ** 2 / (2 * top)).max(),
         "by the descent of a step",
     )
-    yield claims.zero(
-        "samples by their loss against the multipliers of the largest margin, all starts",
-        np.abs(data.weights - data.multipliers).max(), min(1.0, 4 * spare * scale),
+    yield claim(
+        "samples-their-loss", "samples by their loss against the multipliers of the largest margin, all starts"
+    ).zero(
+        np.abs(data.weights - data.multipliers).max(),
+        min(1.0, 4 * spare * scale),
         "what is left of the direction, to first order",
     )
     right = float(((data.w.sel(steps="fixed", loss="logistic").values @ Z.T) > 0).mean())
-    yield claims.erratum(
-        "share of samples that descent on the logistic loss classifies",
-        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())), (r"\ell = \log(1 + e^{-yh(x)})", 1.0), right,
+    yield claim("share-samples-descent", "share of samples that descent on the logistic loss classifies").erratum(
+        (r"\ell = 1/(1 + e^{-yh(x)})", float((data.wrong > 0).mean())),
+        (r"\ell = \log(1 + e^{-yh(x)})", 1.0),
+        right,
         0.0,
-        "separable data, all of it", where="chapter 1, logistic loss",
+        "separable data, all of it",
+        where="chapter 1, logistic loss",
         note="printed is the logistic function of the margin, large where a sample is right: descent turns away",
     )
 
@@ -134,17 +149,42 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         for j, loss in enumerate(LOSSES):
             lines = data.apart.sel(steps=kind, loss=loss)
             for k in range(STARTS):
-                left.plot(data["at"], lines.isel(start=k), color=f"C{2 * i + j}", lw=1.4, alpha=0.8,
-                          label=f"{loss}, steps {kind}" if k == 0 else None)
+                left.plot(
+                    data["at"],
+                    lines.isel(start=k),
+                    color=f"C{2 * i + j}",
+                    lw=1.4,
+                    alpha=0.8,
+                    label=f"{loss}, steps {kind}" if k == 0 else None,
+                )
     last = float(data.apart.sel(steps="over the loss", loss="exponential").isel(at=-1, start=0))
     sheet.guide(left, data["at"][30:], last * config.steps / data["at"][30:], "$1/t$")
-    sheet.label(left, "To the largest margin, from three starts", "step", r"$|w_t/|w_t| - \hat w/|\hat w||$",
-                "lower left",
-                xscale="log", yscale="log")
+    sheet.label(
+        left,
+        "To the largest margin, from three starts",
+        "step",
+        r"$|w_t/|w_t| - \hat w/|\hat w||$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )
     order = np.argsort(-data.multipliers.values)
     for k in range(STARTS):
-        right.plot(np.arange(1, config.samples + 1), data.weights.isel(start=k)[order], "o", ms=4 + 2 * k, mfc="none",
-                   color=f"C{k}", label=f"by their loss, start {k + 1}")
-    right.vlines(np.arange(1, config.samples + 1), 0, data.multipliers[order], color=sheet.ink(), lw=1.2,
-                 label=r"multipliers $\gamma^2a_i$")
+        right.plot(
+            np.arange(1, config.samples + 1),
+            data.weights.isel(start=k)[order],
+            "o",
+            ms=4 + 2 * k,
+            mfc="none",
+            color=f"C{k}",
+            label=f"by their loss, start {k + 1}",
+        )
+    right.vlines(
+        np.arange(1, config.samples + 1),
+        0,
+        data.multipliers[order],
+        color=sheet.ink(),
+        lw=1.2,
+        label=r"multipliers $\gamma^2a_i$",
+    )
     sheet.label(right, "Who carries the gradient in the end", "sample", "weight", "upper right")

@@ -9,7 +9,7 @@ from jax.nn import logsumexp
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.optim import steepest_descent
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import dual, max_margin, norm_of
@@ -32,16 +32,14 @@ def metric(dim: int) -> np.ndarray:
     return np.diag(np.geomspace(1, 10, dim)) + 0.2
 
 
-@study(
-    "book/thm-8.3.2", section="8.3", title="Steepest descent finds the largest margin of its norm",
-    statement=r"""
-    Steepest descent in a norm, $w_{t+1} = w_t + \eta_t\operatorname{argmin}_v\nabla L\cdot v + \frac12\|v\|^2$, on the
-    exponential loss of separable data, with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ and $B = \max_i\|x_i\|_*$, has
+@study("book/thm-8.3.2", section="8.3", title="Steepest descent finds the largest margin of its norm")
+def run(config: Config) -> xr.Dataset:
+    r"""Steepest descent in a norm, $w_{t+1} = w_t + \eta_t\operatorname{argmin}_v\nabla L\cdot v + \frac12\|v\|^2$, on
+    the exponential loss of separable data, with $\eta_t \le \min(\eta_+, 1/(B^2L(w_t)))$ and $B = \max_i\|x_i\|_*$, has
     $\min_iy_iw_t\cdot x_i/\|w_t\| \to \gamma = \max_{\|w\| \le 1}\min_iy_iw\cdot x_i$. Here $\eta_t = 1/(B^2L(w_t))$,
     in $\ell_1$, $\ell_2$, $\ell_\infty$ and a norm $\sqrt{w\cdot Dw}$, by linear programs, an active set and a change
-    of coordinates.""",
-)
-def run(config: Config) -> xr.Dataset:
+    of coordinates.
+    """
     random = np.random.default_rng(config.seed)
     Z, D = separable.chosen(config, random).z, metric(config.dim)
     root = np.linalg.cholesky(D)
@@ -63,7 +61,9 @@ def run(config: Config) -> xr.Dataset:
     start = random.normal(size=config.dim)
     found = simulate(
         Map(lambda w: (w,) * 4, lambda state: tuple(rule.step(w) for rule, w in zip(rules, state, strict=True))),
-        start, config.steps, probes={"margin": Probe(margins, every=config.steps // 200, dims=("norm",))},
+        start,
+        config.steps,
+        probes={"margin": Probe(margins, every=config.steps // 200, dims=("norm",))},
     )
     g = random.normal(size=config.dim)
     along = [steepest_descent(lambda w: w @ g, p, 1.0) for p in NORMS.values()]
@@ -72,11 +72,14 @@ def run(config: Config) -> xr.Dataset:
         {
             "margin": (("step", "norm"), found["margin"].transpose("step", "norm").values),
             "w": (("norm", "feature"), np.stack([np.asarray(w) for w in found.state])),
-            "best": (("norm", "feature"), np.stack([*(one.w for one in list(best.values())[:3]),
-                                                    np.linalg.solve(root.T, best["D"].w)])),
+            "best": (
+                ("norm", "feature"),
+                np.stack([*(one.w for one in list(best.values())[:3]), np.linalg.solve(root.T, best["D"].w)]),
+            ),
             "largest": ("norm", [one.margin for one in best.values()]),
             "residual": ("norm", [one.residual for one in best.values()]),
-            "gradient": ("feature", g), "move": (("plain", "feature"), np.asarray(moves)),
+            "gradient": ("feature", g),
+            "move": (("plain", "feature"), np.asarray(moves)),
         },
         coords={"step": found.dataset.step.values, "norm": list(best), "plain": list(NORMS)},
     )
@@ -84,48 +87,62 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero("largest margins: distance from their bounds, relative", data.residual.max(), 1e-8, "rounding")
+    yield claim("margins-distance-their", "largest margins: distance from their bounds, relative").zero(
+        data.residual.max(), 1e-8, "rounding"
+    )
     ratio = data.margin / data.largest
     for name, least in AT_LEAST.items():
-        yield claims.at_least(
-            f"{name}: margin after {config.steps:,} steps over the largest", least, ratio.sel(norm=name).isel(step=-1),
-            "named beforehand",
-        )
-        yield claims.at_most(
-            f"{name}: margin over the largest, all steps", 1.0, ratio.sel(norm=name).max(), "none is larger",
-            slack=1e-10
+        yield claim(
+            f"{name}-margin-after-{config.steps:,}-steps",
+            f"{name}: margin after {config.steps:,} steps over the largest",
+        ).at_least(least, ratio.sel(norm=name).isel(step=-1), "named beforehand")
+        yield claim(f"{name}-margin-steps", f"{name}: margin over the largest, all steps").at_most(
+            1.0, ratio.sel(norm=name).max(), "none is larger", slack=1e-10
         )
     g = data.gradient.values
     for name, p in NORMS.items():
         v = data.move.sel(plain=name).values
-        for what, found in (("square of its length", norm_of(v, p) ** 2), ("squared dual norm", norm_of(g,
-                                                                                                        dual(p)) ** 2)):
-            yield claims.equal(f"{name}: descent -g.v of a step over the {what}", 1.0, -g @ v / found, 1e-12,
-                               "rounding")
+        for what, found in (
+            ("square of its length", norm_of(v, p) ** 2),
+            ("squared dual norm", norm_of(g, dual(p)) ** 2),
+        ):
+            yield claim(f"{name}-descent-g.v-step-{what}", f"{name}: descent -g.v of a step over the {what}").equal(
+                1.0, -g @ v / found, 1e-12, "rounding"
+            )
     unique = data.sel(norm=["l2", "D"])
-    apart = np.linalg.norm(unique.w / np.linalg.norm(unique.w, axis=1)[:, None]
-                           - unique.best / np.linalg.norm(unique.best, axis=1)[:, None], axis=1)
+    apart = np.linalg.norm(
+        unique.w / np.linalg.norm(unique.w, axis=1)[:, None]
+        - unique.best / np.linalg.norm(unique.best, axis=1)[:, None],
+        axis=1,
+    )
     # In both norms the best weights are unique, and a margin of (1 - e) of the largest is within sqrt(2 e) of them.
     lengths = np.array([1.0, math.sqrt(np.linalg.cond(metric(config.dim)))])
-    yield claims.at_most(
-        "l2 and D: distance of the direction over sqrt(2 - 2 margin/largest)", 1.0,
+    yield claim("l2-d-distance", "l2 and D: distance of the direction over sqrt(2 - 2 margin/largest)").at_most(
+        1.0,
         (apart / (2 * lengths * np.sqrt(2 - 2 * np.minimum(ratio.sel(norm=["l2", "D"])[-1], 1 - 1e-12)))).max(),
         "by the parallelogram law",
         note="over twice the root of the condition number of D where directions are compared",
     )
     v = data.move.sel(plain="l1").values
-    yield claims.erratum(
-        "dual norm of a gradient in l1",
-        (r"\min_{\|y\| \le 1}x\cdot y", -norm_of(g, math.inf)), (r"\max_{\|y\| \le 1}x\cdot y", norm_of(g, math.inf)),
-        -g @ v / norm_of(v, 1.0), 1e-12, "rounding", where="section 8.3.1, below (8.27)", note="min for max",
+    yield claim("dual-norm-gradient", "dual norm of a gradient in l1").erratum(
+        (r"\min_{\|y\| \le 1}x\cdot y", -norm_of(g, math.inf)),
+        (r"\max_{\|y\| \le 1}x\cdot y", norm_of(g, math.inf)),
+        -g @ v / norm_of(v, 1.0),
+        1e-12,
+        "rounding",
+        where="section 8.3.1, below (8.27)",
+        note="min for max",
     )
     w = data.w.sel(norm="l2").values
-    yield claims.erratum(
-        "limit of the margin in l2",
+    yield claim("limit-margin-l2", "limit of the margin in l2").erratum(
         (r"\min_iy_i\langle w_t, y_i\rangle/\|w_t\|", w.sum() / np.linalg.norm(w)),
         (r"\min_iy_i\langle w_t, x_i\rangle/\|w_t\|", float(data.largest.sel(norm="l2"))),
-        data.margin.sel(norm="l2").isel(step=-1), 0.0, relative=1 - AT_LEAST["l2"], why="after so many steps",
-        where="theorem 8.3.2", note="the label stands in place of the sample; read with the label in every coordinate",
+        data.margin.sel(norm="l2").isel(step=-1),
+        0.0,
+        "after so many steps",
+        relative=1 - AT_LEAST["l2"],
+        where="theorem 8.3.2",
+        note="the label stands in place of the sample; read with the label in every coordinate",
     )
 
 
@@ -141,8 +158,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.bar(places, w, 0.16, color=f"C{i}", label=name)
         right.plot(places, best, "_", ms=9, mew=1.6, color=sheet.ink(), label="largest margin" if i == 0 else None)
     sheet.guide(left, later.step, 0.5 * later.step[0] / later.step, "$1/t$")
-    sheet.label(left, "What is missing of the largest margin", "step", r"$1 - $margin$/\gamma$", "best",
-                xscale="log", yscale="log")
+    sheet.label(
+        left,
+        "What is missing of the largest margin",
+        "step",
+        r"$1 - $margin$/\gamma$",
+        "best",
+        xscale="log",
+        yscale="log",
+    )
     right.axhline(0, color=sheet.ink(), lw=0.8)
     right.xaxis.get_major_locator().set_params(integer=True)
     sheet.label(right, "Each norm has weights of its own", "feature", "weight over the largest", "best")

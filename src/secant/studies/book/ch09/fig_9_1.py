@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit_task
 
 KINDS = ("original", "random", "worst case")
@@ -29,16 +29,14 @@ class Config(Seeded):
         )
 
 
-@study(
-    "book/fig-9.1", section="9.3", title="Labels along the top eigenvectors are fitted first",
-    statement=r"""
-    A wide layer of ReLU in front of fixed signs fits two classes of images by gradient descent. Along an eigenvector
-    $v_i$ of the kernel $H^*$ the residual falls by $1 - \eta\lambda_i$ a step (equation 9.10). True labels lie
-    along the first eigenvectors and are fitted fastest; random labels lie along all of them alike; labels along the
-    last one are the worst case. The network follows the theory as long as its gates stay; where labels of full size
-    make many of them flip, it is slower.""",
-)
+@study("book/fig-9.1", section="9.3", title="Labels along the top eigenvectors are fitted first")
 def run(config: Config) -> xr.Dataset:
+    r"""A wide layer of ReLU in front of fixed signs fits two classes of images by gradient descent. Along an
+    eigenvector $v_i$ of the kernel $H^*$ the residual falls by $1 - \eta\lambda_i$ a step (equation 9.10). True labels
+    lie along the first eigenvectors and are fitted fastest; random labels lie along all of them alike; labels along the
+    last one are the worst case. The network follows the theory as long as its gates stay; where labels of full size
+    make many of them flip, it is slower.
+    """
     n = config.samples
     rows: dict[str, list[np.ndarray]] = {"left": [], "theory": [], "values": [], "shares": []}
     for draw in range(config.draws):
@@ -60,7 +58,8 @@ def run(config: Config) -> xr.Dataset:
     dims["shares"] = ("labels", "mode")
     return xr.Dataset(
         {name: (("draw", *dims[name]), np.stack(found)) for name, found in rows.items()},
-        coords={"labels": list(KINDS), "size": ["full", "small"]}, attrs=task.attributes(),
+        coords={"labels": list(KINDS), "size": ["full", "small"]},
+        attrs=task.attributes(),
     )
 
 
@@ -69,41 +68,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     n, top = config.samples, max(1, config.samples // 10)
     end = np.log(data.left.sel(size="full").isel(step=-1))
     for faster, slower in (("original", "random"), ("random", "worst case")):
-        yield claims.at_least(
-            f"{slower} labels: logarithm of what is left of them over that of {faster} ones", 0.0,
-            estimate(end.sel(labels=slower) - end.sel(labels=faster)), "they are fitted later",
-        )
+        yield claim(
+            f"{slower}-labels-logarithm-what-{faster}",
+            f"{slower} labels: logarithm of what is left of them over that of {faster} ones",
+        ).at_least(0.0, estimate(end.sel(labels=slower) - end.sel(labels=faster)), "they are fitted later")
     share = data.shares.isel(mode=slice(top)).sum("mode")
-    yield claims.at_least(
-        f"original labels: share along the first {top} of {n} eigenvectors", top / n,
-        estimate(share.sel(labels="original")), "more than of random ones",
-    )
-    yield claims.equal(
-        f"random labels: share along the first {top} of {n} eigenvectors", top / n,
-        estimate(share.sel(labels="random")), 0, "exact in the mean", qualitative=True,
-    )
-    yield claims.at_least(
-        "least eigenvalue of the kernel over its rounding", 1.0,
-        float((data["values"].isel(mode=-1) / data["values"].isel(mode=0)).min()) / (1e-15 * n), "it is positive",
+    yield claim(
+        f"original-labels-share-{top}-{n}", f"original labels: share along the first {top} of {n} eigenvectors"
+    ).at_least(top / n, estimate(share.sel(labels="original")), "more than of random ones")
+    yield claim(
+        f"random-labels-share-{top}-{n}", f"random labels: share along the first {top} of {n} eigenvectors"
+    ).equal(top / n, estimate(share.sel(labels="random")), 0, "exact in the mean", qualitative=True)
+    yield claim("least-eigenvalue-kernel", "least eigenvalue of the kernel over its rounding").at_least(
+        1.0, float((data["values"].isel(mode=-1) / data["values"].isel(mode=0)).min()) / (1e-15 * n), "it is positive"
     )
     apart = np.abs(data.left - data.theory).max("step")
     # Eigenvalues of so many random neurons are off by some sqrt(2/m), and a decay by at most 1/e of that.
     near = 2 / math.sqrt(config.width)
     for kind in KINDS:
-        yield claims.at_most(
-            f"{kind} labels, small: largest distance from the theory", near,
-            estimate(apart.sel(labels=kind, size="small")), "the kernel's scatter over so many neurons",
+        yield claim(f"{kind}-labels-small-distance", f"{kind} labels, small: largest distance from the theory").at_most(
+            near, estimate(apart.sel(labels=kind, size="small")), "the kernel's scatter over so many neurons"
         )
-    yield claims.at_most(
-        "original labels of full size: largest distance from the theory", near,
-        estimate(apart.sel(labels="original", size="full")), "the same: few gates flip",
+    yield claim("original-labels-full", "original labels of full size: largest distance from the theory").at_most(
+        near, estimate(apart.sel(labels="original", size="full")), "the same: few gates flip"
     )
     for kind in KINDS[1:]:
         slower = (data.left.sel(size="full") - data.theory).sel(labels=kind).isel(step=-1)
-        yield claims.at_least(
-            f"{kind} labels of full size: what is left of them less the theory", 0.0, estimate(slower),
-            "gates that flip slow the network down",
-        )
+        yield claim(
+            f"{kind}-labels-full-size", f"{kind} labels of full size: what is left of them less the theory"
+        ).at_least(0.0, estimate(slower), "gates that flip slow the network down")
 
 
 @run.figure

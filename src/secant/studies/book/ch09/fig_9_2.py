@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.kernels import label_complexity
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit_task
 
 TITLES = {"digits": "8 by 8 digits", "mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -19,14 +19,23 @@ DELTA = 0.01
 
 class Config(Seeded):
     panels: tuple[str, ...] = scaled(
-        smoke=("digits",), laptop=("mnist", "cifar10"), longest=3, distinct=True,
+        smoke=("digits",),
+        laptop=("mnist", "cifar10"),
+        longest=3,
+        distinct=True,
         help=f"data sets, of {', '.join(TITLES)}",
     )
     classes: tuple[int, int] = option((0, 1), at_least=0, distinct=True, help="two classes, +1 and -1")
     fractions: tuple[float, ...] = scaled(
-        smoke=(0.0, 0.25, 0.5, 0.75, 1.0), laptop=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
-        paper=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0), at_least=0, at_most=1, shortest=3,
-        longest=21, ascending=True, help="shares of random labels",
+        smoke=(0.0, 0.25, 0.5, 0.75, 1.0),
+        laptop=(0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
+        paper=(0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
+        at_least=0,
+        at_most=1,
+        shortest=3,
+        longest=21,
+        ascending=True,
+        help="shares of random labels",
     )
     samples: int = scaled(smoke=40, laptop=200, paper=500, at_least=8, at_most=2_000, help="training samples")
     tests: int = scaled(smoke=100, laptop=400, at_least=10, at_most=10**4, help="test samples, at most")
@@ -45,15 +54,13 @@ class Config(Seeded):
         )
 
 
-@study(
-    "book/fig-9.2", section="9.3", title="A measure of complexity that follows the error",
-    statement=r"""
-    Of two classes of images a share of the labels is drawn at random. A wide layer of ReLU in front of fixed signs is
-    trained on them; the more labels are random, the larger are its mean distance from the true labels of new images,
-    their share with a wrong sign, and the measure $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of
-    equation (9.11), which knows the training data alone and bounds the error.""",
-)
+@study("book/fig-9.2", section="9.3", title="A measure of complexity that follows the error")
 def run(config: Config) -> xr.Dataset:
+    r"""Of two classes of images a share of the labels is drawn at random. A wide layer of ReLU in front of fixed signs
+    is trained on them; the more labels are random, the larger are its mean distance from the true labels of new images,
+    their share with a wrong sign, and the measure $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of equation (9.11),
+    which knows the training data alone and bounds the error.
+    """
     found = {name: np.empty((len(config.panels), config.draws, len(config.fractions))) for name in RECORDED}
     for p, panel in enumerate(config.panels):
         for draw in range(config.draws):
@@ -77,7 +84,8 @@ def run(config: Config) -> xr.Dataset:
             found["bounded"][at] = np.minimum(np.abs(limit - task.test.y), 1).mean(1)
     return xr.Dataset(
         {name: (("panel", "draw", "fraction"), values) for name, values in found.items()},
-        coords={"panel": list(config.panels), "fraction": list(config.fractions)}, attrs=task.attributes(),
+        coords={"panel": list(config.panels), "fraction": list(config.fractions)},
+        attrs=task.attributes(),
     )
 
 
@@ -92,20 +100,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for panel in config.panels:
         one, title = data.sel(panel=panel), TITLES[panel]
         for name, words in SEEN.items():
-            yield claims.at_least(
-                f"{title}: rank correlation of the measure with the {words}, over shares of random labels", 0.5,
-                estimate(ranks(one.complexity, one[name])), "halfway to a common order",
-            )
+            yield claim(
+                f"{title}-rank-correlation-measure-{words}",
+                f"{title}: rank correlation of the measure with the {words}, over shares of random labels",
+            ).at_least(0.5, estimate(ranks(one.complexity, one[name])), "halfway to a common order")
         for name, words in {"complexity": "measure", **SEEN}.items():
             rise = one[name].isel(fraction=-1) - one[name].isel(fraction=0)
-            yield claims.at_least(
-                f"{title}: rise of the {words} from fewest to most random labels", 0.0, estimate(rise), "it rises"
-            )
-        yield claims.at_most(
-            f"{title}: error of the widest network on true labels beyond the measure, largest", slack,
+            yield claim(
+                f"{title}-rise-{words}-fewest-most", f"{title}: rise of the {words} from fewest to most random labels"
+            ).at_least(0.0, estimate(rise), "it rises")
+        yield claim(
+            f"{title}-error-widest-network",
+            f"{title}: error of the widest network on true labels beyond the measure, largest",
+            given=config.fractions[0] == 0,
+            otherwise="no share is zero",
+        ).at_most(
+            slack,
             (one.bounded - one.complexity).where(one.fraction == 0).max(),
             f"the bound's own term for {config.samples} samples, with probability {1 - DELTA:g}",
-            given=config.fractions[0] == 0, otherwise="no share is zero",
         )
 
 

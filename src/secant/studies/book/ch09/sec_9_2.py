@@ -10,7 +10,7 @@ import xarray as xr
 from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide.concentration import entry_distance
 
@@ -26,8 +26,14 @@ DELTA = 0.01
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(64, 256, 1024), laptop=(64, 256, 1024, 4096), at_least=32, at_most=10**5, shortest=2, longest=8,
-        ascending=True, help="neurons",
+        smoke=(64, 256, 1024),
+        laptop=(64, 256, 1024, 4096),
+        at_least=32,
+        at_most=10**5,
+        shortest=2,
+        longest=8,
+        ascending=True,
+        help="neurons",
     )
     samples: int = option(8, at_least=2, at_most=30, help="inputs of length 1")
     features: int = option(10, at_least=2, at_most=100, help="their dimension")
@@ -104,16 +110,14 @@ def norm(matrices: np.ndarray) -> np.ndarray:
     return np.abs(np.linalg.eigvalsh(matrices)).max(-1)
 
 
-@study(
-    "book/sec-9.2", section="9.2", title="The kernel of a wide layer, at the start and in training",
-    statement=r"""
-    Under gradient flow on $\frac12\sum_i(u_i - y_i)^2$ the outputs $u$ of any network move by $\dot u = -H(u - y)$, $H$
-    the products of their gradients. A layer $\frac1{\sqrt m}\sum_r a_r\sigma(w_r\cdot x)$ in front of fixed signs has
-    $\|H(0) - H^*\| \le n\sqrt{(2/m)\log(2n^2/\delta)}$ with probability $1 - \delta$. No $w_r$ moves by more than
-    $\frac1{\sqrt m}\int\sum_i|u_i - y_i|$, so that entries of $H$ move by order $m^{-1/2}$ at most. In fact they move
-    by $1/m$, for the signs $a_r$ cancel what is of first order.""",
-)
+@study("book/sec-9.2", section="9.2", title="The kernel of a wide layer, at the start and in training")
 def run(config: Config) -> xr.Dataset:
+    r"""Under gradient flow on $\frac12\sum_i(u_i - y_i)^2$ the outputs $u$ of any network move by $\dot u = -H(u - y)$,
+    $H$ the products of their gradients. A layer $\frac1{\sqrt m}\sum_r a_r\sigma(w_r\cdot x)$ in front of fixed signs
+    has $\|H(0) - H^*\| \le n\sqrt{(2/m)\log(2n^2/\delta)}$ with probability $1 - \delta$. No $w_r$ moves by more than
+    $\frac1{\sqrt m}\int\sum_i|u_i - y_i|$, so that entries of $H$ move by order $m^{-1/2}$ at most. In fact they move
+    by $1/m$, for the signs $a_r$ cancel what is of first order.
+    """
     rng = np.random.default_rng(config.seed)
     x = rng.normal(size=(config.samples, config.features))
     x /= np.linalg.norm(x, axis=1, keepdims=True)
@@ -128,18 +132,28 @@ def run(config: Config) -> xr.Dataset:
         before, behind = kernels(w, x), kernels(end, x)
         start, last = ((a[:, None] @ np.tanh(v @ x.T))[:, 0] / math.sqrt(m) - y for v in (w, end))
         moved = np.linalg.norm(end - w, axis=2)
-        rows.append({
-            "apart": norm(apart), "entry": np.abs(apart).max((1, 2)),
-            "largest": moved.max(1), "typical": np.sqrt((moved**2).mean(1)), "allowed": total / math.sqrt(m),
-            "change": norm(behind - before), "entry_change": np.abs(behind - before).max((1, 2)),
-            "nonlinear": np.linalg.norm(last - linearised(before, start, steps), axis=1),
-        })
+        rows.append(
+            {
+                "apart": norm(apart),
+                "entry": np.abs(apart).max((1, 2)),
+                "largest": moved.max(1),
+                "typical": np.sqrt((moved**2).mean(1)),
+                "allowed": total / math.sqrt(m),
+                "change": norm(behind - before),
+                "entry_change": np.abs(behind - before).max((1, 2)),
+                "nonlinear": np.linalg.norm(last - linearised(before, start, steps), axis=1),
+            }
+        )
     many = products((rng.normal(size=(MANY, config.widths[0], config.features)) @ x.T > 0).astype(float), x) - limit
     exact, predicted = any_network(config.seed)
     return xr.Dataset(
         {name: (("width", "draw"), np.stack([row[name] for row in rows])) for name in rows[0]}
-        | {"moved": ("output", np.asarray(exact)), "by_kernel": ("output", np.asarray(predicted)),
-           "square": ("start", (many**2).sum((1, 2))), "x": (("sample", "feature"), x)},
+        | {
+            "moved": ("output", np.asarray(exact)),
+            "by_kernel": ("output", np.asarray(predicted)),
+            "square": ("start", (many**2).sum((1, 2))),
+            "x": (("sample", "feature"), x),
+        },
         coords={"width": list(config.widths)},
     )
 
@@ -147,51 +161,60 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     n = config.samples
-    yield claims.zero(
-        "lemma 9.1.1, a deep network: motion of the outputs against the kernel",
-        np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max(), 1e-12, "rounding",
+    yield claim("lemma-9.1.1-deep", "lemma 9.1.1, a deep network: motion of the outputs against the kernel").zero(
+        np.abs(data.moved - data.by_kernel).max() / np.abs(data.moved).max(), 1e-12, "rounding"
     )
     # An entry is a mean of m coins, times a product of inputs.
     x, both = data.x.values, both_on(data.x.values)
     scatter = ((x @ x.T) ** 2 * both * (1 - both)).sum()
-    yield claims.equal(
-        f"width {config.widths[0]}: mean squared distance of H(0) from its limit, times the width", scatter,
-        estimate(data.square * config.widths[0]), 0, "exact in the mean",
-    )
-    yield claims.equal(
-        "lemma 9.2.2: distance of H(0) from its limit, exponent of the width", -0.5, exponent(data.apart),
-        1 / config.widths[0], "the next order, at the least width",
+    yield claim(
+        f"width-{config.widths[0]}-mean-squared",
+        f"width {config.widths[0]}: mean squared distance of H(0) from its limit, times the width",
+    ).equal(scatter, estimate(data.square * config.widths[0]), 0, "exact in the mean")
+    yield claim("lemma-9.2.2-distance", "lemma 9.2.2: distance of H(0) from its limit, exponent of the width").equal(
+        -0.5, exponent(data.apart), 1 / config.widths[0], "the next order, at the least width"
     )
     entry = np.asarray(entry_distance(data.width.values[:, None], n, DELTA))
-    yield claims.at_most(
-        "lemma 9.2.2: distance of H(0) from its limit over the bound, largest", 1.0, (data.apart / (n * entry)).max(),
-        f"with probability {1 - DELTA:g} each",
-    )
-    yield claims.erratum(
+    yield claim(
+        "lemma-9.2.2-distance-h", "lemma 9.2.2: distance of H(0) from its limit over the bound, largest"
+    ).at_most(1.0, (data.apart / (n * entry)).max(), f"with probability {1 - DELTA:g} each")
+    yield claim(
+        "lemma-9.2.2-distance-entry",
         "lemma 9.2.2: largest distance of an entry, over that of the norm that is to be shown",
-        (r"\epsilon/n^2", 1 / n**2), (r"\epsilon/n", 1 / n), (data.entry / (n * entry)).max(), 0, relation="at most",
-        why="an inequality", where="proof of lemma 9.2.2",
+    ).erratum(
+        (r"\epsilon/n^2", 1 / n**2),
+        (r"\epsilon/n", 1 / n),
+        (data.entry / (n * entry)).max(),
+        0,
+        "an inequality",
+        relation="at most",
+        where="proof of lemma 9.2.2",
         note="so many neurons bring all entries within epsilon over n, which is enough for the norm",
     )
-    yield claims.at_most(
-        "lemma 9.2.3: motion of a neuron over its bound, largest", 1.0, (data.largest / data.allowed).max(),
-        "|sigma'| is at most 1",
+    yield claim("lemma-9.2.3-motion", "lemma 9.2.3: motion of a neuron over its bound, largest").at_most(
+        1.0, (data.largest / data.allowed).max(), "|sigma'| is at most 1"
     )
-    yield claims.at_most(
-        "lemma 9.2.3: motion of an entry of H over twice that of a neuron, largest", 1.0,
-        (data.entry_change / (2 * data.largest)).max(), "|sigma'| and |sigma''| are at most 1",
-    )
+    yield claim(
+        "lemma-9.2.3-motion-entry", "lemma 9.2.3: motion of an entry of H over twice that of a neuron, largest"
+    ).at_most(1.0, (data.entry_change / (2 * data.largest)).max(), "|sigma'| and |sigma''| are at most 1")
     order = 1 / math.sqrt(config.widths[0])
     for name, words in (("typical", "typical"), ("largest", "largest")):
-        yield claims.equal(
-            f"lemma 9.2.3: {words} motion of a neuron, exponent of the width", -0.5,
-            exponent(data[name] / data.allowed / np.sqrt(data.width)), order / 2,
+        yield claim(
+            f"lemma-9.2.3-{words}-motion", f"lemma 9.2.3: {words} motion of a neuron, exponent of the width"
+        ).equal(
+            -0.5,
+            exponent(data[name] / data.allowed / np.sqrt(data.width)),
+            order / 2,
             "the next order, at the least width",
         )
     for name, words in (("change", "change of the kernel"), ("nonlinear", "distance from the linearised network")):
         found = exponent(data[name])
-        yield claims.at_most(f"{words}: exponent of the width", -0.5, found, "the lemma's bound")
-        yield claims.equal(f"{words}: exponent of the width, by random signs", -1.0, found, order, "the next order")
+        yield claim(f"{words}-exponent-width", f"{words}: exponent of the width").at_most(
+            -0.5, found, "the lemma's bound"
+        )
+        yield claim(f"{words}-exponent-width-random", f"{words}: exponent of the width, by random signs").equal(
+            -1.0, found, order, "the next order"
+        )
 
 
 @run.figure

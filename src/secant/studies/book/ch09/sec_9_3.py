@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.polynomial import polynomial
 
 from secant.kernels import label_complexity
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.first_layer import limit_kernel
 
@@ -18,8 +18,14 @@ LENGTHS = (0.02, 0.04, 0.08)
 
 class Config(Seeded):
     sizes: tuple[int, ...] = scaled(
-        smoke=(100, 200, 400), laptop=(100, 200, 400, 800, 1_600), at_least=20, at_most=5_000, shortest=2, longest=8,
-        ascending=True, help="samples",
+        smoke=(100, 200, 400),
+        laptop=(100, 200, 400, 800, 1_600),
+        at_least=20,
+        at_most=5_000,
+        shortest=2,
+        longest=8,
+        ascending=True,
+        help="samples",
     )
     features: int = option(3, at_least=2, at_most=20, help="dimension of the sphere's inputs")
     terms: int = option(3, at_least=1, at_most=20, help="of each teacher")
@@ -46,8 +52,10 @@ def bounds(lengths: np.ndarray, alpha: np.ndarray) -> dict[str, float]:
     size = np.abs(alpha)
     cosines = sum(even_power(p) / math.factorial(p) * lengths**p for p in range(2, 41, 2))
     return {
-        "linear": 2 * float(np.linalg.norm(alpha * lengths, 1)), "power 2": float(size @ lengths**2) * even_power(2),
-        "power 4": float(size @ lengths**4) * even_power(4), "cosine": float(size @ cosines),
+        "linear": 2 * float(np.linalg.norm(alpha * lengths, 1)),
+        "power 2": float(size @ lengths**2) * even_power(2),
+        "power 4": float(size @ lengths**4) * even_power(4),
+        "cosine": float(size @ cosines),
     }
 
 
@@ -61,16 +69,14 @@ def measure(kernel: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.sqrt(2 * (labels * np.linalg.solve(kernel, labels)).sum(0) * np.trace(kernel)) / len(kernel)
 
 
-@study(
-    "book/sec-9.3", section="9.3", title="Teachers that need few samples",
-    statement=r"""
-    The measure $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of a wide layer of ReLU falls as $1/\sqrt n$ for
+@study("book/sec-9.3", section="9.3", title="Teachers that need few samples")
+def run(config: Config) -> xr.Dataset:
+    r"""The measure $\sqrt{2\,y\cdot(H^*)^{-1}y\ \mathrm{tr}\,H^*}/n$ of a wide layer of ReLU falls as $1/\sqrt n$ for
     teachers $\sum_j\alpha_j\,\beta_j\cdot x$, $\sum_j\alpha_j(\beta_j\cdot x)^p$ with even $p$ and
     $\sum_j\alpha_j(\cos(\beta_j\cdot x) - 1)$: it is at most $2\sum_j|\alpha_j||\beta_j|$, a constant times
     $p\sum_j|\alpha_j||\beta_j|^p$, and the same constant times $\sum_j|\alpha_j||\beta_j|\sinh|\beta_j|$, over
-    $\sqrt n$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\sqrt n$.
+    """
     found = np.empty((len(TEACHERS), config.draws, len(config.sizes)))
     room, short = np.empty_like(found), np.empty((config.draws, len(LENGTHS)))
     for draw in range(config.draws):
@@ -87,7 +93,8 @@ def run(config: Config) -> xr.Dataset:
         short[draw] = [measure(kernel[:n, :n], teach(x[:n], r * one, np.ones(1)))[-1] for r in LENGTHS]
     return xr.Dataset(
         {
-            "measure": (("teacher", "draw", "samples"), found), "room": (("teacher", "draw", "samples"), room),
+            "measure": (("teacher", "draw", "samples"), found),
+            "room": (("teacher", "draw", "samples"), room),
             "short": (("draw", "length"), short),
             "library": label_complexity(kernel[:n, :n], labels[:n, 0]),
             "here": measure(kernel[:n, :n], labels[:n, :1])[0],
@@ -98,44 +105,59 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.equal("the measure against the library's, over it", 1.0, data.here / data.library, 1e-8, "rounding")
+    yield claim("measure-library-s", "the measure against the library's, over it").equal(
+        1.0, data.here / data.library, 1e-8, "rounding"
+    )
     for name, words in TEACHERS.items():
-        yield claims.at_most(
-            f"{words}: measure over its bound, largest", 1.0, data.room.sel(teacher=name).max(), "an inequality"
+        yield claim(f"{words}-measure-bound", f"{words}: measure over its bound, largest").at_most(
+            1.0, data.room.sel(teacher=name).max(), "an inequality"
         )
     z = np.linspace(-0.9, 0.9, 19)
     series = np.zeros(402)
     series[1], series[2::2] = 0.25, [weight(order) for order in range(1, 201)]
-    yield claims.zero(
-        "weights of the powers, against the kernel itself",
-        np.abs(polynomial.polyval(z, series) - z * (np.pi - np.arccos(z)) / (2 * np.pi)).max(), 1e-12, "rounding",
+    yield claim("weights-powers-kernel", "weights of the powers, against the kernel itself").zero(
+        np.abs(polynomial.polyval(z, series) - z * (np.pi - np.arccos(z)) / (2 * np.pi)).max(), 1e-12, "rounding"
     )
     powers = np.arange(2, 401, 2)
-    yield claims.at_most(
-        "bound of an even power over p, largest of 200 powers", math.sqrt(12 * math.pi) / 4,
-        max(even_power(int(p)) / p for p in powers), "that of the fourth: it is a constant times p", slack=1e-12,
+    yield claim("bound-even-power", "bound of an even power over p, largest of 200 powers").at_most(
+        math.sqrt(12 * math.pi) / 4,
+        max(even_power(int(p)) / p for p in powers),
+        "that of the fourth: it is a constant times p",
+        slack=1e-12,
     )
     size = np.log(data.samples)
     along = (size - size.mean()) / ((size - size.mean()) ** 2).sum()
     slopes = (np.log(data["measure"]) * along).sum("samples")
     for name, degree in zip(TEACHERS, (1, 2, 4, 4), strict=True):
-        yield claims.equal(
-            f"{TEACHERS[name]}: exponent of the number of samples", -0.5, estimate(slopes.sel(teacher=name)),
+        yield claim(
+            f"{TEACHERS[name]}-exponent-number-samples", f"{TEACHERS[name]}: exponent of the number of samples"
+        ).equal(
+            -0.5,
+            estimate(slopes.sel(teacher=name)),
             math.comb(config.features + degree - 1, degree) / config.sizes[0],
             "polynomials of that degree over the fewest samples",
         )
     r = 2.0
-    yield claims.erratum(
-        "cosine of a long beta: sum of the bounds of its powers, over their constant, at length 2",
-        (r"|\beta|\sinh|\beta|^2", r * math.sinh(r**2)), (r"|\beta|\sinh|\beta|", r * math.sinh(r)),
-        sum(p * r**p / math.factorial(p) for p in range(2, 60, 2)), 1e-12, "rounding", by="derivation",
-        where="section 9.3, learnable functions", note="a power too many, and a p that the cosine does not have",
+    yield claim(
+        "cosine-long-beta", "cosine of a long beta: sum of the bounds of its powers, over their constant, at length 2"
+    ).erratum(
+        (r"|\beta|\sinh|\beta|^2", r * math.sinh(r**2)),
+        (r"|\beta|\sinh|\beta|", r * math.sinh(r)),
+        sum(p * r**p / math.factorial(p) for p in range(2, 60, 2)),
+        1e-12,
+        "rounding",
+        by="derivation",
+        where="section 9.3, learnable functions",
+        note="a power too many, and a p that the cosine does not have",
     )
     slope = exponent(data.short, "length")
-    yield claims.erratum(
-        "cosine of a short beta: exponent of its length in the measure",
-        (r"|\beta|\sinh|\beta|^2:\ 3", 3.0), (r"|\beta|\sinh|\beta|:\ 2", 2.0), slope.value, LENGTHS[-1],
-        "the next order", where="section 9.3, learnable functions",
+    yield claim("cosine-short-beta", "cosine of a short beta: exponent of its length in the measure").erratum(
+        (r"|\beta|\sinh|\beta|^2:\ 3", 3.0),
+        (r"|\beta|\sinh|\beta|:\ 2", 2.0),
+        slope.value,
+        LENGTHS[-1],
+        "the next order",
+        where="section 9.3, learnable functions",
         note="the printed bound falls faster than what it should bound",
     )
 
@@ -148,7 +170,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.spread(left, data.room.sel(teacher=name) / np.sqrt(data.samples), "draw", words, color=f"C{i}")
     sheet.guide(left, sizes, sizes**-0.5, "bound")
     sheet.label(
-        left, "Measure over the bound's factor", "samples", None, {"loc": "lower left", "ncols": 2}, xscale="log",
+        left,
+        "Measure over the bound's factor",
+        "samples",
+        None,
+        {"loc": "lower left", "ncols": 2},
+        xscale="log",
         yscale="log",
     )
     left.set_xticks(config.sizes, [str(size) for size in config.sizes])
@@ -159,6 +186,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.loglog(length, constant * length * np.sinh(length), color="C2", label=r"$|\beta|\sinh|\beta|$")
     right.loglog(length, constant * length * np.sinh(length**2), ":", color="C1", label="as printed")
     right.loglog(
-        data.length, data.short.mean("draw") * math.sqrt(config.sizes[0]), "o", color=sheet.ink(), label="measured",
+        data.length,
+        data.short.mean("draw") * math.sqrt(config.sizes[0]),
+        "o",
+        color=sheet.ink(),
+        label="measured",
     )
     sheet.label(right, r"A cosine: measure times $\sqrt{n}$", r"$|\beta|$", None, "upper left")

@@ -9,7 +9,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.kernels import kernel
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 
 DEPTHS = (1, 2, 3, 5)
 
@@ -42,16 +42,14 @@ def by_angles(rho: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray]:
     return sigma, theta
 
 
-@study(
-    "book/sec-9.4", section="9.4", title="The tangent kernel of a deep network of ReLU",
-    statement=r"""
-    In a network with $f^{(h)} = W^{(h)} g^{(h-1)}$ and $g^{(h)} = \sqrt{2/d_h}\,\sigma(f^{(h)})$ of infinite width, two
-    inputs have $\Sigma^{(h)} = 2\,\mathbb E\,\sigma(u)\sigma(v)$ over Gaussians of covariance $\Sigma^{(h-1)}$, with
-    $\dot\Sigma^{(h)} = 2\,\mathbb E\,\sigma'(u)\sigma'(v)$, and the tangent kernel is
-    $\Theta = \sum_{h=1}^{L+1} \Sigma^{(h-1)} \prod_{h'=h}^{L+1} \dot\Sigma^{(h')}$ with $\dot\Sigma^{(L+1)} = 1$. For
-    unit inputs $\Theta(x, x) = L + 1$.""",
-)
+@study("book/sec-9.4", section="9.4", title="The tangent kernel of a deep network of ReLU")
 def run(config: Config) -> xr.Dataset:
+    r"""In a network with $f^{(h)} = W^{(h)} g^{(h-1)}$ and $g^{(h)} = \sqrt{2/d_h}\,\sigma(f^{(h)})$ of infinite width,
+    two inputs have $\Sigma^{(h)} = 2\,\mathbb E\,\sigma(u)\sigma(v)$ over Gaussians of covariance $\Sigma^{(h-1)}$,
+    with $\dot\Sigma^{(h)} = 2\,\mathbb E\,\sigma'(u)\sigma'(v)$, and the tangent kernel is $\Theta = \sum_{h=1}^{L+1}
+    \Sigma^{(h-1)} \prod_{h'=h}^{L+1} \dot\Sigma^{(h')}$ with $\dot\Sigma^{(L+1)} = 1$. For unit inputs $\Theta(x, x) =
+    L + 1$.
+    """
     rho = np.array(config.correlations)
     # Two features: the first layer divides by their root.
     others = np.sqrt(2) * np.stack([rho, np.sqrt(1 - rho**2)], 1)
@@ -79,31 +77,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for depth in DEPTHS:
         at = data.sel(depth=depth)
         for name, exact in zip(("nngp", "ntk"), by_angles(rho, depth), strict=True):
-            yield claims.zero(
-                f"{depth} hidden layers: {name} against the recursion by angles", np.abs(at[name] - exact).max(), 1e-9,
-                "an arc cosine near coincidence keeps half its digits",
-            )
+            yield claim(
+                f"{depth}-hidden-layers-{name}-recursion",
+                f"{depth} hidden layers: {name} against the recursion by angles",
+            ).zero(np.abs(at[name] - exact).max(), 1e-9, "an arc cosine near coincidence keeps half its digits")
     same, exact = rho == 1, by_angles(np.array([0.5]), 2)[1][0]
     for depth in DEPTHS:
-        yield claims.equal(
-            f"{depth} hidden layers: tangent kernel of an input with itself", depth + 1.0,
-            lambda depth=depth: data.ntk.sel(depth=depth).values[same][0], 1e-12, "exact", given=same,
+        yield claim(
+            f"{depth}-hidden-layers-tangent",
+            f"{depth} hidden layers: tangent kernel of an input with itself",
+            given=same,
             otherwise="no correlation of 1 is among them",
-        )
+        ).equal(depth + 1.0, lambda depth=depth: data.ntk.sel(depth=depth).values[same][0], 1e-12, "exact")
     networks = f"random networks of width {config.width}, two hidden layers"
-    yield claims.equal(
-        f"{networks}: tangent kernel of an input with itself", 3.0, estimate(data.drawn.isel(side=0)), 0,
-        "exact at every width",
+    yield claim(f"{networks}-tangent-kernel-input", f"{networks}: tangent kernel of an input with itself").equal(
+        3.0, estimate(data.drawn.isel(side=0)), 0, "exact at every width"
     )
-    yield claims.equal(
-        f"{networks}: tangent kernel at a correlation of 0.5", exact, estimate(data.drawn.isel(side=1)),
-        10 / config.width, "what is left at a finite width: some layers over it",
+    yield claim(f"{networks}-tangent-kernel-correlation", f"{networks}: tangent kernel at a correlation of 0.5").equal(
+        exact,
+        estimate(data.drawn.isel(side=1)),
+        10 / config.width,
+        "what is left at a finite width: some layers over it",
     )
-    yield claims.equal(
-        "orthogonal inputs, one hidden layer: nothing but the readout's own part", 1 / np.pi,
-        lambda: data.ntk.sel(depth=1, rho=0.0), 1e-12, "exact", given=(rho == 0),
+    yield claim(
+        "orthogonal-inputs-one",
+        "orthogonal inputs, one hidden layer: nothing but the readout's own part",
+        given=rho == 0,
         otherwise="no correlation of 0 is among them",
-    )
+    ).equal(1 / np.pi, lambda: data.ntk.sel(depth=1, rho=0.0), 1e-12, "exact")
 
 
 @run.figure

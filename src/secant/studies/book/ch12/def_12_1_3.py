@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 
 
 class Config(Seeded):
@@ -13,8 +13,14 @@ class Config(Seeded):
     sigma: float = option(2.0, above=0, at_most=100, help="scale of its noise")
     slope: float = option(-1.5, at_least=-100, at_most=100, help="the gradient, in every coordinate")
     steps: int = option(64, at_least=1, at_most=256, help="steps of the smallest batch, a multiple of all factors")
-    factors: tuple[int, ...] = option((1, 2, 4, 8), at_least=1, at_most=512, longest=6, ascending=True,
-        help="by which batch and step size are multiplied")
+    factors: tuple[int, ...] = option(
+        (1, 2, 4, 8),
+        at_least=1,
+        at_most=512,
+        longest=6,
+        ascending=True,
+        help="by which batch and step size are multiplied",
+    )
     draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs")
 
     def check(self) -> None:
@@ -23,15 +29,13 @@ class Config(Seeded):
             raise ValueError(f"steps: a multiple of {self.factors}, got {self.steps}.")
 
 
-@study(
-    "book/def-12.1.3", section="12.1", title="The linear scaling rule, where it is exact",
-    statement=r"""
-    With a constant gradient $\bar g$ and noise $N(0, \sigma^2I)$, $k$ steps from 0 end in $N(-\eta\bar gk,
+@study("book/def-12.1.3", section="12.1", title="The linear scaling rule, where it is exact")
+def run(config: Config) -> xr.Dataset:
+    r"""With a constant gradient $\bar g$ and noise $N(0, \sigma^2I)$, $k$ steps from 0 end in $N(-\eta\bar gk,
     \eta^2\sigma^2kI)$. For the law at a time $t = k\eta$ not to depend on $\sigma \sim 1/\sqrt B$ it takes $\eta
     \sim 1/\sigma^2$ and $k \sim 1/\eta$: a batch $\kappa$ times as large, a step $\kappa$ times as large, $\kappa$
-    times fewer of them. Here the rule is exact; without it, at the same step size, the spread falls.""",
-)
-def run(config: Config) -> xr.Dataset:
+    times fewer of them. Here the rule is exact; without it, at the same step size, the spread falls.
+    """
     random = np.random.default_rng(config.seed)
     found = np.empty((2, len(config.factors), config.draws))
     for i, k in enumerate(config.factors):
@@ -42,7 +46,7 @@ def run(config: Config) -> xr.Dataset:
             found[rule, i] = x
     return xr.Dataset(
         {"x": (("rule", "factor", "draw"), found)},
-        coords={"rule": ["scaled", "same step"], "factor": [*config.factors]}
+        coords={"rule": ["scaled", "same step"], "factor": [*config.factors]},
     )
 
 
@@ -52,14 +56,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for k in config.factors:
         for rule, wanted in (("scaled", variance), ("same step", variance / k)):
             x = data.x.sel(rule=rule, factor=k)
-            yield claims.equal(
-                f"{rule}, kappa = {k}: mean less -eta g k, over the standard deviation", 0,
-                estimate((x - mean) / math.sqrt(wanted)), 1e-12, "sampling error alone",
-            )
-            yield claims.equal(
-                f"{rule}, kappa = {k}: variance over eta^2 sigma^2 k" + f"/{k}" * (rule != "scaled" and k > 1), 1,
-                estimate((x - mean) ** 2 / wanted), 0, "sampling error alone",
-            )
+            yield claim(
+                f"{rule}-kappa-{k}-mean-less", f"{rule}, kappa = {k}: mean less -eta g k, over the standard deviation"
+            ).equal(0, estimate((x - mean) / math.sqrt(wanted)), 1e-12, "sampling error alone")
+            yield claim(
+                f"{rule}, kappa = {k}: variance over eta^2 sigma^2 k" + f"/{k}" * (rule != "scaled" and k > 1),
+                f"{rule}, kappa = {k}: variance over eta^2 sigma^2 k" + f"/{k}" * (rule != "scaled" and k > 1),
+            ).equal(1, estimate((x - mean) ** 2 / wanted), 0, "sampling error alone")
 
 
 @run.figure
@@ -69,8 +72,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     bins = mean + spread * np.linspace(-4, 4, 60)
     for axes, rule in ((left, "scaled"), (right, "same step")):
         for i, k in enumerate(config.factors):
-            axes.hist(data.x.sel(rule=rule, factor=k), bins, density=True, histtype="step", color=f"C{i}",
-                label=rf"$\kappa = {k}$")
+            axes.hist(
+                data.x.sel(rule=rule, factor=k),
+                bins,
+                density=True,
+                histtype="step",
+                color=f"C{i}",
+                label=rf"$\kappa = {k}$",
+            )
     places = np.linspace(bins[0], bins[-1], 200)
     law = np.exp(-(((places - mean) / spread) ** 2) / 2) / (spread * math.sqrt(2 * math.pi))
     sheet.guide(left, places, law, r"$N(-\eta\bar gk, \eta^2\sigma^2k)$")

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import sde
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.noise.linear_noise import LinearDiffusion
 
 
@@ -19,21 +19,24 @@ class Config(Seeded):
     rate: float = option(2.0, above=0, at_most=10, help="pull of the Ornstein-Uhlenbeck process")
 
 
-@study(
-    "book/ex-12.2.3", section="12.2", title="Wiener paths and the scale of time",
-    statement=r"""
-    A Wiener process has $W_{t+\delta} - W_t \sim N(0, \delta I)$, so that $\operatorname{Var}W_t = t$, while the sum
-    of its squared increments, the quadratic variation, tends to $t$ on every path: in time $\delta$ it goes a way of
-    $\sqrt\delta$. With $\tau = t/a$ the equation $dx = \mu\,dt + \sigma\,dW$ is therefore $dx = a\mu\,d\tau + \sqrt
-    a\,\sigma\,dW_\tau$ (figure 12.1: two paths from one start).""",
-)
+@study("book/ex-12.2.3", section="12.2", title="Wiener paths and the scale of time")
 def run(config: Config) -> xr.Dataset:
+    r"""A Wiener process has $W_{t+\delta} - W_t \sim N(0, \delta I)$, so that $\operatorname{Var}W_t = t$, while the
+    sum of its squared increments, the quadratic variation, tends to $t$ on every path: in time $\delta$ it goes a way
+    of $\sqrt\delta$. With $\tau = t/a$ the equation $dx = \mu\,dt + \sigma\,dW$ is therefore $dx = a\mu\,d\tau + \sqrt
+    a\,\sigma\,dW_\tau$ (figure 12.1: two paths from one start).
+    """
     # Two coordinates on the same noise: the motion itself, and a process that it drives.
     pull = jnp.array([0.0, config.rate])
-    told: dict[str, Any] = {"steps": config.steps, "paths": config.paths, "samples": config.steps + 1,
-        "seed": config.seed}
-    one = sde(lambda x: -pull * x, lambda x: jnp.ones((2, 1)), np.array([0.0, 1.0]), 1.0, probes={"x": lambda x: x},
-        **told)
+    told: dict[str, Any] = {
+        "steps": config.steps,
+        "paths": config.paths,
+        "samples": config.steps + 1,
+        "seed": config.seed,
+    }
+    one = sde(
+        lambda x: -pull * x, lambda x: jnp.ones((2, 1)), np.array([0.0, 1.0]), 1.0, probes={"x": lambda x: x}, **told
+    )
     x = one["x"].values
     W = x[..., 0]
     # In the time t/a, with the same normals: the increments of W over 1/steps are those over 1/(a steps) times root a.
@@ -44,8 +47,10 @@ def run(config: Config) -> xr.Dataset:
         error = max(error, float(np.abs(y - x[:, k + 1, 1]).max()))
     return xr.Dataset(
         {
-            "W": (("path", "time"), W), "variation": (("path", "time"), np.cumsum(np.diff(W, prepend=0) ** 2, 1)),
-            "apart": error, "precision": float(np.finfo(W.dtype).eps),
+            "W": (("path", "time"), W),
+            "variation": (("path", "time"), np.cumsum(np.diff(W, prepend=0) ** 2, 1)),
+            "apart": error,
+            "precision": float(np.finfo(W.dtype).eps),
         },
         coords={"time": one["x"].time.values},
     )
@@ -56,26 +61,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for t in (0.25, 1.0):
         W = data.W.sel(time=t, method="nearest")
         exact = float(W.time)
-        yield claims.equal(f"mean of W at {t:g}, over its root", 0, estimate(W / exact**0.5), 0, "sampling error alone")
-        yield claims.equal(f"variance of W over t at {t:g}", 1, estimate(W**2 / exact), 0, "sampling error alone")
+        yield claim(f"mean-w-{t:g}-root", f"mean of W at {t:g}, over its root").equal(
+            0, estimate(W / exact**0.5), 0, "sampling error alone"
+        )
+        yield claim(f"variance-w-t-{t:g}", f"variance of W over t at {t:g}").equal(
+            1, estimate(W**2 / exact), 0, "sampling error alone"
+        )
     last = data.variation.isel(time=-1)
-    yield claims.equal("quadratic variation at 1", 1, estimate(last), 0, "sampling error alone")
-    yield claims.equal(
-        "variance of the quadratic variation, over 2 t^2/steps", 1, estimate((last - 1) ** 2 * config.steps / 2), 0,
-        "squares of normals: sampling error alone",
+    yield claim("quadratic-variation-1", "quadratic variation at 1").equal(1, estimate(last), 0, "sampling error alone")
+    yield claim("variance-quadratic-variation", "variance of the quadratic variation, over 2 t^2/steps").equal(
+        1, estimate((last - 1) ** 2 * config.steps / 2), 0, "squares of normals: sampling error alone"
     )
-    yield claims.zero(
-        "change of time: paths of both equations on the same noise", data.apart,
-        50 * math.sqrt(config.steps) * float(data.precision), "rounding of the paths' precision, step by step",
+    yield claim("change-time-paths", "change of time: paths of both equations on the same noise").zero(
+        data.apart,
+        50 * math.sqrt(config.steps) * float(data.precision),
+        "rounding of the paths' precision, step by step",
     )
     process = LinearDiffusion(-config.rate * np.eye(1), np.zeros(1), np.zeros((1, 1, 1)), np.ones((1, 1)))
     plain, faster = process.moments([1.0], 1.0), process.faster(config.faster).moments([1.0], 1 / config.faster)
     spread = (1 - math.exp(-2 * config.rate)) / (2 * config.rate)
-    yield claims.zero(
-        "change of time: mean and variance of an Ornstein-Uhlenbeck process", max(
-            np.abs(faster.mean - plain.mean).item(), np.abs(faster.covariance - plain.covariance).item(),
-            abs(faster.covariance.item() - spread), abs(faster.mean.item() - math.exp(-config.rate)),
-        ), 1e-12, "matrix exponentials: rounding",
+    yield claim("change-time-mean", "change of time: mean and variance of an Ornstein-Uhlenbeck process").zero(
+        max(
+            np.abs(faster.mean - plain.mean).item(),
+            np.abs(faster.covariance - plain.covariance).item(),
+            abs(faster.covariance.item() - spread),
+            abs(faster.mean.item() - math.exp(-config.rate)),
+        ),
+        1e-12,
+        "matrix exponentials: rounding",
     )
 
 

@@ -11,7 +11,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.data import load
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.losses import half_mean
 from secant.optim import Problem, noises, noisy, train
 
@@ -43,15 +43,13 @@ def largest(loss: Any, theta: Any) -> Any:
     return jax.lax.fori_loop(0, 40, step, (gradient(theta), jnp.zeros(())))[1]
 
 
-@study(
-    "book/noise-shape", section="12.1", title="The shape of gradient noise",
-    statement=r"""
-    Besides its size the shape of the noise seems to matter: the full gradient plus isotropic Gaussian noise of the
+@study("book/noise-shape", section="12.1", title="The shape of gradient noise")
+def run(config: Config) -> xr.Dataset:
+    r"""Besides its size the shape of the noise seems to matter: the full gradient plus isotropic Gaussian noise of the
     same total size, the source says, does not have the benefit that the noise of batches has. Gaussian noise of the
     covariance $\Sigma(\theta)/B$ should come near to it where the equation describes SGD. Here are the test error
-    and the sharpness where the three end, from the same starts and at the same step size.""",
-)
-def run(config: Config) -> xr.Dataset:
+    and the sharpness where the three end, from the same starts and at the same step size.
+    """
     task = load("digits", classes=(3, 8), samples=config.samples, label_noise=0.1, seed=config.seed)
     net = nets.mlp([config.width])
     x, y = task.train
@@ -68,6 +66,7 @@ def run(config: Config) -> xr.Dataset:
 
     def noise(kind: Any) -> noises.Noise:
         """All three, of which one is taken: one program for all runs."""
+
         def draw(key: Any, theta: Any) -> Any:
             three = [of_batch(key, theta), *(one(key, theta) for one in drawn)]
             return jax.tree.map(lambda *leaves: jnp.stack(leaves)[kind], *three)
@@ -76,13 +75,16 @@ def run(config: Config) -> xr.Dataset:
 
     tx, ty = jnp.asarray(task.test.x), jnp.asarray(task.test.y).reshape(-1)
     found = train(
-        problem, lambda start: start["params"], steps=config.steps,
+        problem,
+        lambda start: start["params"],
+        steps=config.steps,
         rule=lambda loss, kind, start: noisy(loss, config.lr, noise(kind), seed=start["seed"]),
         over={"kind": np.arange(3), "start": {"params": params, "seed": np.arange(config.draws)}},
         probes={
             "loss": Probe(problem.objective, every=max(1, config.steps // 40)),
-            "wrong": Probe(lambda theta: jnp.mean(net.apply(theta, tx).reshape(-1) * ty <= 0),
-                every=max(1, config.steps // 40)),
+            "wrong": Probe(
+                lambda theta: jnp.mean(net.apply(theta, tx).reshape(-1) * ty <= 0), every=max(1, config.steps // 40)
+            ),
         },
     )
     top = jit(jax.vmap(jax.vmap(lambda theta: largest(problem.objective, theta))), quick=True)(found.state)
@@ -103,17 +105,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one, plain, shaped = (values.sel(kind=kind) for kind in KINDS)
         scale = float(plain.mean()) or np.nan
         known = scale > 0 and bool(np.isfinite(values).all())
-        yield claims.at_most(
-            f"{what} with the noise of batches less that with isotropic noise, over it", 0,
-            estimate((one - plain) / scale),
-            "the source's claim: isotropic noise lacks the benefit", given=known,
+        yield claim(
+            f"{what}-noise-batches-less",
+            f"{what} with the noise of batches less that with isotropic noise, over it",
+            given=known,
             otherwise="no error, or a run diverged",
-        )
-        yield claims.equal(
-            f"{what} with Gaussian noise of the same covariance less that with batches, over isotropic", 0,
-            estimate((shaped - one) / scale), 0.1, "ten percent, and the sampling error",
-            given=known, otherwise="no error, or a run diverged",
-        )
+        ).at_most(0, estimate((one - plain) / scale), "the source's claim: isotropic noise lacks the benefit")
+        yield claim(
+            f"{what}-gaussian-noise-same",
+            f"{what} with Gaussian noise of the same covariance less that with batches, over isotropic",
+            given=known,
+            otherwise="no error, or a run diverged",
+        ).equal(0, estimate((shaped - one) / scale), 0.1, "ten percent, and the sampling error")
 
 
 @run.figure
@@ -124,8 +127,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             rows = data[name].sel(kind=kind)
             axes.plot(data.step, rows.mean("draw"), color=f"C{i}", label=kind)
             axes.fill_between(data.step, rows.min("draw"), rows.max("draw"), color=f"C{i}", alpha=0.15, lw=0)
-        sheet.label(axes, {"loss": "Train loss", "wrong": "Test error"}[name], "step", None,
-            "best" if name == "loss" else None)
+        sheet.label(
+            axes, {"loss": "Train loss", "wrong": "Test error"}[name], "step", None, "best" if name == "loss" else None
+        )
     panels[0].set_yscale("log")
     for i, kind in enumerate(KINDS):
         values = data.sharpness.sel(kind=kind).values

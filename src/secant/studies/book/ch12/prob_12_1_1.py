@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.optim import Batches
 
 
@@ -31,15 +31,13 @@ def spread(gradients: np.ndarray, batches: np.ndarray) -> np.ndarray:
     return apart.T @ apart / len(batches)
 
 
-@study(
-    "book/prob-12.1.1", section="12.1", title="The covariance of a batch's gradient",
-    statement=r"""
-    A batch of $B$ samples has the gradient $\nabla f^{(B)} = \frac1B\sum_{i \in B}\nabla f_i$. Its noise around
+@study("book/prob-12.1.1", section="12.1", title="The covariance of a batch's gradient")
+def run(config: Config) -> xr.Dataset:
+    r"""A batch of $B$ samples has the gradient $\nabla f^{(B)} = \frac1B\sum_{i \in B}\nabla f_i$. Its noise around
     $\bar\nabla = \frac1m\sum_i\nabla f_i$ has the covariance $\Sigma^{(B)} = \frac1B\Sigma$, $\Sigma =
     \frac1m\sum_i(\nabla f_i - \bar\nabla)(\nabla f_i - \bar\nabla)^\top$, where samples are drawn independently.
-    Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.""",
-)
-def run(config: Config) -> xr.Dataset:
+    Drawn without replacement, as a pass through the data does, it is $\frac{m - B}{m - 1}$ of that.
+    """
     random = np.random.default_rng(config.seed)
     x, y = random.normal(size=(config.samples, config.dim)), random.choice([-1.0, 1.0], config.samples)
     w = random.normal(size=config.dim)
@@ -55,7 +53,8 @@ def run(config: Config) -> xr.Dataset:
         apart.append(((g[rows].mean(1) - g.mean(0)) ** 2).sum(1))
     return xr.Dataset(
         {
-            "gradients": (("sample", "parameter"), g), "square": (("law", "draw"), np.array(apart)),
+            "gradients": (("sample", "parameter"), g),
+            "square": (("law", "draw"), np.array(apart)),
             "listed": (("law", "parameter", "other"), np.stack([spread(g, every[law]) for law in LAWS])),
         },
         coords={"law": list(LAWS)},
@@ -73,18 +72,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     g, m = data.gradients.values, config.samples
     for law, matrix in predicted(data, config).items():
         off = np.abs(data.listed.sel(law=law) - matrix).max() / np.abs(matrix).max()
-        yield claims.zero(f"{law}: covariance over all batches, less the formula", off, 1e-12, "rounding of float64")
-        yield claims.equal(
-            f"{law}: mean square of the noise of drawn batches, over its formula", 1,
-            estimate(data.square.sel(law=law) / np.trace(matrix)), 0, "sampling error alone",
+        yield claim(f"{law}-covariance-batches-less", f"{law}: covariance over all batches, less the formula").zero(
+            off, 1e-12, "rounding of float64"
         )
+        yield claim(
+            f"{law}-mean-square-noise", f"{law}: mean square of the noise of drawn batches, over its formula"
+        ).equal(1, estimate(data.square.sel(law=law) / np.trace(matrix)), 0, "sampling error alone")
     trace = np.trace(predicted(data, config)[LAWS[0]])
-    yield claims.erratum(
-        "trace of the covariance of a batch's gradient",
+    yield claim("trace-covariance-batch", "trace of the covariance of a batch's gradient").erratum(
         (r"\bar\nabla = \frac1m\nabla f_i(x)", (1 - 1 / m) ** 2 * (g**2).sum(1).mean() / config.batch),
         (r"\bar\nabla = \frac1m\sum_{i=1}^m\nabla f_i(x)", trace),
-        np.trace(data.listed.sel(law=LAWS[0]).values), 0, "a sum over all batches: rounding", relative=1e-12,
-        note="The sum is missing: with one gradient alone the noise would not have mean zero.", where="section 12.1",
+        np.trace(data.listed.sel(law=LAWS[0]).values),
+        0,
+        "a sum over all batches: rounding",
+        relative=1e-12,
+        note="The sum is missing: with one gradient alone the noise would not have mean zero.",
+        where="section 12.1",
     )
 
 
@@ -93,9 +96,21 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (7, 4.2))
     top = float(data.square.max())
     for i, law in enumerate(LAWS):
-        axes.hist(data.square.sel(law=law), np.linspace(0, top, 40), density=True, histtype="step", lw=1.6,
-            color=f"C{i}", label=law)
-        sheet.mark(axes, x=np.trace(predicted(data, config)[law]), color=f"C{i}",
-            label=r"$\mathrm{tr}\,\Sigma/B$" if not i else r"$\frac{m-B}{m-1}\,\mathrm{tr}\,\Sigma/B$")
-    sheet.label(axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density",
-        "best")
+        axes.hist(
+            data.square.sel(law=law),
+            np.linspace(0, top, 40),
+            density=True,
+            histtype="step",
+            lw=1.6,
+            color=f"C{i}",
+            label=law,
+        )
+        sheet.mark(
+            axes,
+            x=np.trace(predicted(data, config)[law]),
+            color=f"C{i}",
+            label=r"$\mathrm{tr}\,\Sigma/B$" if not i else r"$\frac{m-B}{m-1}\,\mathrm{tr}\,\Sigma/B$",
+        )
+    sheet.label(
+        axes, f"Noise of batches of {config.batch} out of {config.samples}", r"$|z^{(B)}|^2$", "density", "best"
+    )

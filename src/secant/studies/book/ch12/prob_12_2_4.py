@@ -5,17 +5,25 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.parabolas import chains, three
 from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):
-    lrs: tuple[float, ...] = option((0.1, 0.05, 0.025, 0.0125), above=1e-3, at_most=0.2, shortest=3, longest=6,
-        distinct=True, help="step sizes, of which each divides the time 1")
+    lrs: tuple[float, ...] = option(
+        (0.1, 0.05, 0.025, 0.0125),
+        above=1e-3,
+        at_most=0.2,
+        shortest=3,
+        longest=6,
+        distinct=True,
+        help="step sizes, of which each divides the time 1",
+    )
     start: float = option(3.0, at_least=0.5, at_most=10, help="where all runs begin")
-    draws: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6,
-        help="runs at the largest step size")
+    draws: int = scaled(
+        smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6, help="runs at the largest step size"
+    )
 
     def check(self) -> None:
         """All end at the time 1."""
@@ -23,16 +31,14 @@ class Config(Seeded):
             raise ValueError(f"lrs: every step size must divide 1, got {self.lrs}.")
 
 
-@study(
-    "book/prob-12.2.4", section="12.2", title="Three parabolas: the precise equation",
-    statement=r"""
-    On $f = x^2 + 9$ with samples $(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$ the gradients are $2x + \{-6, 6, 0\}$, of
+@study("book/prob-12.2.4", section="12.2", title="Three parabolas: the precise equation")
+def run(config: Config) -> xr.Dataset:
+    r"""On $f = x^2 + 9$ with samples $(x - 3)^2$, $(x + 3)^2$ and $x^2 + 9$ the gradients are $2x + \{-6, 6, 0\}$, of
     covariance 24. The equation is $dX = -2X\,dt + \sqrt{24\eta}\,dW$: mean $x_0e^{-2t}$, variance $6\eta(1 -
     e^{-4t})$. Descent itself has mean $x_0(1 - 2\eta)^k$ and variance $\frac{6\eta}{1 - \eta}(1 - (1 -
     2\eta)^{2k})$. With the noise held fixed the two differ by a multiple of $\eta$ at the time 1: $2e^{-2}x_0\eta$
-    in the mean.""",
-)
-def run(config: Config) -> xr.Dataset:
+    in the mean.
+    """
     model, random = three(), np.random.default_rng(config.seed)
     rows = []
     for lr in config.lrs:
@@ -55,37 +61,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     lr, start, limit = data.lr.values, config.start, 2 * math.exp(-2) * config.start
     k = np.round(1 / lr)
     exact = {
-        "mean": start * (1 - 2 * lr) ** k, "variance": 6 * lr / (1 - lr) * (1 - (1 - 2 * lr) ** (2 * k)),
-        "equation_mean": start * math.exp(-2) + 0 * lr, "equation_variance": 6 * lr * (1 - math.exp(-4)),
+        "mean": start * (1 - 2 * lr) ** k,
+        "variance": 6 * lr / (1 - lr) * (1 - (1 - 2 * lr) ** (2 * k)),
+        "equation_mean": start * math.exp(-2) + 0 * lr,
+        "equation_variance": 6 * lr * (1 - math.exp(-4)),
     }
     for name, values in exact.items():
-        yield claims.zero(
-            f"{name.replace('_', ': ')}, recursion of moments less the formula", np.abs(data[name] - values).max(),
-            1e-11, "rounding of matrix powers and exponentials",
-        )
+        yield claim(
+            f"{name.replace('_', ': ')}-recursion-moments-less",
+            f"{name.replace('_', ': ')}, recursion of moments less the formula",
+        ).zero(np.abs(data[name] - values).max(), 1e-11, "rounding of matrix powers and exponentials")
     top, x = int(np.argmax(lr)), data.x
-    yield claims.equal(
-        f"runs at eta = {lr[top]:g}: mean less the formula", 0, estimate(x - exact["mean"][top]), 0,
-        "sampling error alone"
+    yield claim(f"runs-eta-{lr[top]:g}-mean", f"runs at eta = {lr[top]:g}: mean less the formula").equal(
+        0, estimate(x - exact["mean"][top]), 0, "sampling error alone"
     )
-    yield claims.equal(
-        f"runs at eta = {lr[top]:g}: variance over the formula", 1,
-        estimate((x - exact["mean"][top]) ** 2 / exact["variance"][top]), 0, "sampling error alone",
+    yield claim(f"runs-eta-{lr[top]:g}-variance", f"runs at eta = {lr[top]:g}: variance over the formula").equal(
+        1, estimate((x - exact["mean"][top]) ** 2 / exact["variance"][top]), 0, "sampling error alone"
     )
     apart = (data.equation_mean - data["mean"]).values / lr
     (small, smaller) = np.argsort(lr)[:2][::-1]
     # Two step sizes give the limit up to the next order but one.
     ended = (apart[smaller] * lr[small] - apart[small] * lr[smaller]) / (lr[small] - lr[smaller])
-    yield claims.equal(
-        "error of the mean over eta, in the limit, over 2 exp(-2) x_0", 1, ended / limit,
-        8 * float(lr[small] * lr[smaller]), "the next orders of (1 - 2 eta)^(1/eta): 2 eta squared, twice",
+    yield claim("error-mean-eta", "error of the mean over eta, in the limit, over 2 exp(-2) x_0").equal(
+        1,
+        ended / limit,
+        8 * float(lr[small] * lr[smaller]),
+        "the next orders of (1 - 2 eta)^(1/eta): 2 eta squared, twice",
     )
     noisy = 6 * (1 - math.exp(-4))
     for name, errors in (("mean", apart * lr), ("variance", data.fixed_variance.values - noisy)):
         found = order(lr, errors)
-        yield claims.equal(
-            f"noise held fixed: order of the error of the {name}", 1, found.value, 2 * float(lr.max()),
-            "the next order in the curvature 2 times eta",
+        yield claim(f"noise-held-fixed-{name}", f"noise held fixed: order of the error of the {name}").equal(
+            1, found.value, 2 * float(lr.max()), "the next order in the curvature 2 times eta"
         )
 
 
@@ -94,8 +101,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     lr, spread = float(data.lr.max()), 4 * math.sqrt(float(data.variance.max()))
     middle = float(data["mean"].sel(lr=lr))
-    left.hist(data.x, np.linspace(middle - spread, middle + spread, 70), density=True, color="C0", alpha=0.4,
-        label=f"descent, eta = {lr:g}".replace("eta", r"$\eta$"))
+    left.hist(
+        data.x,
+        np.linspace(middle - spread, middle + spread, 70),
+        density=True,
+        color="C0",
+        alpha=0.4,
+        label=f"descent, eta = {lr:g}".replace("eta", r"$\eta$"),
+    )
     places = np.linspace(middle - spread, middle + spread, 300)
     for name, (mean, variance) in {
         "its own moments": (middle, float(data.variance.sel(lr=lr))),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.parabolas import three
 
 
@@ -22,15 +22,13 @@ def matrices(turn: float) -> tuple[np.ndarray, np.ndarray]:
     return np.diag([2.0, 0.5]) @ np.array([[c, -s], [s, c]]), np.array([[1.0, 0.3], [0.3, -0.5]])
 
 
-@study(
-    "book/def-12.3.7", section="12.3", title="Ito's lemma",
-    statement=r"""
-    Along $dX = b\,dt + s\,dW$ a function changes by $dh = \langle\nabla h, b\rangle dt + \langle\nabla h,
+@study("book/def-12.3.7", section="12.3", title="Ito's lemma")
+def run(config: Config) -> xr.Dataset:
+    r"""Along $dX = b\,dt + s\,dW$ a function changes by $dh = \langle\nabla h, b\rangle dt + \langle\nabla h,
     s\,dW\rangle + \frac12\operatorname{Tr}[s^\top\nabla^2h\,s]\,dt$. On the equation of three parabolas $\frac
     d{dt}\mathbb EX^2 = -4\,\mathbb EX^2 + 24\eta$, without the last term it would be $-4\,\mathbb EX^2$. For a noise
-    that turns before it stretches, the trace is not that of $\nabla^2h\,s^\top s$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    that turns before it stretches, the trace is not that of $\nabla^2h\,s^\top s$.
+    """
     s, H = matrices(config.turn)
     random = np.random.default_rng(config.seed)
     dW = math.sqrt(config.time) * random.standard_normal((config.draws, 2))
@@ -41,14 +39,18 @@ def run(config: Config) -> xr.Dataset:
     square = np.array([m.covariance.item() + m.mean.item() ** 2 for m in law])
     # By a rule of order 4, of the squares themselves.
     step = 1e-3
-    around = [[three().diffusion(config.lr).moments([3.0], float(time + k * step)) for k in (-2, -1, 1,
-        2)] for time in t[2::8]]
+    around = [
+        [three().diffusion(config.lr).moments([3.0], float(time + k * step)) for k in (-2, -1, 1, 2)]
+        for time in t[2::8]
+    ]
     values = np.array([[m.covariance.item() + m.mean.item() ** 2 for m in row] for row in around])
     slope = values @ np.array([1, -8, 8, -1]) / (12 * step)
     quartic = (x**4).sum(1) / config.time**2
     return xr.Dataset(
         {
-            "grown": ("draw", grown), "square": ("time", square), "slope": ("inner", slope),
+            "grown": ("draw", grown),
+            "square": ("time", square),
+            "slope": ("inner", slope),
             "quartic": ("draw", quartic),
         },
         coords={"time": t, "inner": t[2::8]},
@@ -61,29 +63,32 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     right, printed = np.trace(s.T @ H @ s) / 2, np.trace(H @ s.T @ s) / 2
     lr, t = config.lr, data.time.values
     exact = 9 * np.exp(-4 * t) + 6 * lr * (1 - np.exp(-4 * t))
-    yield claims.zero(
-        "E X^2 from the law of moments less its formula", np.abs(data.square - exact).max(), 1e-11,
-        "matrix exponentials"
+    yield claim("e-x-2", "E X^2 from the law of moments less its formula").zero(
+        np.abs(data.square - exact).max(), 1e-11, "matrix exponentials"
     )
     rule = -4 * data.square.sel(time=data.inner.values).values + 24 * lr
-    yield claims.zero(
-        "d E X^2/dt less (-4 E X^2 + 24 eta), over 36", np.abs(data.slope.values - rule).max() / 36, 1e-9,
+    yield claim("d-e-x", "d E X^2/dt less (-4 E X^2 + 24 eta), over 36").zero(
+        np.abs(data.slope.values - rule).max() / 36,
+        1e-9,
         "differences over 1e-3: 4^4/30 of their fourth power, and rounding",
     )
     found = estimate(data.grown)
-    yield claims.equal("growth of E h where nothing drifts, over Tr[s'Hs]/2", 1, estimate(data.grown / right), 0,
-        "a quadratic h grows linearly: sampling error alone")
+    yield claim("growth-e-h", "growth of E h where nothing drifts, over Tr[s'Hs]/2").equal(
+        1, estimate(data.grown / right), 0, "a quadratic h grows linearly: sampling error alone"
+    )
     spread = (s @ s.T).diagonal()
-    yield claims.equal(
-        "E of the sum of fourth powers over 3 t^2 sum (ss')_ii^2: Ito's lemma twice", 1,
-        estimate(data.quartic / (3 * (spread**2).sum())), 0, "sampling error alone",
+    yield claim("e-sum-fourth", "E of the sum of fourth powers over 3 t^2 sum (ss')_ii^2: Ito's lemma twice").equal(
+        1, estimate(data.quartic / (3 * (spread**2).sum())), 0, "sampling error alone"
     )
     if abs(right - printed) > 20 * found.error:
-        yield claims.erratum(
-            "growth of E h where nothing drifts",
+        yield claim("growth-e-h-where", "growth of E h where nothing drifts").erratum(
             (r"\tfrac12\operatorname{Tr}[\nabla^2h\,\sigma^\top\sigma]", printed),
-            (r"\tfrac12\operatorname{Tr}[\sigma^\top\nabla^2h\,\sigma]", right), found, 0, "sampling error alone",
-            note="Two factors are swapped; they may be if the noise is a symmetric matrix.", where="definition 12.3.7",
+            (r"\tfrac12\operatorname{Tr}[\sigma^\top\nabla^2h\,\sigma]", right),
+            found,
+            0,
+            "sampling error alone",
+            note="Two factors are swapped; they may be if the noise is a symmetric matrix.",
+            where="definition 12.3.7",
         )
 
 
@@ -102,6 +107,7 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.semilogx(n, mean, color="C0", label="mean over so many paths")
     right.fill_between(n, mean - 2 * error, mean + 2 * error, color="C0", alpha=0.2, lw=0)
     sheet.mark(right, y=np.trace(s.T @ H @ s) / 2, label=r"$\mathrm{Tr}[\sigma^\top\nabla^2h\,\sigma]/2$")
-    sheet.mark(right, y=np.trace(H @ s.T @ s) / 2, label=r"$\mathrm{Tr}[\nabla^2h\,\sigma^\top\sigma]/2$, printed",
-        ls=":")
+    sheet.mark(
+        right, y=np.trace(H @ s.T @ s) / 2, label=r"$\mathrm{Tr}[\nabla^2h\,\sigma^\top\sigma]/2$, printed", ls=":"
+    )
     sheet.label(right, r"Growth of $\mathbb{E}h$", "paths", None, "best")

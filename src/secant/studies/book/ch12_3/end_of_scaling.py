@@ -3,15 +3,21 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.noise.mean_square import critical_step, mean_losses
 
 
 class Config(Seeded):
     samples: int = option(32, at_least=16, at_most=256, help="data, each with a feature vector of its own")
     features: int = option(40, at_least=8, at_most=512, help="of a sample, normal")
-    factors: tuple[int, ...] = option((2, 4, 8), at_least=2, at_most=16, longest=4, ascending=True,
-        help="by which step size and batch are multiplied, powers of two")
+    factors: tuple[int, ...] = option(
+        (2, 4, 8),
+        at_least=2,
+        at_most=16,
+        longest=4,
+        ascending=True,
+        help="by which step size and batch are multiplied, powers of two",
+    )
     shares: int = scaled(smoke=16, laptop=48, at_least=8, at_most=100, help="step sizes, as shares of the critical one")
     steps: int = option(64, at_least=32, at_most=256, help="of the smallest batch, one sample each")
     draws: int = scaled(smoke=8, laptop=12, at_least=3, at_most=50, help="random data")
@@ -36,15 +42,13 @@ def chain_losses(
     return ((X @ v.T) ** 2).mean(0) / 2
 
 
-@study(
-    "book/end-of-scaling", section="12.3", title="Where the linear scaling rule ends", new=True,
-    statement=r"""
-    Step size and batch times $\kappa$ give the same run, until they do not. For squared losses near a solution that
+@study("book/end-of-scaling", section="12.3", title="Where the linear scaling rule ends", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""Step size and batch times $\kappa$ give the same run, until they do not. For squared losses near a solution that
     fits all samples, second moments of SGD obey a closed recursion, and beyond a critical step $\eta_c(B)$ they grow.
     Is that the end of the rule, $\kappa\eta = \eta_c(\kappa B)$? Exact mean losses on random linear problems answer: it
-    is an upper end. The loss is off by a fifth somewhat earlier, but not before half of the critical step.""",
-)
-def run(config: Config) -> xr.Dataset:
+    is an upper end. The loss is off by a fifth somewhat earlier, but not before half of the critical step.
+    """
     rng = np.random.default_rng(config.seed)
     share = np.linspace(0.1, 1.6, config.shares)
     ratio = np.empty((config.draws, len(config.factors), config.shares, 4))
@@ -86,26 +90,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     found = ends(data)
     given = bool(np.isfinite(found).all())
     otherwise = "a run that never parts, or from the first step size on, has no end"
-    yield claims.equal(
-        "mean loss on real batches over that of the recursion", 1, estimate(data.losses / data.exact), 0,
-        "sampling error"
+    yield claim("mean-loss-real", "mean loss on real batches over that of the recursion").equal(
+        1, estimate(data.losses / data.exact), 0, "sampling error"
     )
-    yield claims.at_most(
-        "end of the rule over the critical step, the largest of all factors, mean", 1.0, estimate(found.max(1)),
-        "moments grow beyond it",
-        given=given, otherwise=otherwise,
-    )
-    yield claims.at_least(
-        "end of the rule over the critical step, the least of all factors, mean", 0.5, estimate(found.min(1)),
-        "the guess, to a factor of two",
-        given=given, otherwise=otherwise,
-    )
+    yield claim(
+        "end-rule-critical",
+        "end of the rule over the critical step, the largest of all factors, mean",
+        given=given,
+        otherwise=otherwise,
+    ).at_most(1.0, estimate(found.max(1)), "moments grow beyond it")
+    yield claim(
+        "end-rule-critical-step",
+        "end of the rule over the critical step, the least of all factors, mean",
+        given=given,
+        otherwise=otherwise,
+    ).at_least(0.5, estimate(found.min(1)), "the guess, to a factor of two")
     half = np.abs(np.log(data.ratio.sel(share=slice(None, 0.5)))).max().item()
-    yield claims.at_most(
-        "below half of the critical step: the largest logarithm of the loss over that of small batches", np.log(1.2),
-        half,
-        "the rule holds to a fifth",
-    )
+    yield claim(
+        "below-half-critical",
+        "below half of the critical step: the largest logarithm of the loss over that of small batches",
+    ).at_most(np.log(1.2), half, "the rule holds to a fifth")
 
 
 @run.figure
@@ -119,7 +123,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.axhline(1.2, color="grey", lw=1, ls="--")
     left.axvline(1.0, color="grey", lw=1)
     sheet.label(
-        left, "Loss of scaled runs against small batches", r"$\kappa\eta/\eta_c(\kappa B)$", "factor", "upper left",
+        left,
+        "Loss of scaled runs against small batches",
+        r"$\kappa\eta/\eta_c(\kappa B)$",
+        "factor",
+        "upper left",
         yscale="log",
     )
     found = ends(data)
@@ -127,7 +135,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(config.factors, found[d], "o-", color="C0", alpha=0.6, lw=1)
     right.axhline(1.0, color="grey", lw=1)
     sheet.label(
-        right, "Where the loss is off by a fifth", r"$\kappa$", r"$\kappa\eta/\eta_c(\kappa B)$", None, ylim=(0, 1.1),
-        xscale="log", xticks=config.factors, xticklabels=config.factors,
+        right,
+        "Where the loss is off by a fifth",
+        r"$\kappa$",
+        r"$\kappa\eta/\eta_c(\kappa B)$",
+        None,
+        ylim=(0, 1.1),
+        xscale="log",
+        xticks=config.factors,
+        xticklabels=config.factors,
     )
     right.minorticks_off()

@@ -6,7 +6,7 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.noise.weak_error import order
 
 
@@ -40,16 +40,14 @@ def beyond(u: float, parts: np.ndarray) -> float:
     return 1 - 2 / math.pi * float(scipy.integrate.simpson(values, dx=w[0]))
 
 
-@study(
-    "book/heavy-tails", section="12.3", title="Heavy tails: a moment that the equation does not see",
-    statement=r"""
-    Theorem 12.3.4 asks for bounded moments of the noise. With Student's law of 3 degrees of freedom the variance is
+@study("book/heavy-tails", section="12.3", title="Heavy tails: a moment that the equation does not see")
+def run(config: Config) -> xr.Dataset:
+    r"""Theorem 12.3.4 asks for bounded moments of the noise. With Student's law of 3 degrees of freedom the variance is
     finite, and for $g = x^2$ SGD on $f = x^2$ and its equation agree at order 1. But $\mathbb Ex^4 = \infty$ from
     the first step on, where the equation, being normal, has $3\operatorname{Var}^2$: the density falls like $u^{-4}$
     with the constant of a sum of heavy tails, $\frac{3C}2\sum_{j<k}(\sqrt\eta\rho^j)^3$, $\rho = 1 - 2\eta$, so that
-    the fourth moment within $|x| < M$ grows like $M$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    the fourth moment within $|x| < M$ grows like $M$.
+    """
     random, parts = np.random.default_rng(config.seed), scales(config)
     found = np.zeros((2, config.chains))
     for part in parts:
@@ -59,8 +57,10 @@ def run(config: Config) -> xr.Dataset:
     far = np.array([50.0, 100.0, 200.0])
     return xr.Dataset(
         {
-            "x": (("law", "chain"), found / spread), "falls": ("far", [density(u * spread, parts) for u in far]),
-            "beyond": beyond(4 * spread, parts), "spread": spread,
+            "x": (("law", "chain"), found / spread),
+            "falls": ("far", [density(u * spread, parts) for u in far]),
+            "beyond": beyond(4 * spread, parts),
+            "spread": spread,
         },
         coords={"law": ["Student", "normal"], "far": far},
     )
@@ -70,29 +70,32 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     parts, spread, far = scales(config), float(data.spread), data.far.values
     limit = 1.5 * constant() * (parts**3).sum()
-    yield claims.equal(
-        "order of the density far out", -4, order(far, data.falls).value, 20 / far[0] ** 2 * 4,
+    yield claim("order-density-far", "order of the density far out").equal(
+        -4,
+        order(far, data.falls).value,
+        20 / far[0] ** 2 * 4,
         "the next order is 1/u^2: its constant is below 20 in standard deviations",
     )
-    yield claims.equal(
-        "density at 200 standard deviations over its tail", 1, data.falls[-1] * (far[-1] * spread) ** 4 / limit,
-        20 / far[-1] ** 2 + 1e-3, "the next order, and the accuracy of the inversion",
+    yield claim("density-200-standard", "density at 200 standard deviations over its tail").equal(
+        1,
+        data.falls[-1] * (far[-1] * spread) ** 4 / limit,
+        20 / far[-1] ** 2 + 1e-3,
+        "the next order, and the accuracy of the inversion",
     )
     student, normal = data.x.sel(law="Student"), data.x.sel(law="normal")
-    yield claims.equal(
-        "runs: share beyond 4 standard deviations, over that of the inversion", 1,
-        estimate((np.abs(student) > 4) / float(data.beyond)), 1e-6, "sampling error alone",
+    yield claim("runs-share-beyond", "runs: share beyond 4 standard deviations, over that of the inversion").equal(
+        1, estimate((np.abs(student) > 4) / float(data.beyond)), 1e-6, "sampling error alone"
     )
-    yield claims.equal("normal noise, runs: variance over its formula", 1, estimate(normal**2), 0,
-        "sampling error alone")
-    yield claims.equal(
-        "normal noise, runs: fourth moment over 3 variance^2", 1, estimate(normal**4 / 3), 0, "sampling error alone"
+    yield claim("normal-noise-runs", "normal noise, runs: variance over its formula").equal(
+        1, estimate(normal**2), 0, "sampling error alone"
+    )
+    yield claim("normal-noise-runs-fourth", "normal noise, runs: fourth moment over 3 variance^2").equal(
+        1, estimate(normal**4 / 3), 0, "sampling error alone"
     )
     rho = 1 - 2 * SIZES
     gaps = SIZES * (1 - rho ** (2 * np.round(1 / SIZES))) / (1 - rho**2) - (1 - math.exp(-4)) / 4
-    yield claims.equal(
-        "either noise: order of the error of the variance", 1, order(SIZES, gaps).value, 5 * float(SIZES.max()),
-        "five times the largest step size",
+    yield claim("either-noise-order", "either noise: order of the error of the variance").equal(
+        1, order(SIZES, gaps).value, 5 * float(SIZES.max()), "five times the largest step size"
     )
 
 
@@ -115,6 +118,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     total = constant() * (scales(config) ** 3).sum() / float(data.spread) ** 3
     sheet.guide(left, far, total / far**3, r"$\propto u^{-3}$")
     sheet.mark(right, y=3, label="the equation")
-    sheet.label(left, "Tails at the end", "$u$ in standard deviations", r"$P(|x| > u)$", "best",
-        ylim=(0.5 / data.sizes["chain"], 1.5), xlim=(0.1, None))
+    sheet.label(
+        left,
+        "Tails at the end",
+        "$u$ in standard deviations",
+        r"$P(|x| > u)$",
+        "best",
+        ylim=(0.5 / data.sizes["chain"], 1.5),
+        xlim=(0.1, None),
+    )
     sheet.label(right, "Mean of $x^4$ over so many runs, variance 1", "runs", None, "best")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.parabolas import skewed, three
 from secant.theory.noise.linear_noise import NoisyQuadratic
 from secant.theory.noise.weak_error import order, telescoped
@@ -17,9 +17,15 @@ TESTS = {"x": (2, (0, 1)), "x^2": (2, (1, 1)), "x^3": (3, (1, 1, 1))}
 
 class Config(Seeded):
     lr: float = option(0.1, at_least=0.02, at_most=0.2, help="step size of the hybrids; divides 1")
-    lrs: tuple[float, ...] = option((0.02, 0.01, 0.005), at_least=1e-3, at_most=0.02, shortest=2, longest=5,
+    lrs: tuple[float, ...] = option(
+        (0.02, 0.01, 0.005),
+        at_least=1e-3,
+        at_most=0.02,
+        shortest=2,
+        longest=5,
         distinct=True,
-        help="step sizes for the order of a single term, each dividing 1")
+        help="step sizes for the order of a single term, each dividing 1",
+    )
     paths: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6, help="hybrids of each kind")
 
     def check(self) -> None:
@@ -33,23 +39,20 @@ def terms(model: NoisyQuadratic, lr: float, test: str) -> np.ndarray:
     degree, place = TESTS[test]
     g = np.zeros((2,) * degree)
     g[place] = 1
-    step, reference = model.sgd(lr, lr**-0.5).lifted(degree), model.diffusion(1.0).lifted(lr,
-        degree)
+    step, reference = model.sgd(lr, lr**-0.5).lifted(degree), model.diffusion(1.0).lifted(lr, degree)
     z: np.ndarray = np.ones(1)
     for _ in range(degree):
         z = np.kron(z, [1.0, START])
     return telescoped(step, reference, z, g.ravel(), round(1 / lr))
 
 
-@study(
-    "book/prob-12.3.6", section="12.3", title="Hybrids between descent and its equation",
-    statement=r"""
-    With $\tilde X_k(x, j)$ the equation from $x$ at step $j$ to step $k$, $|\mathbb Eg(x_k) - \mathbb Eg(\tilde
+@study("book/prob-12.3.6", section="12.3", title="Hybrids between descent and its equation")
+def run(config: Config) -> xr.Dataset:
+    r"""With $\tilde X_k(x, j)$ the equation from $x$ at step $j$ to step $k$, $|\mathbb Eg(x_k) - \mathbb Eg(\tilde
     X_k)| \le \sum_{j<k}\bigl|\mathbb Eg(\tilde X_k(x_{j+1}, j + 1)) - \mathbb Eg(\tilde X_k(x_j, j))\bigr|$: hybrids
     take $j$ steps of SGD and then follow the equation, and neighbours differ in one step (figure 12.2). The signed
-    terms sum to the error itself. Each is $O(\eta^2)$, and there are $1/\eta$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    terms sum to the error itself. Each is $O(\eta^2)$, and there are $1/\eta$.
+    """
     random, model, steps = np.random.default_rng(config.seed), three(), round(1 / config.lr)
     sides = {"parabolas": model, "skewed": skewed(2.0, 0.1)}
     table = np.array([[terms(side, config.lr, test) for test in TESTS] for side in sides.values()])
@@ -65,19 +68,28 @@ def run(config: Config) -> xr.Dataset:
     single = [[np.abs(terms(model, lr, test)).max() for test in ("x", "x^2")] for lr in config.lrs]
     return xr.Dataset(
         {
-            "terms": (("model", "test", "step"), table), "whole": (("model", "test"), whole),
-            "hybrid": (("taken", "path"), np.array(ends)), "single": (("lr", "smooth"), single),
+            "terms": (("model", "test", "step"), table),
+            "whole": (("model", "test"), whole),
+            "hybrid": (("taken", "path"), np.array(ends)),
+            "single": (("lr", "smooth"), single),
         },
-        coords={"model": list(sides), "test": list(TESTS), "lr": list(config.lrs), "smooth": ["x", "x^2"],
-            "taken": np.arange(steps + 1)},
+        coords={
+            "model": list(sides),
+            "test": list(TESTS),
+            "lr": list(config.lrs),
+            "smooth": ["x", "x^2"],
+            "taken": np.arange(steps + 1),
+        },
     )
 
 
 def _whole(model: NoisyQuadratic, lr: float, test: str) -> float:
     """The error itself, from moments of both."""
     found = []
-    for law in (model.sgd(lr, lr**-0.5).moments([START], round(1 / lr), 3),
-        model.diffusion(1.0).moments([START], 1.0, 3)):
+    for law in (
+        model.sgd(lr, lr**-0.5).moments([START], round(1 / lr), 3),
+        model.diffusion(1.0).moments([START], 1.0, 3),
+    ):
         m, v, k = law.mean.item(), law.covariance.item(), law.third.item()
         found.append({"x": m, "x^2": v + m**2, "x^3": k + 3 * m * v + m**3}[test])
     return found[0] - found[1]
@@ -89,26 +101,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         for test in TESTS:
             row, whole = data.terms.sel(model=model, test=test), float(data.whole.sel(model=model, test=test))
             size = float(np.abs(row).sum())
-            yield claims.zero(
-                f"{model}, {test}: sum of the terms less the error", float(row.sum()) - whole, 1e-10, "rounding"
+            yield claim(f"{model}-{test}-sum-terms-less", f"{model}, {test}: sum of the terms less the error").zero(
+                float(row.sum()) - whole, 1e-10, "rounding"
             )
-            yield claims.at_least(
-                f"{model}, {test}: sum of their sizes over the error", 1, size / abs(whole),
-                "the triangle inequality, rounding",
-                slack=1e-9,
-            )
-    exact = START * math.exp(-2) + np.concatenate([[0],
-        np.cumsum(data.terms.sel(model="parabolas", test="x").values[::1])])
+            yield claim(
+                f"{model}-{test}-sum-their-sizes", f"{model}, {test}: sum of their sizes over the error"
+            ).at_least(1, size / abs(whole), "the triangle inequality, rounding", slack=1e-9)
+    exact = START * math.exp(-2) + np.concatenate(
+        [[0], np.cumsum(data.terms.sel(model="parabolas", test="x").values[::1])]
+    )
     for j in (0, data.sizes["taken"] // 2, data.sizes["taken"] - 1):
-        yield claims.equal(
-            f"hybrids with {j} steps: mean less the partial sum of the terms", 0,
-            estimate(data.hybrid.sel(taken=j) - exact[j]), 0,
-            "sampling error alone",
+        yield claim(f"hybrids-{j}-steps-mean", f"hybrids with {j} steps: mean less the partial sum of the terms").equal(
+            0, estimate(data.hybrid.sel(taken=j) - exact[j]), 0, "sampling error alone"
         )
     for test in ("x", "x^2"):
-        yield claims.equal(
-            f"order of the largest term, {test}", 2, order(data.lr, data.single.sel(smooth=test)).value,
-            5 * float(max(config.lrs)), "five times the largest step size",
+        yield claim(f"order-term-{test}", f"order of the largest term, {test}").equal(
+            2,
+            order(data.lr, data.single.sel(smooth=test)).value,
+            5 * float(max(config.lrs)),
+            "five times the largest step size",
         )
 
 
@@ -123,8 +134,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(t, x, "o-", ms=4, color="C0", label="descent", zorder=3)
     for i, j in enumerate((0, steps // 4, steps // 2, 3 * steps // 4)):
         later = np.linspace(t[j], 1, 100)
-        sheet.guide(left, later, x[j] * np.exp(-2 * (later - t[j])),
-            "the equation's mean from there" if not i else None, lw=0.9)
+        sheet.guide(
+            left, later, x[j] * np.exp(-2 * (later - t[j])), "the equation's mean from there" if not i else None, lw=0.9
+        )
     sheet.label(left, "Hybrids", r"$t = k\eta$", "$x$", "best")
     for i, test in enumerate(("x", "x^2")):
         values = np.abs(data.terms.sel(model="parabolas", test=test))

@@ -11,7 +11,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.data import load
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.noise.mean_square import critical_step
 
 LARGE = 200
@@ -27,8 +27,15 @@ class Config(Seeded):
     samples: int = scaled(smoke=64, laptop=256, at_least=16, at_most=1_024, help="training digits, even against odd")
     width: int = option(64, at_least=8, at_most=512, help="hidden units")
     batch: int = option(2, at_least=1, at_most=16, help="samples of a batch, to be multiplied")
-    factors: tuple[int, ...] = scaled(smoke=(4,), laptop=(2, 4, 8, 16, 32), at_least=2, at_most=256, longest=8,
-                                      ascending=True, help="of step size and batch: powers of two, beside all samples")
+    factors: tuple[int, ...] = scaled(
+        smoke=(4,),
+        laptop=(2, 4, 8, 16, 32),
+        at_least=2,
+        at_most=256,
+        longest=8,
+        ascending=True,
+        help="of step size and batch: powers of two, beside all samples",
+    )
     share: float = option(0.25, at_least=0.01, at_most=0.5, help="step size of small batches over their critical one")
     steps: int = scaled(smoke=256, laptop=2_048, at_least=64, at_most=2**15, help="of small batches")
     draws: int = scaled(smoke=4, laptop=12, at_least=3, at_most=64, help="runs of each, all from one start")
@@ -37,11 +44,13 @@ class Config(Seeded):
         """Whole steps between looks."""
         whole = self.samples // self.batch
         if self.samples % self.batch or any(k & (k - 1) or k >= whole for k in self.factors):
-            raise ValueError(f"factors: powers of two below samples over batch, {whole}, a whole number; got "
-                             f"{self.factors}.")
+            raise ValueError(
+                f"factors: powers of two below samples over batch, {whole}, a whole number; got {self.factors}."
+            )
         if self.steps % (LOOKS * max(*self.factors, whole)) or whole & (whole - 1):
-            raise ValueError(f"steps: a multiple of {LOOKS} times each factor and {whole}, powers of two; got "
-                             f"{self.steps}.")
+            raise ValueError(
+                f"steps: a multiple of {LOOKS} times each factor and {whole}, powers of two; got {self.steps}."
+            )
 
 
 def epochs(random: np.random.Generator, n: int, batch: int, rows: int, draws: int) -> np.ndarray:
@@ -74,19 +83,20 @@ def trainer(net: nets.Network, x: np.ndarray, y: np.ndarray, tx: np.ndarray, ty:
     return jit(jax.vmap(run, (None, None, 0, None)))
 
 
-@study(
-    "book/scaling-network", section="12.3", title="The linear scaling rule on a network", new=True,
-    statement=r"""
-    By the rule, $\kappa\eta$ with batches of $\kappa B$ trains as $\eta$ with $B$ does, at equal times $\eta t$. On a
-    network the rule is tried for $\kappa$ up to full batches, with the loss on all samples and the test error at four
-    times. Theory knows an end: beyond the critical step $\eta_c(\kappa B)$ of the tangent kernel at the start, second
-    moments grow. Up to half of it the runs should be the same to a fifth; beyond it they should not.""",
-)
+@study("book/scaling-network", section="12.3", title="The linear scaling rule on a network", new=True)
 def run(config: Config) -> xr.Dataset:
-    task = load("digits", samples=config.samples, test_samples=200, labels="one-hot", seed=config.seed,
-                dtype=np.float64)
-    (x, y), (tx, ty) = ((np.asarray(part.x), np.where(np.asarray(part.y).argmax(1) % 2 == 0, 1.0, -1.0))
-                        for part in (task.train, task.test))
+    r"""By the rule, $\kappa\eta$ with batches of $\kappa B$ trains as $\eta$ with $B$ does, at equal times $\eta t$. On
+    a network the rule is tried for $\kappa$ up to full batches, with the loss on all samples and the test error at four
+    times. Theory knows an end: beyond the critical step $\eta_c(\kappa B)$ of the tangent kernel at the start, second
+    moments grow. Up to half of it the runs should be the same to a fifth; beyond it they should not.
+    """
+    task = load(
+        "digits", samples=config.samples, test_samples=200, labels="one-hot", seed=config.seed, dtype=np.float64
+    )
+    (x, y), (tx, ty) = (
+        (np.asarray(part.x), np.where(np.asarray(part.y).argmax(1) % 2 == 0, 1.0, -1.0))
+        for part in (task.train, task.test)
+    )
     net = nets.mlp([config.width], activation="tanh")
     start = net.init(jax.random.key(config.seed), x.shape, x.dtype)
     kernel = np.asarray(ntk(net.apply, start, x).dense())
@@ -94,22 +104,33 @@ def run(config: Config) -> xr.Dataset:
     factors = [1, *config.factors, n // config.batch]
     critical = np.array([critical_step(kernel, k * config.batch, tol=1e-6).step for k in factors])
     lr, train = config.share * critical[0], trainer(net, x, y, tx, ty)
-    found = np.stack([
-        train(start, k * lr, epochs(random, n, k * config.batch, config.steps, config.draws),
-              config.steps // (k * LOOKS))
-        for k in factors
-    ])
+    found = np.stack(
+        [
+            train(
+                start,
+                k * lr,
+                epochs(random, n, k * config.batch, config.steps, config.draws),
+                config.steps // (k * LOOKS),
+            )
+            for k in factors
+        ]
+    )
     return xr.Dataset(
-        {"seen": (("factor", "draw", "look", "what"), found), "share": ("factor", lr * np.array(factors) / critical),
-         "critical": ("factor", critical), "top": np.linalg.eigvalsh(kernel)[-1]},
+        {
+            "seen": (("factor", "draw", "look", "what"), found),
+            "share": ("factor", lr * np.array(factors) / critical),
+            "critical": ("factor", critical),
+            "top": np.linalg.eigvalsh(kernel)[-1],
+        },
         coords={"factor": factors, "what": ["loss", "wrong"]},
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.equal("critical step of all samples times the largest eigenvalue, over the samples", 2.0,
-                       data.critical[-1] * data.top / config.samples, 1e-5, "the critical step is found to 1e-6")
+    yield claim(
+        "critical-step-samples", "critical step of all samples times the largest eigenvalue, over the samples"
+    ).equal(2.0, data.critical[-1] * data.top / config.samples, 1e-5, "the critical step is found to 1e-6")
     large, why = config.samples >= LARGE, f"a claim about networks, judged from {LARGE} samples on"
     late = data.seen.isel(look=slice(1, None))
     small = late.sel(factor=1)
@@ -119,15 +140,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         wrong = (late.sel(factor=k, what="wrong") - small.sel(what="wrong")).mean("look")
         fine = bool(np.isfinite(ratio).all())
         if share <= 0.5:
-            yield claims.equal(f"{name}: loss over that of small batches, mean of three times", 1.0, estimate(ratio),
-                               CLOSE, "below half of the critical step the rule holds to a fifth", given=large,
-                               otherwise=why)
-            yield claims.equal(f"{name}: test error less that of small batches", 0.0, estimate(wrong), 0.05,
-                               "five percent of the images", given=large, otherwise=why)
+            yield claim(
+                f"{name}-loss-small-batches",
+                f"{name}: loss over that of small batches, mean of three times",
+                given=large,
+                otherwise=why,
+            ).equal(1.0, estimate(ratio), CLOSE, "below half of the critical step the rule holds to a fifth")
+            yield claim(
+                f"{name}-test-error-less", f"{name}: test error less that of small batches", given=large, otherwise=why
+            ).equal(0.0, estimate(wrong), 0.05, "five percent of the images")
         elif share >= 1:
             grown = float(ratio.mean()) if fine else np.inf
-            yield claims.at_least(f"{name}: loss over that of small batches, mean of three times", 1 + CLOSE, grown,
-                                  "beyond the critical step second moments grow", given=large, otherwise=why)
+            yield claim(
+                f"{name}-loss-small-batches-mean",
+                f"{name}: loss over that of small batches, mean of three times",
+                given=large,
+                otherwise=why,
+            ).at_least(1 + CLOSE, grown, "beyond the critical step second moments grow")
 
 
 @run.figure
@@ -143,9 +172,17 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
             if float(data.share[0]) < share < float(data.share[-1]):
                 place = np.exp(np.interp(np.log(share), np.log(data.share), np.log(data.factor)))
                 axes.axvline(place, color="grey", lw=1, ls=style)
-        sheet.label(axes, title, r"$\kappa$", None, "upper left" if what == "loss" else None, xscale="log",
-                    xticks=data.factor.values, xticklabels=data.factor.values,
-                    yscale="log" if what == "loss" else "linear")
+        sheet.label(
+            axes,
+            title,
+            r"$\kappa$",
+            None,
+            "upper left" if what == "loss" else None,
+            xscale="log",
+            xticks=data.factor.values,
+            xticklabels=data.factor.values,
+            yscale="log" if what == "loss" else "linear",
+        )
         axes.minorticks_off()
     # Runs beyond the end grow without bound: their lines leave the panel.
     first = float(data.seen.isel(look=0).sel(what="loss").max())

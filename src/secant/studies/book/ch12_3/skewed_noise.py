@@ -3,29 +3,41 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claims, option, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, sheet, study
 from secant.studies.shared.parabolas import skewed, skewness
 from secant.theory.noise.weak_error import order
 
 
 class Config(Options):
     chance: float = option(0.1, at_least=0.01, at_most=0.3, help="of the rarer value of the noise")
-    lrs: tuple[float, ...] = option((0.004, 0.002, 0.001, 0.0005), at_least=1e-4, at_most=0.01, shortest=2, longest=6,
-        distinct=True, help="step sizes, noise held fixed")
-    amplify: tuple[int, ...] = option((16, 64, 256), at_least=8, at_most=1_024, shortest=2, longest=6, ascending=True,
-        help="amplification of the noise at the largest step size")
+    lrs: tuple[float, ...] = option(
+        (0.004, 0.002, 0.001, 0.0005),
+        at_least=1e-4,
+        at_most=0.01,
+        shortest=2,
+        longest=6,
+        distinct=True,
+        help="step sizes, noise held fixed",
+    )
+    amplify: tuple[int, ...] = option(
+        (16, 64, 256),
+        at_least=8,
+        at_most=1_024,
+        shortest=2,
+        longest=6,
+        ascending=True,
+        help="amplification of the noise at the largest step size",
+    )
 
 
-@study(
-    "book/skewed-noise", section="12.3", title="Skewness that does not shrink costs half an order",
-    statement=r"""
-    Theorem 12.3.4 asks for $|\mathbb Ez^{\otimes3}| \le K/\sigma$. On $f = x^2$ with two-point noise of third moment
-    $m_3$, whatever $\sigma$, and $\sigma\sqrt\eta = 1$, the stationary third cumulant of SGD is
-    $-\frac{(\eta\sigma)^3m_3}{1 - (1 - 2\eta)^3} \approx -\frac{\sqrt\eta m_3}6$, that of the equation 0: for $g =
-    x^3$ the order is $\frac12$. Mean and variance do not see the skewness and keep order 1. Amplified noise (SVAG)
-    restores order 1 in $1/\ell$.""",
-)
+@study("book/skewed-noise", section="12.3", title="Skewness that does not shrink costs half an order")
 def run(config: Config) -> xr.Dataset:
+    r"""Theorem 12.3.4 asks for $|\mathbb Ez^{\otimes3}| \le K/\sigma$. On $f = x^2$ with two-point noise of third
+    moment $m_3$, whatever $\sigma$, and $\sigma\sqrt\eta = 1$, the stationary third cumulant of SGD is
+    $-\frac{(\eta\sigma)^3m_3}{1 - (1 - 2\eta)^3} \approx -\frac{\sqrt\eta m_3}6$, that of the equation 0: for $g = x^3$
+    the order is $\frac12$. Mean and variance do not see the skewness and keep order 1. Amplified noise (SVAG) restores
+    order 1 in $1/\ell$.
+    """
     model = skewed(2.0, config.chance)
     laws = [model.sgd(lr, lr**-0.5).stationary(order=3) for lr in config.lrs]
     equation = model.diffusion(1.0).stationary(order=3)
@@ -37,14 +49,26 @@ def run(config: Config) -> xr.Dataset:
         {
             "third": ("lr", [law.third.item() for law in laws]),
             "variance": ("lr", [law.covariance.item() for law in laws]),
-            "early": (("lr", "moment"),
-                [[m.mean.item() - flow.mean.item(), m.covariance.item() - flow.covariance.item(),
-                m.third.item() - flow.third.item()] for m in early]),
+            "early": (
+                ("lr", "moment"),
+                [
+                    [
+                        m.mean.item() - flow.mean.item(),
+                        m.covariance.item() - flow.covariance.item(),
+                        m.third.item() - flow.third.item(),
+                    ]
+                    for m in early
+                ],
+            ),
             "amplified": ("amplify", [law.third.item() for law in more]),
-            "equation_third": equation.third.item(), "equation_variance": equation.covariance.item(),
+            "equation_third": equation.third.item(),
+            "equation_variance": equation.covariance.item(),
         },
-        coords={"lr": list(config.lrs), "amplify": list(config.amplify),
-            "moment": ["mean", "variance", "third cumulant"]},
+        coords={
+            "lr": list(config.lrs),
+            "amplify": list(config.amplify),
+            "moment": ["mean", "variance", "third cumulant"],
+        },
     )
 
 
@@ -56,27 +80,30 @@ def formula(lr: np.ndarray, m3: float) -> np.ndarray:
 def check(data: xr.Dataset, config: Config) -> Findings:
     lr, m3 = data.lr.values, skewness(config.chance)
     wide, why = 10 * float(lr.max()), "the next order: ten times the largest step size"
-    yield claims.zero(
-        "third cumulant of SGD less its formula, over it", np.abs(data.third / formula(lr, m3) - 1).max(), 1e-9,
-        "a linear system of condition 1/eta: rounding",
+    yield claim("third-cumulant-sgd", "third cumulant of SGD less its formula, over it").zero(
+        np.abs(data.third / formula(lr, m3) - 1).max(), 1e-9, "a linear system of condition 1/eta: rounding"
     )
-    yield claims.equal(
-        "third cumulant over -m_3 root eta/6", 1, -6 * data.third[lr.argmin()] / (m3 * lr.min() ** 0.5),
-        4 * float(lr.min()), "the next order in 2 eta, twice",
+    yield claim("third-cumulant-m", "third cumulant over -m_3 root eta/6").equal(
+        1, -6 * data.third[lr.argmin()] / (m3 * lr.min() ** 0.5), 4 * float(lr.min()), "the next order in 2 eta, twice"
     )
-    yield claims.zero("third cumulant of the equation", data.equation_third, 1e-12, "normal: rounding")
-    yield claims.equal("stationary law: order for the third cumulant", 0.5, order(lr, data.third).value, wide, why)
-    yield claims.equal(
-        "stationary law: order for the variance", 1, order(lr, data.variance - data.equation_variance).value, wide, why
+    yield claim("third-cumulant-equation", "third cumulant of the equation").zero(
+        data.equation_third, 1e-12, "normal: rounding"
+    )
+    yield claim("stationary-law-order", "stationary law: order for the third cumulant").equal(
+        0.5, order(lr, data.third).value, wide, why
+    )
+    yield claim("stationary-law-order-variance", "stationary law: order for the variance").equal(
+        1, order(lr, data.variance - data.equation_variance).value, wide, why
     )
     for moment, wanted in (("mean", 1), ("variance", 1), ("third cumulant", 0.5)):
-        yield claims.equal(
-            f"at the time 1/2: order for the {moment}", wanted, order(lr, data.early.sel(moment=moment)).value, wide,
-            why
+        yield claim(f"time-1-2-{moment}", f"at the time 1/2: order for the {moment}").equal(
+            wanted, order(lr, data.early.sel(moment=moment)).value, wide, why
         )
-    yield claims.equal(
-        "amplified noise: order in 1/l for the third cumulant", 1, order(1 / data.amplify.values, data.amplified).value,
-        1 / min(config.amplify), "the next order: 1/l at the smallest",
+    yield claim("amplified-noise-order", "amplified noise: order in 1/l for the third cumulant").equal(
+        1,
+        order(1 / data.amplify.values, data.amplified).value,
+        1 / min(config.amplify),
+        "the next order: 1/l at the smallest",
     )
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.studies.shared.parabolas import three
 from secant.theory.noise.linear_noise import NoisyQuadratic
 from secant.theory.noise.weak_error import bank, coupled, order, weak_errors
@@ -18,14 +18,32 @@ START, PARTS = 3.0, 8
 
 
 class Config(Seeded):
-    lrs: tuple[float, ...] = option((0.01, 0.005, 0.0025), at_least=1e-3, at_most=0.02, shortest=2, longest=6,
-        distinct=True, help="step sizes of closed forms, each dividing 1/4, noise held fixed")
-    coarse: tuple[float, ...] = option((0.4, 0.2, 0.1), at_least=0.05, at_most=0.5, shortest=2, longest=4,
+    lrs: tuple[float, ...] = option(
+        (0.01, 0.005, 0.0025),
+        at_least=1e-3,
+        at_most=0.02,
+        shortest=2,
+        longest=6,
         distinct=True,
-        help="step sizes of the simulation, multiples of the smallest that divide the time 2")
+        help="step sizes of closed forms, each dividing 1/4, noise held fixed",
+    )
+    coarse: tuple[float, ...] = option(
+        (0.4, 0.2, 0.1),
+        at_least=0.05,
+        at_most=0.5,
+        shortest=2,
+        longest=4,
+        distinct=True,
+        help="step sizes of the simulation, multiples of the smallest that divide the time 2",
+    )
     samples: int = option(12, at_least=6, at_most=40, help="of the regressions")
-    chains: int = scaled(smoke=4_000, laptop=20_000, at_least=1_000, at_most=10**5,
-        help="runs with common random numbers, an even number")
+    chains: int = scaled(
+        smoke=4_000,
+        laptop=20_000,
+        at_least=1_000,
+        at_most=10**5,
+        help="runs with common random numbers, an even number",
+    )
 
     def check(self) -> None:
         """Whole numbers of steps."""
@@ -47,8 +65,10 @@ def parabolas(lr: float, steps: int) -> dict[str, float]:
     second = found.covariance.item() + found.mean.item() ** 2
     cosine = walk.characteristic([1.0], [START], steps).real
     return {
-        "x": found.mean.item() - mean, "x^2": second - variance - mean**2,
-        "cos": cosine - math.cos(mean) * math.exp(-variance / 2), "loss": second - variance - mean**2,
+        "x": found.mean.item() - mean,
+        "x^2": second - variance - mean**2,
+        "cos": cosine - math.cos(mean) * math.exp(-variance / 2),
+        "loss": second - variance - mean**2,
     }
 
 
@@ -114,32 +134,38 @@ def largest(table: np.ndarray, biggest: int) -> tuple[np.ndarray, np.ndarray]:
     return picked[..., 0].T, picked[..., 1].T
 
 
-@study(
-    "book/thm-12.3.4", section="12.3", title="The equation is a weak approximation of order 1",
-    statement=r"""
-    For smooth losses and noise of bounded moments and small skewness, SGD with step $\eta$ and $dX = -\nabla f\,dt +
-    \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of polynomial
-    growth $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single step
-    is off by $O(\eta^2)$, and there are $T/\eta$ of them.""",
-)
+@study("book/thm-12.3.4", section="12.3", title="The equation is a weak approximation of order 1")
 def run(config: Config) -> xr.Dataset:
+    r"""For smooth losses and noise of bounded moments and small skewness, SGD with step $\eta$ and $dX = -\nabla f\,dt
+    + \sqrt\eta\sigma\Sigma(X)^{1/2}dW$ are weak approximations of order 1: for every test function of polynomial growth
+    $\max_k|\mathbb Eg(x_k) - \mathbb Eg(X_{k\eta})| \le C_g\eta$, at fixed $\sqrt\eta\sigma$. A single step is off by
+    $O(\eta^2)$, and there are $T/\eta$ of them.
+    """
     random = np.random.default_rng(config.seed)
     model = regression(random, config.samples)
     ended = [parabolas(lr, round(1 / lr)) for lr in config.lrs]
     steps = [parabolas(lr, 1) for lr in config.lrs]
     rows = [[plane(model, lr, round(t / lr)) for lr in config.lrs] for t in TIMES]
-    flat = largest(np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]),
-        int(np.argmax(config.lrs)))[0]
+    flat = largest(
+        np.array([[[(e, 0.0) for e in row.values()] for row in line] for line in rows]), int(np.argmax(config.lrs))
+    )[0]
     errors, noise, tests = logistic(random, config)
     table = lambda rows: np.array([list(row.values()) for row in rows])  # noqa: E731
     return xr.Dataset(
         {
-            "parabolas": (("lr", "test"), table(ended)), "single": (("lr", "test"), table(steps)),
+            "parabolas": (("lr", "test"), table(ended)),
+            "single": (("lr", "test"), table(steps)),
             "plane": (("lr", "other"), flat),
-            "logistic": (("coarse", "third"), errors), "noise": (("coarse", "third"), noise),
+            "logistic": (("coarse", "third"), errors),
+            "noise": (("coarse", "third"), noise),
         },
-        coords={"lr": list(config.lrs), "test": list(ended[0]), "other": list(rows[0][0]), "third": tests,
-            "coarse": list(config.coarse)},
+        coords={
+            "lr": list(config.lrs),
+            "test": list(ended[0]),
+            "other": list(rows[0][0]),
+            "third": tests,
+            "coarse": list(config.coarse),
+        },
     )
 
 
@@ -150,43 +176,70 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, along in (("parabolas", "test"), ("plane", "other")):
         for test in data[along].values:
             errors = data[name].sel({along: test}).values
-            yield claims.equal(f"{name}: order of the error of {test}", 1, order(lr, errors).value, wide, why)
+            yield claim(f"{name}-order-error-{test}", f"{name}: order of the error of {test}").equal(
+                1, order(lr, errors).value, wide, why
+            )
     for test in ("x", "x^2", "cos"):
-        yield claims.equal(
-            f"one step on parabolas: order of the error of {test}", 2, order(lr, data.single.sel(test=test)).value,
-            12 * float(max(config.lrs)), "the next order: half of 24 eta, the variance of a step",
+        yield claim(f"one-step-parabolas-{test}", f"one step on parabolas: order of the error of {test}").equal(
+            2,
+            order(lr, data.single.sel(test=test)).value,
+            12 * float(max(config.lrs)),
+            "the next order: half of 24 eta, the variance of a step",
         )
     # The reference has the error of its own step size, which is known up to the constant.
     sizes = np.array(config.coarse) - min(config.coarse) / PARTS
     for test in data.third.values:
         one = data.sel(third=test)
         found = order(sizes, one.logistic, one.noise)
-        yield claims.equal(
-            f"logistic regression: order of the error of {test}", 1, Estimate(found.value, found.error),
-            float(max(config.coarse)), "the next order: the largest step size, and the sampling error",
-            given=np.isfinite(found.value), otherwise="fewer than two errors stand out of their noise",
+        yield claim(
+            f"logistic-regression-order-{test}",
+            f"logistic regression: order of the error of {test}",
+            given=np.isfinite(found.value),
+            otherwise="fewer than two errors stand out of their noise",
+        ).equal(
+            1,
+            Estimate(found.value, found.error),
+            float(max(config.coarse)),
+            "the next order: the largest step size, and the sampling error",
         )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     panels = sheet.panels(figure, (13, 4.2), 3)
-    for axes, (name, along, size) in zip(panels, (("parabolas", "test", "lr"), ("plane", "other", "lr"),
-        ("logistic", "third", "coarse")), strict=True):
+    for axes, (name, along, size) in zip(
+        panels, (("parabolas", "test", "lr"), ("plane", "other", "lr"), ("logistic", "third", "coarse")), strict=True
+    ):
         rows = data[name].sortby(size)
         for i, test in enumerate(data[along].values):
             if name == "parabolas" and test == "loss":
                 continue  # the same as that of the square
             values = np.abs(rows.sel({along: test}))
             if name == "logistic":
-                axes.errorbar(rows[size], values, 2 * data.noise.sortby(size).sel(third=test), fmt="o-", ms=4,
+                axes.errorbar(
+                    rows[size],
+                    values,
+                    2 * data.noise.sortby(size).sel(third=test),
+                    fmt="o-",
+                    ms=4,
                     color=f"C{i}",
-                    label=test)
+                    label=test,
+                )
             else:
                 axes.plot(rows[size], values, "o-", ms=4, color=f"C{i}", label=test)
         middle = float(np.abs(rows).max())
         sheet.guide(axes, rows[size], 1.6 * middle * rows[size] / float(rows[size].max()), r"$\propto\eta$")
-        title = {"parabolas": "Three parabolas, exact", "plane": r"Least squares, $\Sigma(x)$, exact",
-            "logistic": "Logistic regression, simulated"}[name]
-        sheet.label(axes, title, r"$\eta$", "weak error" if name == "parabolas" else None, "lower right", xscale="log",
-            yscale="log")
+        title = {
+            "parabolas": "Three parabolas, exact",
+            "plane": r"Least squares, $\Sigma(x)$, exact",
+            "logistic": "Logistic regression, simulated",
+        }[name]
+        sheet.label(
+            axes,
+            title,
+            r"$\eta$",
+            "weak error" if name == "parabolas" else None,
+            "lower right",
+            xscale="log",
+            yscale="log",
+        )

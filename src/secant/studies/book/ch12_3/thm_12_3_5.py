@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.parabolas import chains, three
 from secant.theory.noise.weak_error import order
 
@@ -14,8 +14,15 @@ START = 3.0
 
 class Config(Seeded):
     lr: float = option(0.0125, at_least=1e-3, at_most=0.02, help="step size of the smallest batch; divides 1")
-    factors: tuple[int, ...] = option((1, 2, 4, 8), at_least=1, at_most=16, shortest=3, longest=6, ascending=True,
-        help="by which batch and step size are multiplied, 1 the first")
+    factors: tuple[int, ...] = option(
+        (1, 2, 4, 8),
+        at_least=1,
+        at_most=16,
+        shortest=3,
+        longest=6,
+        ascending=True,
+        help="by which batch and step size are multiplied, 1 the first",
+    )
     draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs on real batches")
 
     def check(self) -> None:
@@ -27,15 +34,13 @@ class Config(Seeded):
             raise ValueError(f"factors: from 1 up to 0.2/lr, got {self.factors}.")
 
 
-@study(
-    "book/thm-12.3.5", section="12.3", title="The linear scaling rule, and its end",
-    statement=r"""
-    Batch and step size multiplied by $\kappa$ leave $\sqrt\eta\sigma$, and so the equation, as it is. Both runs are
+@study("book/thm-12.3.5", section="12.3", title="The linear scaling rule, and its end")
+def run(config: Config) -> xr.Dataset:
+    r"""Batch and step size multiplied by $\kappa$ leave $\sqrt\eta\sigma$, and so the equation, as it is. Both runs are
     near it, hence near each other: $|\mathbb Eg(x_k^{(B)}) - \mathbb Eg(x_{\lfloor k/\kappa\rfloor}^{(\kappa B)})|
     \le C(1 + \kappa)\eta$. On three parabolas the difference is $C_g(\kappa - 1)\eta$ to first order, with $C_x =
-    2te^{-2t}x_0$: linear in $\kappa$, and as large as the mean itself once $\kappa\eta$ is.""",
-)
-def run(config: Config) -> xr.Dataset:
+    2te^{-2t}x_0$: linear in $\kappa$, and as large as the mean itself once $\kappa\eta$ is.
+    """
     model, random, times = three(), np.random.default_rng(config.seed), round(1 / (config.lr * max(config.factors)))
     rows, real = [], []
     for k in config.factors:
@@ -43,16 +48,20 @@ def run(config: Config) -> xr.Dataset:
         each = max(config.factors) // k if max(config.factors) % k == 0 else None
         course = [walk.moments([START], t * each) for t in range(times + 1)] if each else []
         last = walk.moments([START], round(1 / (config.lr * k)))
-        rows.append((last.mean.item(), last.covariance.item(),
-            [m.mean.item() for m in course] or [np.nan] * (times + 1)))
+        rows.append(
+            (last.mean.item(), last.covariance.item(), [m.mean.item() for m in course] or [np.nan] * (times + 1))
+        )
         if k in (config.factors[0], config.factors[-1]):
             real.append(chains(random, (config.draws,), model, config.lr * k, round(1 / (config.lr * k)), START, k))
     equation = model.diffusion(config.lr).moments([START], 1.0)
     return xr.Dataset(
         {
-            "mean": ("factor", [row[0] for row in rows]), "variance": ("factor", [row[1] for row in rows]),
-            "course": (("factor", "time"), [row[2] for row in rows]), "batches": (("end", "draw"), np.array(real)),
-            "equation_mean": equation.mean.item(), "equation_variance": equation.covariance.item(),
+            "mean": ("factor", [row[0] for row in rows]),
+            "variance": ("factor", [row[1] for row in rows]),
+            "course": (("factor", "time"), [row[2] for row in rows]),
+            "batches": (("end", "draw"), np.array(real)),
+            "equation_mean": equation.mean.item(),
+            "equation_variance": equation.covariance.item(),
         },
         coords={"factor": list(config.factors), "time": np.linspace(0, 1, times + 1), "end": ["first", "last"]},
     )
@@ -65,39 +74,42 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for end, i in (("first", 0), ("last", -1)):
         x = data.batches.sel(end=end)
         mean, variance = float(data["mean"][i]), float(data.variance[i])
-        yield claims.equal(
-            f"batches of {kappa[i]} independent samples: mean less the formula", 0, estimate(x - mean), 0,
-            "sampling error"
-        )
-        yield claims.equal(
-            f"batches of {kappa[i]} independent samples: variance over the formula", 1,
-            estimate((x - mean) ** 2 / variance),
-            0, "sampling error",
-        )
+        yield claim(
+            f"batches-{kappa[i]}-independent-samples",
+            f"batches of {kappa[i]} independent samples: mean less the formula",
+        ).equal(0, estimate(x - mean), 0, "sampling error")
+        yield claim(
+            f"batches-{kappa[i]}-independent-samples-variance",
+            f"batches of {kappa[i]} independent samples: variance over the formula",
+        ).equal(1, estimate((x - mean) ** 2 / variance), 0, "sampling error")
     for name in ("mean", "variance"):
         gap = np.abs((data[name] - data[name][0]).values)[1:]
-        yield claims.equal(
-            f"order of the deviation of the {name} in kappa - 1", 1, order(kappa[1:] - 1, gap).value, size,
-            "the next order: curvature times the largest step size",
+        yield claim(f"order-deviation-{name}-kappa", f"order of the deviation of the {name} in kappa - 1").equal(
+            1, order(kappa[1:] - 1, gap).value, size, "the next order: curvature times the largest step size"
         )
     gap = np.abs((data["mean"] - data["mean"][0]).values)
-    yield claims.equal(
-        "deviation of the mean at kappa = 2 or the next, over 2 exp(-2) x_0 (kappa - 1) eta", 1,
-        gap[1] / (2 * math.exp(-2) * START * (kappa[1] - 1) * lr), 2 * lr * kappa[1], "the next order in 2 kappa eta",
+    yield claim(
+        "deviation-mean-kappa", "deviation of the mean at kappa = 2 or the next, over 2 exp(-2) x_0 (kappa - 1) eta"
+    ).equal(
+        1, gap[1] / (2 * math.exp(-2) * START * (kappa[1] - 1) * lr), 2 * lr * kappa[1], "the next order in 2 kappa eta"
     )
     course = np.abs(data.course - data.course[0]).max("time").values
     known = np.isfinite(course)
-    yield claims.at_most(
-        "largest deviation along the way, over C (1 + kappa) eta, C = x_0/e", 1,
+    yield claim("deviation-along-way", "largest deviation along the way, over C (1 + kappa) eta, C = x_0/e").at_most(
+        1,
         (course[known] / (START / math.e * (1 + kappa[known]) * lr)).max(),
-        "the largest of 2t exp(-2t) x_0, which is of first order", relative=size,
+        "the largest of 2t exp(-2t) x_0, which is of first order",
+        relative=size,
     )
-    yield claims.erratum(
-        "deviation of the mean at the largest kappa over that at the second",
+    yield claim(
+        "deviation-mean-kappa-second", "deviation of the mean at the largest kappa over that at the second"
+    ).erratum(
         (r"M_g = C(1 + \kappa)\eta", (1 + kappa[-1]) / (1 + kappa[1])),
         (r"D_g \le C(1 + \kappa)\eta;\ \text{here } C(\kappa - 1)\eta", (kappa[-1] - 1) / (kappa[1] - 1)),
-        gap[-1] / gap[1], 0,
-        "the next order: curvature times the largest step size", relative=size,
+        gap[-1] / gap[1],
+        0,
+        "the next order: curvature times the largest step size",
+        relative=size,
         note="A bound is printed as an equation. It would not vanish at kappa = 1, where both runs are the same.",
         where="theorem 12.3.5",
     )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.optim import amplifiers
 from secant.studies.shared.parabolas import skewed, skewness
 from secant.theory.noise.weak_error import order
@@ -14,11 +14,18 @@ from secant.theory.noise.weak_error import order
 class Config(Seeded):
     lr: float = option(0.2, at_least=0.02, at_most=1, help="step size of SGD on half a square")
     chance: float = option(0.1, at_least=0.02, at_most=0.4, help="of the rarer value of the noise")
-    amplify: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), at_least=1, at_most=512, shortest=3, longest=10,
+    amplify: tuple[int, ...] = option(
+        (1, 2, 4, 8, 16, 32),
+        at_least=1,
+        at_most=512,
+        shortest=3,
+        longest=10,
         ascending=True,
-        help="amplification, l, the last three 8 or more")
-    draws: int = scaled(smoke=20_000, laptop=400_000, at_least=1_000, at_most=10**6,
-        help="runs at the third amplification")
+        help="amplification, l, the last three 8 or more",
+    )
+    draws: int = scaled(
+        smoke=20_000, laptop=400_000, at_least=1_000, at_most=10**6, help="runs at the third amplification"
+    )
 
     def check(self) -> None:
         """Large amplifications for the exponent."""
@@ -34,16 +41,14 @@ def noise(ell: int, chance: float) -> tuple[np.ndarray, np.ndarray]:
     return (a * z[:, None] + b * z).ravel(), np.outer(p, p).ravel()
 
 
-@study(
-    "book/prob-12.4.3", section="12.4", title="Amplified noise has the skewness that is asked for",
-    statement=r"""
-    With $\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)$ it is $\operatorname{Cov}\hat z = \Sigma$ and $\hat g = \nabla f +
-    \sqrt\ell\sigma\hat z$ in law: an oracle of scale $\sqrt\ell\sigma$. Its third moment, $\frac{3\ell -
-    1}{2\ell^{3/2}}\mathbb Ez^3 = O(\ell^{-1/2})$, is one over that scale, as theorem 12.3.4 asks. On $\frac12x^2$
-    with two-point noise the stationary third cumulant halves as $\ell$ doubles: $-0.04372$ at $\ell = 1$, $-0.00166$
-    at 32, while the equation has 0.""",
-)
+@study("book/prob-12.4.3", section="12.4", title="Amplified noise has the skewness that is asked for")
 def run(config: Config) -> xr.Dataset:
+    r"""With $\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)$ it is $\operatorname{Cov}\hat z = \Sigma$ and $\hat g = \nabla f
+    + \sqrt\ell\sigma\hat z$ in law: an oracle of scale $\sqrt\ell\sigma$. Its third moment, $\frac{3\ell -
+    1}{2\ell^{3/2}}\mathbb Ez^3 = O(\ell^{-1/2})$, is one over that scale, as theorem 12.3.4 asks. On $\frac12x^2$ with
+    two-point noise the stationary third cumulant halves as $\ell$ doubles: $-0.04372$ at $\ell = 1$, $-0.00166$ at 32,
+    while the equation has 0.
+    """
     model, random = skewed(1.0, config.chance), np.random.default_rng(config.seed)
     laws = [model.svag(config.lr, ell).stationary(order=3) for ell in config.amplify]
     values = [noise(ell, config.chance) for ell in config.amplify]
@@ -55,7 +60,8 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "variance": ("amplify", [law.covariance.item() for law in laws]),
-            "third": ("amplify", [law.third.item() for law in laws]), "x": ("draw", x),
+            "third": ("amplify", [law.third.item() for law in laws]),
+            "x": ("draw", x),
             "noise": (("amplify", "power"), [[p @ z**power for power in (1, 2, 3)] for z, p in values]),
         },
         coords={"amplify": list(config.amplify), "power": [1, 2, 3]},
@@ -67,53 +73,65 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ell, lr, m3 = data.amplify.values, config.lr, skewness(config.chance)
     scale = np.sqrt(data.noise.sel(power=2).values)
     third = data.noise.sel(power=3).values / scale**3
-    yield claims.zero("mean of the noise", np.abs(data.noise.sel(power=1)).max(), 1e-12, "rounding")
-    yield claims.zero(
-        "third moment of z hat less (3l - 1)/(2 l^(3/2)) E z^3",
-        np.abs(third - (3 * ell - 1) / (2 * ell**1.5) * m3).max(),
-        1e-11,
-        "a sum over all pairs: rounding",
+    yield claim("mean-noise", "mean of the noise").zero(np.abs(data.noise.sel(power=1)).max(), 1e-12, "rounding")
+    yield claim("third-moment-z", "third moment of z hat less (3l - 1)/(2 l^(3/2)) E z^3").zero(
+        np.abs(third - (3 * ell - 1) / (2 * ell**1.5) * m3).max(), 1e-11, "a sum over all pairs: rounding"
     )
-    yield claims.at_most(
-        "third moment of z hat times its scale root l, over 3/2 E z^3", 1, (third * np.sqrt(ell) / (1.5 * m3)).max(),
-        "(3l - 1)/2l is below 3/2: condition 3 of theorem 12.3.4", slack=1e-12,
+    yield claim("third-moment-z-hat", "third moment of z hat times its scale root l, over 3/2 E z^3").at_most(
+        1,
+        (third * np.sqrt(ell) / (1.5 * m3)).max(),
+        "(3l - 1)/2l is below 3/2: condition 3 of theorem 12.3.4",
+        slack=1e-12,
     )
     rho, step = 1 - lr / ell, lr / ell
     formula = -(step**3) * (3 * ell - 1) / 2 * m3 / (1 - rho**3)
-    yield claims.zero("stationary third cumulant less its formula, over it", np.abs(data.third / formula - 1).max(),
-        1e-9,
-        "a linear system of condition l/eta: rounding")
-    yield claims.zero("stationary variance less eta/(2 - eta/l), over it",
-        np.abs(data.variance * (2 - step) / lr - 1).max(), 1e-9,
-        "a linear system of condition l/eta: rounding")
-    yield claims.equal(
-        "order of the third cumulant in l", -1, order(ell[-3:], data.third[-3:]).value, (1 + lr) / float(ell[-3]),
+    yield claim("stationary-third-cumulant", "stationary third cumulant less its formula, over it").zero(
+        np.abs(data.third / formula - 1).max(), 1e-9, "a linear system of condition l/eta: rounding"
+    )
+    yield claim("stationary-variance-less", "stationary variance less eta/(2 - eta/l), over it").zero(
+        np.abs(data.variance * (2 - step) / lr - 1).max(), 1e-9, "a linear system of condition l/eta: rounding"
+    )
+    yield claim("order-third-cumulant", "order of the third cumulant in l").equal(
+        -1,
+        order(ell[-3:], data.third[-3:]).value,
+        (1 + lr) / float(ell[-3]),
         "the next order: 1/3l and eta/l at the third largest l",
     )
     i = 2
     law = float(data.variance[i])
-    yield claims.equal(f"runs at l = {ell[i]}: variance over its formula", 1, estimate(data.x**2 / law), 1e-5,
-        "sampling error; the start is forgotten to exp(-16)")
-    yield claims.equal(
-        f"runs at l = {ell[i]}: third moment less its formula, over variance^(3/2)", 0,
-        estimate((data.x**3 - float(data.third[i])) / law**1.5), 1e-4,
+    yield claim(f"runs-l-{ell[i]}-variance", f"runs at l = {ell[i]}: variance over its formula").equal(
+        1, estimate(data.x**2 / law), 1e-5, "sampling error; the start is forgotten to exp(-16)"
+    )
+    yield claim(
+        f"runs-l-{ell[i]}-third", f"runs at l = {ell[i]}: third moment less its formula, over variance^(3/2)"
+    ).equal(
+        0,
+        estimate((data.x**3 - float(data.third[i])) / law**1.5),
+        1e-4,
         "sampling error; the start is forgotten to exp(-8)",
     )
     top, name = float(ell[-1]), f"l = {ell[-1]}"
-    yield claims.erratum(
-        f"factor of a z_1 + b z_2 that leaves the covariance Sigma, {name}",
-        (r"\hat z = \frac1\ell(az_1 + bz_2)", 1 / top), (r"\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)", top**-0.5),
+    yield claim(f"factor-z-1-{name}", f"factor of a z_1 + b z_2 that leaves the covariance Sigma, {name}").erratum(
+        (r"\hat z = \frac1\ell(az_1 + bz_2)", 1 / top),
+        (r"\hat z = \frac1{\sqrt\ell}(az_1 + bz_2)", top**-0.5),
         1 / scale[-1],
-        0, "a sum over all pairs: rounding", relative=1e-11,
+        0,
+        "a sum over all pairs: rounding",
+        relative=1e-11,
         note="With the printed factor the covariance is that of z over l, against definition 12.1.2.",
         where="problem 12.4.3",
     )
-    yield claims.erratum(
-        f"scale of the oracle, whose noise has covariance Sigma, over sigma, {name}",
+    yield claim(
+        f"scale-oracle-whose-{name}", f"scale of the oracle, whose noise has covariance Sigma, over sigma, {name}"
+    ).erratum(
         (r"\nabla f + \ell\sigma\hat z,\ \hat{\mathcal Z}_{\ell\sigma}", top),
-        (r"\nabla f + \sqrt\ell\sigma\hat z,\ \hat{\mathcal Z}_{\sqrt\ell\sigma}", math.sqrt(top)), scale[-1], 0,
-        "a sum over all pairs: rounding", relative=1e-11,
-        note="The same factor, twice more: in the oracle, and in the name of its law.", where="problem 12.4.3",
+        (r"\nabla f + \sqrt\ell\sigma\hat z,\ \hat{\mathcal Z}_{\sqrt\ell\sigma}", math.sqrt(top)),
+        scale[-1],
+        0,
+        "a sum over all pairs: rounding",
+        relative=1e-11,
+        note="The same factor, twice more: in the oracle, and in the name of its law.",
+        where="problem 12.4.3",
     )
 
 

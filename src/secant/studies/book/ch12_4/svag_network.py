@@ -8,7 +8,7 @@ import xarray as xr
 from secant import nets
 from secant.data import load
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.losses import half_mean
 from secant.optim import Batches, Problem, svag
 
@@ -23,9 +23,16 @@ class Config(Seeded):
     batch: int = option(8, at_least=1, at_most=32, help="images of a batch")
     lr: float = option(2.0, at_least=0.01, at_most=10, help="step size of SGD")
     steps: int = scaled(smoke=16, laptop=128, at_least=8, at_most=1_024, help="steps of SGD")
-    amplify: tuple[int, ...] = scaled(smoke=(1, 2, 4), laptop=(1, 2, 4, 8, 16), at_least=1, at_most=64, shortest=3,
+    amplify: tuple[int, ...] = scaled(
+        smoke=(1, 2, 4),
+        laptop=(1, 2, 4, 8, 16),
+        at_least=1,
+        at_most=64,
+        shortest=3,
         longest=7,
-        ascending=True, help="amplification, l: powers of 2 from 1 on")
+        ascending=True,
+        help="amplification, l: powers of 2 from 1 on",
+    )
     draws: int = scaled(smoke=4, laptop=8, at_least=3, at_most=64, help="runs of each, all from one start")
 
     def check(self) -> None:
@@ -36,15 +43,13 @@ class Config(Seeded):
             raise ValueError(f"steps: a multiple of the largest amplification, {self.amplify[-1]}, got {self.steps}.")
 
 
-@study(
-    "book/svag-network", section="12.4", title="Amplified noise on a network",
-    statement=r"""
-    Whether SGD at a finite step size follows its equation can be seen without solving it: SVAG tends to it as $\ell
+@study("book/svag-network", section="12.4", title="Amplified noise on a network")
+def run(config: Config) -> xr.Dataset:
+    r"""Whether SGD at a finite step size follows its equation can be seen without solving it: SVAG tends to it as $\ell
     \to \infty$. In units of $t = k\eta/\ell$ the curves of train loss, test error and $|\theta|^2$ should converge
     in $\ell$; where SGD ($\ell = 1$) has the same, the equation describes it. The source says that they appear to
-    converge and match for computable $\ell$, and gives no numbers.""",
-)
-def run(config: Config) -> xr.Dataset:
+    converge and match for computable $\ell$, and gives no numbers.
+    """
     task = load("digits", samples=config.samples, seed=config.seed)
     net = nets.mlp([config.width], outputs=10)
     x, y = task.train
@@ -61,7 +66,9 @@ def run(config: Config) -> xr.Dataset:
     # One loop for all: runs with less amplification go on for longer, and are cut where the others end.
     found = simulate(
         lambda amplify, draw: svag(problem, Batches(config.batch, seed=draw, replace=True), config.lr, amplify),
-        start, config.steps * most, probes={"look": Probe(look, every=most, dims=("what",))},
+        start,
+        config.steps * most,
+        probes={"look": Probe(look, every=most, dims=("what",))},
         over={"amplify": np.array(config.amplify, np.float32), "draw": config.seed % 2**20 + np.arange(config.draws)},
     )["look"].values
     # A record of amplification l is made every most/l steps of SGD: all have those at multiples of `most`.
@@ -86,10 +93,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         late = ends(data, what)
         scale = float(late.sel(amplify=last).mean())
         for name, one in ((f"l = {before}", before), ("SGD", 1)):
-            yield claims.equal(
-                f"{words}: {name} less l = {last}, over it", 0,
-                estimate((late.sel(amplify=one) - late.sel(amplify=last)) / scale), CLOSE,
-                "five percent, what the eye sees", given=scale > 0, otherwise="there is nothing left of it",
+            yield claim(
+                f"{words}-{name}-less-l-{last}",
+                f"{words}: {name} less l = {last}, over it",
+                given=scale > 0,
+                otherwise="there is nothing left of it",
+            ).equal(
+                0,
+                estimate((late.sel(amplify=one) - late.sel(amplify=last)) / scale),
+                CLOSE,
+                "five percent, what the eye sees",
             )
 
 

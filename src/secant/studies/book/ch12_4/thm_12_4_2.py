@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.optim import amplifiers
 from secant.studies.shared.parabolas import skewed, three
 from secant.theory.noise.weak_error import order
@@ -12,11 +12,18 @@ from secant.theory.noise.weak_error import order
 class Config(Seeded):
     lr: float = option(0.2, at_least=0.05, at_most=0.25, help="step size of SGD; divides 1")
     start: float = option(3.0, at_least=0.5, at_most=10, help="where all runs begin")
-    amplify: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), at_least=1, at_most=512, shortest=3, longest=10,
+    amplify: tuple[int, ...] = option(
+        (1, 2, 4, 8, 16, 32),
+        at_least=1,
+        at_most=512,
+        shortest=3,
+        longest=10,
         ascending=True,
-        help="amplification, l, up to 16 at least")
-    draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5,
-        help="runs with two batches a step")
+        help="amplification, l, up to 16 at least",
+    )
+    draws: int = scaled(
+        smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs with two batches a step"
+    )
 
     def check(self) -> None:
         """Whole numbers of steps, and a few large amplifications for the exponent."""
@@ -26,15 +33,13 @@ class Config(Seeded):
             raise ValueError(f"amplify: the last three from 4 up to 16 or more, got {self.amplify}.")
 
 
-@study(
-    "book/thm-12.4.2", section="12.4", title="Amplified noise tends to the equation",
-    statement=r"""
-    SVAG with amplification $\ell$ is a weak approximation of SGD's equation, $|\mathbb Eg(x_k) - \mathbb
+@study("book/thm-12.4.2", section="12.4", title="Amplified noise tends to the equation")
+def run(config: Config) -> xr.Dataset:
+    r"""SVAG with amplification $\ell$ is a weak approximation of SGD's equation, $|\mathbb Eg(x_k) - \mathbb
     Eg(X_{k\eta/\ell})| \le C_g\eta/\ell$, without a condition on the skewness of the noise. On three parabolas at
     $\eta = 0.2$ the mean at the time 1 goes from 0.23328 at $\ell = 1$ to 0.40092 at 32, where the equation has
-    0.40601; the stationary variance is $6\eta/(1 - \eta/\ell)$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    0.40601; the stationary variance is $6\eta/(1 - \eta/\ell)$.
+    """
     model, lean, random = three(), skewed(2.0, 0.1), np.random.default_rng(config.seed)
     steps = round(1 / config.lr)
     rows, third = [], []
@@ -53,9 +58,12 @@ def run(config: Config) -> xr.Dataset:
     table = np.array(rows)
     return xr.Dataset(
         {
-            "mean": ("amplify", table[:, 0]), "variance": ("amplify", table[:, 1]),
+            "mean": ("amplify", table[:, 0]),
+            "variance": ("amplify", table[:, 1]),
             "stationary": ("amplify", table[:, 2]),
-            "third": ("amplify", third), "x": ("draw", x), "equation_mean": equation.mean.item(),
+            "third": ("amplify", third),
+            "x": ("draw", x),
+            "equation_mean": equation.mean.item(),
             "equation_variance": equation.covariance.item(),
         },
         coords={"amplify": list(config.amplify)},
@@ -66,35 +74,34 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     ell, lr, start = data.amplify.values, config.lr, config.start
     rho, k = 1 - 2 * lr / ell, np.round(1 / lr) * ell
-    yield claims.zero(
-        "mean less x_0 (1 - 2 eta/l)^k, over x_0", np.abs(data["mean"] - start * rho**k).max() / start, 1e-11,
-        "rounding"
+    yield claim("mean-less-x", "mean less x_0 (1 - 2 eta/l)^k, over x_0").zero(
+        np.abs(data["mean"] - start * rho**k).max() / start, 1e-11, "rounding"
     )
     exact = 6 * lr / (1 - lr / ell)
-    yield claims.zero(
-        "variance less its formula, over it", np.abs(data.variance / (exact * (1 - rho ** (2 * k))) - 1).max(), 1e-10,
-        "rounding"
+    yield claim("variance-less-formula", "variance less its formula, over it").zero(
+        np.abs(data.variance / (exact * (1 - rho ** (2 * k))) - 1).max(), 1e-10, "rounding"
     )
-    yield claims.zero(
-        "stationary variance less 6 eta/(1 - eta/l), over it", np.abs(data.stationary / exact - 1).max(), 1e-10,
-        "rounding"
+    yield claim("stationary-variance-less", "stationary variance less 6 eta/(1 - eta/l), over it").zero(
+        np.abs(data.stationary / exact - 1).max(), 1e-10, "rounding"
     )
     late = slice(-3, None)
     wide, why = 4 * lr / float(ell[-3]), "the next order: four times the step size at the third largest l"
     for name, errors in {
-        "mean": data["mean"] - data.equation_mean, "variance": data.variance - data.equation_variance,
+        "mean": data["mean"] - data.equation_mean,
+        "variance": data.variance - data.equation_variance,
         "third cumulant, skewed noise": data.third,
     }.items():
-        yield claims.equal(f"order of the error in l: {name}", -1, order(ell[late], errors[late]).value,
-            wide + 1 / float(ell[-3]),
-            why + ", and 1/l")
+        yield claim(f"order-error-l-{name}", f"order of the error in l: {name}").equal(
+            -1, order(ell[late], errors[late]).value, wide + 1 / float(ell[-3]), why + ", and 1/l"
+        )
     four = 1 - 2 * lr / 4
     mean = start * four ** (4 * round(1 / lr))
     spread = 6 * lr / (1 - lr / 4) * (1 - four ** (8 * round(1 / lr)))
-    yield claims.equal("runs at l = 4: mean less its formula", 0, estimate(data.x - mean), 0, "sampling error alone")
-    yield claims.equal(
-        "runs at l = 4: variance over its formula", 1, estimate((data.x - mean) ** 2 / spread), 0,
-        "sampling error alone"
+    yield claim("runs-l-4", "runs at l = 4: mean less its formula").equal(
+        0, estimate(data.x - mean), 0, "sampling error alone"
+    )
+    yield claim("runs-l-4-variance", "runs at l = 4: variance over its formula").equal(
+        1, estimate((data.x - mean) ** 2 / spread), 0, "sampling error alone"
     )
 
 
@@ -107,8 +114,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.mark(left, y=float(data.equation_mean), color="C0", label="the equation's")
     sheet.mark(left, y=float(data.equation_variance), color="C1")
     sheet.label(left, rf"At the time 1, $\eta = {config.lr:g}$", r"$\ell$", None, "best")
-    for i, (name, values) in enumerate({"mean": data["mean"] - data.equation_mean,
-        "variance": data.variance - data.equation_variance, "third cumulant, skewed": data.third}.items()):
+    for i, (name, values) in enumerate(
+        {
+            "mean": data["mean"] - data.equation_mean,
+            "variance": data.variance - data.equation_variance,
+            "third cumulant, skewed": data.third,
+        }.items()
+    ):
         right.loglog(ell, np.abs(values), "os^"[i] + "-", color=f"C{i}", label=name)
     sheet.guide(right, ell, 0.4 * config.lr / ell, r"$\propto 1/\ell$")
     sheet.label(right, "Distance to the equation", r"$\ell$", None, "best")

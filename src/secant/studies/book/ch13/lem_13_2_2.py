@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.nets import Homogeneity
 from secant.theory.normalization.scale_invariance import degree
 
@@ -48,8 +48,11 @@ def forward(params: list[dict[str, Any]], x: np.ndarray, epsilon: float) -> dict
 
 def network(config: Config) -> nets.Network:
     """The same of Secant's layers."""
-    hidden = [nets.dense(config.width, parametrization="standard"), nets.layer_norm(epsilon=0.0),
-              nets.activation("relu")]
+    hidden = [
+        nets.dense(config.width, parametrization="standard"),
+        nets.layer_norm(epsilon=0.0),
+        nets.activation("relu"),
+    ]
     return nets.serial(*hidden * config.layers, nets.dense(1, parametrization="standard", last=True))
 
 
@@ -59,15 +62,13 @@ def as_tree(params: list[dict[str, Any]]) -> Any:
     return (*(part for three in parts for part in three), params[-1])
 
 
-@study(
-    "book/lem-13.2.2", section="13.2", title="What a layer norm does to degrees",
-    statement=r"""
-    With $x^{(l)} = \mathrm{ReLU}(\mathrm{LayerNorm}(W^{(l-1)}x^{(l-1)}))$, every $x^{(l)}$ with $l \ge 1$ has degree of
-    homogeneity 1 in all parameters together; if those after the last normalisation, $\gamma^{(L-1)}$, $\beta^{(L-1)}$
-    and $W^{(L)}$, are fixed, the network is scale-invariant in the others. With $\epsilon$ under the root it is so up
-    to $O(\epsilon)$.""",
-)
+@study("book/lem-13.2.2", section="13.2", title="What a layer norm does to degrees")
 def run(config: Config) -> xr.Dataset:
+    r"""With $x^{(l)} = \mathrm{ReLU}(\mathrm{LayerNorm}(W^{(l-1)}x^{(l-1)}))$, every $x^{(l)}$ with $l \ge 1$ has
+    degree of homogeneity 1 in all parameters together; if those after the last normalisation, $\gamma^{(L-1)}$,
+    $\beta^{(L-1)}$ and $W^{(L)}$, are fixed, the network is scale-invariant in the others. With $\epsilon$ under the
+    root it is so up to $O(\epsilon)$.
+    """
     params, x = drawn(config)
     last = config.layers - 1
     exact = forward(params, x, 0.0)
@@ -110,27 +111,43 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = "rounding of a forward pass, over log c"
     layers = data.sel(what=[f"x{number}" for number in range(1, config.layers + 1)])
-    yield claims.zero("degree of x^(l) in all parameters less 1, largest over layers", np.abs(layers.degree - 1).max(),
-                      1e-9, rounding)
-    yield claims.zero("|x(c w) - c x(w)|/|c x(w)|, largest", layers.residual.max(), 1e-9, rounding)
-    yield claims.zero("degree of the network with its top block fixed", data.top[1], 1e-9, rounding)
-    yield claims.zero("the same by the formula in NumPy", data.top[2], 1e-9, rounding)
-    yield claims.zero("what scaling changes of its outputs", data.top_residual[1], 1e-9, rounding)
-    yield claims.equal("degree of the network with all trained", 2.0, data.top[0], 1e-9, rounding,
-                       note="a layer of degree 1 times a last layer of degree 1")
-    yield claims.zero("degree in one weight matrix below a norm, largest", np.abs(data.alone).max(), 1e-9, rounding,
-                      note="each of them alone is scale-invariant too")
-    yield claims.zero("network of Secant's layers against the formula", data.library, 1e-12, "rounding")
-    yield claims.erratum(
-        "degree of the pre-activations of the second layer", ("1", 1.0), ("2", 2.0), data.degree.sel(what="Wx2"), 1e-9,
-        rounding, where="proof of Lemma 13.2.2",
+    yield claim("degree-x-l", "degree of x^(l) in all parameters less 1, largest over layers").zero(
+        np.abs(layers.degree - 1).max(), 1e-9, rounding
+    )
+    yield claim("x-c-w", "|x(c w) - c x(w)|/|c x(w)|, largest").zero(layers.residual.max(), 1e-9, rounding)
+    yield claim("degree-network-top", "degree of the network with its top block fixed").zero(
+        data.top[1], 1e-9, rounding
+    )
+    yield claim("same-formula-numpy", "the same by the formula in NumPy").zero(data.top[2], 1e-9, rounding)
+    yield claim("what-scaling-changes", "what scaling changes of its outputs").zero(
+        data.top_residual[1], 1e-9, rounding
+    )
+    yield claim("degree-network-trained", "degree of the network with all trained").equal(
+        2.0, data.top[0], 1e-9, rounding, note="a layer of degree 1 times a last layer of degree 1"
+    )
+    yield claim("degree-one-weight", "degree in one weight matrix below a norm, largest").zero(
+        np.abs(data.alone).max(), 1e-9, rounding, note="each of them alone is scale-invariant too"
+    )
+    yield claim("network-secant-s", "network of Secant's layers against the formula").zero(
+        data.library, 1e-12, "rounding"
+    )
+    yield claim("degree-pre-activations", "degree of the pre-activations of the second layer").erratum(
+        ("1", 1.0),
+        ("2", 2.0),
+        data.degree.sel(what="Wx2"),
+        1e-9,
+        rounding,
+        where="proof of Lemma 13.2.2",
         note="they are weights times a layer of degree 1; only those of the first layer, whose inputs are data, have "
         "degree 1. The norm divides any degree out, and the lemma stands",
     )
     small = data.broken.isel(epsilon=slice(0, 3))
-    yield claims.equal("exponent of what scaling by 2 changes against epsilon", 1.0,
-                       np.polyfit(np.log(small.epsilon), np.log(small), 1)[0], 0.01,
-                       "O(epsilon): the next order is at most 1e-4 of it, and so is rounding")
+    yield claim("exponent-what-scaling", "exponent of what scaling by 2 changes against epsilon").equal(
+        1.0,
+        np.polyfit(np.log(small.epsilon), np.log(small), 1)[0],
+        0.01,
+        "O(epsilon): the next order is at most 1e-4 of it, and so is rounding",
+    )
 
 
 @run.figure
@@ -138,15 +155,27 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     numbers = np.arange(1, config.layers + 1)
     left.plot(numbers, data.degree.sel(what=[f"x{n}" for n in numbers]), "o", color="C0", label="$x^{(l)}$")
-    left.plot(numbers, data.degree.sel(what=[f"Wx{n}" for n in numbers]), "s", color="C1",
-              label="$W^{(l-1)}x^{(l-1)}$")
+    left.plot(numbers, data.degree.sel(what=[f"Wx{n}" for n in numbers]), "s", color="C1", label="$W^{(l-1)}x^{(l-1)}$")
     left.plot(config.layers + 1, data.top[0], "D", color="C2", label="outputs")
     left.plot(config.layers + 1, data.top[1], "v", color="C3", label="outputs, top block fixed")
     sheet.mark(left, y=(0, 1, 2))
-    sheet.label(left, "Degree in all parameters", "layer $l$", "degree",
-                {"loc": "center left", "bbox_to_anchor": (0.02, 0.27)}, ylim=(-0.3, 2.4),
-                xticks=np.arange(1, config.layers + 2))
+    sheet.label(
+        left,
+        "Degree in all parameters",
+        "layer $l$",
+        "degree",
+        {"loc": "center left", "bbox_to_anchor": (0.02, 0.27)},
+        ylim=(-0.3, 2.4),
+        xticks=np.arange(1, config.layers + 2),
+    )
     right.plot(data.epsilon, data.broken, "o", color="C0", label="measured")
     sheet.guide(right, data.epsilon, data.broken[1] * data.epsilon / data.epsilon[1], "slope 1")
-    sheet.label(right, "Outputs of weights twice as long", r"$\epsilon$ over the least variance", "relative change",
-                "upper left", xscale="log", yscale="log")
+    sheet.label(
+        right,
+        "Outputs of weights twice as long",
+        r"$\epsilon$ over the least variance",
+        "relative change",
+        "upper left",
+        xscale="log",
+        yscale="log",
+    )

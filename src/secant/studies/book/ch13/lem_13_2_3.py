@@ -10,7 +10,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 
 NORMS: tuple[Literal["layer", "group", "batch"], ...] = ("layer", "group", "batch")
 
@@ -42,18 +42,17 @@ def derivatives(net: nets.Network, params: Any, x: np.ndarray, y: np.ndarray) ->
     return jax.vmap(at)
 
 
-@study(
-    "book/lem-13.2.3", section="13.2", title="Derivatives of scale-invariant functions",
-    statement=r"""
-    If $L$ is scale-invariant then $\langle w, \nabla L(w)\rangle = 0$, $\nabla L(c\,w) = \nabla L(w)/c$ and
-    $\nabla^2L(c\,w) = \nabla^2L(w)/c^2$; and so also $\nabla^2L(w)\,w = -\nabla L(w)$. Here $L$ is the squared error of
-    networks with layer, group and batch normalisation and a fixed top block.""",
-)
+@study("book/lem-13.2.3", section="13.2", title="Derivatives of scale-invariant functions")
 def run(config: Config) -> xr.Dataset:
+    r"""If $L$ is scale-invariant then $\langle w, \nabla L(w)\rangle = 0$, $\nabla L(c\,w) = \nabla L(w)/c$ and
+    $\nabla^2L(c\,w) = \nabla^2L(w)/c^2$; and so also $\nabla^2L(w)\,w = -\nabla L(w)$. Here $L$ is the squared error of
+    networks with layer, group and batch normalisation and a fixed top block.
+    """
     random = np.random.default_rng(config.seed)
     x, y = random.normal(size=(config.samples, config.features)), random.normal(size=config.samples)
-    networks = {norm: nets.scale_invariant([config.width] * config.layers, norm=norm, activation="tanh")
-                for norm in NORMS}
+    networks = {
+        norm: nets.scale_invariant([config.width] * config.layers, norm=norm, activation="tanh") for norm in NORMS
+    }
     sizes = itertools.pairwise([config.features, *[config.width] * config.layers])
     params = (*(part for size in sizes for part in ({"weight": random.normal(size=size)}, (), ())), (), ())
     w = ravel_pytree(params)[0]
@@ -62,8 +61,10 @@ def run(config: Config) -> xr.Dataset:
     values, gradients, hessians = (np.stack([np.asarray(one[i]) for one in found]) for i in range(3))
     return xr.Dataset(
         {
-            "loss": (("norm", "c"), values), "gradient": (("norm", "c", "i"), gradients),
-            "hessian": (("norm", "c", "i", "j"), hessians), "w": ("i", np.asarray(w)),
+            "loss": (("norm", "c"), values),
+            "gradient": (("norm", "c", "i"), gradients),
+            "hessian": (("norm", "c", "i", "j"), hessians),
+            "w": ("i", np.asarray(w)),
         },
         coords={"norm": list(NORMS), "c": [1.0, *config.factors]},
     )
@@ -77,15 +78,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one = data.sel(norm=norm)
         L, g, H = one.loss.values, one.gradient.values, one.hessian.values
         size, bent = np.linalg.norm(g[0]), np.linalg.norm(H[0], 2)
-        yield claims.zero(f"{norm} norm: L(c w)/L(w) - 1, largest", np.abs(L / L[0] - 1).max(), 1e-10, "rounding")
-        yield claims.zero(f"{norm} norm: <w, grad L>/(|w| |grad L|)", w @ g[0] / np.linalg.norm(w) / size, 1e-8, why)
-        yield claims.zero(f"{norm} norm: |c grad L(c w) - grad L(w)|/|grad L|",
-                          np.linalg.norm(c[:, None] * g - g[0], axis=1).max() / size, 1e-8, why)
-        yield claims.zero(f"{norm} norm: |c^2 H(c w) - H(w)|/|H|",
-                          max(np.linalg.norm(k**2 * one - H[0], 2) for k, one in zip(c, H, strict=True)) / bent, 1e-8,
-                          why)
-        yield claims.zero(f"{norm} norm: |H w + grad L|/|grad L|", np.linalg.norm(H[0] @ w + g[0]) / size, 1e-8, why)
-        yield claims.at_least(f"{norm} norm: |grad L| that these are shares of", 1e-6, size, "something to see")
+        yield claim(f"{norm}-norm-l-c", f"{norm} norm: L(c w)/L(w) - 1, largest").zero(
+            np.abs(L / L[0] - 1).max(), 1e-10, "rounding"
+        )
+        yield claim(f"{norm}-norm-w-grad", f"{norm} norm: <w, grad L>/(|w| |grad L|)").zero(
+            w @ g[0] / np.linalg.norm(w) / size, 1e-8, why
+        )
+        yield claim(f"{norm}-norm-c-grad", f"{norm} norm: |c grad L(c w) - grad L(w)|/|grad L|").zero(
+            np.linalg.norm(c[:, None] * g - g[0], axis=1).max() / size, 1e-8, why
+        )
+        yield claim(f"{norm}-norm-c-2", f"{norm} norm: |c^2 H(c w) - H(w)|/|H|").zero(
+            max(np.linalg.norm(k**2 * one - H[0], 2) for k, one in zip(c, H, strict=True)) / bent, 1e-8, why
+        )
+        yield claim(f"{norm}-norm-h-w", f"{norm} norm: |H w + grad L|/|grad L|").zero(
+            np.linalg.norm(H[0] @ w + g[0]) / size, 1e-8, why
+        )
+        yield claim(f"{norm}-norm-grad-l", f"{norm} norm: |grad L| that these are shares of").at_least(
+            1e-6, size, "something to see"
+        )
 
 
 @run.figure

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.theory.normalization.factors import exploding_lr, step
 
 CAP = 1e30
@@ -15,8 +15,14 @@ class Config(Options):
     right: int = option(3, at_least=2, at_most=100, help="samples with xy = 1")
     wrong: int = option(2, at_least=1, at_most=99, help="samples with xy = -1, fewer")
     factors: tuple[int, ...] = option((4, 6, 8), at_least=4, at_most=16, distinct=True, longest=6, help="k, even")
-    starts: tuple[float, ...] = option((0.6, 2.0, 5.0), above=0, at_most=20, ascending=True, longest=6,
-                                       help="products at the start, above the minimiser")
+    starts: tuple[float, ...] = option(
+        (0.6, 2.0, 5.0),
+        above=0,
+        at_most=20,
+        ascending=True,
+        longest=6,
+        help="products at the start, above the minimiser",
+    )
     steps: int = option(60, at_least=10, at_most=1_000, help="steps of descent")
     grid: int = scaled(smoke=60, laptop=240, at_least=5, at_most=1_000, help="points of the map, a side")
 
@@ -60,20 +66,20 @@ def border(start: float, k: int, config: Config) -> float:
     return high
 
 
-@study(
-    "book/prob-13.1.1", section="13.1", title="A product of many factors explodes",
-    statement=r"""
-    Logistic loss $\hat\ell(W)$ of data on a line that no sign separates, $W = \prod_{i\le k}w_i$ with $k$ even and all
-    $w_i$ equal, $W_0 > W^* > 0$: if $\eta > \frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}$ then $\prod_iw_i$ grows for ever. The
-    text prints the exponent $1/k - 1$.""",
-)
+@study("book/prob-13.1.1", section="13.1", title="A product of many factors explodes")
 def run(config: Config) -> xr.Dataset:
+    r"""Logistic loss $\hat\ell(W)$ of data on a line that no sign separates, $W = \prod_{i\le k}w_i$ with $k$ even and
+    all $w_i$ equal, $W_0 > W^* > 0$: if $\eta > \frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}$ then $\prod_iw_i$ grows for ever.
+    The text prints the exponent $1/k - 1$.
+    """
     starts, kinds = np.array(config.starts), config.factors
     first = slope(starts, config)
     right = np.array([[exploding_lr(W, s, k) for W, s in zip(starts, first, strict=True)] for k in kinds])
     printed = np.array([2 / first * starts ** (1 / k - 1) for k in kinds])
-    runs = {name: np.stack([descend(starts, ratio * lr, k, config) for lr, k in zip(by, kinds, strict=True)])
-            for name, ratio, by in (("above", 1.01, right), ("below", 0.99, right), ("printed", 1.01, printed))}
+    runs = {
+        name: np.stack([descend(starts, ratio * lr, k, config) for lr, k in zip(by, kinds, strict=True)])
+        for name, ratio, by in (("above", 1.01, right), ("below", 0.99, right), ("printed", 1.01, printed))
+    }
     k = kinds[0]
     W = np.geomspace(1.05 * np.log(config.right / config.wrong), max(10.0, starts[-1]), config.grid)
     ratios = np.geomspace(0.1, 4, config.grid)
@@ -82,9 +88,12 @@ def run(config: Config) -> xr.Dataset:
     kind = np.where(explodes(ends), 2, np.where(ends[-1] >= CAP, 1, 0))
     return xr.Dataset(
         {name: (("k", "step", "start"), path) for name, path in runs.items()}
-        | {"threshold": (("k", "start"), right), "said": (("k", "start"), printed),
-           "found": (("k", "start"), [[border(W0, k, config) for W0 in starts] for k in kinds]),
-           "kind": (("ratio", "at"), kind)},
+        | {
+            "threshold": (("k", "start"), right),
+            "said": (("k", "start"), printed),
+            "found": (("k", "start"), [[border(W0, k, config) for W0 in starts] for k in kinds]),
+            "kind": (("ratio", "at"), kind),
+        },
         coords={"k": list(kinds), "start": starts, "at": W, "ratio": ratios},
     )
 
@@ -92,44 +101,72 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     off = np.abs(data.found / data.threshold - 1).max()
-    yield claims.zero("threshold found by bisection against the corrected formula, all k and W_0", off, 1e-10,
-                      "rounding of a product to the power k")
+    yield claim(
+        "threshold-found-bisection", "threshold found by bisection against the corrected formula, all k and W_0"
+    ).zero(off, 1e-10, "rounding of a product to the power k")
     for k in config.factors:
-        yield claims.share(f"k = {k}: 1.01 of the threshold only grows", 1.0, explodes(data.above.sel(k=k).values),
-                           np.ones(len(config.starts), bool), "every start", otherwise="no start")
-        yield claims.at_most(f"k = {k}: 0.99 of the threshold, W_1/W_0", 1.0,
-                             (data.below.sel(k=k)[1] / data.start).max(), "it does not grow at first")
+        yield claim(f"k-{k}-1.01-threshold", f"k = {k}: 1.01 of the threshold only grows").share(
+            1.0,
+            explodes(data.above.sel(k=k).values),
+            np.ones(len(config.starts), bool),
+            "every start",
+            otherwise="no start",
+        )
+        yield claim(f"k-{k}-0.99-threshold", f"k = {k}: 0.99 of the threshold, W_1/W_0").at_most(
+            1.0, (data.below.sel(k=k)[1] / data.start).max(), "it does not grow at first"
+        )
     k, start = config.factors[0], config.starts[-1]
     one = data.sel(k=k, start=start)
-    yield claims.erratum(
-        f"step size past which k = {k} factors explode from W_0 = {start:g}",
+    yield claim(
+        f"step-size-past-{k}-{start:g}", f"step size past which k = {k} factors explode from W_0 = {start:g}"
+    ).erratum(
         (r"\frac2{|\hat\ell'(W_0)|}W_0^{1/k-1}", float(one.said)),
-        (r"\frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}", float(one.threshold)), one.found, 0.0,
-        "a bisection", relative=1e-10, where="Problem 13.1.1",
+        (r"\frac2{|\hat\ell'(W_0)|}W_0^{2/k-1}", float(one.threshold)),
+        one.found,
+        0.0,
+        "a bisection",
+        relative=1e-10,
+        where="Problem 13.1.1",
         note="a factor moves by the slope times w^{k-1}, and overshoots by more than itself where the slope times "
         "w^{k-2}, that is W^{1-2/k}, passes 2",
     )
     low = data.said < data.threshold / 1.02
-    yield claims.share("1.01 of the printed step size, where it is the smaller one, grows for ever", 0.0,
-                       [explodes(one) for one in data.printed.values], low.values,
-                       "below the threshold the first step shrinks the product", otherwise="it is nowhere smaller")
+    yield claim(
+        "1.01-printed-step", "1.01 of the printed step size, where it is the smaller one, grows for ever"
+    ).share(
+        0.0,
+        [explodes(one) for one in data.printed.values],
+        low.values,
+        "below the threshold the first step shrinks the product",
+        otherwise="it is nowhere smaller",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (10.5, 4.2), 2)
     k, start = config.factors[0], float(data.start[-1] if len(config.starts) < 2 else data.start[1])
-    for i, (name, label) in enumerate((("above", "1.01 of the threshold"), ("below", "0.99 of it"),
-                                       ("printed", "1.01 of the printed one"))):
+    for i, (name, label) in enumerate(
+        (("above", "1.01 of the threshold"), ("below", "0.99 of it"), ("printed", "1.01 of the printed one"))
+    ):
         left.plot(data[name].sel(k=k, start=start)[:9], "o-", ms=4, color=f"C{i}", label=label)
     sheet.mark(left, y=np.log(config.right / config.wrong), label="$W^*$")
-    sheet.label(left, f"$k = {k}$ from $W_0 = {start:g}$", "step", r"$\prod_iw_i$", "upper right", yscale="log",
-                ylim=(0.1, 1e9))
+    sheet.label(
+        left, f"$k = {k}$ from $W_0 = {start:g}$", "step", r"$\prod_iw_i$", "upper right", yscale="log", ylim=(0.1, 1e9)
+    )
     W = data["at"].values
     for kind, colour, label in ((2, "C0", "only grows"), (1, "C1", "explodes later")):
         right.contourf(W, data.ratio, data.kind == kind, levels=[0.5, 1.5], colors=[colour], alpha=0.35)
         right.plot([], [], "s", color=colour, alpha=0.35, ms=9, label=label)
     sheet.guide(right, W, W ** (2 / k - 1), r"$W_0^{2/k-1}$", ls="-")
     sheet.guide(right, W, W ** (1 / k - 1), r"$W_0^{1/k-1}$, printed", color="C3", lw=2)
-    sheet.label(right, f"What becomes of {k} factors", "$W_0$", r"$\eta\,\hat\ell'(W_0)/2$", "lower left", xscale="log",
-                yscale="log", ylim=(0.1, 4))
+    sheet.label(
+        right,
+        f"What becomes of {k} factors",
+        "$W_0$",
+        r"$\eta\,\hat\ell'(W_0)/2$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+        ylim=(0.1, 4),
+    )

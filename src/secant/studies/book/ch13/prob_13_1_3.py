@@ -10,7 +10,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import homogeneity
 from secant.theory.normalization.scale_invariance import degree
 
@@ -18,8 +18,15 @@ FACTORS = (0.5, 2.0, 10.0)
 
 
 class Config(Seeded):
-    depths: tuple[int, ...] = scaled(smoke=(2, 5), laptop=(1, 2, 3, 4, 6, 8), at_least=1, at_most=12, distinct=True,
-                                     longest=8, help="layers of weights")
+    depths: tuple[int, ...] = scaled(
+        smoke=(2, 5),
+        laptop=(1, 2, 3, 4, 6, 8),
+        at_least=1,
+        at_most=12,
+        distinct=True,
+        longest=8,
+        help="layers of weights",
+    )
     width: int = option(8, at_least=4, at_most=256, help="neurons of hidden layers")
     features: int = option(4, at_least=1, at_most=256, help="of the inputs")
     samples: int = option(6, at_least=1, at_most=256, help="inputs")
@@ -43,22 +50,24 @@ def measured(net: nets.Network, config: Config, seed: int) -> dict[str, Any]:
         degree(functools.partial(lambda i, p: look(p)[i], i), params, factors=FACTORS) for i in (0, 1)
     )
     return {
-        "degree": float(of_outputs.degree), "residual": float(of_outputs.residual), "slope": float(of_gradient.degree),
-        "euler": float(euler.degree), "misfit": float(euler.residual),
-        "grown": float(np.linalg.norm(look(jax.tree.map(lambda w: 1.1 * np.asarray(w), params))[1])
-                       / np.linalg.norm(gradient)),
+        "degree": float(of_outputs.degree),
+        "residual": float(of_outputs.residual),
+        "slope": float(of_gradient.degree),
+        "euler": float(euler.degree),
+        "misfit": float(euler.residual),
+        "grown": float(
+            np.linalg.norm(look(jax.tree.map(lambda w: 1.1 * np.asarray(w), params))[1]) / np.linalg.norm(gradient)
+        ),
     }
 
 
-@study(
-    "book/prob-13.1.3", section="13.1", title="The degree of a ReLU network is its depth",
-    statement=r"""
-    A feed-forward network of depth $k$ with ReLU gates and no biases has, as a function of its parameters at fixed
+@study("book/prob-13.1.3", section="13.1", title="The degree of a ReLU network is its depth")
+def run(config: Config) -> xr.Dataset:
+    r"""A feed-forward network of depth $k$ with ReLU gates and no biases has, as a function of its parameters at fixed
     inputs, degree of homogeneity $k$: $f(c\,\theta) = c^kf(\theta)$ for all $c > 0$, and with Euler
     $\langle\theta, \nabla f\rangle = kf$. Its gradient has degree $k - 1$: in a deep network small changes of scale
-    change gradients a lot.""",
-)
-def run(config: Config) -> xr.Dataset:
+    change gradients a lot.
+    """
     rows = [measured(nets.mlp([config.width] * (k - 1)), config, config.seed) for k in config.depths]
     biased = measured(nets.mlp([config.width], bias=True), config, config.seed)
     table = {name: ("depth", [row[name] for row in rows]) for name in rows[0]}
@@ -70,20 +79,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     alive: dict[str, Any] = {"given": bool(data.degree.notnull().any()), "otherwise": "no neuron of any network is on"}
     for name, what in (("degree", "degree by scaling the parameters"), ("euler", "degree by Euler's identity")):
         off = np.abs(data[name] - data.depth).max()
-        yield claims.zero(f"{what} less the depth, largest", lambda off=off: off, 1e-11, "rounding, over log c",
-                          **alive)
-    yield claims.zero("|f(c theta) - c^k f(theta)|/|c^k f|, largest", lambda: data.residual.max(), 1e-12,
-                      "rounding of a forward pass", **alive)
-    yield claims.zero("|<theta, grad f> - k f| over its size, largest", lambda: data.misfit.max(), 1e-12, "rounding",
-                      **alive)
+        yield claim(f"{what}-less-depth", f"{what} less the depth, largest", **alive).zero(
+            lambda off=off: off, 1e-11, "rounding, over log c"
+        )
+    yield claim("f-c-theta", "|f(c theta) - c^k f(theta)|/|c^k f|, largest", **alive).zero(
+        lambda: data.residual.max(), 1e-12, "rounding of a forward pass"
+    )
+    yield claim("theta-grad-f", "|<theta, grad f> - k f| over its size, largest", **alive).zero(
+        lambda: data.misfit.max(), 1e-12, "rounding"
+    )
     off = np.abs(data.slope - (data.depth - 1)).max()
-    yield claims.zero("degree of the gradient less k - 1, largest", lambda: off, 1e-11, "rounding, over log c", **alive)
+    yield claim("degree-gradient-less", "degree of the gradient less k - 1, largest", **alive).zero(
+        lambda: off, 1e-11, "rounding, over log c"
+    )
     off = np.abs(data.grown / 1.1 ** (data.depth - 1) - 1).max()
-    yield claims.zero("gradient of weights longer by a tenth over 1.1^(k-1) of it, less 1", lambda: off, 1e-12,
-                      "rounding", **alive)
-    yield claims.at_least("with biases, depth 2: |f(c theta) - c^k f(theta)|/|c^k f| at the best k", 1e-3,
-                          lambda: data.biased, "no degree fits; far above rounding",
-                          given=bool(np.isfinite(data.biased)), otherwise="no neuron is on")
+    yield claim(
+        "gradient-weights-longer", "gradient of weights longer by a tenth over 1.1^(k-1) of it, less 1", **alive
+    ).zero(lambda: off, 1e-12, "rounding")
+    yield claim(
+        "biases-depth-2",
+        "with biases, depth 2: |f(c theta) - c^k f(theta)|/|c^k f| at the best k",
+        given=bool(np.isfinite(data.biased)),
+        otherwise="no neuron is on",
+    ).at_least(1e-3, lambda: data.biased, "no degree fits; far above rounding")
 
 
 @run.figure

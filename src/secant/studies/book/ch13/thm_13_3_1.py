@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.studies.shared.scale_invariant import Quotient
 from secant.theory.normalization.scale_invariance import schedule_without_decay
 
@@ -86,15 +86,13 @@ def of_linear(random: np.random.Generator, config: Config) -> np.ndarray:
     return np.array(losses + [losses[-1]] * (200 - len(losses)))
 
 
-@study(
-    "book/thm-13.3.1", section="13.3", title="Growing step sizes instead of weight decay",
-    statement=r"""
-    For scale-invariant losses $w_{t+1} = (1 - \eta\lambda)w_t - \eta\nabla L_t(w_t)$ computes the same functions as
+@study("book/thm-13.3.1", section="13.3", title="Growing step sizes instead of weight decay")
+def run(config: Config) -> xr.Dataset:
+    r"""For scale-invariant losses $w_{t+1} = (1 - \eta\lambda)w_t - \eta\nabla L_t(w_t)$ computes the same functions as
     $\hat w_{t+1} = \hat w_t - \eta_t\nabla L_t(\hat w_t)$ with $\eta_t = \eta(1 - \eta\lambda)^{-(2t+1)}$, in which
     $\hat w_t = w_t/(1 - \eta\lambda)^t$. For step sizes that change, $\hat\eta_t = \eta_t/(P_tP_{t+1})$ with
-    $P_t = \prod_{s<t}(1 - \eta_s\lambda)$. The text leaves the factor $\eta$ out.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $P_t = \prod_{s<t}(1 - \eta_s\lambda)$. The text leaves the factor $\eta$ out.
+    """
     random = np.random.default_rng(config.seed)
     cases = {f"eta = {eta:g}, decay = {decay:g}": (np.full(config.steps, eta), decay) for eta, decay in PAIRS}
     third = config.steps // 3
@@ -105,9 +103,12 @@ def run(config: Config) -> xr.Dataset:
     names = ("apart", "end", "first")
     return xr.Dataset(
         {name: ("case", [one[name] for one in found]) for name in names}
-        | {"schedule": (("case", "step"), [one["schedule"] for one in found]),
-           "network": (("batch", "run"), network["network"]), "growing": ("batch", network["growing"]),
-           "linear": (("move", "run"), linear)},
+        | {
+            "schedule": (("case", "step"), [one["schedule"] for one in found]),
+            "network": (("batch", "run"), network["network"]),
+            "growing": ("batch", network["growing"]),
+            "linear": (("move", "run"), linear),
+        },
         coords={"case": list(cases), "run": ["decay", "growing steps"]},
     )
 
@@ -117,30 +118,43 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = "rounding, which descent below the edge does not amplify"
     for name in data.case.values:
         one = data.sel(case=name)
-        yield claims.zero(f"{name}: distance of both directions, largest", one.apart, 1e-12, rounding)
-        yield claims.zero(f"{name}: |P w^ - w|/|w| at the end", one.end, 1e-12, rounding)
+        yield claim(f"{name}-distance-both-directions", f"{name}: distance of both directions, largest").zero(
+            one.apart, 1e-12, rounding
+        )
+        yield claim(f"{name}-p-w-w", f"{name}: |P w^ - w|/|w| at the end").zero(one.end, 1e-12, rounding)
     eta, decay = PAIRS[0]
-    yield claims.erratum(
-        f"first step size without decay, eta = {eta:g} and decay = {decay:g}",
-        (r"(1 - \eta\lambda)^{-1}", 1 / (1 - eta * decay)), (r"\eta(1 - \eta\lambda)^{-1}", eta / (1 - eta * decay)),
-        data["first"][0], 1e-12, "rounding", where="Theorem 13.3.1",
+    yield claim(
+        f"first-step-size-{eta:g}-{decay:g}", f"first step size without decay, eta = {eta:g} and decay = {decay:g}"
+    ).erratum(
+        (r"(1 - \eta\lambda)^{-1}", 1 / (1 - eta * decay)),
+        (r"\eta(1 - \eta\lambda)^{-1}", eta / (1 - eta * decay)),
+        data["first"][0],
+        1e-12,
+        "rounding",
+        where="Theorem 13.3.1",
         note="the proof has the factor eta; measured is what takes w_0 to w_1/(1 - eta decay) along the gradient",
     )
     growth = data.schedule[0, 1:].values / data.schedule[0, :-1].values
-    yield claims.zero("growth of the step size a step less (1 - eta decay)^-2, largest",
-                      np.abs(growth - (1 - eta * decay) ** -2).max(), 1e-12, "an identity")
+    yield claim("growth-step-size", "growth of the step size a step less (1 - eta decay)^-2, largest").zero(
+        np.abs(growth - (1 - eta * decay) ** -2).max(), 1e-12, "an identity"
+    )
     L = data.network.values
-    yield claims.zero("layer-norm network: difference of both losses over their size, largest",
-                      np.abs(L[:, 0] - L[:, 1]).max() / L.max(), 1e-9,
-                      "rounding of more weights, amplified by some hundred steps",
-                      note=f"{len(L)} steps of batches of 8")
-    yield claims.at_least("the same: how much the step size has grown", 1.1, data.growing[-1] / data.growing[0],
-                          "the twin's steps are not those of the run")
+    yield claim("layer-norm-network", "layer-norm network: difference of both losses over their size, largest").zero(
+        np.abs(L[:, 0] - L[:, 1]).max() / L.max(),
+        1e-9,
+        "rounding of more weights, amplified by some hundred steps",
+        note=f"{len(L)} steps of batches of 8",
+    )
+    yield claim("same-how-much", "the same: how much the step size has grown").at_least(
+        1.1, data.growing[-1] / data.growing[0], "the twin's steps are not those of the run"
+    )
     with_decay, growing = data.linear[:, 0], data.linear[:, 1]
-    yield claims.at_least("least squares, which is not invariant: last loss of growing steps over the first", 10.0,
-                          growing[-1] / growing[0], "past twice the step size it diverges")
-    yield claims.at_most("least squares: last loss with decay over the first", 1.0, with_decay[-1] / with_decay[0],
-                         "half of the critical step size")
+    yield claim(
+        "least-squares-which", "least squares, which is not invariant: last loss of growing steps over the first"
+    ).at_least(10.0, growing[-1] / growing[0], "past twice the step size it diverges")
+    yield claim("least-squares-last", "least squares: last loss with decay over the first").at_most(
+        1.0, with_decay[-1] / with_decay[0], "half of the critical step size"
+    )
 
 
 @run.figure
@@ -148,8 +162,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
     for i, name in enumerate(data.case.values):
         left.semilogy(data.schedule.sel(case=name), color=f"C{i}", label=str(name).replace("eta", r"$\eta$"))
-    sheet.label(left, "Step sizes in place of decay", "step", r"$\hat\eta_t$", "upper left",
-                ylim=(None, 30 * float(data.schedule.max())))
+    sheet.label(
+        left,
+        "Step sizes in place of decay",
+        "step",
+        r"$\hat\eta_t$",
+        "upper left",
+        ylim=(None, 30 * float(data.schedule.max())),
+    )
     for axes, values, title in ((middle, data.network, "Layer-norm network"), (right, data.linear, "Least squares")):
         axes.plot(values[:, 0], color="C0", lw=2.5, label="weight decay")
         axes.plot(values[:, 1], color="C1", lw=1.2, ls="--", label="growing steps")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, ratio_of_means, scaled, sheet, study
 from secant.theory.normalization.weight_decay import equilibrium, norm_after
 
 SIGNALS = (0.0, 10.0)
@@ -18,8 +18,9 @@ class Config(Seeded):
     weights: int = option(20, at_least=5, at_most=500, help="of each chain")
     chains: int = scaled(smoke=32, laptop=256, at_least=4, at_most=10**4, help="independent runs")
     lr: float = option(0.1, at_least=1e-3, at_most=10, help="step size")
-    products: tuple[float, ...] = option((1e-3, 1e-2), at_least=2e-4, at_most=0.05, ascending=True, longest=5,
-                                         help="step size times decay")
+    products: tuple[float, ...] = option(
+        (1e-3, 1e-2), at_least=2e-4, at_most=0.05, ascending=True, longest=5, help="step size times decay"
+    )
     steps: int = scaled(smoke=2_500, laptop=20_000, at_least=500, at_most=10**6, help="steps of each chain")
 
 
@@ -47,8 +48,12 @@ def wander(random: np.random.Generator, config: Config) -> dict[str, np.ndarray]
         cosine = (w * new).sum(-1, keepdims=True) / np.sqrt(square * after)
         sums["cosine"] += np.log(cosine)[..., 0]
         if t >= burn:
-            for name, value in (("fourth", square**2), ("slope", size), ("turn", np.arccos(cosine) ** 2),
-                                ("pace", config.lr / square)):
+            for name, value in (
+                ("fourth", square**2),
+                ("slope", size),
+                ("turn", np.arccos(cosine) ** 2),
+                ("pace", config.lr / square),
+            ):
                 sums[name] += value[..., 0]
         w, square = new, after
     kept = config.steps - burn
@@ -70,17 +75,15 @@ def approach(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
     return np.stack(rows, 1), np.arange(steps)
 
 
-@study(
-    "book/equilibrium", section="13.4", title="The equilibrium of scale-invariant weights", new=True,
-    statement=r"""
-    Steps $w' = (1 - \eta\lambda)w - \eta g$ on scale-invariant losses, batches or not, obey
+@study("book/equilibrium", section="13.4", title="The equilibrium of scale-invariant weights", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""Steps $w' = (1 - \eta\lambda)w - \eta g$ on scale-invariant losses, batches or not, obey
     $\ln\cos\theta = \ln(1 - \eta\lambda) - \ln(|w'|/|w|)$ at every step. So weights that stay bounded turn by
     $\sqrt{2\eta\lambda}$ a step, settle at $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$, and with
     it at the step size on the sphere $\eta/|w|^2 = \sqrt{2\eta\lambda/\langle|g(\bar w)|^2\rangle}$. From any length
     $|w_t|^4$ comes to its equilibrium as $e^{-4\eta\lambda t}$; long weights take $1/(2\eta\lambda)$ steps for each
-    factor $e$ of $|w|^2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    factor $e$ of $|w|^2$.
+    """
     random = np.random.default_rng(config.seed)
     found = wander(random, config)
     way, steps = approach(random, config)
@@ -94,8 +97,9 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     left = data.cosine - np.log(1 - data["product"]) + data.drift
-    yield claims.zero("mean of ln cos(angle) less ln(1 - eta decay), plus the drift of ln |w|, largest",
-                      np.abs(left).max(), 1e-12, "an identity of every step, to rounding")
+    yield claim("mean-ln-cos", "mean of ln cos(angle) less ln(1 - eta decay), plus the drift of ln |w|, largest").zero(
+        np.abs(left).max(), 1e-12, "an identity of every step, to rounding"
+    )
     burn = config.steps // 3
     for product in config.products:
         for signal in SIGNALS:
@@ -104,26 +108,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             first = np.exp(-4 * product * burn) / (4 * product * (config.steps - burn))
             why = "the next order in eta decay, times less than 3"
             next_order: dict[str, Any] = {"within": 3 * product, "why": why}
-            ends: dict[str, Any] = {"within": 3 * product + first,
-                                    "why": f"{why}, and what is left of a start that is off by its own size"}
+            ends: dict[str, Any] = {
+                "within": 3 * product + first,
+                "why": f"{why}, and what is left of a start that is off by its own size",
+            }
             mean = float(one.slope.mean())
             theory = equilibrium(config.lr, product / config.lr, np.sqrt(mean))
-            yield claims.equal(f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", 1.0,
-                               ratio_of_means(one.fourth, theory.norm**4 * one.slope / mean),
-                               **(next_order if signal == 0 else ends))
-            yield claims.equal(f"{name}: mean square angle of a step over 2 eta decay", 1.0,
-                               estimate(one.turn / theory.angle**2), **next_order)
-            yield claims.equal(f"{name}: mean step size on the sphere over sqrt(2 eta decay/<|g|^2>)", 1.0,
-                               estimate(one.pace / theory.effective_lr),
-                               **(next_order if signal == 0 else ends))
+            yield claim(f"{name}-w-4-eta", f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)").equal(
+                1.0,
+                ratio_of_means(one.fourth, theory.norm**4 * one.slope / mean),
+                **next_order if signal == 0 else ends,
+            )
+            yield claim(f"{name}-mean-square-angle", f"{name}: mean square angle of a step over 2 eta decay").equal(
+                1.0, estimate(one.turn / theory.angle**2), **next_order
+            )
+            yield claim(
+                f"{name}-mean-step-size", f"{name}: mean step size on the sphere over sqrt(2 eta decay/<|g|^2>)"
+            ).equal(1.0, estimate(one.pace / theory.effective_lr), **next_order if signal == 0 else ends)
     at = int(1 / (4 * config.products[0]))
     size = float(equilibrium(config.lr, config.products[0] / config.lr, np.sqrt(config.weights - 1)).norm)
     for start in STARTS:
-        expected = (norm_after(at, start * size, config.lr, config.products[0] / config.lr,
-                               np.sqrt(config.weights - 1)) / size) ** 4
-        yield claims.equal(f"from {start:g} of the equilibrium: |w|^4 over it after 1/(4 eta decay) steps", expected,
-                           estimate(data.way.sel(start=start)[at]), 5 * config.products[0],
-                           "the next order in eta decay: at most 1 + ln of what |w|^4 lacks, times it")
+        expected = (
+            norm_after(at, start * size, config.lr, config.products[0] / config.lr, np.sqrt(config.weights - 1)) / size
+        ) ** 4
+        yield claim(
+            f"{start:g}-equilibrium-w-4",
+            f"from {start:g} of the equilibrium: |w|^4 over it after 1/(4 eta decay) steps",
+        ).equal(
+            expected,
+            estimate(data.way.sel(start=start)[at]),
+            5 * config.products[0],
+            "the next order in eta decay: at most 1 + ln of what |w|^4 lacks, times it",
+        )
 
 
 @run.figure
@@ -140,12 +156,25 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, signal in enumerate(SIGNALS):
         one, label = data.sel(signal=signal), "noise and a signal" if signal else "noise alone"
         middle.plot(data["product"], np.sqrt(one.turn.mean("chain")), "os"[i], ms=9 - 4 * i, color=f"C{i}", label=label)
-        right.plot(config.lr**2 * one.slope.mean("chain") / (2 * data["product"]), one.fourth.mean("chain"), "os"[i],
-                   ms=9 - 4 * i, color=f"C{i}", label=label)
+        right.plot(
+            config.lr**2 * one.slope.mean("chain") / (2 * data["product"]),
+            one.fourth.mean("chain"),
+            "os"[i],
+            ms=9 - 4 * i,
+            color=f"C{i}",
+            label=label,
+        )
     x = np.geomspace(config.products[0] / 2, config.products[-1] * 2, 50)
     sheet.guide(middle, x, np.sqrt(2 * x), r"$\sqrt{2\eta\lambda}$")
     sheet.label(middle, "Angle of a step", r"$\eta\lambda$", "radians", "upper left", xscale="log", yscale="log")
     ends = np.array(right.get_xlim()) * [1, 1.05]
     sheet.guide(right, ends, ends, "equal")
-    sheet.label(right, "Length", r"$\eta\langle|g(\bar w)|^2\rangle/(2\lambda)$", r"$\langle|w|^4\rangle$",
-                "upper left", xscale="log", yscale="log")
+    sheet.label(
+        right,
+        "Length",
+        r"$\eta\langle|g(\bar w)|^2\rangle/(2\lambda)$",
+        r"$\langle|w|^4\rangle$",
+        "upper left",
+        xscale="log",
+        yscale="log",
+    )

@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.normalization.weight_decay import equilibrium
 
 STARTS = (0.3, 3.0)
@@ -66,22 +66,25 @@ def trained(config: Config, x: np.ndarray, y: np.ndarray) -> Any:
     return jax.jit(jax.vmap(whole))(np.array(STARTS))
 
 
-@study(
-    "book/equilibrium-layers", section="13.4", title="Every layer has an equilibrium of its own", new=True,
-    statement=r"""
-    In a network whose every weight matrix is followed by a layer norm, stochastic descent with weight decay brings each
-    layer to $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$ with its own gradients, and turns all of
-    them by the same angle $\sqrt{2\eta\lambda}$ a step, from any length at the start. Images, two hidden layers, cross
-    entropy, batches.""",
-)
+@study("book/equilibrium-layers", section="13.4", title="Every layer has an equilibrium of its own", new=True)
 def run(config: Config) -> xr.Dataset:
+    r"""In a network whose every weight matrix is followed by a layer norm, stochastic descent with weight decay brings
+    each layer to $\langle|w|^4\rangle = \eta\langle|g(\bar w)|^2\rangle/(2\lambda)$ with its own gradients, and turns
+    all of them by the same angle $\sqrt{2\eta\lambda}$ a step, from any length at the start. Images, two hidden layers,
+    cross entropy, batches.
+    """
     task = datasets.load(config.data, samples=config.samples, labels="one-hot", seed=config.seed, dtype=np.float64)
     found = trained(config, np.asarray(task.train.x), np.asarray(task.train.y))
     loss, size, slope, cosine = (np.asarray(one) for one in found)
     axes = ("start", "step", "layer")
     return xr.Dataset(
-        {"loss": (axes[:2], loss), "length": (axes, size), "slope": (axes, slope),
-         "angle": (axes, np.arccos(np.minimum(cosine, 1.0))), "log_cosine": (axes, np.log(cosine))},
+        {
+            "loss": (axes[:2], loss),
+            "length": (axes, size),
+            "slope": (axes, slope),
+            "angle": (axes, np.arccos(np.minimum(cosine, 1.0))),
+            "log_cosine": (axes, np.log(cosine)),
+        },
         coords={"start": list(STARTS), "layer": [1, 2]},
     )
 
@@ -90,8 +93,9 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     turned = data.log_cosine[:, :-1].sum("step") - (config.steps - 1) * np.log(1 - config.product)
     left = turned + np.log(data.length[:, -1] / data.length[:, 0])
-    yield claims.zero("sum of ln cos(angle) - ln(1 - eta decay), plus ln |w_T|/|w_0|, a step, largest",
-                      np.abs(left).max() / config.steps, 1e-12, "an identity of every layer, to rounding")
+    yield claim("sum-ln-cos", "sum of ln cos(angle) - ln(1 - eta decay), plus ln |w_T|/|w_0|, a step, largest").zero(
+        np.abs(left).max() / config.steps, 1e-12, "an identity of every layer, to rounding"
+    )
     late = data.isel(step=slice(config.steps // 2, None))
     times = 4 * config.product * config.steps / 2
     enough: dict[str, Any] = {"given": times >= 4, "otherwise": "half of the run is less than four relaxation times"}
@@ -103,17 +107,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             theory = equilibrium(config.lr, config.product / config.lr, np.sqrt(float((one.slope**2).mean())))
             name = f"layer {layer} from |w| = {start:g}"
             ends = abs(float(square[-1] ** 2 - square[0] ** 2)) / (4 * moved * float((square**2).mean()))
-            yield claims.equal(f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", 1.0, (square**2).mean() / theory.norm**4,
-                               NEXT + ends, why, **enough)
+            yield claim(f"{name}-w-4-eta", f"{name}: <|w|^4> over eta <|g|^2>/(2 decay)", **enough).equal(
+                1.0, (square**2).mean() / theory.norm**4, NEXT + ends, why
+            )
             ends = abs(float(np.log(square[-1] / square[0]))) / (2 * moved)
-            yield claims.equal(f"{name}: mean square angle of a step over 2 eta decay", 1.0,
-                               (one.angle**2).mean() / (2 * config.product), NEXT + ends, why, **enough)
-            yield claims.at_least(f"{name}: mean step size on the sphere over eta/<|w|^4>^(1/2)", 1.0,
-                                  (config.lr / square).mean() * np.sqrt((square**2).mean()) / config.lr,
-                                  "Jensen: lengths that come and go make it larger", slack=1e-12)
+            yield claim(
+                f"{name}-mean-square-angle", f"{name}: mean square angle of a step over 2 eta decay", **enough
+            ).equal(1.0, (one.angle**2).mean() / (2 * config.product), NEXT + ends, why)
+            yield claim(
+                f"{name}-mean-step-size", f"{name}: mean step size on the sphere over eta/<|w|^4>^(1/2)"
+            ).at_least(
+                1.0,
+                (config.lr / square).mean() * np.sqrt((square**2).mean()) / config.lr,
+                "Jensen: lengths that come and go make it larger",
+                slack=1e-12,
+            )
     both = late.length.mean("step")
-    yield claims.zero("lengths from both starts, relative difference, largest over layers",
-                      np.abs(both[1] / both[0] - 1).max(), 0.2, "they began a factor 10 apart", **enough)
+    yield claim(
+        "lengths-both-starts", "lengths from both starts, relative difference, largest over layers", **enough
+    ).zero(np.abs(both[1] / both[0] - 1).max(), 0.2, "they began a factor 10 apart")
 
 
 @run.figure
@@ -123,19 +135,37 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for layer in (1, 2):
         for start, style in zip(STARTS, ("-", ":"), strict=True):
             one = data.sel(layer=layer, start=start)
-            left.plot(steps[::every], one.length[::every], color=f"C{layer - 1}", ls=style,
-                      label=f"layer {layer}" if style == "-" else None)
+            left.plot(
+                steps[::every],
+                one.length[::every],
+                color=f"C{layer - 1}",
+                ls=style,
+                label=f"layer {layer}" if style == "-" else None,
+            )
             if style == "-":
                 window = max(1, int(1 / (4 * config.product)))
                 smooth = np.convolve(one.angle**2, np.ones(window) / window, "valid")
-                right.plot(steps[: len(smooth)][::every] + window / 2, np.sqrt(smooth)[::every], color=f"C{layer - 1}",
-                           label=f"layer {layer}")
+                right.plot(
+                    steps[: len(smooth)][::every] + window / 2,
+                    np.sqrt(smooth)[::every],
+                    color=f"C{layer - 1}",
+                    label=f"layer {layer}",
+                )
     late = data.isel(step=slice(config.steps // 2, None), start=0)
     for layer in (1, 2):
         slope = np.sqrt(float((late.slope.sel(layer=layer) ** 2).mean()))
-        sheet.mark(left, y=equilibrium(config.lr, config.product / config.lr, slope).norm,
-                   label=r"$(\eta\langle|g|^2\rangle/2\lambda)^{1/4}$" if layer == 1 else None)
+        sheet.mark(
+            left,
+            y=equilibrium(config.lr, config.product / config.lr, slope).norm,
+            label=r"$(\eta\langle|g|^2\rangle/2\lambda)^{1/4}$" if layer == 1 else None,
+        )
     sheet.label(left, f"Lengths, {config.data}", "step", "$|w|$", "best", yscale="log")
     sheet.mark(right, y=np.sqrt(2 * config.product), label=r"$\sqrt{2\eta\lambda}$")
-    sheet.label(right, "Angle of a step", "step", "radians, root of the mean square", "best",
-                ylim=(0, 2.5 * np.sqrt(2 * config.product)))
+    sheet.label(
+        right,
+        "Angle of a step",
+        "step",
+        "radians, root of the mean square",
+        "best",
+        ylim=(0, 2.5 * np.sqrt(2 * config.product)),
+    )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.studies.shared.scale_invariant import Cosine, Loss, three_losses
 from secant.theory.normalization.scale_invariance import sphere_smoothness
 
@@ -46,15 +46,13 @@ def curvature_near_equal(distance: float, random: np.random.Generator, width: in
     return float(np.linalg.norm((rows + rows.T) / 2, 2))
 
 
-@study(
-    "book/lem-13.4.3", section="13.4", title="Gradients and range on the sphere",
-    statement=r"""
-    With $\rho = \max_{|w|=1}\|\nabla^2L(w)\|_2$: (1) $|\nabla L(w)| \le \pi\rho$ for all unit $w$; (2)
+@study("book/lem-13.4.3", section="13.4", title="Gradients and range on the sphere")
+def run(config: Config) -> xr.Dataset:
+    r"""With $\rho = \max_{|w|=1}\|\nabla^2L(w)\|_2$: (1) $|\nabla L(w)| \le \pi\rho$ for all unit $w$; (2)
     $L(w) - \min L \le \pi^2\rho/2$ for all $w \ne 0$. Since the slope vanishes at both ends of the way from the least
     to the largest value, the range is even at most $\pi^2\rho/4$. A layer norm without $\epsilon$ has no $\rho$: near
-    weights that make all features of a sample equal, curvature grows as one over the squared distance.""",
-)
-def run(config: Config) -> xr.Dataset:
+    weights that make all features of a sample equal, curvature grows as one over the squared distance.
+    """
     import jax.numpy as jnp
 
     random = np.random.default_rng(config.seed)
@@ -68,12 +66,15 @@ def run(config: Config) -> xr.Dataset:
     near = [curvature_near_equal(d, np.random.default_rng(seeds), max(config.dim, 4)) for d in DISTANCES]
     return xr.Dataset(
         {
-            "rho": ("loss", [loss.smoothness for loss in found.values()]), "ascent": ascent,
+            "rho": ("loss", [loss.smoothness for loss in found.values()]),
+            "ascent": ascent,
             "gradient": ("loss", [row[0] for row in rows.values()]),
             "range": ("loss", [row[2] - row[1] for row in rows.values()]),
             "value": (("loss", "point"), [loss.value(points[:500]) - rows[name][1] for name, loss in found.items()]),
-            "size": (("loss", "point"), [np.linalg.norm(loss.gradient(points[:500]), axis=1)
-                                         for loss in found.values()]),
+            "size": (
+                ("loss", "point"),
+                [np.linalg.norm(loss.gradient(points[:500]), axis=1) for loss in found.values()],
+            ),
             "near": ("distance", near),
         },
         coords={"loss": list(found), "distance": list(DISTANCES)},
@@ -83,19 +84,33 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     rho = data.rho
-    yield claims.equal("quotient: rho by ascent over twice the range of eigenvalues", 1.0,
-                       data.ascent / rho.sel(loss="quotient"), 1e-5, "where the ascent stops")
+    yield claim("quotient-rho-ascent", "quotient: rho by ascent over twice the range of eigenvalues").equal(
+        1.0, data.ascent / rho.sel(loss="quotient"), 1e-5, "where the ascent stops"
+    )
     for name in data.loss.values:
         one = data.sel(loss=name)
-        yield claims.at_most(f"{name}: largest |grad L| over pi rho", 1.0, one.gradient / (math.pi * one.rho))
-        yield claims.at_most(f"{name}: range of L over pi^2 rho/4", 1.0, one.range / (math.pi**2 * one.rho / 4),
-                             "half of what the lemma allows")
-    yield claims.equal("quotient: range over rho", 0.5, data.range[0] / rho[0], 1e-6, "its eigenvalues", relative=1e-6)
-    yield claims.equal("cosine: range over rho", math.sqrt(3), data.range[1] / rho[1], 1e-6, "2|b| over 2|b|/sqrt 3",
-                       note="0.70 of pi^2/4: not far below the bound")
+        yield claim(f"{name}-grad-l-pi", f"{name}: largest |grad L| over pi rho").at_most(
+            1.0, one.gradient / (math.pi * one.rho)
+        )
+        yield claim(f"{name}-range-l-pi", f"{name}: range of L over pi^2 rho/4").at_most(
+            1.0, one.range / (math.pi**2 * one.rho / 4), "half of what the lemma allows"
+        )
+    yield claim("quotient-range-rho", "quotient: range over rho").equal(
+        0.5, data.range[0] / rho[0], 1e-6, "its eigenvalues", relative=1e-6
+    )
+    yield claim("cosine-range-rho", "cosine: range over rho").equal(
+        math.sqrt(3),
+        data.range[1] / rho[1],
+        1e-6,
+        "2|b| over 2|b|/sqrt 3",
+        note="0.70 of pi^2/4: not far below the bound",
+    )
     slope = np.polyfit(np.log(data.distance), np.log(data.near), 1)[0]
-    yield claims.equal("layer norm: exponent of the curvature in the distance from equal features", -2.0, slope, 1e-3,
-                       "differences of the gradient", note="so there is no rho, and the theorem says nothing of it")
+    yield claim(
+        "layer-norm-exponent", "layer norm: exponent of the curvature in the distance from equal features"
+    ).equal(
+        -2.0, slope, 1e-3, "differences of the gradient", note="so there is no rho, and the theorem says nothing of it"
+    )
 
 
 @run.figure
@@ -105,9 +120,23 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         one = data.sel(loss=name)
         left.plot(one.value / one.rho, one["size"] / one.rho, ".", ms=4, color=f"C{i}", alpha=0.7, label=name)
     sheet.mark(left, x=math.pi**2 / 4, y=math.pi, label=r"$\pi^2/4$ and $\pi$")
-    sheet.label(left, "Points on the sphere", r"$(L - \min L)/\rho$", r"$|\nabla L|/\rho$", "center",
-                xlim=(-0.05, 2.8), ylim=(0, 3.6))
+    sheet.label(
+        left,
+        "Points on the sphere",
+        r"$(L - \min L)/\rho$",
+        r"$|\nabla L|/\rho$",
+        "center",
+        xlim=(-0.05, 2.8),
+        ylim=(0, 3.6),
+    )
     right.plot(data.distance, data.near, "o", color="C0", label="largest curvature")
     sheet.guide(right, data.distance, data.near[0] * (data.distance / data.distance[0]) ** -2.0, "slope $-2$")
-    sheet.label(right, "A layer norm has no $\\rho$", "distance from equal features", r"$\|\nabla^2L\|_2$",
-                "upper right", xscale="log", yscale="log")
+    sheet.label(
+        right,
+        "A layer norm has no $\\rho$",
+        "distance from equal features",
+        r"$\|\nabla^2L\|_2$",
+        "upper right",
+        xscale="log",
+        yscale="log",
+    )

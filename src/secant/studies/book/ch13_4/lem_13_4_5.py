@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.studies.shared.scale_invariant import three_losses
 
 SCALES = (1e-3, 1e-2, 0.1, 1.0, 10.0)
@@ -16,13 +16,11 @@ class Config(Seeded):
     points: int = scaled(smoke=2_000, laptop=50_000, at_least=10, at_most=10**6, help="random pairs of every length")
 
 
-@study(
-    "book/lem-13.4.5", section="13.4", title="Orthogonal steps on a scale-invariant loss",
-    statement=r"""
-    A twice differentiable scale-invariant $L$ with $\rho = \max_{|x|=1}\|\nabla^2L(x)\|_2$ has, for orthogonal $x$ and
-    $v$, $L(x + v) - L(x) \le \langle v, \nabla L(x)\rangle + \rho|v|^2/(2|x|^2)$. The constant is the best one.""",
-)
+@study("book/lem-13.4.5", section="13.4", title="Orthogonal steps on a scale-invariant loss")
 def run(config: Config) -> xr.Dataset:
+    r"""A twice differentiable scale-invariant $L$ with $\rho = \max_{|x|=1}\|\nabla^2L(x)\|_2$ has, for orthogonal $x$
+    and $v$, $L(x + v) - L(x) \le \langle v, \nabla L(x)\rangle + \rho|v|^2/(2|x|^2)$. The constant is the best one.
+    """
     random = np.random.default_rng(config.seed)
     found = three_losses(random, config.dim, config.samples)
     x = random.normal(size=(len(SCALES), config.points, config.dim)) * np.exp(random.normal(size=(config.points, 1)))
@@ -39,8 +37,13 @@ def run(config: Config) -> xr.Dataset:
     tight = (quotient.value(low + SMALL * high) - quotient.value(low)) / (rho[0] * SMALL**2 / 2)
     on_the_way = np.linalg.norm(2 * low + np.linspace(0, 1, 101)[:, None] * high, axis=1)
     return xr.Dataset(
-        {"share": (("loss", "scale", "point"), np.array(rise) / allowed), "rho": ("loss", rho), "tight": tight,
-         "rise": (("loss", "scale", "point"), np.array(rise) - allowed), "shortest": on_the_way.min()},
+        {
+            "share": (("loss", "scale", "point"), np.array(rise) / allowed),
+            "rho": ("loss", rho),
+            "tight": tight,
+            "rise": (("loss", "scale", "point"), np.array(rise) - allowed),
+            "shortest": on_the_way.min(),
+        },
         coords={"loss": list(found), "scale": list(SCALES)},
     )
 
@@ -49,16 +52,29 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.loss.values:
         one = data.sel(loss=name)
-        yield claims.at_most(f"{name}: L(x + v) - L(x) - <v, grad L> less rho |v|^2/(2|x|^2), largest", 0.0,
-                             one.rise.max(), "an inequality, to rounding", slack=1e-12)
-        yield claims.at_least(f"{name}: the largest share of the bound that a pair uses", 0.05, one.share.max(),
-                              "a tenth of what random directions of five weights reach; named beforehand")
-    yield claims.equal("quotient, from its lowest towards its highest eigenvector: share of the bound",
-                       1 / (1 + SMALL**2), data.tight, 1e-9, "differences of a loss at 1e-3",
-                       note="one for short steps: no smaller constant would do")
-    yield claims.erratum(
-        "least length of x + s v, for |x| = 2 and orthogonal v", (r"|x|^2", 4.0), (r"|x|", 2.0), data.shortest, 1e-12,
-        "rounding", relation="at least", where="proof of Lemma 13.4.5",
+        yield claim(f"{name}-l-x-v", f"{name}: L(x + v) - L(x) - <v, grad L> less rho |v|^2/(2|x|^2), largest").at_most(
+            0.0, one.rise.max(), "an inequality, to rounding", slack=1e-12
+        )
+        yield claim(f"{name}-share-bound-pair", f"{name}: the largest share of the bound that a pair uses").at_least(
+            0.05, one.share.max(), "a tenth of what random directions of five weights reach; named beforehand"
+        )
+    yield claim(
+        "quotient-lowest-towards", "quotient, from its lowest towards its highest eigenvector: share of the bound"
+    ).equal(
+        1 / (1 + SMALL**2),
+        data.tight,
+        1e-9,
+        "differences of a loss at 1e-3",
+        note="one for short steps: no smaller constant would do",
+    )
+    yield claim("least-length-x", "least length of x + s v, for |x| = 2 and orthogonal v").erratum(
+        (r"|x|^2", 4.0),
+        (r"|x|", 2.0),
+        data.shortest,
+        1e-12,
+        "rounding",
+        relation="at least",
+        where="proof of Lemma 13.4.5",
         note="the proof needs the squares of both: |x + s v|^2 is at least |x|^2, by Pythagoras",
     )
 
@@ -70,9 +86,23 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, name in enumerate(data.loss.values):
         share = data.share.sel(loss=name)
         low, middle, high = (share.quantile(q, "point").values for q in (0.0, 0.5, 1.0))
-        axes.errorbar(places + 0.15 * (i - 1), middle, [middle - low, high - middle], fmt="o", ms=5, capsize=3,
-                      color=f"C{i}", label=name)
+        axes.errorbar(
+            places + 0.15 * (i - 1),
+            middle,
+            [middle - low, high - middle],
+            fmt="o",
+            ms=5,
+            capsize=3,
+            color=f"C{i}",
+            label=name,
+        )
     sheet.mark(axes, y=1.0, label="the bound")
-    sheet.label(axes, "Orthogonal steps: least, median and largest", "$|v|/|x|$",
-                r"$(L(x + v) - L(x) - \langle v, \nabla L\rangle)\,/\,\frac{\rho|v|^2}{2|x|^2}$", "lower right",
-                xticks=places, xticklabels=[f"{scale:g}" for scale in SCALES])
+    sheet.label(
+        axes,
+        "Orthogonal steps: least, median and largest",
+        "$|v|/|x|$",
+        r"$(L(x + v) - L(x) - \langle v, \nabla L\rangle)\,/\,\frac{\rho|v|^2}{2|x|^2}$",
+        "lower right",
+        xticks=places,
+        xticklabels=[f"{scale:g}" for scale in SCALES],
+    )

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.studies.shared.scale_invariant import Quotient, descend
 from secant.theory.normalization.weight_decay import CEILING, falling_time, gradient_floor, turning_norm
 
@@ -15,21 +15,26 @@ class Config(Seeded):
     dim: int = option(5, at_least=3, at_most=50, help="weights")
     lr: float = option(0.01, at_least=1e-3, at_most=1.0, help="step size")
     product: float = option(2e-4, at_least=5e-5, at_most=3e-4, help="step size times decay")
-    starts: tuple[float, ...] = scaled(smoke=(1.1, 2.0, 5.0, 10.0), laptop=(1.1, 2.0, 5.0, 20.0, 100.0), above=1.01,
-                                       at_most=1e4, ascending=True, longest=8, help="|w_0|^2 over pi^2 rho eta")
+    starts: tuple[float, ...] = scaled(
+        smoke=(1.1, 2.0, 5.0, 10.0),
+        laptop=(1.1, 2.0, 5.0, 20.0, 100.0),
+        above=1.01,
+        at_most=1e4,
+        ascending=True,
+        longest=8,
+        help="|w_0|^2 over pi^2 rho eta",
+    )
 
 
-@study(
-    "book/lem-13.4.9", section="13.4", title="Long weights meet a small gradient",
-    statement=r"""
-    For $\eta\lambda < \frac12$, $|w_0|^2 > \pi^2\rho\eta$ and
+@study("book/lem-13.4.9", section="13.4", title="Long weights meet a small gradient")
+def run(config: Config) -> xr.Dataset:
+    r"""For $\eta\lambda < \frac12$, $|w_0|^2 > \pi^2\rho\eta$ and
     $T_0 = \lceil\frac1{2\eta\lambda}\ln\frac{2|w_0|^2}{\rho\pi^2\eta}\rceil$ some $t < T_0$ has
     $|\nabla L(\bar w_t)|^2 \le 8\pi^4\rho^2\lambda\eta$. The proof sums
     $|w_T|^2 - (1 - \eta\lambda)^{2T}|w_0|^2 = \sum_{t<T}\eta^2(1 - \eta\lambda)^{2(T-1-t)}|\nabla L(w_t)|^2$ and closes
     if the range of $L$ is at most $\pi^2\rho/4$: $\frac12 + \frac14/(1 - 2/\pi^2) < 1$. With the printed range and
-    without an unjustified factor $\frac12$ it does not.""",
-)
-def run(config: Config) -> xr.Dataset:
+    without an unjustified factor $\frac12$ it does not.
+    """
     random, decay = np.random.default_rng(config.seed), config.product / config.lr
     top = config.smoothness / 2
     loss = Quotient(np.sort(np.concatenate([[0.0, top], top * random.random(config.dim - 2)])))
@@ -47,8 +52,11 @@ def run(config: Config) -> xr.Dataset:
     every = max(1, max(times) // 400)
     return xr.Dataset(
         {
-            "hit": ("start", hit), "time": ("start", times), "left": ("start", left),
-            "right": ("start", kept @ slopes), "rounding": ("start", path.square[0]),
+            "hit": ("start", hit),
+            "time": ("start", times),
+            "left": ("start", left),
+            "right": ("start", kept @ slopes),
+            "rounding": ("start", path.square[0]),
             "square": (("step", "start"), path.square[::every]),
             "gradient": (("step", "start"), path.gradient[::every]),
         },
@@ -60,31 +68,49 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     for start in config.starts:
         one = data.sel(start=start)
-        yield claims.at_most(f"|w_0|^2 = {start:g} pi^2 rho eta: first step with a small gradient", float(one.time) - 1,
-                             float(one.hit) if one.hit >= 0 else np.inf, "before T_0, rounded up")
+        yield claim(f"w-0-2-{start:g}", f"|w_0|^2 = {start:g} pi^2 rho eta: first step with a small gradient").at_most(
+            float(one.time) - 1, float(one.hit) if one.hit >= 0 else np.inf, "before T_0, rounded up"
+        )
         shrunk = start * (1 - config.product) ** (2 * float(one.time))
-        yield claims.equal(f"|w_0|^2 = {start:g} pi^2 rho eta: what decay alone leaves at T_0, over pi^2 rho eta", 0.5,
-                           shrunk, config.product * (2 + math.log(2 * start)),
-                           "the step to which T_0 is rounded up, and the next order in eta decay")
-    yield claims.zero("sum of 200 steps against the squared length, largest difference over |w_0|^2",
-                      np.abs((data.left - data.right) / data.rounding).max(), 1e-12, "an identity")
+        yield claim(
+            f"w-0-2-{start:g}-pi",
+            f"|w_0|^2 = {start:g} pi^2 rho eta: what decay alone leaves at T_0, over pi^2 rho eta",
+        ).equal(
+            0.5,
+            shrunk,
+            config.product * (2 + math.log(2 * start)),
+            "the step to which T_0 is rounded up, and the next order in eta decay",
+        )
+    yield claim("sum-200-steps", "sum of 200 steps against the squared length, largest difference over |w_0|^2").zero(
+        np.abs((data.left - data.right) / data.rounding).max(), 1e-12, "an identity"
+    )
     one = data.isel(start=0)
     kept = 1 - config.product
-    yield claims.erratum(
+    yield claim(
+        "what-squared-gradients",
         "what the squared gradients add to |w_T|^2, T = 200, over the sum with exponent 2(T - 1 - t)",
+    ).erratum(
         (r"\sum_t\eta^2(1 - \eta\lambda)^{2(T_0-t)}|\nabla L(w_t)|^2", kept**2),
-        (r"\sum_t\eta^2(1 - \eta\lambda)^{2(T_0-1-t)}|\nabla L(w_t)|^2", 1.0), one.left / one.right, 1e-9,
-        "rounding of a difference", where="proof of Lemma 13.4.9", note="the last gradient is not shrunk any more",
+        (r"\sum_t\eta^2(1 - \eta\lambda)^{2(T_0-1-t)}|\nabla L(w_t)|^2", 1.0),
+        one.left / one.right,
+        1e-9,
+        "rounding of a difference",
+        where="proof of Lemma 13.4.9",
+        note="the last gradient is not shrunk any more",
     )
     narrow, wide = (0.5 + share / (1 - 2 / math.pi**2) for share in (CEILING / math.pi**2, 0.5))
-    yield claims.erratum(
-        "bound on |w_T|^2 in the proof, over pi^2 rho eta, which must be below 1",
-        (r"\tfrac12 + \tfrac12/(1 - 2/\pi^2)", wide), (r"\tfrac12 + \tfrac14/(1 - 2/\pi^2)", narrow), narrow, 1e-12,
-        "arithmetic", where="proof of Lemma 13.4.9", by="derivation",
+    yield claim("bound-w-t", "bound on |w_T|^2 in the proof, over pi^2 rho eta, which must be below 1").erratum(
+        (r"\tfrac12 + \tfrac12/(1 - 2/\pi^2)", wide),
+        (r"\tfrac12 + \tfrac14/(1 - 2/\pi^2)", narrow),
+        narrow,
+        1e-12,
+        "arithmetic",
+        where="proof of Lemma 13.4.9",
+        by="derivation",
         note="the display bounds the powers of 1 - eta decay by 1/2, and the last of them is 1; without that, a range "
         "of pi^2 rho/2 gives more than 1, and the sharper range pi^2 rho/4 closes the proof",
     )
-    yield claims.at_most("the repaired constant", 1.0, narrow, "or the proof would not close")
+    yield claim("repaired-constant", "the repaired constant").at_most(1.0, narrow, "or the proof would not close")
 
 
 @run.figure
@@ -98,8 +124,22 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.axvline(float(one.time), color=f"C{i}", ls=":", lw=1)
         right.axvline(float(one.time), color=f"C{i}", ls=":", lw=1)
     sheet.mark(left, y=1.0)
-    sheet.label(left, "Length; dotted is $T_0$", "step", r"$|w|^2/(\pi^2\rho\eta)$",
-                {"title": r"$|w_0|^2/(\pi^2\rho\eta)$", "loc": "upper right"}, yscale="log")
+    sheet.label(
+        left,
+        "Length; dotted is $T_0$",
+        "step",
+        r"$|w|^2/(\pi^2\rho\eta)$",
+        {"title": r"$|w_0|^2/(\pi^2\rho\eta)$", "loc": "upper right"},
+        yscale="log",
+    )
     sheet.mark(right, y=8 * math.pi**4 * config.product, label=r"$8\pi^4\lambda\eta$")
-    sheet.label(right, "Gradient on the sphere", "step", r"$|\nabla L(\bar w)|^2/\rho^2$", "lower left", xscale="log",
-                yscale="log", ylim=(1e-8, 1))
+    sheet.label(
+        right,
+        "Gradient on the sphere",
+        "step",
+        r"$|\nabla L(\bar w)|^2/\rho^2$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+        ylim=(1e-8, 1),
+    )

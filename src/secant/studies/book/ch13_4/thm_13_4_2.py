@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.normalization.weight_decay import gradient_floor, hitting_time
 
 RECORDS = 400
@@ -18,8 +18,14 @@ class Config(Seeded):
     dim: int = option(5, at_least=3, at_most=50, help="weights")
     lr: float = option(0.01, at_least=1e-3, at_most=1.0, help="step size")
     product: float = option(1e-4, at_least=3e-5, at_most=3e-4, help="step size times decay")
-    starts: tuple[float, ...] = option((1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3), at_least=1e-4, at_most=1e4,
-                                       ascending=True, longest=9, help="lengths of the weights at the start")
+    starts: tuple[float, ...] = option(
+        (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3),
+        at_least=1e-4,
+        at_most=1e4,
+        ascending=True,
+        longest=9,
+        help="lengths of the weights at the start",
+    )
 
 
 def descend(spectrum: np.ndarray, start: np.ndarray, lr: float, decay: float, steps: int) -> dict[str, np.ndarray]:
@@ -45,20 +51,22 @@ def descend(spectrum: np.ndarray, start: np.ndarray, lr: float, decay: float, st
 
     begin = (jnp.asarray(start), jnp.full(len(start), -1))
     (_, hit), (length, slope) = jax.jit(lambda c: jax.lax.scan(record, c, jnp.arange(RECORDS)))(begin)
-    return {"hit": np.asarray(hit), "length": np.asarray(length), "slope": np.asarray(slope),
-            "step": every * np.arange(RECORDS)}
+    return {
+        "hit": np.asarray(hit),
+        "length": np.asarray(length),
+        "slope": np.asarray(slope),
+        "step": every * np.arange(RECORDS),
+    }
 
 
-@study(
-    "book/thm-13.4.2", section="13.4", title="Weight decay finds small gradients from any scale",
-    statement=r"""
-    Gradient descent with weight decay on a scale-invariant loss, $\eta\lambda < \frac12$,
+@study("book/thm-13.4.2", section="13.4", title="Weight decay finds small gradients from any scale")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent with weight decay on a scale-invariant loss, $\eta\lambda < \frac12$,
     $\rho = \max_{|w|=1}\|\nabla^2L(w)\|_2$: some
     $t \le \frac1{2\lambda\eta}\bigl(\bigl|\ln\frac{|w_0|^2}{\rho\pi^2\eta}\bigr| + 3\bigr)$ has
     $|\nabla L(\bar w_t)|^2 \le 8\pi^4\rho^2\lambda\eta$. The time grows as the logarithm of the length at the start.
-    Here $L = w\cdot Aw/|w|^2$, from the direction of its largest gradient.""",
-)
-def run(config: Config) -> xr.Dataset:
+    Here $L = w\cdot Aw/|w|^2$, from the direction of its largest gradient.
+    """
     random, decay = np.random.default_rng(config.seed), config.product / config.lr
     top = config.smoothness / 2
     spectrum = np.sort(np.concatenate([[0.0, top], top * random.random(config.dim - 2)]))
@@ -70,9 +78,12 @@ def run(config: Config) -> xr.Dataset:
     found = descend(spectrum, starts[:, None] * direction, config.lr, decay, max(bounds))
     return xr.Dataset(
         {
-            "hit": ("start", found["hit"]), "bound": ("start", bounds),
-            "length": (("step", "start"), found["length"]), "slope": (("step", "start"), found["slope"]),
-            "floor": gradient_floor(config.lr, decay, config.smoothness), "spectrum": ("i", spectrum),
+            "hit": ("start", found["hit"]),
+            "bound": ("start", bounds),
+            "length": (("step", "start"), found["length"]),
+            "slope": (("step", "start"), found["slope"]),
+            "floor": gradient_floor(config.lr, decay, config.smoothness),
+            "spectrum": ("i", spectrum),
         },
         coords={"start": starts, "step": found["step"]},
     )
@@ -80,22 +91,33 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.equal("|grad L|^2 on the sphere at the start over rho^2", 0.25,
-                       (data.slope[0] ** 2).max() / config.smoothness**2, 1e-10,
-                       "half of rho is the range of the eigenvalues, and no gradient is larger")
+    yield claim("grad-l-2", "|grad L|^2 on the sphere at the start over rho^2").equal(
+        0.25,
+        (data.slope[0] ** 2).max() / config.smoothness**2,
+        1e-10,
+        "half of rho is the range of the eigenvalues, and no gradient is larger",
+    )
     share = float(data.floor) / (config.smoothness**2 / 4)
-    yield claims.at_most("the floor over the largest |grad L|^2 on the sphere", 1.0, share, "or it would say nothing")
+    yield claim("floor-grad-l", "the floor over the largest |grad L|^2 on the sphere").at_most(
+        1.0, share, "or it would say nothing"
+    )
     for start in config.starts:
         one = data.sel(start=start)
         hit = float(one.hit) if one.hit >= 0 else np.inf
-        yield claims.at_most(f"|w_0| = {start:g}: first step with a gradient below the floor", float(one.bound), hit,
-                             "the theorem")
+        yield claim(f"w-0-{start:g}-first", f"|w_0| = {start:g}: first step with a gradient below the floor").at_most(
+            float(one.bound), hit, "the theorem"
+        )
     far = [start for start in config.starts if start**2 >= 100 * np.pi**2 * config.smoothness * config.lr]
-    yield claims.equal(
-        "growth of this time with ln |w_0|, from lengths ten times pi sqrt(rho eta), times eta decay", 1.0,
-        lambda: np.polyfit(np.log(far), data.hit.sel(start=far), 1)[0] * config.product, 0.05,
+    yield claim(
+        "growth-this-time",
+        "growth of this time with ln |w_0|, from lengths ten times pi sqrt(rho eta), times eta decay",
+        given=len(far) > 1,
+        otherwise="fewer than two starts are that long",
+    ).equal(
+        1.0,
+        lambda: np.polyfit(np.log(far), data.hit.sel(start=far), 1)[0] * config.product,
+        0.05,
         "while weights are long they only shrink, by eta decay a step; they turn by some percent meanwhile",
-        given=len(far) > 1, otherwise="fewer than two starts are that long",
     )
 
 
@@ -108,9 +130,23 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(data.step, config.lr / one.length**2, color=f"C{i}", label=f"{start:g}")
     left.plot(data.start, data.hit.where(data.hit >= 0) + 1, "o-", color="C0", label="first step below the floor")
     sheet.guide(left, data.start, data.bound, "bound")
-    sheet.label(left, r"$|\nabla L|^2 \leq 8\pi^4\rho^2\lambda\eta$", "$|w_0|$", "step", "upper right", xscale="log",
-                yscale="log", ylim=(None, 10 * float(data.bound.max())))
+    sheet.label(
+        left,
+        r"$|\nabla L|^2 \leq 8\pi^4\rho^2\lambda\eta$",
+        "$|w_0|$",
+        "step",
+        "upper right",
+        xscale="log",
+        yscale="log",
+        ylim=(None, 10 * float(data.bound.max())),
+    )
     sheet.label(middle, "Length of the weights", "step", "$|w|$", yscale="log")
-    sheet.label(right, "Step size on the sphere", "step", r"$\eta/|w|^2$",
-                {"title": "$|w_0|$", "loc": "lower right", "ncols": 3},
-                yscale="log", ylim=(float(config.lr / data.length.max() ** 2) / 1e4, None))
+    sheet.label(
+        right,
+        "Step size on the sphere",
+        "step",
+        r"$\eta/|w|^2$",
+        {"title": "$|w_0|$", "loc": "lower right", "ncols": 3},
+        yscale="log",
+        ylim=(float(config.lr / data.length.max() ** 2) / 1e4, None),
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.studies.shared.scale_invariant import descend, three_losses
 from secant.theory.normalization.weight_decay import least_descent
 
@@ -15,20 +15,19 @@ class Config(Seeded):
     dim: int = option(5, at_least=3, at_most=30, help="weights")
     samples: int = option(40, at_least=10, at_most=1_000, help="data of the neuron")
     lr: float = option(0.2, at_least=1e-3, at_most=10, help="step size")
-    products: tuple[float, ...] = option((0.001, 0.05, 0.5), above=0, at_most=0.5, ascending=True, longest=4,
-                                         help="step size times decay")
+    products: tuple[float, ...] = option(
+        (0.001, 0.05, 0.5), above=0, at_most=0.5, ascending=True, longest=4, help="step size times decay"
+    )
     steps: int = scaled(smoke=100, laptop=400, at_least=5, at_most=400, help="steps of descent")
 
 
-@study(
-    "book/thm-13.4.6", section="13.4", title="The descent of a step with weight decay",
-    statement=r"""
-    For $w_{t+1} = (1 - \eta\lambda)w_t - \eta\nabla L(w_t)$ on a scale-invariant loss and $\eta\lambda \le \frac12$,
-    $L(w_t) - L(w_{t+1}) \ge \eta(1 - 2\rho\eta/|w_t|^2)|\nabla L(w_t)|^2$. The proof gives more:
-    $\eta|\nabla L|^2\bigl(\frac1{1-\eta\lambda} - \frac{\rho\eta}{2(1-\eta\lambda)^2|w_t|^2}\bigr)$, which is attained
-    near the minimum of a Rayleigh quotient.""",
-)
+@study("book/thm-13.4.6", section="13.4", title="The descent of a step with weight decay")
 def run(config: Config) -> xr.Dataset:
+    r"""For $w_{t+1} = (1 - \eta\lambda)w_t - \eta\nabla L(w_t)$ on a scale-invariant loss and $\eta\lambda \le
+    \frac12$, $L(w_t) - L(w_{t+1}) \ge \eta(1 - 2\rho\eta/|w_t|^2)|\nabla L(w_t)|^2$. The proof gives more: $\eta|\nabla
+    L|^2\bigl(\frac1{1-\eta\lambda} - \frac{\rho\eta}{2(1-\eta\lambda)^2|w_t|^2}\bigr)$, which is attained near the
+    minimum of a Rayleigh quotient.
+    """
     random = np.random.default_rng(config.seed)
     found = three_losses(random, config.dim, config.samples)
     start = random.normal(size=(len(LENGTHS), config.dim))
@@ -41,8 +40,14 @@ def run(config: Config) -> xr.Dataset:
         drop.append(np.stack([-np.diff(path.loss, axis=0) for path in paths]))
         rho = loss.smoothness
         plain.append(config.lr * (1 - 2 * rho * config.lr / square) * slope**2)
-        sharp.append(np.stack([least_descent(np.sqrt(s), g, config.lr, product / config.lr, rho)
-                               for s, g, product in zip(square, slope, config.products, strict=True)]))
+        sharp.append(
+            np.stack(
+                [
+                    least_descent(np.sqrt(s), g, config.lr, product / config.lr, rho)
+                    for s, g, product in zip(square, slope, config.products, strict=True)
+                ]
+            )
+        )
         lengths.append(square / (rho * config.lr))
     quotient = found["quotient"]
     near = np.eye(config.dim)[0] + SMALL * np.eye(config.dim)[-1]
@@ -55,8 +60,13 @@ def run(config: Config) -> xr.Dataset:
         tight.append(float(path.loss[0, 0] - path.loss[1, 0]) / float(bound))
     axes = ("loss", "product", "step", "start")
     return xr.Dataset(
-        {"drop": (axes, drop), "plain": (axes, plain), "sharp": (axes, sharp), "length": (axes, lengths),
-         "tight": ("product", tight)},
+        {
+            "drop": (axes, drop),
+            "plain": (axes, plain),
+            "sharp": (axes, sharp),
+            "length": (axes, lengths),
+            "tight": ("product", tight),
+        },
         coords={"loss": list(found), "product": list(config.products), "start": LENGTHS},
     )
 
@@ -66,14 +76,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.loss.values:
         one = data.sel(loss=name)
         for kind, what in (("plain", "the theorem's bound"), ("sharp", "the sharper bound")):
-            yield claims.at_least(f"{name}: descent of a step less {what}, least", 0.0, (one["drop"] - one[kind]).min(),
-                                  "an inequality, to rounding", slack=1e-12)
-    yield claims.at_least("sharper bound less the theorem's, least", 0.0, (data.sharp - data.plain).min(),
-                          "for eta decay up to 1/2", slack=1e-12)
+            yield claim(f"{name}-descent-step-less-{what}", f"{name}: descent of a step less {what}, least").at_least(
+                0.0, (one["drop"] - one[kind]).min(), "an inequality, to rounding", slack=1e-12
+            )
+    yield claim("sharper-bound-less", "sharper bound less the theorem's, least").at_least(
+        0.0, (data.sharp - data.plain).min(), "for eta decay up to 1/2", slack=1e-12
+    )
     for product in config.products:
-        yield claims.equal(f"eta decay = {product:g}: descent near the minimum of the quotient over the sharper bound",
-                           1.0, data.tight.sel(product=product), 1e-6, "the next order in a distance of 1e-4, and "
-                           "rounding of losses 1e-8 above the least")
+        yield claim(
+            f"eta-decay-{product:g}-descent",
+            f"eta decay = {product:g}: descent near the minimum of the quotient over the sharper bound",
+        ).equal(
+            1.0,
+            data.tight.sel(product=product),
+            1e-6,
+            "the next order in a distance of 1e-4, and rounding of losses 1e-8 above the least",
+        )
 
 
 @run.figure

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import relu_paths
 from secant.theory.wide.finite_width import Fluctuations, fluctuations, sample_variances
@@ -23,7 +23,13 @@ BATCHES = 16
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(8, 16, 32), laptop=(8, 16, 32, 64), at_least=4, at_most=4096, shortest=2, longest=6, ascending=True,
+        smoke=(8, 16, 32),
+        laptop=(8, 16, 32, 64),
+        at_least=4,
+        at_most=4096,
+        shortest=2,
+        longest=6,
+        ascending=True,
         help="neurons of every hidden layer",
     )
     depth: int = option(4, at_least=2, at_most=20, help="hidden layers")
@@ -35,10 +41,9 @@ class Config(Seeded):
         fits_memory(40.0 * max(self.widths) * self.draws, "widths or draws")
 
 
-@study(
-    "lectures/fluctuations", section="09-14", title="Signals at finite width, to first order", new=True,
-    statement=r"""
-    The lecture takes the width to infinity, where signals are Gaussian with variances
+@study("lectures/fluctuations", section="09-14", title="Signals at finite width, to first order", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""The lecture takes the width to infinity, where signals are Gaussian with variances
     $K' = C_b + C_w\,\mathbb E\,\sigma^2$. At finite width signals of a layer share a random variance. For any
     activation, with $\chi = C_w\,\frac{d}{dK}\mathbb E\,\sigma^2$, its own variance $v$ and the shift $g$ of its mean
     follow from layer to layer to first order,
@@ -46,9 +51,8 @@ class Config(Seeded):
       g' = \chi g + \frac{C_w}{2}\,\frac{d^2\,\mathbb E\,\sigma^2}{dK^2}\,v,$$
     and the excess kurtosis of a signal is $3v/K^2$. What is left out is of order $1/n^2$. In critical
     networks $v/K^2$ grows as the depth over the width, with the factor 5 for ReLU, 2 for linear networks, and $2/3$ for
-    tanh.""",
-)
-def run(config: Config) -> xr.Dataset:
+    tanh.
+    """
     names, tables = list(CASES), []
     for number, (name, (weights, biases)) in enumerate(CASES.items()):
         rows = []
@@ -64,7 +68,8 @@ def run(config: Config) -> xr.Dataset:
     deep = {name: _predicted(name, weights, 0.0, config) for name, weights in CRITICAL.items()}
     return xr.Dataset(
         {
-            "mean": (dims, found[..., 0]), "variance": (dims, found[..., 1]),
+            "mean": (dims, found[..., 0]),
+            "variance": (dims, found[..., 1]),
             "limit": ("activation", [part.variance[config.depth] for part in one]),
             "shift": ("activation", [part.correction[config.depth] for part in one]),
             "vertex": ("activation", [part.spread[config.depth] for part in one]),
@@ -90,31 +95,36 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ):
             ratio = values.sel(width=width) * width / order
             small = float(one["vertex"] / one["limit"] ** 2 / width)
-            yield claims.equal(f"{name}: {what}, over the first order, width {width}", 1.0, estimate(ratio), small, why)
+            yield claim(
+                f"{name}-{what}-first-order-width-{width}", f"{name}: {what}, over the first order, width {width}"
+            ).equal(1.0, estimate(ratio), small, why)
     one = data.sel(activation="gelu")
     pairs = one["variance"].coarsen(group=2).mean()  # in larger groups something is left in each
     left = pairs * one["width"] / one["vertex"] - 1
-    yield claims.at_most(
-        "gelu: what the first order leaves out of the variance, over it: exponent of the width", -0.5,
-        lambda: exponent(left), "the theory's is -1; half of it is still none",
-        given=bool((left > 0).all()), otherwise="in some group nothing is left to be seen",
-    )
+    yield claim(
+        "gelu-what-first",
+        "gelu: what the first order leaves out of the variance, over it: exponent of the width",
+        given=bool((left > 0).all()),
+        otherwise="in some group nothing is left to be seen",
+    ).at_most(-0.5, lambda: exponent(left), "the theory's is -1; half of it is still none")
     sizes, first = np.array([10**6, 2 * 10**6]), 3 * float(data["deep"].sel(kind="relu")[config.depth])
     fourth = np.array([relu_paths.fourth_moment([1, *[n] * config.depth]) for n in sizes])
     over = (fourth / relu_paths.second_moment([1, 1]) ** 2 - 3) * sizes / first
-    yield claims.equal(
-        f"relu: excess kurtosis by counting paths, over the first order, width {sizes[0]}", 1.0, over[0],
-        5 * config.depth / sizes[0], "the next order",
-    )
-    yield claims.equal(
-        "relu: what the first order leaves out, over it: exponent of the width", -1.0,
-        math.log2((over[1] - 1) / (over[0] - 1)), 0.01, "rounding of a difference of a millionth, and the next order",
+    yield claim(
+        f"relu-excess-kurtosis-{sizes[0]}",
+        f"relu: excess kurtosis by counting paths, over the first order, width {sizes[0]}",
+    ).equal(1.0, over[0], 5 * config.depth / sizes[0], "the next order")
+    yield claim("relu-what-first", "relu: what the first order leaves out, over it: exponent of the width").equal(
+        -1.0,
+        math.log2((over[1] - 1) / (over[0] - 1)),
+        0.01,
+        "rounding of a difference of a millionth, and the next order",
     )
     last = config.layers
     for kind, factor, slack in (("relu", 5.0, 1e-9), ("identity", 2.0, 1e-9), ("tanh", 2 / 3, math.log(last) / last)):
         reason = "rounding" if slack < 1e-6 else "the next order in one over the depth, with its logarithm"
         name = f"{kind}, critical: variance of the variance over its square, times width over depth, layer {last}"
-        yield claims.equal(name, factor, data["deep"].sel(kind=kind)[-1] / last, 0.0, reason, relative=slack)
+        yield claim(name, name).equal(factor, data["deep"].sel(kind=kind)[-1] / last, 0.0, reason, relative=slack)
 
 
 @run.figure

@@ -10,7 +10,7 @@ from scipy import stats
 
 from secant.core.device import jit
 from secant.kernels import next_covariance, next_variance
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 
 EXACT = "exact at every width"
 
@@ -40,16 +40,14 @@ class Config(Seeded):
         fits_memory(16.0 * max(self.width, *self.widths) ** 2 * BLOCK, "width or widths")
 
 
-@study(
-    "lectures/09-14-gaussian", section="09-14", title="Wide random networks are Gaussian processes",
-    statement=r"""
-    With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the outputs of a random network at
+@study("lectures/09-14-gaussian", section="09-14", title="Wide random networks are Gaussian processes")
+def run(config: Config) -> xr.Dataset:
+    r"""With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the outputs of a random network at
     finitely many inputs are Gaussian as the widths grow, $\mathrm{Cov}(z_i(x_a), z_j(x_b)) \to \delta_{ij}K_{ab}$ with
     $K^{(1)} = C_b + \frac{C_w}{n_0}\,x_a\cdot x_b$ and $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$.
     Given a layer the next is Gaussian at every width, with a random covariance; as means over neurons such collective
-    observables have variances of order $1/n$. For ReLU the kurtosis of an output is $3\prod_l(1 + 5/n_l)$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    observables have variances of order $1/n$. For ReLU the kurtosis of an output is $3\prod_l(1 + 5/n_l)$.
+    """
     random = np.random.default_rng(config.seed)
     blocks = [min(BLOCK, config.draws - first) for first in range(0, config.draws, BLOCK)]
     tanh = [_tanh(random, config.width, draws) for draws in blocks]
@@ -69,9 +67,12 @@ def run(config: Config) -> xr.Dataset:
     K, moments = jit(limit, quick=True)(TANH["biases"] + TANH["weights"] / INPUTS.shape[1] * INPUTS @ INPUTS.T)
     return xr.Dataset(
         {
-            "first": (("draw", "a", "b"), first), "second": (("draw", "a", "b"), second),
-            "output": (("draw", "neuron", "a"), output), "K": (("layer", "a", "b"), np.asarray(K)),
-            "moment": ("power", np.asarray(moments)), "relu": (("width", "draw", "hidden"), np.stack(relu)),
+            "first": (("draw", "a", "b"), first),
+            "second": (("draw", "a", "b"), second),
+            "output": (("draw", "neuron", "a"), output),
+            "K": (("layer", "a", "b"), np.asarray(K)),
+            "moment": ("power", np.asarray(moments)),
+            "relu": (("width", "draw", "hidden"), np.stack(relu)),
         },
         coords={"width": list(config.widths), "layer": [1, 2, 3]},
     )
@@ -114,40 +115,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     n, K = config.width, data.K
     for a, b in ((0, 0), (0, 1), (1, 2)):
         name = f"covariance of inputs {a + 1} and {b + 1}" if a < b else "variance at an input"
-        yield claims.equal(
-            f"tanh, one layer of {n}: {name}", K.sel(layer=2)[a, b], estimate(data["first"][:, a, b]), 0, EXACT
+        yield claim(f"tanh-one-layer-{n}-{name}", f"tanh, one layer of {n}: {name}").equal(
+            K.sel(layer=2)[a, b], estimate(data["first"][:, a, b]), 0, EXACT
         )
-        yield claims.equal(
-            f"tanh, two layers of {n}: {name}", K.sel(layer=3)[a, b], estimate(data.second[:, a, b]), 0, relative=1 / n,
-            why="corrections are of order 1/n",
+        yield claim(f"tanh-two-layers-{n}-{name}", f"tanh, two layers of {n}: {name}").equal(
+            K.sel(layer=3)[a, b], estimate(data.second[:, a, b]), 0, "corrections are of order 1/n", relative=1 / n
         )
     size = float(K.sel(layer=3)[0, 0])
     z = data.output[:, :, 0] / math.sqrt(size)
-    yield claims.equal(
-        "tanh: variance of two outputs together", 2.0, estimate((z**2).sum("neuron")), 0, relative=1 / n,
-        why="corrections are of order 1/n",
+    yield claim("tanh-variance-two", "tanh: variance of two outputs together").equal(
+        2.0, estimate((z**2).sum("neuron")), 0, "corrections are of order 1/n", relative=1 / n
     )
-    yield claims.zero("tanh: covariance of two outputs", estimate(z[:, 0] * z[:, 1]), 0, "zero at every width")
-    yield claims.zero(
-        "tanh: characteristic function of an output, less that of its random variance",
-        estimate(np.cos(z[:, 0]) - np.exp(-data.second[:, 0, 0] / size / 2)), 0, EXACT,
+    yield claim("tanh-covariance-two", "tanh: covariance of two outputs").zero(
+        estimate(z[:, 0] * z[:, 1]), 0, "zero at every width"
     )
+    yield claim(
+        "tanh-characteristic-function", "tanh: characteristic function of an output, less that of its random variance"
+    ).zero(estimate(np.cos(z[:, 0]) - np.exp(-data.second[:, 0, 0] / size / 2)), 0, EXACT)
     second, fourth = (float(moment) for moment in data.moment)
-    yield claims.equal(
-        f"tanh: variance of a mean over the {n} neurons of the first layer",
-        TANH["weights"] ** 2 * (fourth - second**2) / n, _spread(data["first"][:, 0, 0]), 0, EXACT,
+    yield claim(f"tanh-variance-mean-{n}", f"tanh: variance of a mean over the {n} neurons of the first layer").equal(
+        TANH["weights"] ** 2 * (fourth - second**2) / n, _spread(data["first"][:, 0, 0]), 0, EXACT
     )
     for width in config.widths:
         found = data.relu.sel(width=width)
-        yield claims.equal(
-            f"ReLU, {config.layers} layers of {width}: kurtosis of an output", 3 * (1 + 5 / width) ** config.layers,
-            estimate(3 * (found[:, -1] / 2) ** 2), 0, EXACT,
-        )
+        yield claim(
+            f"relu-{config.layers}-layers-{width}-kurtosis",
+            f"ReLU, {config.layers} layers of {width}: kurtosis of an output",
+        ).equal(3 * (1 + 5 / width) ** config.layers, estimate(3 * (found[:, -1] / 2) ** 2), 0, EXACT)
         for layer in sorted({1, config.layers}):
-            yield claims.equal(
-                f"ReLU, width {width}: variance of the mean square in layer {layer}", _collective(width, layer),
-                _spread(found[:, layer - 1]), 0, EXACT,
-            )
+            yield claim(
+                f"relu-width-{width}-variance-{layer}",
+                f"ReLU, width {width}: variance of the mean square in layer {layer}",
+            ).equal(_collective(width, layer), _spread(found[:, layer - 1]), 0, EXACT)
 
 
 @run.figure
@@ -160,7 +159,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.semilogy(z, np.mean(stats.norm.pdf(z / scale) / scale, 0), color=f"C{i}", label=f"width {width}")
     sheet.guide(left, z, stats.norm.pdf(z), "Gaussian")
     sheet.label(
-        left, f"An output of ReLU, {config.layers} layers", "output over its deviation", "density", "lower left",
+        left,
+        f"An output of ReLU, {config.layers} layers",
+        "output over its deviation",
+        "density",
+        "lower left",
         ylim=(1e-7, 1),
     )
     sizes = np.geomspace(config.widths[0], config.widths[-1] + 1, 50)
@@ -170,7 +173,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.errorbar(config.widths, values, errors, fmt="o", ms=5, capsize=3, color=f"C{i}", label=f"layer {layer}")
         sheet.guide(right, sizes, [_collective(size, layer) for size in sizes], color=f"C{i}")
     sheet.label(
-        right, "Mean squares of signals", "width", "variance", "upper right", xscale="log", yscale="log",
+        right,
+        "Mean squares of signals",
+        "width",
+        "variance",
+        "upper right",
+        xscale="log",
+        yscale="log",
     )
     right.set_xticks(config.widths, [str(width) for width in config.widths], minor=False)
     right.set_xticks([], minor=True)

@@ -12,7 +12,7 @@ import xarray as xr
 from secant import nets
 from secant.core.device import jit
 from secant.kernels import critical_points, dual, next_covariance, next_variance, susceptibilities
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 
 HE = {"weights": 2.0, "biases": 0.0}
 OFF = {"weights": 1.5, "biases": 0.1}
@@ -30,18 +30,17 @@ class Config(Seeded):
         fits_memory(16.0 * self.width**2 * self.layers, "width or layers")
 
 
-@study(
-    "lectures/09-19-criticality", section="09-19", title="Tuning a network to criticality",
-    statement=r"""
-    With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the covariance of two inputs in a wide
-    network goes from layer to layer as $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$. At a fixed point
-    a small difference in size is multiplied by $\chi_\parallel = \frac{C_w}2\,\mathbb E\,(\sigma^2)''$ and one in
-    direction by $\chi_\perp = C_w\,\mathbb E\,\sigma'^2$; a deep network needs both to be 1. For ReLU that is
-    $C_w = 2$, $C_b = 0$ at every variance; for tanh $C_w = 1$, $C_b = 0$, where variances fall as $1/(2\ell)$ and
-    there is no other point. With ReLU the correlation $c$ of two inputs tends to 1 as
-    $1 - c_\ell \sim 9\pi^2/(2\ell^2)$. Elsewhere differences change exponentially, by $\chi_\parallel$ a layer.""",
-)
+@study("lectures/09-19-criticality", section="09-19", title="Tuning a network to criticality")
 def run(config: Config) -> xr.Dataset:
+    r"""With weights of variance $C_w$ over the fan-in and biases of variance $C_b$, the covariance of two inputs in a
+    wide network goes from layer to layer as $K_{ab} \mapsto C_b + C_w\,\mathbb E\,\sigma(z_a)\sigma(z_b)$. At a fixed
+    point a small difference in size is multiplied by $\chi_\parallel = \frac{C_w}2\,\mathbb E\,(\sigma^2)''$ and one in
+    direction by $\chi_\perp = C_w\,\mathbb E\,\sigma'^2$; a deep network needs both to be 1. For ReLU that is $C_w =
+    2$, $C_b = 0$ at every variance; for tanh $C_w = 1$, $C_b = 0$, where variances fall as $1/(2\ell)$ and there is no
+    other point. With ReLU the correlation $c$ of two inputs tends to 1 as $1 - c_\ell \sim 9\pi^2/(2\ell^2)$. Elsewhere
+    differences change exponentially, by $\chi_\parallel$ a layer.
+    """
+
     def down(layer: Callable[..., Any]) -> Callable[..., Any]:
         """A function of a start and of variances: what the map makes of it, layer by layer, the start included."""
 
@@ -67,8 +66,11 @@ def run(config: Config) -> xr.Dataset:
     fixed = deep(1.0, OFF)[-1]
     return xr.Dataset(
         {
-            "tanh": ("layer", tanh), "relu": ("layer", product / size), "fixed": fixed,
-            "near": ("step", deep(fixed + 1e-4, OFF)[:6] - fixed), "squares": (("draw", "hidden"), np.asarray(found)),
+            "tanh": ("layer", tanh),
+            "relu": ("layer", product / size),
+            "fixed": fixed,
+            "near": ("step", deep(fixed + 1e-4, OFF)[:6] - fixed),
+            "squares": (("draw", "hidden"), np.asarray(found)),
         },
         coords={"layer": np.arange(config.depth + 1), "hidden": np.arange(1, config.layers + 1)},
     )
@@ -79,46 +81,51 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     depth = config.depth
     for name, weights in (("relu", 2.0), ("tanh", 1.0)):
         points = critical_points(name)
-        yield claims.count(f"{name}: critical points", 1, len(points), "all there are, or a family of one kind")
-        yield claims.equal(f"{name}: variance of the weights", weights, points[0].weights, 1e-10, "rounding")
-        yield claims.zero(f"{name}: variance of the biases", points[0].biases, 1e-12, "exact")
+        yield claim(f"{name}-critical-points", f"{name}: critical points").count(
+            1, len(points), "all there are, or a family of one kind"
+        )
+        yield claim(f"{name}-variance-weights", f"{name}: variance of the weights").equal(
+            weights, points[0].weights, 1e-10, "rounding"
+        )
+        yield claim(f"{name}-variance-biases", f"{name}: variance of the biases").zero(points[0].biases, 1e-12, "exact")
     (gelu,) = critical_points("gelu")
-    yield claims.equal("gelu: critical variance", (3 + math.sqrt(17)) / 2, gelu.variance, 1e-9, "rounding")
+    yield claim("gelu-critical-variance", "gelu: critical variance").equal(
+        (3 + math.sqrt(17)) / 2, gelu.variance, 1e-9, "rounding"
+    )
     # Derivatives of the map itself, by differences.
     K, step = 0.7, 1e-4
     sizes, products = np.array([K - step, K + step, K, K]), np.array([K - step, K + step, K - step, K - 2 * step])
     values = np.asarray(dual("tanh", sizes, sizes, products).value)
     parallel, perpendicular = map(float, susceptibilities("tanh", K))
-    yield claims.equal(
-        "tanh: chi parallel against the slope of the map of variances", parallel, (values[1] - values[0]) / (2 * step),
-        1e-6, "the third derivative times the square of the step",
+    yield claim("tanh-chi-parallel", "tanh: chi parallel against the slope of the map of variances").equal(
+        parallel, (values[1] - values[0]) / (2 * step), 1e-6, "the third derivative times the square of the step"
     )
-    yield claims.equal(
-        "tanh: chi perpendicular against the slope of the map of covariances", perpendicular,
-        (values[2] - values[3]) / step, 1e-3, "the second derivative times the step",
+    yield claim("tanh-chi-perpendicular", "tanh: chi perpendicular against the slope of the map of covariances").equal(
+        perpendicular, (values[2] - values[3]) / step, 1e-3, "the second derivative times the step"
     )
-    yield claims.equal(
-        f"tanh: 2 l K behind {depth:,} layers", 1.0, 2 * depth * data.tanh[-1], 3 * np.log(depth) / depth,
-        "the next order of 1/K is (5/6) log l",
+    yield claim(f"tanh-2-l-{depth:,}", f"tanh: 2 l K behind {depth:,} layers").equal(
+        1.0, 2 * depth * data.tanh[-1], 3 * np.log(depth) / depth, "the next order of 1/K is (5/6) log l"
     )
     # (1 - c)^(-1/2) grows by sqrt 2/(3 pi) a layer, and its next order, 3/2 log l, does not hang on the start.
     roots = (1 - data.relu.sel(layer=[depth // 2, depth]).values) ** -0.5
-    yield claims.equal(
+    yield claim(
+        f"relu-growth-1-{depth // 2:,}-{depth:,}",
         f"relu: growth of (1 - c)^(-1/2) a layer, from layer {depth // 2:,} to {depth:,}, over sqrt 2/(3 pi)",
+    ).equal(
         1 + 1.5 * np.log(depth / (depth // 2)) / (depth - depth // 2),
-        np.diff(roots)[0] / (depth - depth // 2) * 3 * np.pi / np.sqrt(2), (3 * np.log(depth) / depth) ** 2,
+        np.diff(roots)[0] / (depth - depth // 2) * 3 * np.pi / np.sqrt(2),
+        (3 * np.log(depth) / depth) ** 2,
         "the square of the next order of 1 - c, 3 log l over l",
     )
     rate = float(susceptibilities("tanh", float(data.fixed), OFF["weights"]).parallel)
-    yield claims.equal(
-        "tanh off the critical point: factor of a difference in a layer", rate, data.near[-1] / data.near[-2], 1e-3,
-        "differences of 1e-4 and less: their square",
+    yield claim("tanh-off-critical", "tanh off the critical point: factor of a difference in a layer").equal(
+        rate, data.near[-1] / data.near[-2], 1e-3, "differences of 1e-4 and less: their square"
     )
     for hidden in (1, config.layers):
-        yield claims.equal(
-            f"networks of {config.width} neurons: mean square of a signal in hidden layer {hidden}", 2.0,
-            estimate(data.squares.sel(hidden=hidden)), 0, "exact at every width",
-        )
+        yield claim(
+            f"networks-{config.width}-neurons-mean-{hidden}",
+            f"networks of {config.width} neurons: mean square of a signal in hidden layer {hidden}",
+        ).equal(2.0, estimate(data.squares.sel(hidden=hidden)), 0, "exact at every width")
 
 
 @run.figure

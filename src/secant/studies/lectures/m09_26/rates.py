@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import susceptibilities
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.theory.wide import relu_kernel as rk
 from secant.theory.wide import relu_paths as rp
 
@@ -35,17 +35,15 @@ class Config(Seeded):
         fits_memory(1.6 * self.draws * self.width**2 * max(self.depths), "draws, width or depths")
 
 
-@study(
-    "lectures/09-26-rates", section="09-26", title="Learning rates: contraction, noise and depth",
-    statement=r"""
-    Gradient descent on $\frac12|\theta X - Y|^2$ multiplies the error by $I - \eta XX^\top$. It converges for
+@study("lectures/09-26-rates", section="09-26", title="Learning rates: contraction, noise and depth")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent on $\frac12|\theta X - Y|^2$ multiplies the error by $I - \eta XX^\top$. It converges for
     $\eta < 2/\lambda_{\max}$; up to $\eta = 2/(\lambda_{\min} + \lambda_{\max})$, the best one, it contracts by
     $1 - \eta\lambda_{\min}$ a step, there by $(\kappa - 1)/(\kappa + 1)$, and beyond by $\eta\lambda_{\max} - 1$. Noise
     of variance $s^2$ in the gradient leaves $\eta s^2/(\lambda(2 - \eta\lambda))$ along a direction of curvature
     $\lambda$; with $\eta_t = c/t$ it goes to zero, as $c^2s^2/((2c\lambda - 1)t)$. In critical networks every layer
-    adds the same to the tangent kernel, which grows as the depth; off criticality by a factor $\chi_\perp$ a layer.""",
-)
-def run(config: Config) -> xr.Dataset:
+    adds the same to the tangent kernel, which grows as the depth; off criticality by a factor $\chi_\perp$ a layer.
+    """
     random = np.random.default_rng(config.seed)
     curvature = np.geomspace(1, config.condition, config.dim)
     turn, _ = np.linalg.qr(random.standard_normal((config.dim, config.dim)))
@@ -70,8 +68,10 @@ def run(config: Config) -> xr.Dataset:
     off = [math.sqrt(BEYOND / 2) * layer for layer in weights]
     return xr.Dataset(
         {
-            "factor": ("ratio", factor), "constant": (("draw", "direction"), constant @ turn),
-            "falling": (("draw", "direction"), falling @ turn), "curvature": ("direction", curvature),
+            "factor": ("ratio", factor),
+            "constant": (("draw", "direction"), constant @ turn),
+            "falling": (("draw", "direction"), falling @ turn),
+            "curvature": ("direction", curvature),
             "kernel": (("network", "depth"), np.stack(list(kernels.values()), 1)),
             "off": ("network", rk.kernel_draws(off, np.ones(4) / 2).sum(1)),
         },
@@ -112,49 +112,58 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     fades = [1e4 * (row[1] / row[0]) ** (2 * config.steps) + 1e-10 for row in slowest]
     for ratio, found, fade in zip(data.ratio.values, data["factor"].values, fades, strict=True):
         if ratio <= 1:
-            yield claims.equal(
-                f"factor a step at {ratio:g} of the best step size, 1 - eta lambda_min", 1 - ratio * best, found, fade,
-                "what is left of the second slowest direction",
-            )
+            yield claim(
+                f"factor-step-{ratio:g}-best", f"factor a step at {ratio:g} of the best step size, 1 - eta lambda_min"
+            ).equal(1 - ratio * best, found, fade, "what is left of the second slowest direction")
         else:
-            yield claims.erratum(
-                f"factor a step at {ratio:g} of the best step size", (r"1 - \eta\lambda_{\min}", 1 - ratio * best),
-                (r"|1 - \eta\lambda_{\max}|", ratio * best * kappa - 1), found, fade,
-                "what is left of the second slowest direction", where="seventh lecture, first intuition",
+            yield claim(
+                f"factor-step-{ratio:g}-best-step", f"factor a step at {ratio:g} of the best step size"
+            ).erratum(
+                (r"1 - \eta\lambda_{\min}", 1 - ratio * best),
+                (r"|1 - \eta\lambda_{\max}|", ratio * best * kappa - 1),
+                found,
+                fade,
+                "what is left of the second slowest direction",
+                where="seventh lecture, first intuition",
                 note="Beyond the best step size the steepest direction is the slowest.",
             )
-    yield claims.equal(
-        "best factor a step, by the condition number", (kappa - 1) / (kappa + 1), data["factor"][2], fades[2],
-        "what is left of the second slowest direction",
+    yield claim("best-factor-step", "best factor a step, by the condition number").equal(
+        (kappa - 1) / (kappa + 1), data["factor"][2], fades[2], "what is left of the second slowest direction"
     )
     for i in (0, config.dim - 1):
         curvature = float(data.curvature[i])
-        yield claims.equal(
+        yield claim(
+            f"noise-half-best-{curvature:g}",
             f"noise at half of the best step size: variance at curvature {curvature:g}",
-            _floor(curvature, best / 2, config.noise, config.steps), estimate(data.constant[:, i] ** 2), 0, EXACT,
-        )
+        ).equal(_floor(curvature, best / 2, config.noise, config.steps), estimate(data.constant[:, i] ** 2), 0, EXACT)
         left = estimate(data.falling[:, i] ** 2)
-        yield claims.equal(
-            f"noise at falling step sizes: variance at curvature {curvature:g}", _falling(curvature, config), left, 0,
-            EXACT,
-        )
+        yield claim(
+            f"noise-falling-step-{curvature:g}", f"noise at falling step sizes: variance at curvature {curvature:g}"
+        ).equal(_falling(curvature, config), left, 0, EXACT)
         last = config.steps + _late(config)
-        yield claims.equal(
+        yield claim(
+            f"noise-falling-step-sizes-{curvature:g}",
             f"noise at falling step sizes: t times the variance at curvature {curvature:g}",
-            config.noise**2 / (2 * curvature - 1), Estimate(last * left.value, last * left.error, left.freedom), 0,
+        ).equal(
+            config.noise**2 / (2 * curvature - 1),
+            Estimate(last * left.value, last * left.error, left.freedom),
+            0,
+            "the next order, and what is left of the start",
             relative=2 * curvature / last + (kappa / last) ** (2 * curvature - 1),
-            why="the next order, and what is left of the start",
         )
     for depth in config.depths:
-        yield claims.equal(
-            f"critical ReLU, {depth} layers of {config.width}: mean of the tangent kernel", (depth + 1) / 2,
-            estimate(data.kernel.sel(depth=depth)), 0, "exact at every width",
-        )
+        yield claim(
+            f"critical-relu-{depth}-layers-{config.width}",
+            f"critical ReLU, {depth} layers of {config.width}: mean of the tangent kernel",
+        ).equal((depth + 1) / 2, estimate(data.kernel.sel(depth=depth)), 0, "exact at every width")
     deepest = config.depths[-1]
     chi = float(susceptibilities("relu", 1.0, BEYOND).perpendicular)
-    yield claims.equal(
-        f"ReLU with weights of variance {BEYOND:g}: factor of the kernel a layer", chi,
-        float((data.off / data.kernel.sel(depth=deepest)).median()) ** (1 / deepest), 1e-10,
+    yield claim(
+        f"relu-weights-variance-{BEYOND:g}", f"ReLU with weights of variance {BEYOND:g}: factor of the kernel a layer"
+    ).equal(
+        chi,
+        float((data.off / data.kernel.sel(depth=deepest)).median()) ** (1 / deepest),
+        1e-10,
         "an identity of each network: rounding",
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 
 INPUTS = (np.eye(4) + 0.15) / math.sqrt(1.15**2 + 3 * 0.15**2)
@@ -22,8 +22,14 @@ RULES = {"kernel": (0.5, 0, 0), "mean field": (1.0, 1, 1), "mean field as printe
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(64, 256, 1024), laptop=(64, 256, 1024, 4096), at_least=16, at_most=10**5, shortest=2, longest=6,
-        ascending=True, help="hidden neurons",
+        smoke=(64, 256, 1024),
+        laptop=(64, 256, 1024, 4096),
+        at_least=16,
+        at_most=10**5,
+        shortest=2,
+        longest=6,
+        ascending=True,
+        help="hidden neurons",
     )
     steps: int = option(20, at_least=10, at_most=10_000, help="steps of gradient descent")
     lr: float = option(1.0, at_least=1e-3, at_most=1, help="step size at width 1")
@@ -34,16 +40,14 @@ class Config(Seeded):
         fits_memory(400.0 * len(RULES) * max(self.widths) * len(self.widths) * self.draws, "widths or draws")
 
 
-@study(
-    "lectures/09-28-features", section="09-28", title="Wide networks that learn no features, and others that do",
-    statement=r"""
-    In the kernel regime, $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ with step sizes of order 1, gradient descent on a
-    wide network is that on its linearisation: weights move by $n^{-1/2}$ of themselves, the tangent kernel and the
+@study("lectures/09-28-features", section="09-28", title="Wide networks that learn no features, and others that do")
+def run(config: Config) -> xr.Dataset:
+    r"""In the kernel regime, $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ with step sizes of order 1, gradient descent on
+    a wide network is that on its linearisation: weights move by $n^{-1/2}$ of themselves, the tangent kernel and the
     features $\sigma(w_k\cdot x)$ by $1/n$ of theirs. Learning happens in the last layer, and to first order. The cure
     is a smaller output, $z = n^{-1}\sum_k a_k\sigma(w_k\cdot x)$: with step sizes of order $n$ features move by as much
-    at every width. With step sizes of order 1 for the hidden weights they would again stand still.""",
-)
-def run(config: Config) -> xr.Dataset:
+    at every width. With step sizes of order 1 for the hidden weights they would again stand still.
+    """
     widths, draws = config.widths, config.draws
     random = np.random.default_rng(config.seed)
     most, X, y = max(widths), jnp.asarray(INPUTS), jnp.asarray(LABELS)
@@ -91,34 +95,37 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     order = 1 / math.sqrt(config.widths[0])
     lazy = data.sel(rule="kernel")
     for name, what, power in (
-        ("weights", "weights", -0.5), ("kernel", "tangent kernel", -1.0), ("features", "features", -1.0),
+        ("weights", "weights", -0.5),
+        ("kernel", "tangent kernel", -1.0),
+        ("features", "features", -1.0),
         ("nonlinear", "distance from the linearised network", -1.0),
     ):
-        yield claims.equal(
-            f"kernel regime: {what}, exponent of the width", power, exponent(lazy[name] / lazy.start), order,
-            "the next order, at the least width",
+        yield claim(f"kernel-regime-{what}-exponent", f"kernel regime: {what}, exponent of the width").equal(
+            power, exponent(lazy[name] / lazy.start), order, "the next order, at the least width"
         )
     free = data.features.sel(rule="mean field")
-    yield claims.zero(
-        "mean-field scaling: features, exponent of the width", exponent(free), order,
-        "the next order, at the least width",
+    yield claim("mean-field-scaling", "mean-field scaling: features, exponent of the width").zero(
+        exponent(free), order, "the next order, at the least width"
     )
     last = config.widths[-1]
-    yield claims.at_least(
-        f"mean-field scaling: change of the features over that in the kernel regime, width {last}", 10.0,
-        estimate(free.sel(width=last) / lazy.features.sel(width=last)), "an order of magnitude",
-    )
-    yield claims.erratum(
-        "hidden step sizes of mean-field scaling: exponent of the features' change",
-        (r"\eta = O(1)\colon\; \text{as with } O(n),\; 0", 0.0), (r"\eta = O(1)\colon\; -1", -1.0),
-        exponent(data.features.sel(rule="mean field as printed")), order, "the next order, at the least width",
+    yield claim(
+        f"mean-field-scaling-{last}",
+        f"mean-field scaling: change of the features over that in the kernel regime, width {last}",
+    ).at_least(10.0, estimate(free.sel(width=last) / lazy.features.sel(width=last)), "an order of magnitude")
+    yield claim(
+        "hidden-step-sizes", "hidden step sizes of mean-field scaling: exponent of the features' change"
+    ).erratum(
+        (r"\eta = O(1)\colon\; \text{as with } O(n),\; 0", 0.0),
+        (r"\eta = O(1)\colon\; -1", -1.0),
+        exponent(data.features.sel(rule="mean field as printed")),
+        order,
+        "the next order, at the least width",
         note="The gradient of a hidden weight is of order 1/n in this scaling; its step size must be of order n.",
         where="lecture on pathologies, the cure",
     )
     for rule in ("kernel", "mean field"):
-        yield claims.at_most(
-            f"{rule}: residual in the end over that at the start", 0.5,
-            estimate(data.residual.sel(rule=rule, width=last)), "they learn",
+        yield claim(f"{rule}-residual-end-start", f"{rule}: residual in the end over that at the start").at_most(
+            0.5, estimate(data.residual.sel(rule=rule, width=last)), "they learn"
         )
 
 

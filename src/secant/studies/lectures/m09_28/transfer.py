@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, bootstrap, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, bootstrap, claim, fits_memory, option, scaled, sheet, study
 from secant.nets import Parametrization
 from secant.optim.coordinates import paired_power_law
 from secant.studies.shared.width import next_order
@@ -29,8 +29,15 @@ HIDDEN = {"maximal update, SGD": 0.0, "maximal update, Adam": 0.0, "kernel regim
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(16, 32, 64), laptop=(32, 64, 128, 256), paper=(64, 128, 256, 512, 1024), at_least=16, at_most=4096,
-        shortest=2, longest=6, ascending=True, help="neurons of both hidden layers",
+        smoke=(16, 32, 64),
+        laptop=(32, 64, 128, 256),
+        paper=(64, 128, 256, 512, 1024),
+        at_least=16,
+        at_most=4096,
+        shortest=2,
+        longest=6,
+        ascending=True,
+        help="neurons of both hidden layers",
     )
     steps: int = option(12, at_least=5, at_most=1_000, help="training steps")
     octaves: int = option(4, at_least=3, at_most=10, help="step sizes are tried so many factors of two up and down")
@@ -41,19 +48,17 @@ class Config(Seeded):
         fits_memory(60.0 * len(RULES) * max(self.widths) ** 2 * len(self.widths) * self.draws, "widths or draws")
 
 
-@study(
-    "lectures/transfer", section="09-28", title="The step size that suits every width", new=True,
-    statement=r"""
-    The lecture's cure, a smaller output and larger steps, is for one hidden layer. For all depths it is the
+@study("lectures/transfer", section="09-28", title="The step size that suits every width", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""The lecture's cure, a smaller output and larger steps, is for one hidden layer. For all depths it is the
     maximal-update parametrisation: with $m$ incoming edges and $k$ neurons a weight's product is divided by
     $\sqrt{m/k}$ and the weight drawn with variance $1/k$ for SGD, divided by $m$ and drawn with variance $m$ for Adam;
     in the last layer divided by $\sqrt m$ and drawn with variance $1/m$, or divided by $m$ and drawn with variance 1.
     One step size serves all tensors. A step then moves hidden signals by as much at every width, and the best step
     size at one width is the best at another. In the standard parametrisation it falls as $1/n$ for SGD; in the kernel
     regime it stays, but hidden signals move by $n^{-1/2}$ only. From all networks their outputs at the start are
-    subtracted.""",
-)
-def run(config: Config) -> xr.Dataset:
+    subtracted.
+    """
     sizes = 2.0 ** np.arange(-config.octaves, config.octaves + 1)
     lrs = np.array([middle for *_, middle in RULES.values()])[:, None] * sizes
     x = np.random.default_rng([config.seed, 0]).standard_normal((config.draws, SAMPLES, INPUTS), np.float32)
@@ -130,20 +135,24 @@ def _falls(data: xr.Dataset, rule: str) -> Any:
 def check(data: xr.Dataset, config: Config) -> Findings:
     order = next_order(config.widths, 0.5, 2.0)  # two hidden layers, each with fluctuations of one over the root
     for rule in ("maximal update, SGD", "maximal update, Adam", "kernel regime, SGD"):
-        yield claims.zero(f"{rule}: exponent of the best step size in the width", _falls(data, rule), order)
+        yield claim(f"{rule}-exponent-best-step", f"{rule}: exponent of the best step size in the width").zero(
+            _falls(data, rule), order
+        )
     name = "standard, SGD: exponent of the best step size in the width"
-    yield claims.equal(name, -1.0, _falls(data, "standard, SGD"), order)
-    yield claims.at_most(
-        "standard, Adam: exponent of the best step size in the width", -1.0, _falls(data, "standard, Adam"),
-        "hidden signals move by n times the step size, outputs by more", slack=order.absolute,
+    yield claim(name, name).equal(-1.0, _falls(data, "standard, SGD"), order)
+    yield claim("standard-adam-exponent", "standard, Adam: exponent of the best step size in the width").at_most(
+        -1.0,
+        _falls(data, "standard, Adam"),
+        "hidden signals move by n times the step size, outputs by more",
+        slack=order.absolute,
     )
     for rule, power in HIDDEN.items():
         law = paired_power_law(data["width"], data["moved"].sel(rule=rule))
         name, found = f"{rule}: exponent of the first step of the second hidden layer", Estimate(*law[:2], law.freedom)
         if power < 0:
-            yield claims.at_most(name, power / 2, found, f"the theory's is {power:g}; half of it is still none")
+            yield claim(name, name).at_most(power / 2, found, f"the theory's is {power:g}; half of it is still none")
         else:
-            yield claims.equal(name, power, found, order)
+            yield claim(name, name).equal(power, found, order)
 
 
 @run.figure

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.kernels import dual
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide.concentration import bernstein_tail
 from secant.theory.wide.hermite import dual_series, hermite_coefficients
@@ -21,8 +21,14 @@ RHO = np.array([-0.9, -0.5, 0.0, 0.5, 0.9])
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(100, 400, 1600), laptop=(100, 400, 1600, 6400, 25_600), at_least=50, at_most=10**6, shortest=2,
-        longest=8, ascending=True, help="neurons",
+        smoke=(100, 400, 1600),
+        laptop=(100, 400, 1600, 6400, 25_600),
+        at_least=50,
+        at_most=10**6,
+        shortest=2,
+        longest=8,
+        ascending=True,
+        help="neurons",
     )
     samples: int = option(8, at_least=2, at_most=12, help="inputs of length 1")
     features: int = option(4, at_least=3, at_most=10, help="their dimension")
@@ -60,18 +66,16 @@ def gradients(w: np.ndarray, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.einsum("pk,pka->ap", shifted[:, :n], hidden).imag / 1e-30 / math.sqrt(n)
 
 
-@study(
-    "lectures/10-10-positivity", section="10-10", title="Positive kernels, and why the loss falls",
-    statement=r"""
-    Gradient descent moves outputs by $z(t+1) - y = (1 - \eta K)(z(t) - y)$, so that with
+@study("lectures/10-10-positivity", section="10-10", title="Positive kernels, and why the loss falls")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent moves outputs by $z(t+1) - y = (1 - \eta K)(z(t) - y)$, so that with
     $\lambda_{\min}(K) \ge \lambda_0$ and $\eta < 1/\lambda_{\max}$ the loss is at most
     $e^{-2\eta\lambda_0t}$ of what it was. The kernel of a two-layer network
     $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ is at least that of its readout, which is within order $n^{-1/2}$ of its
     mean. With Hermite coefficients $c_k$ of $\sigma$ the mean is $\sum_k c_k^2\rho^k$, $\rho$ the product of two inputs
     of length 1. It is positive for inputs of which no two are equal or opposite, if infinitely many even and infinitely
-    many odd $c_k$ are not zero, and singular for polynomials and many inputs.""",
-)
-def run(config: Config) -> xr.Dataset:
+    many odd $c_k$ are not zero, and singular for polynomials and many inputs.
+    """
     rng, d = np.random.default_rng(config.seed), config.features
     x, y = unit(rng, config.samples, d), rng.choice([-1.0, 1.0], config.samples)
     more = of("tanh", np.concatenate([x, x[:1], -x[:1]]))  # an input twice, and opposite to itself
@@ -103,11 +107,17 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "series": (("name", "order"), np.stack(series)),
-            "dual": (("activation", "rho"), np.stack(duals)[:, :-1]), "power": ("activation", np.stack(duals)[:, -1]),
-            "loss": (("step", "target"), np.stack(losses)), "error": (("width", "draw"), error),
-            "rate": rate, "smallest": values[0], "trace": np.trace(kernel),
+            "dual": (("activation", "rho"), np.stack(duals)[:, :-1]),
+            "power": ("activation", np.stack(duals)[:, -1]),
+            "loss": (("step", "target"), np.stack(losses)),
+            "error": (("width", "draw"), error),
+            "rate": rate,
+            "smallest": values[0],
+            "trace": np.trace(kernel),
             "parts": ("formula", [np.trace(t.T @ t) / len(a) + np.trace(part) for part in slopes]),
-            "mean": (("a", "b"), mean), "twice": least(more[:-1, :-1]), "opposite": least(opposite),
+            "mean": (("a", "b"), mean),
+            "twice": least(more[:-1, :-1]),
+            "opposite": least(opposite),
             "rank": int(np.linalg.matrix_rank(of("relu", np.concatenate([star, -star])), tol=1e-10)),
             "polynomial": (("p", "q"), sum((poly @ poly.T) ** k * c**2 for k, c in enumerate(square))),
         },
@@ -120,24 +130,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     series = {str(name): data.series.sel(name=name).values for name in data.name.values}
     summed = {name: dual_series(c, RHO) for name, c in series.items()}
     for i, name in enumerate(("tanh", "relu")):
-        yield claims.zero(
+        yield claim(
+            f"{name}-mean-kernel-hermite",
             f"{name}: mean kernel by its Hermite coefficients against the mean over two Gaussians",
+        ).zero(
             np.abs(summed[name] - data.dual[i]).max(),
             1e-10 + np.abs(RHO).max() ** TERMS * abs(float(data.power[i]) - (series[name] ** 2).sum()),
             "quadrature, and what the coefficients left out can add",
         )
     half = float(data.dual[0].sel(rho=0.5))
-    yield claims.erratum(
-        "tanh: mean kernel of inputs at 60 degrees, by coefficients under a weight",
-        (r"e^{-z^2}", summed["printed"][3]), (r"e^{-z^2/2}", summed["tanh"][3]), half, 1e-9, "quadrature",
-        note="under the printed weight the polynomials that follow are not orthogonal", where="lecture of 10/10",
+    yield claim(
+        "tanh-mean-kernel", "tanh: mean kernel of inputs at 60 degrees, by coefficients under a weight"
+    ).erratum(
+        (r"e^{-z^2}", summed["printed"][3]),
+        (r"e^{-z^2/2}", summed["tanh"][3]),
+        half,
+        1e-9,
+        "quadrature",
+        note="under the printed weight the polynomials that follow are not orthogonal",
+        where="lecture of 10/10",
     )
     ramp = series["relu"]
     for k, exact in enumerate((1 / math.sqrt(2 * math.pi), 0.5, 1 / math.sqrt(4 * math.pi))):
-        yield claims.equal(f"ReLU: Hermite coefficient {k}", exact, ramp[k], 1e-12, "rounding")
-    yield claims.erratum(
-        "ReLU: Hermite coefficients of order 0 to 12 that vanish", (r"0", 0.0), (r"5: 3, 5, 7, 9, 11", 5.0),
-        int((np.abs(ramp[:13]) < 1e-12).sum()), 0, "a count", where="lecture of 10/10, positivity",
+        yield claim(f"relu-hermite-coefficient-{k}", f"ReLU: Hermite coefficient {k}").equal(
+            exact, ramp[k], 1e-12, "rounding"
+        )
+    yield claim("relu-hermite-coefficients", "ReLU: Hermite coefficients of order 0 to 12 that vanish").erratum(
+        (r"0", 0.0),
+        (r"5: 3, 5, 7, 9, 11", 5.0),
+        int((np.abs(ramp[:13]) < 1e-12).sum()),
+        0,
+        "a count",
+        where="lecture of 10/10, positivity",
         note="a function that is no polynomial has infinitely many coefficients, not all of them",
     )
     least_, rate = float(data.smallest), float(data.rate)
@@ -145,26 +169,31 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, words in (("y", "random signs"), ("slow", "the kernel's last eigenvector")):
         share = data.loss.sel(target=name) / data.loss.sel(target=name)[0]
         ratio = (share / bound).where(share > 1e-20)[1:]  # below are the squares of roundings
-        yield claims.at_most(
-            f"linearised network, targets {words}: loss over its bound, largest", 1.0, ratio.max(),
-            "an inequality, up to rounding", slack=1e-12,
-        )
+        yield claim(
+            f"linearised-network-targets-{words}", f"linearised network, targets {words}: loss over its bound, largest"
+        ).at_most(1.0, ratio.max(), "an inequality, up to rounding", slack=1e-12)
     slow = data.loss.sel(target="slow")
-    yield claims.equal(
-        "linearised network, targets the last eigenvector: decay of the loss over the bound's", 1.0,
-        -np.log(slow[10] / slow[0]) / (20 * rate * least_), rate * least_ + 1e-14 / (rate * least_),
+    yield claim(
+        "linearised-network-targets",
+        "linearised network, targets the last eigenvector: decay of the loss over the bound's",
+    ).equal(
+        1.0,
+        -np.log(slow[10] / slow[0]) / (20 * rate * least_),
+        rate * least_ + 1e-14 / (rate * least_),
         "the next order in a step, and rounding",
     )
-    yield claims.erratum(
-        "trace of a random network's kernel",
+    yield claim("trace-random-network", "trace of a random network's kernel").erratum(
         (r"\frac1n\sum_k \sigma\sigma + (w_k^{(1)})^2\,\sigma'\sigma'\,x_a\cdot x_b", data.parts[1]),
         (r"\frac1n\sum_k \sigma\sigma + (w_k^{(2)})^2\,\sigma'\sigma'\,x_a\cdot x_b", data.parts[0]),
-        data.trace, 0, "rounding", relative=1e-10, where="lecture of 10/10, the kernel of two layers",
+        data.trace,
+        0,
+        "rounding",
+        relative=1e-10,
+        where="lecture of 10/10, the kernel of two layers",
         note="the derivative in a hidden weight is multiplied by the readout's",
     )
-    yield claims.equal(
-        "readout kernel less its mean: exponent of the width", -0.5, exponent(data.error), 1 / config.widths[0],
-        "the next order, at the least width",
+    yield claim("readout-kernel-less", "readout kernel less its mean: exponent of the width").equal(
+        -0.5, exponent(data.error), 1 / config.widths[0], "the next order, at the least width"
     )
     yield from positivity(data, config)
     yield from bernstein()
@@ -173,21 +202,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def positivity(data: xr.Dataset, config: Config) -> Findings:
     """Which inputs and activations make the mean kernel singular."""
     top, rounding = float(np.trace(data["mean"])), 1e-13 * config.samples
-    yield claims.at_least(
-        "tanh, inputs in general position: least eigenvalue over the trace", rounding, least(data["mean"].values) / top,
-        "more than rounding",
+    yield claim("tanh-inputs-general", "tanh, inputs in general position: least eigenvalue over the trace").at_least(
+        rounding, least(data["mean"].values) / top, "more than rounding"
     )
-    yield claims.zero("tanh, an input twice: least eigenvalue", data.twice, 1e-12, "rounding")
-    yield claims.zero("tanh, an input and its opposite: least eigenvalue", data.opposite, 1e-12, "rounding")
-    yield claims.erratum(
-        "ReLU: rank on six inputs, three and their opposites, in the plane", (r"6", 6), (r"5", 5), data["rank"],
-        0, "a count", where="lecture of 10/10, positivity",
+    yield claim("tanh-input-twice", "tanh, an input twice: least eigenvalue").zero(data.twice, 1e-12, "rounding")
+    yield claim("tanh-input-opposite", "tanh, an input and its opposite: least eigenvalue").zero(
+        data.opposite, 1e-12, "rounding"
+    )
+    yield claim("relu-rank-six", "ReLU: rank on six inputs, three and their opposites, in the plane").erratum(
+        (r"6", 6),
+        (r"5", 5),
+        data["rank"],
+        0,
+        "a count",
+        where="lecture of 10/10, positivity",
         note="only one odd coefficient is not zero, which has two features for three pairs",
     )
     d = config.features
-    yield claims.count(
-        f"1 + z + z^2 on {len(data.p)} inputs: rank of the kernel, which is singular", d + d * (d + 1) // 2,
-        int(np.linalg.matrix_rank(data.polynomial.values, tol=1e-10)), "polynomials of degree 2 on the sphere",
+    yield claim(
+        f"1-z-z-{len(data.p)}", f"1 + z + z^2 on {len(data.p)} inputs: rank of the kernel, which is singular"
+    ).count(
+        d + d * (d + 1) // 2,
+        int(np.linalg.matrix_rank(data.polynomial.values, tol=1e-10)),
+        "polynomials of degree 2 on the sphere",
     )
 
 
@@ -197,21 +234,26 @@ def bernstein(n: int = 100, t: float = 3.0) -> Findings:
     rest = 1 + t / math.sqrt(n) / 3
     size = 64
     seen = -math.expm1(size * math.log1p(-one))
-    yield claims.erratum(
+    yield claim(
+        f"chance-sum-matrices-{size}-{t:g}",
         f"chance that a sum of matrices of {size} rows exceeds {t:g} standard deviations",
+    ).erratum(
         (r"e^{-t^2/(U + Lt/3)}", math.exp(-(t**2) / rest)),
-        (r"2m\,e^{-\frac12t^2/(U + Lt/3)}", float(bernstein_tail(t, 1.0, 1 / math.sqrt(n), size))), seen, 0, "exact",
-        relation="at most", by="derivation", where="lecture of 10/10, Bernstein's inequality",
+        (r"2m\,e^{-\frac12t^2/(U + Lt/3)}", float(bernstein_tail(t, 1.0, 1 / math.sqrt(n), size))),
+        seen,
+        0,
+        "exact",
+        relation="at most",
+        by="derivation",
+        where="lecture of 10/10, Bernstein's inequality",
         note="a half is missing in the exponent, and a factor for the number of eigenvalues in front",
     )
-    yield claims.at_least(
-        "the same of a single row, over 2 exp(-t^2 / (U + Lt/3)): no bound without the half", 1.0,
-        one / (2 * math.exp(-(t**2) / rest)), "exact",
-    )
-    yield claims.at_least(
-        f"the same of {size} rows, over exp(-t^2/2 / (U + Lt/3)): no bound without 2m", 1.0,
-        seen / math.exp(-(t**2) / 2 / rest), "exact",
-    )
+    yield claim(
+        "same-single-row", "the same of a single row, over 2 exp(-t^2 / (U + Lt/3)): no bound without the half"
+    ).at_least(1.0, one / (2 * math.exp(-(t**2) / rest)), "exact")
+    yield claim(
+        f"same-{size}-rows-exp", f"the same of {size} rows, over exp(-t^2/2 / (U + Lt/3)): no bound without 2m"
+    ).at_least(1.0, seen / math.exp(-(t**2) / 2 / rest), "exact")
 
 
 @run.figure
@@ -232,7 +274,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     widths = data.width.values.astype(float)
     sheet.guide(right, widths, float(data.error.mean("draw")[0]) * (widths / widths[0]) ** -0.5, "$n^{-1/2}$")
     sheet.label(
-        right, "Readout kernel less its mean", "width", "operator norm", "best", xscale="log", yscale="log",
+        right,
+        "Readout kernel less its mean",
+        "width",
+        "operator norm",
+        "best",
+        xscale="log",
+        yscale="log",
     )
     right.set_xticks(config.widths, [str(width) for width in config.widths])
     right.set_xticks([], minor=True)

@@ -10,7 +10,7 @@ import xarray as xr
 from scipy import optimize
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import lazy_convergence as lc
 
@@ -30,8 +30,14 @@ MOVES = (0.01, 0.1, 0.5)
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(32, 128, 512), laptop=(64, 256, 1024, 4096), at_least=16, at_most=10**5, shortest=2, longest=6,
-        ascending=True, help="hidden neurons",
+        smoke=(32, 128, 512),
+        laptop=(64, 256, 1024, 4096),
+        at_least=16,
+        at_most=10**5,
+        shortest=2,
+        longest=6,
+        ascending=True,
+        help="hidden neurons",
     )
     steps: int = option(100, at_least=20, at_most=10_000, help="steps of half a unit of time")
     draws: int = scaled(smoke=6, laptop=20, at_least=3, at_most=1_000, help="random networks of each width")
@@ -41,18 +47,16 @@ class Config(Seeded):
         fits_memory(400.0 * max(self.widths) * len(self.widths) * self.draws, "widths or draws")
 
 
-@study(
-    "lectures/10-12-convergence", section="10-12", title="Why wide networks reach zero loss",
-    statement=r"""
-    In a two-layer network $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ with $|a_k| \le 1$ frozen,
+@study("lectures/10-12-convergence", section="10-12", title="Why wide networks reach zero loss")
+def run(config: Config) -> xr.Dataset:
+    r"""In a two-layer network $z = n^{-1/2}\sum_k a_k\sigma(w_k\cdot x)$ with $|a_k| \le 1$ frozen,
     $|\sigma'|, |\sigma''| \le 1$ and $m$ inputs of length 1, gradient flow on $\mathcal L = \frac1{2m}|z - y|^2$ has a
     kernel $K$ with $\lambda_0 = \lambda_{\min}(K(0))$. While no $w_k$ moves by more than $\Delta$,
     $\|K - K(0)\| \le 2m\Delta$. While $K \ge \lambda_0/2$, $\mathcal L(t) \le e^{-\lambda_0t/m}\mathcal L(0)$ and no
     $w_k$ moves by more than $\Delta_* = 2\sqrt2\,m\sqrt{\mathcal L(0)}/(\lambda_0\sqrt n)$. From
     $n = 512\,m^4\mathcal L(0)/\lambda_0^4$ on, where $\Delta_* \le \lambda_0/8m$, neither ever ends, and the loss goes
-    to zero.""",
-)
-def run(config: Config) -> xr.Dataset:
+    to zero.
+    """
     widths, draws = config.widths, config.draws
     random = np.random.default_rng(config.seed)
     most, X, y = max(widths), jnp.asarray(INPUTS), jnp.asarray(LABELS)
@@ -95,11 +99,15 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             **{name: (axes, np.asarray(values)) for name, values in seen._asdict().items()},
-            "typical": (axes[:2], np.asarray(numbers[..., 0])), "identity": (axes[:2], np.asarray(numbers[..., 1])),
-            "shaken": ("move", np.asarray(shaken)), "steepest": float(steepest),
+            "typical": (axes[:2], np.asarray(numbers[..., 0])),
+            "identity": (axes[:2], np.asarray(numbers[..., 1])),
+            "shaken": ("move", np.asarray(shaken)),
+            "steepest": float(steepest),
         },
         coords={
-            "width": list(widths), "time": STEP * EVERY * np.arange(config.steps // EVERY + 1), "move": list(MOVES),
+            "width": list(widths),
+            "time": STEP * EVERY * np.arange(config.steps // EVERY + 1),
+            "move": list(MOVES),
         },
     )
 
@@ -116,54 +124,70 @@ def _steepest(move: float) -> jax.Array:
 def check(data: xr.Dataset, config: Config) -> Findings:
     m = len(LABELS)
     loss, smallest = data.loss.isel(time=0), data.smallest.isel(time=0)
-    yield claims.zero("slope of the loss: m^2 |grad|^2 / rKr less 1", abs(data.identity - 1).max(), 1e-12, "rounding")
+    yield claim("slope-loss-m", "slope of the loss: m^2 |grad|^2 / rKr less 1").zero(
+        abs(data.identity - 1).max(), 1e-12, "rounding"
+    )
     for move in MOVES:
-        yield claims.at_most(
-            f"neurons moved by {move:g}: change of the kernel", lc.kernel_change_bound(m, move),
-            data.shaken.sel(move=move), "first lemma",
+        yield claim(f"neurons-moved-{move:g}-change", f"neurons moved by {move:g}: change of the kernel").at_most(
+            lc.kernel_change_bound(m, move), data.shaken.sel(move=move), "first lemma"
         )
-    yield claims.equal(
-        "where tanh bends most: change of the kernel over m times the move", 64 / (25 * math.sqrt(5)), data.steepest,
-        1e-3, "the greatest slope of the square of tanh', up to the move itself",
+    yield claim("where-tanh-bends", "where tanh bends most: change of the kernel over m times the move").equal(
+        64 / (25 * math.sqrt(5)),
+        data.steepest,
+        1e-3,
+        "the greatest slope of the square of tanh', up to the move itself",
     )
     room = (data.change / lc.kernel_change_bound(m, data.motion.values)).isel(time=slice(1, None))
-    yield claims.at_most("training: largest change of the kernel over its bound", 1.0, room.max(), "first lemma")
+    yield claim("training-change-kernel", "training: largest change of the kernel over its bound").at_most(
+        1.0, room.max(), "first lemma"
+    )
     kept = (data.smallest >= smallest / 2).cumprod("time") > 0
     late = np.asarray(lc.loss_bound(loss.values[..., None], smallest.values[..., None], m, data.time.values))
-    yield claims.at_most(
-        "loss over its bound while the kernel is kept", 1.0,
-        (data.loss / late).where(kept).isel(time=slice(1, None)).max(), "an inequality",
+    yield claim("loss-bound-while", "loss over its bound while the kernel is kept").at_most(
+        1.0, (data.loss / late).where(kept).isel(time=slice(1, None)).max(), "an inequality"
     )
     bound = np.asarray(lc.motion_bound(loss.values, smallest.values, m, data.width.values[:, None]))
-    yield claims.at_most(
-        "motion over its bound while the kernel is kept", 1.0, (data.motion.where(kept).max("time") / bound).max(),
-        "second lemma",
+    yield claim("motion-bound-while", "motion over its bound while the kernel is kept").at_most(
+        1.0, (data.motion.where(kept).max("time") / bound).max(), "second lemma"
     )
     width = config.widths[-1]
     wide = data.sel(width=width)
-    yield claims.share(
-        f"width {width}: runs that keep half of the least eigenvalue", 1.0, kept.sel(width=width).all("time"),
-        xr.ones_like(loss.sel(width=width), bool), "far below the width that is enough", otherwise="no run",
+    yield claim(f"width-{width}-runs-keep", f"width {width}: runs that keep half of the least eigenvalue").share(
+        1.0,
+        kept.sel(width=width).all("time"),
+        xr.ones_like(loss.sel(width=width), bool),
+        "far below the width that is enough",
+        otherwise="no run",
     )
     half = data.sizes["time"] // 2
     fall = np.log(wide.loss.isel(time=half) / wide.loss.isel(time=-1)) / float(data.time[-1] - data.time[half])
-    yield claims.equal(
-        f"width {width}: late decay of the loss over 2 lambda_min/m", 1.0,
-        estimate(fall * m / (2 * wide.smallest.isel(time=-1))), 4 / math.sqrt(width),
+    yield claim(f"width-{width}-late-decay", f"width {width}: late decay of the loss over 2 lambda_min/m").equal(
+        1.0,
+        estimate(fall * m / (2 * wide.smallest.isel(time=-1))),
+        4 / math.sqrt(width),
         "the two least eigenvalues are equal up to 1/sqrt n",
     )
     for name, values in (("typical", data.typical), ("largest", data.motion.isel(time=-1))):
-        yield claims.equal(
-            f"{name} motion of a neuron over the root of the loss at the start: exponent of the width", -0.5,
-            exponent(values / np.sqrt(loss)), 0.5 / math.sqrt(config.widths[0]), "the next order, at the least width",
+        yield claim(
+            f"{name}-motion-neuron-root",
+            f"{name} motion of a neuron over the root of the loss at the start: exponent of the width",
+        ).equal(
+            -0.5,
+            exponent(values / np.sqrt(loss)),
+            0.5 / math.sqrt(config.widths[0]),
+            "the next order, at the least width",
         )
     start = float(loss[0, 0]), float(smallest[0, 0])
     gap = lambda log: math.log(lc.motion_bound(*start, m, math.exp(log)) / lc.allowed_motion(start[1], m))  # noqa: E731
-    yield claims.erratum(
-        "width from which the second lemma's motion is allowed by the first",
+    yield claim("width-which-second", "width from which the second lemma's motion is allowed by the first").erratum(
         (r"16\,m^2\mathcal L(0)/\lambda_0^2", 16 * m**2 * start[0] / start[1] ** 2),
-        (r"512\,m^4\mathcal L(0)/\lambda_0^4", lc.enough_width(*start, m)), math.exp(optimize.brentq(gap, 0, 50)), 0,
-        relative=1e-9, why="rounding", where="lecture of 10/12, behind the second lemma", by="derivation",
+        (r"512\,m^4\mathcal L(0)/\lambda_0^4", lc.enough_width(*start, m)),
+        math.exp(optimize.brentq(gap, 0, 50)),
+        0,
+        "rounding",
+        relative=1e-9,
+        where="lecture of 10/12, behind the second lemma",
+        by="derivation",
         note="To solve for the width both sides are squared; before, the root of the loss has lost a factor sqrt 2.",
     )
 

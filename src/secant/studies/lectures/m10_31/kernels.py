@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import posterior
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 
 POINTS = 5
 """Of the set of which a determinantal process takes subsets."""
@@ -49,24 +49,25 @@ def subset(vectors: np.ndarray, chances: np.ndarray, rng: np.random.Generator) -
     return found
 
 
-@study(
-    "lectures/10-31-kernels", section="10-31", title="A kernel and its space of functions",
-    statement=r"""
-    A positive kernel $K$ is $\sum_j \lambda_j\psi_j(x)\psi_j(y)$, of features $\sqrt{\lambda_j}\,\psi_j$. Its functions
-    are $T^{1/2}L^2$, $T$ the operator of the kernel, with $\|f\|^2 = \|T^{-1/2}f\|^2_{L^2}$; then
-    $\langle f, K(x, \cdot)\rangle = f(x)$, and $\|\sum_i a_iK(x_i, \cdot)\|^2 = \sum_{ij} a_ia_jK(x_i, x_j)$. The least
-    of $\sum_i(f(x_i) - y_i)^2 + \lambda\|f\|^2$ over all functions is $\sum_i a_iK(x_i, \cdot)$ with
-    $a = (K + \lambda)^{-1}y$: ridge regression on the features, and the mean of a Gaussian process with covariance $K$
-    given data with noise of variance $\lambda$. Here $K = \min(x, y)$.""",
-)
+@study("lectures/10-31-kernels", section="10-31", title="A kernel and its space of functions")
 def run(config: Config) -> xr.Dataset:
+    r"""A positive kernel $K$ is $\sum_j \lambda_j\psi_j(x)\psi_j(y)$, of features $\sqrt{\lambda_j}\,\psi_j$. Its
+    functions are $T^{1/2}L^2$, $T$ the operator of the kernel, with $\|f\|^2 = \|T^{-1/2}f\|^2_{L^2}$; then $\langle f,
+    K(x, \cdot)\rangle = f(x)$, and $\|\sum_i a_iK(x_i, \cdot)\|^2 = \sum_{ij} a_ia_jK(x_i, x_j)$. The least of
+    $\sum_i(f(x_i) - y_i)^2 + \lambda\|f\|^2$ over all functions is $\sum_i a_iK(x_i, \cdot)$ with $a = (K +
+    \lambda)^{-1}y$: ridge regression on the features, and the mean of a Gaussian process with covariance $K$ given data
+    with noise of variance $\lambda$. Here $K = \min(x, y)$.
+    """
     rng = np.random.default_rng(config.seed)
     x = np.arange(1, config.grid + 1) / config.grid
     full = kernel(x, x)
     seen = np.sort(rng.choice(config.grid, config.samples, replace=False))
     y = np.sin(2 * np.pi * x[seen]) + 0.1 * rng.normal(size=config.samples)
     process = posterior(
-        jnp.asarray(full[np.ix_(seen, seen)]), jnp.asarray(full[:, seen]), jnp.asarray(full), jnp.asarray(y),
+        jnp.asarray(full[np.ix_(seen, seen)]),
+        jnp.asarray(full[:, seen]),
+        jnp.asarray(full),
+        jnp.asarray(y),
         noise=config.ridge,
     )
     # All functions on the grid: least squares with the norm f'K^{-1}f, and no representer theorem.
@@ -85,12 +86,19 @@ def run(config: Config) -> xr.Dataset:
     found = [subset(vectors, chances / (1 + chances), rng) for _ in range(config.subsets)]
     return xr.Dataset(
         {
-            "seen": ("sample", seen), "y": ("sample", y), "mean": ("x", np.asarray(process.mean)),
-            "variance": ("x", np.diagonal(process.covariance)), "direct": ("x", bend @ (look.T @ y) / config.ridge),
-            "direct_variance": ("x", np.diagonal(bend)), "primal": ("x", features @ theta), "dual": ("x", ridge),
-            "sampled": (("draw", "order"), np.stack(sampled)[:, :10]), "likely": (("i", "j"), likely),
+            "seen": ("sample", seen),
+            "y": ("sample", y),
+            "mean": ("x", np.asarray(process.mean)),
+            "variance": ("x", np.diagonal(process.covariance)),
+            "direct": ("x", bend @ (look.T @ y) / config.ridge),
+            "direct_variance": ("x", np.diagonal(bend)),
+            "primal": ("x", features @ theta),
+            "dual": ("x", ridge),
+            "sampled": (("draw", "order"), np.stack(sampled)[:, :10]),
+            "likely": (("i", "j"), likely),
             "in_subset": (("subset", "i"), np.array([[i in one for i in range(POINTS)] for one in found])),
-            "weights": ("x", rng.dirichlet(np.full(config.grid, 5.0))), "any": ("x", rng.normal(size=config.grid)),
+            "weights": ("x", rng.dirichlet(np.full(config.grid, 5.0))),
+            "any": ("x", rng.normal(size=config.grid)),
         },
         coords={"x": x},
     )
@@ -106,38 +114,42 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("ridge regression on the kernel against the least over all functions", "mean", "direct", rounding),
         ("variance of the Gaussian process against its inverse precision", "variance", "direct_variance", rounding),
     ):
-        yield claims.zero(name, np.abs(data[one] - data[other]).max(), within, "rounding of an inverse")
+        yield claim(name, name).zero(np.abs(data[one] - data[other]).max(), within, "rounding of an inverse")
     values, vectors = np.linalg.eigh(np.sqrt(np.outer(data.weights, data.weights)) * full)
     psi = vectors / np.sqrt(data.weights.values)[:, None]
-    yield claims.zero(
-        "the kernel out of eigenvalues and eigenfunctions, under random weights",
-        np.abs((psi * values) @ psi.T - full).max(), 1e-12 / float(data.weights.min()), "rounding, by the least weight",
+    yield claim(
+        "kernel-out-eigenvalues", "the kernel out of eigenvalues and eigenfunctions, under random weights"
+    ).zero(
+        np.abs((psi * values) @ psi.T - full).max(), 1e-12 / float(data.weights.min()), "rounding, by the least weight"
     )
     # T^{-1/2} f in L^2 of these weights, f by its values.
     root = lambda f: (psi.T * data.weights.values) @ f / np.sqrt(values).reshape(-1, *[1] * (f.ndim - 1))  # noqa: E731
     f = full @ data["any"].values
-    yield claims.zero(
+    yield claim(
+        "reproducing-property-function",
         "reproducing property: a function's product with K(x, .) less its value, largest",
-        np.abs(root(full).T @ root(f) - f).max() / np.abs(f).max(), rounding, "rounding of small eigenvalues",
-    )
+    ).zero(np.abs(root(full).T @ root(f) - f).max() / np.abs(f).max(), rounding, "rounding of small eigenvalues")
     a = data["any"].values
-    yield claims.equal(
-        "squared norm of a random combination of kernels over a'Ka", 1.0, (root(f) ** 2).sum() / (a @ full @ a),
-        rounding, "rounding of small eigenvalues",
+    yield claim("squared-norm-random", "squared norm of a random combination of kernels over a'Ka").equal(
+        1.0, (root(f) ** 2).sum() / (a @ full @ a), rounding, "rounding of small eigenvalues"
     )
     sizes = np.abs(f) / np.sqrt(np.diagonal(full) * (a @ full @ a))
-    yield claims.at_most("largest value of a function over its bound, norm times sqrt K(x, x)", 1.0, sizes.max())
+    yield claim("value-function-bound", "largest value of a function over its bound, norm times sqrt K(x, x)").at_most(
+        1.0, sizes.max()
+    )
     spare = np.linalg.qr(np.linalg.cholesky(full).T[:, seen], mode="complete")[0][:, config.samples :]
     aside = np.linalg.cholesky(full) @ spare @ np.ones(spare.shape[1])
     fit = data["mean"].values
     norm = lambda g: float(g @ np.linalg.solve(full, g))  # noqa: E731
-    yield claims.zero(
-        "a part orthogonal to the data's kernels: its values at the data, largest", np.abs(aside[seen]).max(), rounding,
+    yield claim(
+        "part-orthogonal-data", "a part orthogonal to the data's kernels: its values at the data, largest"
+    ).zero(np.abs(aside[seen]).max(), rounding, "rounding")
+    yield claim("same-what-adds", "the same: what it adds to the squared norm, over its own").equal(
+        1.0,
+        (norm(fit + aside) - norm(fit)) / norm(aside),
+        rounding,
         "rounding",
-    )
-    yield claims.equal(
-        "the same: what it adds to the squared norm, over its own", 1.0, (norm(fit + aside) - norm(fit)) / norm(aside),
-        rounding, "rounding", note="so that the least has no such part",
+        note="so that the least has no such part",
     )
     yield from spectrum(data, config)
     yield from determinantal(data, config)
@@ -150,25 +162,29 @@ def spectrum(data: xr.Dataset, config: Config) -> Findings:
     values, psi = eigen(terms, half)
     left = 2 / (np.pi**2 * (terms - 0.5))
     inner = (values * psi[0]) ** 2  # squared products of K(1/2, .) with the eigenfunctions
-    yield claims.erratum(
-        "squared norm of K(x, .), which is K(x, x), at x = 1/2",
+    yield claim("squared-norm-k", "squared norm of K(x, .), which is K(x, x), at x = 1/2").erratum(
         (r"\mathcal H = T^{-1}L^2:\ \|Tf\|^2", (inner * values**2).sum()),
-        (r"\mathcal H = T^{1/2}L^2:\ \|T^{-1/2}f\|^2", (inner / values).sum()), kernel(half, half)[0, 0],
-        left, "the terms left out",
-        by="derivation", where="lecture of 10/31, the space of a kernel",
+        (r"\mathcal H = T^{1/2}L^2:\ \|T^{-1/2}f\|^2", (inner / values).sum()),
+        kernel(half, half)[0, 0],
+        left,
+        "the terms left out",
+        by="derivation",
+        where="lecture of 10/31, the space of a kernel",
         note="functions of the space are smoother than those of the integral, by half the operator",
     )
     for order in range(2):
         exact = 1 / ((order + 0.5) * np.pi) ** 2
-        yield claims.equal(
-            f"eigenvalue {order + 1} of the kernel on random points over their number", exact,
-            estimate(data.sampled[:, order]), 1 / config.drawn, "the next order: at most one over their number",
+        yield claim(
+            f"eigenvalue-{order + 1}-kernel-random",
+            f"eigenvalue {order + 1} of the kernel on random points over their number",
+        ).equal(
+            exact, estimate(data.sampled[:, order]), 1 / config.drawn, "the next order: at most one over their number"
         )
     points = np.random.default_rng(config.seed).normal(size=(10, 3))
-    yield claims.count(
-        "rank of the linear kernel of ten points in three dimensions, which is not strictly positive", 3,
-        int(np.linalg.matrix_rank(points @ points.T)), "its features",
-    )
+    yield claim(
+        "rank-linear-kernel",
+        "rank of the linear kernel of ten points in three dimensions, which is not strictly positive",
+    ).count(3, int(np.linalg.matrix_rank(points @ points.T)), "its features")
 
 
 def determinantal(data: xr.Dataset, config: Config) -> Findings:
@@ -180,18 +196,17 @@ def determinantal(data: xr.Dataset, config: Config) -> Findings:
     apart = [
         sum(p for of, p in chance.items() if set(s) <= set(of)) - np.linalg.det(marginal[np.ix_(s, s)]) for s in subsets
     ]
-    yield claims.zero(
-        "determinantal process: chance that a set is in it less its determinant, of all 32", np.abs(apart).max(), 1e-12,
-        "rounding",
-    )
+    yield claim(
+        "determinantal-process-chance",
+        "determinantal process: chance that a set is in it less its determinant, of all 32",
+    ).zero(np.abs(apart).max(), 1e-12, "rounding")
     both = data.in_subset.values
-    yield claims.equal(
-        "drawn subsets: points in one", float(np.trace(marginal)), estimate(both.sum(1)), 0, "exact in the mean"
+    yield claim("drawn-subsets-points", "drawn subsets: points in one").equal(
+        float(np.trace(marginal)), estimate(both.sum(1)), 0, "exact in the mean"
     )
     gap = both[:, 0] & both[:, -1]
-    yield claims.equal(
-        "drawn subsets: share that have the first and the last point",
-        float(np.linalg.det(marginal[np.ix_([0, -1], [0, -1])])), estimate(gap.astype(float)), 0, "exact in the mean",
+    yield claim("drawn-subsets-share", "drawn subsets: share that have the first and the last point").equal(
+        float(np.linalg.det(marginal[np.ix_([0, -1], [0, -1])])), estimate(gap.astype(float)), 0, "exact in the mean"
     )
 
 

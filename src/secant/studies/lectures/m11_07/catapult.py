@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -37,18 +37,17 @@ class Config(Seeded):
         fits_memory(40 * self.widths * self.step_sizes * self.steps, "widths, step_sizes or steps")
 
 
-@study(
-    "lectures/11-07-catapult", section="11-07", title="Residual and tangent kernel fight each other",
-    statement=r"""
-    For the quadratic approximation of a one-layer ReLU network of width $m$ and one sample, residual
+@study("lectures/11-07-catapult", section="11-07", title="Residual and tangent kernel fight each other")
+def run(config: Config) -> xr.Dataset:
+    r"""For the quadratic approximation of a one-layer ReLU network of width $m$ and one sample, residual
     $r = z - y$ and tangent kernel $\lambda$ obey the closed recursion
     $$r' = r\Big[1 - \eta\lambda + \tfrac{\|x\|^2}{md}\,\eta^2 z\,r\Big], \qquad
     \lambda' = \lambda + \eta\,\tfrac{\|x\|^2}{md}\,r^2\Big[\eta\lambda - \tfrac{4z}{r}\Big].$$
     For $m \gg 1$: $\eta < 2/\lambda_0$ looks linear; for $2/\lambda_0 < \eta < 4/\lambda_0$ the loss grows
     exponentially for $T_1 = O(\log m)$ steps, reaches $\Theta(m)$, the kernel falls, and training converges
-    with $\lambda_\infty < 2/\eta$; for $\eta > 4/\lambda_0$ it diverges.""",
-)
-def run(config: Config) -> xr.Dataset:
+    with $\lambda_\infty < 2/\eta$; for $\eta > 4/\lambda_0$ it diverges.
+    """
+
     def begin(key: jax.Array) -> tuple[Any, ...]:
         key_x, key = jax.random.split(key)
         x = jax.random.normal(key_x, (config.dim,))
@@ -59,11 +58,15 @@ def run(config: Config) -> xr.Dataset:
 
     x, params, on, start, size, lr = jit(begin, quick=True)(jax.random.key(config.seed))
     trained = simulate(
-        gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr), params, TRAINED,
+        gradient_descent(lambda p: (gated_bilinear(p, on, x) - config.target) ** 2 / 2, lr),
+        params,
+        TRAINED,
         probes={"z": lambda p: gated_bilinear(p, on, x), "kernel": lambda p: gated_curvature(p, on, x)},
     ).dataset
     recursion = simulate(
-        ct.catapult(lr, config.width, config.target, size), start, TRAINED,
+        ct.catapult(lr, config.width, config.target, size),
+        start,
+        TRAINED,
         probes={
             "z_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[0],
             "kernel_map": lambda s: ct.unscale(s, lr, config.width, config.target, size)[1],
@@ -71,9 +74,12 @@ def run(config: Config) -> xr.Dataset:
     ).dataset
     # the phase diagram: unit input and curvature, output and label of order one
     phases = simulate(
-        lambda width, ratio: ct.catapult(ratio, width, config.target), (0.5, 1.0), config.steps,
+        lambda width, ratio: ct.catapult(ratio, width, config.target),
+        (0.5, 1.0),
+        config.steps,
         over={
-            "width": np.geomspace(20, 1e8, config.widths), "ratio": np.linspace(0.1, 4.5, config.step_sizes),
+            "width": np.geomspace(20, 1e8, config.widths),
+            "ratio": np.linspace(0.1, 4.5, config.step_sizes),
         },
         probes={"square": lambda s: s.a**2},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-9) & (s.v < 2), diverged=lambda s: jnp.abs(s.a) > 1e6),
@@ -83,8 +89,13 @@ def run(config: Config) -> xr.Dataset:
     phase = xr.where(outcome == Outcome.DIVERGED, 2, xr.where(peak > 1.0001 * first**2, 1, 0))
     data = xr.merge([trained[["z", "kernel"]], recursion[["z_map", "kernel_map"]]], join="inner")
     return data.assign(
-        peak=peak, time=square.argmax("step"), final=(("width", "ratio"), np.asarray(phases.state.v)), outcome=outcome,
-        phase=phase.assign_attrs(long_name="monotone, catapult or divergence"), lr=float(lr), size=float(size),
+        peak=peak,
+        time=square.argmax("step"),
+        final=(("width", "ratio"), np.asarray(phases.state.v)),
+        outcome=outcome,
+        phase=phase.assign_attrs(long_name="monotone, catapult or divergence"),
+        lr=float(lr),
+        size=float(size),
     )
 
 
@@ -93,19 +104,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     rounding = Tolerance(1e-10, why="rounding, amplified by the growth of the loss")
     scale = np.abs(data.z).max()
     for name, gap in (("output", (data.z - data.z_map) / scale), ("kernel", data.kernel - data.kernel_map)):
-        yield claims.zero(f"{name}: recursion against gradient descent", np.abs(gap).max(), rounding)
+        yield claim(f"{name}-recursion-gradient-descent", f"{name}: recursion against gradient descent").zero(
+            np.abs(gap).max(), rounding
+        )
     # the phase diagram
     wide = data.sel(width=data.width >= WIDE)
     expected = xr.where(wide.ratio < 2, 0, xr.where(wide.ratio < 4, 1, 2))
     blur = 2 * np.log(wide.width) / np.sqrt(wide.width)
     clear = (np.abs(wide.ratio - 2) > blur) & (np.abs(wide.ratio - 4) > blur)
-    yield claims.zero(
+    yield claim(
+        f"points-phase-diagram-{WIDE}",
         f"points of the phase diagram in another phase than predicted, width {WIDE} and more",
-        ((wide.phase != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders",
-    )
+    ).zero(((wide.phase != expected) & clear).sum(), 0, "at least 2 log m / sqrt m away from the borders")
     ended = (data.outcome == Outcome.CONVERGED) & (data.ratio > 2)
-    yield claims.at_most(
-        "largest final eta lambda after a catapult", 2.0, data.final.where(ended).max(), "stability of the minimum"
+    yield claim("final-eta-lambda", "largest final eta lambda after a catapult").at_most(
+        2.0, data.final.where(ended).max(), "stability of the minimum"
     )
     # Where in a step the peak falls moves its height by a factor of at most (1 + delta)^2, and its time by a step.
     at3 = wide.sel(ratio=3.0, method="nearest")
@@ -117,20 +130,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("exponent of the peak loss in the width", 1.0, np.log(at3.peak * at3.width), growth, fraction),
         ("steps to the peak per unit of log m", per_log, at3.time, 1.0, "whole steps over the range of log m"),
     ):
-        yield claims.equal(
-            name, predicted, np.polyfit(logs, values, 1)[0], within / span, why, note=f"eta lambda_0 = {ratio:.3g}",
-            given=near, otherwise="the diagram has no step sizes near 3, or too few wide networks",
-        )
+        yield claim(
+            name, name, given=near, otherwise="the diagram has no step sizes near 3, or too few wide networks"
+        ).equal(predicted, np.polyfit(logs, values, 1)[0], within / span, why, note=f"eta lambda_0 = {ratio:.3g}")
     # one step of the trained model where its residual is largest, against the notes
     r = data.z.values - config.target
     t = int(np.argmax(np.abs(r[:-1])))
     z, lam, lr = float(data.z[t]), float(data.kernel[t]), float(data.lr)
     scale = lr * (float(data.size) / config.width) * r[t] ** 2
-    yield claims.erratum(
-        "change of the kernel at the peak",
+    yield claim("change-kernel-peak", "change of the kernel at the peak").erratum(
         (r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4}{z - y}\big]", scale * (lr * lam - 4 / r[t])),
         (r"\eta\tfrac{\|x\|^2}{md}\,r^2\big[\eta\lambda - \tfrac{4z}{z - y}\big]", scale * (lr * lam - 4 * z / r[t])),
-        data.kernel[t + 1] - lam, 0, "rounding", relative=1e-9,
+        data.kernel[t + 1] - lam,
+        0,
+        "rounding",
+        relative=1e-9,
         note="The numerator z(t) is lost in the notes. To leading order in the width the bracket is eta lambda - 4, "
         "which fixes the border of the third phase; step (3) of the proof, which says so, is not legible in the "
         "transcript.",
@@ -156,7 +170,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     handles = [left.lines[0], *twin.lines]
     left.legend(handles, ["loss", r"$\eta\lambda$ (right)", "recursion"], fontsize=8, loc="upper right")
     look = {
-        "cmap": ListedColormap(["C2", "C1", "C5"]), "alpha": 0.45, "vmin": 0, "vmax": 2, "rasterized": True, "lw": 0,
+        "cmap": ListedColormap(["C2", "C1", "C5"]),
+        "alpha": 0.45,
+        "vmin": 0,
+        "vmax": 2,
+        "rasterized": True,
+        "lw": 0,
     }
     middle.pcolormesh(data.ratio, data.width, data.phase, **look)
     sheet.mark(middle, x=(2, 4), lw=1)

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection
 
@@ -30,18 +30,16 @@ def flow(psi: np.ndarray, y: np.ndarray, start: np.ndarray, weights: np.ndarray 
     return solve_ivp(field, (0, 1e4), start, method="LSODA", rtol=1e-11, atol=1e-14).y[:, -1]
 
 
-@study(
-    "lectures/11-09-quadratic", section="11-09", title="Quadratic models that share their eigenvectors", new=True,
-    statement=r"""
-    Let $f(x) = \frac12\theta^\top\Psi(x)\theta$ with $\Psi(x_i) = V\operatorname{diag}(\lambda_i)V^\top$ for all
+@study("lectures/11-09-quadratic", section="11-09", title="Quadratic models that share their eigenvectors", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""Let $f(x) = \frac12\theta^\top\Psi(x)\theta$ with $\Psi(x_i) = V\operatorname{diag}(\lambda_i)V^\top$ for all
     samples. Along the eigenvectors, $\phi = V^\top\theta$, gradient flow is $\dot\phi_k =
     -\phi_k\sum_ir_i\lambda_{ik}$, so that $\phi_k = \phi_k(0)e^{s_k}$ with $s = \Lambda^\top\nu$. The squares $p_k =
     \phi_k^2$ are weights of a linear model, $f(x_i) = \frac12\sum_k\lambda_{ik}p_k$, and of all that fit the flow ends
     in those of least relative entropy $\sum_kp_k\log(p_k/p_k(0)) - p_k$ to the start: the potential that the lecture
     asks for. A diagonal network is the case of eigenvalues in pairs $\pm x$. Where the $\Psi(x_i)$ do not commute there
-    is no such potential: the end depends on how the samples are weighed.""",
-)
-def run(config: Config) -> xr.Dataset:
+    is no such potential: the end depends on how the samples are weighed.
+    """
     rng, p = np.random.default_rng(config.seed), config.parameters
     V = np.linalg.qr(rng.normal(size=(p, p)))[0]
     eigenvalues = rng.normal(size=(config.samples, p))
@@ -68,11 +66,13 @@ def run(config: Config) -> xr.Dataset:
     ]
     return xr.Dataset(
         {
-            "end": (("alpha", "k"), (ends @ V) ** 2), "least": (("alpha", "k"), least), "sign": (("alpha", "k"),
-                np.sign(ends @ V)),
-            "start_sign": ("k", np.sign(direction)), "above": (("alpha", "other"), entropy(least[:,
-                None] + aside) - entropy(least)[:, None]),
-            "outputs": (("alpha", "sample"), (ends @ V) ** 2 @ eigenvalues.T / 2), "y": ("sample", y),
+            "end": (("alpha", "k"), (ends @ V) ** 2),
+            "least": (("alpha", "k"), least),
+            "sign": (("alpha", "k"), np.sign(ends @ V)),
+            "start_sign": ("k", np.sign(direction)),
+            "above": (("alpha", "other"), entropy(least[:, None] + aside) - entropy(least)[:, None]),
+            "outputs": (("alpha", "sample"), (ends @ V) ** 2 @ eigenvalues.T / 2),
+            "y": ("sample", y),
             "changed": ("kind", [np.abs(one).max() for one in changed]),
         },
         coords={"alpha": list(config.alphas)},
@@ -83,29 +83,44 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     scale = float(np.abs(data.least).max())
     for alpha, end, least in zip(config.alphas, data.end, data.least, strict=True):
-        yield claims.zero(
+        yield claim(
+            f"end-flow-{alpha:g}-squares",
             f"end of the flow from {alpha:g}: squares less those of least relative entropy, over the largest",
-            np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration",
-        )
-    yield claims.at_least("relative entropy of others that fit less that of the end, least", 0.0, data.above.min(),
-        "a least value", slack=1e-12)
-    yield claims.count("coordinates whose sign has changed", 0, (data.sign != data.start_sign).sum())
-    yield claims.zero(
-        "what samples of unequal weight change of the end, largest entry", data.changed[0] / np.sqrt(scale), 1e-7,
-        "tolerance of the integration",
+        ).zero(np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration")
+    yield claim("relative-entropy-others", "relative entropy of others that fit less that of the end, least").at_least(
+        0.0, data.above.min(), "a least value", slack=1e-12
     )
-    yield claims.at_least(
-        "the same where every sample has eigenvectors of its own", 1e-4, data.changed[1] / np.sqrt(scale),
-        "a thousand times what is allowed where they are shared", given=config.samples > 1, otherwise="one sample only",
+    yield claim("coordinates-whose-sign", "coordinates whose sign has changed").count(
+        0, (data.sign != data.start_sign).sum()
     )
+    yield claim("what-samples-unequal", "what samples of unequal weight change of the end, largest entry").zero(
+        data.changed[0] / np.sqrt(scale), 1e-7, "tolerance of the integration"
+    )
+    yield claim(
+        "same-where-every",
+        "the same where every sample has eigenvectors of its own",
+        given=config.samples > 1,
+        otherwise="one sample only",
+    ).at_least(1e-4, data.changed[1] / np.sqrt(scale), "a thousand times what is allowed where they are shared")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     axes = sheet.panels(figure, (8, 4.2))
     for i, alpha in enumerate(config.alphas):
-        axes.semilogy(data.k + 0.12 * (i - 1), data.end.sel(alpha=alpha), "o", color=f"C{i % 10}",
-            label=rf"flow from $\alpha = {alpha:g}$")
-        axes.plot(data.k + 0.12 * (i - 1), data.least.sel(alpha=alpha), "_", ms=14, color=sheet.ink(),
-            label="least relative entropy" if not i else None)
+        axes.semilogy(
+            data.k + 0.12 * (i - 1),
+            data.end.sel(alpha=alpha),
+            "o",
+            color=f"C{i % 10}",
+            label=rf"flow from $\alpha = {alpha:g}$",
+        )
+        axes.plot(
+            data.k + 0.12 * (i - 1),
+            data.least.sel(alpha=alpha),
+            "_",
+            ms=14,
+            color=sheet.ink(),
+            label="least relative entropy" if not i else None,
+        )
     sheet.label(axes, "Squares along the common eigenvectors, at the end", "eigenvector", None, "best")

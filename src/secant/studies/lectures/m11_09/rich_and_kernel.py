@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection, min_norm
 
@@ -12,8 +12,9 @@ from secant.theory.bias.interpolants import bregman_projection, min_norm
 class Config(Seeded):
     samples: int = option(3, at_least=1, at_most=20, help="data")
     dimension: int = option(6, at_least=2, at_most=50, help="weights, more than samples")
-    alphas: tuple[float, ...] = option((5.0, 1.0, 0.3, 0.05), at_least=0.01, at_most=20,
-        help="sizes of the start of flows that are run")
+    alphas: tuple[float, ...] = option(
+        (5.0, 1.0, 0.3, 0.05), at_least=0.01, at_most=20, help="sizes of the start of flows that are run"
+    )
 
     def check(self) -> None:
         """Interpolation."""
@@ -40,16 +41,14 @@ def penalty(beta: np.ndarray, alpha: float, theta0: np.ndarray) -> float:
     return float(4 * potentials.hypentropy(alpha * theta0).value(beta))
 
 
-@study(
-    "lectures/11-09-rich-and-kernel", section="11-09", title="Rich and kernel regimes of a diagonal network",
-    statement=r"""
-    For $z = \langle\beta, x\rangle$ with $\beta = \theta_+^2 - \theta_-^2$, gradient flow on $\frac12\sum(z - y)^2$
+@study("lectures/11-09-rich-and-kernel", section="11-09", title="Rich and kernel regimes of a diagonal network")
+def run(config: Config) -> xr.Dataset:
+    r"""For $z = \langle\beta, x\rangle$ with $\beta = \theta_+^2 - \theta_-^2$, gradient flow on $\frac12\sum(z - y)^2$
     from $\theta_\pm = \alpha\theta_0$ has $\beta(t) = 2\alpha^2\theta_0^2\sinh(-4X^\top\int_0^tr)$ and ends in the
     least $Q = \sum_i\alpha^2\theta_{0,i}^2\,q(\beta_i/\alpha^2\theta_{0,i}^2)$ of all $\beta$ with $X\beta = y$, $q(z)
     = 2 - \sqrt{4 + z^2} + z\operatorname{arcsinh}(z/2)$. For $\alpha \to 0$, $Q/\log(1/\alpha^2) \to \|\beta\|_1$:
-    rich. For $\alpha \to \infty$, $\alpha^2Q \to \frac14\sum_i\beta_i^2/\theta_{0,i}^2$: the kernel regime.""",
-)
-def run(config: Config) -> xr.Dataset:
+    rich. For $\alpha \to \infty$, $\alpha^2Q \to \frac14\sum_i\beta_i^2/\theta_{0,i}^2$: the kernel regime.
+    """
     rng = np.random.default_rng(config.seed)
     X = rng.normal(size=(config.samples, config.dimension))
     y = X @ rng.normal(size=config.dimension)
@@ -62,12 +61,14 @@ def run(config: Config) -> xr.Dataset:
     weighted = theta0 * min_norm(X * theta0, y, 2)
     return xr.Dataset(
         {
-            "theta": (("alpha", "half", "i"), np.stack([end for end, _ in flows])), "least": (("alpha", "i"),
-                least.weights),
-            "integral": (("alpha", "sample"), np.stack([total for _, total in flows])), "path": (("fine", "i"),
-                path.weights),
-            "l1": ("i", min_norm(X, y, 1)), "kernel": ("i", weighted), "theta0": ("i", theta0), "X": (("sample", "i"),
-                X),
+            "theta": (("alpha", "half", "i"), np.stack([end for end, _ in flows])),
+            "least": (("alpha", "i"), least.weights),
+            "integral": (("alpha", "sample"), np.stack([total for _, total in flows])),
+            "path": (("fine", "i"), path.weights),
+            "l1": ("i", min_norm(X, y, 1)),
+            "kernel": ("i", weighted),
+            "theta0": ("i", theta0),
+            "X": (("sample", "i"), X),
         },
         coords={"alpha": list(config.alphas), "fine": fine},
     )
@@ -78,51 +79,59 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     beta = data.theta[:, 0] ** 2 - data.theta[:, 1] ** 2
     theta0, scale = data.theta0.values, np.abs(data.kernel).max()
     for alpha, end, least in zip(config.alphas, beta, data.least, strict=True):
-        yield claims.zero(
+        yield claim(
+            f"end-flow-{alpha:g}-distance",
             f"end of the flow from {alpha:g}: distance to the least Q, over the largest weight",
-            np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration",
-        )
+        ).zero(np.abs(end - least).max() / scale, 1e-7, "tolerance of the integration")
     one = data.kernel.values
     for alpha, ratio in ((1e3, penalty(one, 1e3, theta0) * 1e6),):
-        yield claims.equal(
-            f"kernel regime: alpha^2 Q over a quarter of the weighted l2 norm, alpha {alpha:g}", 1.0,
-            ratio / (np.sum(one**2 / theta0**2) / 4), 1e-9, "the next term, of the order (beta / alpha^2)^2",
-        )
-    yield claims.zero(
+        yield claim(
+            f"kernel-regime-alpha-{alpha:g}",
+            f"kernel regime: alpha^2 Q over a quarter of the weighted l2 norm, alpha {alpha:g}",
+        ).equal(1.0, ratio / (np.sum(one**2 / theta0**2) / 4), 1e-9, "the next term, of the order (beta / alpha^2)^2")
+    yield claim(
+        "kernel-regime-weights",
         "kernel regime: weights at alpha 1000 less those of the least weighted l2 norm, over the largest",
-        np.abs(data.path[-1] - data.kernel).max() / scale, 1e-9, "the next term, of the order (beta / alpha^2)^2",
-    )
+    ).zero(np.abs(data.path[-1] - data.kernel).max() / scale, 1e-9, "the next term, of the order (beta / alpha^2)^2")
     norms, least = np.abs(data.path).sum("i"), float(np.abs(data.l1).sum())
     spread = np.log(config.dimension) + 2 * np.log(theta0.max() / theta0.min())
     room = np.log(least / (1e-8 * theta0.max()) ** 2) - spread - 1
-    yield claims.at_most(
-        "rich regime: excess of the l1 norm over the least at alpha 1e-8", spread / room, norms[0] / least - 1,
-        "the least Q, and the spread of its entropies",
+    yield claim("rich-regime-excess", "rich regime: excess of the l1 norm over the least at alpha 1e-8").at_most(
+        spread / room, norms[0] / least - 1, "the least Q, and the spread of its entropies"
     )
     slope = (penalty(one, 1e-9, theta0) - penalty(one, 1e-8, theta0)) / np.log(100)
-    yield claims.erratum(
-        "growth of Q with log(1/alpha^2), between 1e-8 and 1e-9",
-        ("Q \\to \\|\\beta\\|_1", 0.0), ("Q/\\log(1/\\alpha^2) \\to \\|\\beta\\|_1", np.abs(one).sum()), slope, 0.0,
-        "terms of the order alpha^2", relative=1e-6, note="Q itself has no limit: it grows as the logarithm",
+    yield claim("growth-q-log", "growth of Q with log(1/alpha^2), between 1e-8 and 1e-9").erratum(
+        ("Q \\to \\|\\beta\\|_1", 0.0),
+        ("Q/\\log(1/\\alpha^2) \\to \\|\\beta\\|_1", np.abs(one).sum()),
+        slope,
+        0.0,
+        "terms of the order alpha^2",
+        relative=1e-6,
+        note="Q itself has no limit: it grows as the logarithm",
         where="lecture 11/9, limit of small alpha",
     )
     i = int(np.abs(beta[0].values).argmax())
     at = float(np.sinh(-4 * data.X[:, i] @ data.integral[0])) * (config.alphas[0] * theta0[i]) ** 2
-    yield claims.erratum(
-        "the largest weight over alpha^2 theta_0^2 sinh(-4 X' int r), at the end",
-        ("\\beta = \\alpha^2\\theta_0^2\\sinh(\\cdot)", 1.0), ("\\beta = 2\\alpha^2\\theta_0^2\\sinh(\\cdot)", 2.0),
-        float(beta[0][i]) / at, 1e-6,
-        "tolerance of the integration", note="a factor of 2 is lost in the last display",
+    yield claim("weight-alpha-2", "the largest weight over alpha^2 theta_0^2 sinh(-4 X' int r), at the end").erratum(
+        ("\\beta = \\alpha^2\\theta_0^2\\sinh(\\cdot)", 1.0),
+        ("\\beta = 2\\alpha^2\\theta_0^2\\sinh(\\cdot)", 2.0),
+        float(beta[0][i]) / at,
+        1e-6,
+        "tolerance of the integration",
+        note="a factor of 2 is lost in the last display",
         where="lecture 11/9, solution of the flow",
     )
     first, plus, minus = data.X[0].values, data.theta[-1, 0].values, data.theta[-1, 1].values
-    yield claims.erratum(
-        "output at the first sample at the end, over its target",
-        ("\\Psi = \\mathrm{diag}(\\mathrm{Diag}(x), \\mathrm{Diag}(x))",
-            first @ (plus**2 + minus**2) / (first @ data.path[0].values)),
+    yield claim("output-first-sample", "output at the first sample at the end, over its target").erratum(
+        (
+            "\\Psi = \\mathrm{diag}(\\mathrm{Diag}(x), \\mathrm{Diag}(x))",
+            first @ (plus**2 + minus**2) / (first @ data.path[0].values),
+        ),
         ("\\Psi = \\mathrm{diag}(\\mathrm{Diag}(x), -\\mathrm{Diag}(x))", 1.0),
-        first @ (plus**2 - minus**2) / (first @ data.path[0].values), 1e-6,
-        "tolerance of the integration", note="the second block has the other sign",
+        first @ (plus**2 - minus**2) / (first @ data.path[0].values),
+        1e-6,
+        "tolerance of the integration",
+        note="the second block has the other sign",
         where="lecture 11/9, the model as a quadratic one",
     )
 
@@ -136,8 +145,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data.alpha, beta[:, i], "o", color=f"C{i % 10}", label=None if i else "end of a flow")
     sheet.label(left, "Weights, from rich to kernel", r"size of the start $\alpha$", None, "best")
     right.semilogx(data.fine, np.abs(data.path).sum("i"), color="C0", label=r"$\ell_1$ norm")
-    right.semilogx(data.fine, np.sqrt((data.path**2 / data.theta0**2).sum("i")), color="C1",
-        label=r"weighted $\ell_2$ norm")
-    sheet.mark(right, y=[float(np.abs(data.l1).sum()), float(np.sqrt((data.kernel**2 / data.theta0**2).sum()))],
-        label="least of each")
+    right.semilogx(
+        data.fine, np.sqrt((data.path**2 / data.theta0**2).sum("i")), color="C1", label=r"weighted $\ell_2$ norm"
+    )
+    sheet.mark(
+        right,
+        y=[float(np.abs(data.l1).sum()), float(np.sqrt((data.kernel**2 / data.theta0**2).sum()))],
+        label="least of each",
+    )
     sheet.label(right, "Norms of the end", r"size of the start $\alpha$", None, "best")

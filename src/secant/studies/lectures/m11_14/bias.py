@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import Margin, max_margin
 
@@ -53,29 +53,34 @@ def told_apart(random: np.random.Generator, config: Config) -> tuple[np.ndarray,
     return x, y, machine
 
 
-@study(
-    "lectures/11-14-bias", section="11-14", title="With a bias",
-    statement=r"""
-    The machine $\min\frac12\|w\|^2$ with $y_i(w\cdot x_i + b) \ge 1$ has $w = \sum_ia_iy_ix_i$ and $\sum_ia_iy_i = 0$.
-    Gradient flow of $w\cdot x + b$ on the exponential or the logistic loss, which the lecture leaves open, goes
-    elsewhere: to the largest margin of $(x, 1)$, where $b$ counts in the norm. With $w\cdot x + c\,b$ it goes to the
-    largest margin of $(x, c)$, and to the machine's own weights as $1/c^2$.""",
-)
+@study("lectures/11-14-bias", section="11-14", title="With a bias")
 def run(config: Config) -> xr.Dataset:
+    r"""The machine $\min\frac12\|w\|^2$ with $y_i(w\cdot x_i + b) \ge 1$ has $w = \sum_ia_iy_ix_i$ and $\sum_ia_iy_i =
+    0$. Gradient flow of $w\cdot x + b$ on the exponential or the logistic loss, which the lecture leaves open, goes
+    elsewhere: to the largest margin of $(x, 1)$, where $b$ counts in the norm. With $w\cdot x + c\,b$ it goes to the
+    largest margin of $(x, c)$, and to the machine's own weights as $1/c^2$.
+    """
     random = np.random.default_rng(config.seed)
     x, y, machine = told_apart(random, config)
     times = np.geomspace(2, config.until, 30)
     wide = [np.hstack([x, np.full((config.samples, 1), c)]) for c in SCALES]
     joint = [max_margin(rows * y[:, None]) for rows in wide]
     start = 0.1 * random.normal(size=config.dim + 1)
-    flows = [late_flow(lambda w, x: x @ w, start, wide[1], y, config.until, loss=loss, samples=times, rtol=1e-7)
-             for loss in ("exponential", "logistic")]
+    flows = [
+        late_flow(lambda w, x: x @ w, start, wide[1], y, config.until, loss=loss, samples=times, rtol=1e-7)
+        for loss in ("exponential", "logistic")
+    ]
     return xr.Dataset(
         {
-            "x": (("sample", "feature"), x), "y": ("sample", y), "w": ("feature", machine.w), "b": machine.b,
-            "a": ("sample", machine.multipliers), "residual": machine.residual, "margin": machine.margin,
-            "joint": (("scale", "part"), np.stack([one.w for one in joint])), "norm": ("scale",
-                                                                                       [1 / o.margin for o in joint]),
+            "x": (("sample", "feature"), x),
+            "y": ("sample", y),
+            "w": ("feature", machine.w),
+            "b": machine.b,
+            "a": ("sample", machine.multipliers),
+            "residual": machine.residual,
+            "margin": machine.margin,
+            "joint": (("scale", "part"), np.stack([one.w for one in joint])),
+            "norm": ("scale", [1 / o.margin for o in joint]),
             "flow": (("loss", "log_time", "part"), np.stack([one.dataset.theta.values for one in flows])),
             "log_loss": (("loss", "log_time"), np.stack([one.dataset.log_loss.values for one in flows])),
         },
@@ -87,37 +92,52 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     x, y, a, w, b = data.x.values, data.y.values, data.a.values, data.w.values, float(data.b)
     gamma = float(data.margin)
-    yield claims.zero("machine: distance of its margin from the bound of its multipliers, relative", data.residual,
-                      1e-9, "rounding")
-    yield claims.zero("machine: |w - sum a y x|, relative", np.linalg.norm(w - (a * y) @ x) * gamma, 1e-8, "rounding")
-    yield claims.zero("machine: sum of a y over the sum of a", a @ y / a.sum(), 1e-9, "rounding")
+    yield claim(
+        "machine-distance-margin", "machine: distance of its margin from the bound of its multipliers, relative"
+    ).zero(data.residual, 1e-9, "rounding")
+    yield claim("machine-w-sum", "machine: |w - sum a y x|, relative").zero(
+        np.linalg.norm(w - (a * y) @ x) * gamma, 1e-8, "rounding"
+    )
+    yield claim("machine-sum-y", "machine: sum of a y over the sum of a").zero(a @ y / a.sum(), 1e-9, "rounding")
     slack = y * (x @ w + b) - 1
-    yield claims.at_least("machine: least slack of y (w.x + b) - 1", 0.0, slack.min(), "to rounding", slack=1e-9)
-    yield claims.zero("machine: largest a times slack over the largest a", (a * slack).max() / a.max(), 1e-8,
-                      "rounding")
+    yield claim("machine-least-slack", "machine: least slack of y (w.x + b) - 1").at_least(
+        0.0, slack.min(), "to rounding", slack=1e-9
+    )
+    yield claim("machine-times-slack", "machine: largest a times slack over the largest a").zero(
+        (a * slack).max() / a.max(), 1e-8, "rounding"
+    )
     one = data.joint.sel(scale=1.0).values
     unit, alone = one / np.linalg.norm(one), np.append(w, b) / np.linalg.norm(np.append(w, b))
     for loss in data.loss.values:
         end = data.flow.sel(loss=loss).isel(log_time=-1).values
         end = end / np.linalg.norm(end)
         away = apart(alone, unit)
-        yield claims.at_most(f"{loss}: distance of the flow from the direction of (x, 1), over that from the machine",
-                             0.5, np.linalg.norm(end - unit) / np.linalg.norm(end - alone),
-                             "it goes to zero as 1/log t",
-                             given=away > APART, otherwise="the two are the same on these data")
-        yield claims.equal(f"{loss}: t L over the squared norm of its weights", 1.0,
-                           np.exp(data.log_loss.sel(loss=loss)[-1] + config.until) / float(one @ one), 1e-4,
-                           "the solver's tolerance")
+        yield claim(
+            f"{loss}-distance-flow-direction",
+            f"{loss}: distance of the flow from the direction of (x, 1), over that from the machine",
+            given=away > APART,
+            otherwise="the two are the same on these data",
+        ).at_most(0.5, np.linalg.norm(end - unit) / np.linalg.norm(end - alone), "it goes to zero as 1/log t")
+        yield claim(f"{loss}-t-l-squared", f"{loss}: t L over the squared norm of its weights").equal(
+            1.0,
+            np.exp(data.log_loss.sel(loss=loss)[-1] + config.until) / float(one @ one),
+            1e-4,
+            "the solver's tolerance",
+        )
     # Of (x, c) the last weight is b/c: the squared norm is that of the machine and b^2/c^2, to this order.
     c = SCALES[-1]
-    yield claims.equal(f"squared norm for (x, {c:g}) less the machine's, over b^2/c^2", 1.0,
-                       (float(data.norm[-1]) ** 2 - gamma**-2) * c**2 / b**2, 0.01, "the next order in 1/c^2",
-                       given=abs(b) > 0.1, otherwise="the machine has hardly a bias")
-    yield claims.at_least("norm of the machine's weights over that of all with a bias that counts", 0.0,
-                          float(data.norm.min()) - 1 / gamma, "the free bias is the least", slack=1e-9 / gamma)
-    yield claims.at_most("the same, its growth with the scale of the constant", 0.0,
-                         np.diff(data.norm.values).max() * gamma,
-                         "a larger constant costs less", slack=1e-9)
+    yield claim(
+        f"squared-norm-x-{c:g}",
+        f"squared norm for (x, {c:g}) less the machine's, over b^2/c^2",
+        given=abs(b) > 0.1,
+        otherwise="the machine has hardly a bias",
+    ).equal(1.0, (float(data.norm[-1]) ** 2 - gamma**-2) * c**2 / b**2, 0.01, "the next order in 1/c^2")
+    yield claim("norm-machine-s", "norm of the machine's weights over that of all with a bias that counts").at_least(
+        0.0, float(data.norm.min()) - 1 / gamma, "the free bias is the least", slack=1e-9 / gamma
+    )
+    yield claim("same-growth-scale", "the same, its growth with the scale of the constant").at_most(
+        0.0, np.diff(data.norm.values).max() * gamma, "a larger constant costs less", slack=1e-9
+    )
 
 
 @run.figure
@@ -129,16 +149,35 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, loss in enumerate(data.loss.values):
         path = data.flow.sel(loss=loss).values
         path = path / np.linalg.norm(path, axis=1)[:, None]
-        left.plot(data.log_time, np.linalg.norm(path - unit, axis=1), color=f"C{i}",
-                  label=f"{loss}, from that of $(x, 1)$")
-        left.plot(data.log_time, np.linalg.norm(path - alone / np.linalg.norm(alone), axis=1), "--", color=f"C{i}",
-                  label=f"{loss}, from the machine")
-    sheet.label(left, "Where the flow of $w\\cdot x + b$ goes", r"$\log t$", "distance of directions", "best",
-                xscale="log",
-                yscale="log")
-    right.plot(data.scale, data.norm**2 - float(data.margin) ** -2, "o-", color="C0",
-               label="largest margin of $(x, c)$")
+        left.plot(
+            data.log_time, np.linalg.norm(path - unit, axis=1), color=f"C{i}", label=f"{loss}, from that of $(x, 1)$"
+        )
+        left.plot(
+            data.log_time,
+            np.linalg.norm(path - alone / np.linalg.norm(alone), axis=1),
+            "--",
+            color=f"C{i}",
+            label=f"{loss}, from the machine",
+        )
+    sheet.label(
+        left,
+        "Where the flow of $w\\cdot x + b$ goes",
+        r"$\log t$",
+        "distance of directions",
+        "best",
+        xscale="log",
+        yscale="log",
+    )
+    right.plot(
+        data.scale, data.norm**2 - float(data.margin) ** -2, "o-", color="C0", label="largest margin of $(x, c)$"
+    )
     sheet.guide(right, data.scale, float(data.b) ** 2 / data.scale**2, "$b^2/c^2$")
-    sheet.label(right, "To the machine with a free bias", "constant feature $c$", "squared norm beyond the machine's",
-                "lower left",
-                xscale="log", yscale="log")
+    sheet.label(
+        right,
+        "To the machine with a free bias",
+        "constant feature $c$",
+        "squared norm beyond the machine's",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )

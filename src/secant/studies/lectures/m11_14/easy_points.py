@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -26,14 +26,12 @@ class Config(real.Chosen):
             raise ValueError(f"support: must be at most {self.dim}, one a feature, got {self.support}.")
 
 
-@study(
-    "lectures/11-14-easy-points", section="11-14", title="Easy points change nothing",
-    statement=r"""
-    Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are, and so the
-    direction in which gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w < 1$ changes
-    them. The classifier does not depend on the length of $w$.""",
-)
+@study("lectures/11-14-easy-points", section="11-14", title="Easy points change nothing")
 def run(config: Config) -> xr.Dataset:
+    r"""Adding samples with $z\cdot\hat w > 1$ leaves the weights $\hat w$ of largest margin as they are, and so the
+    direction in which gradient flow ends and the limit $1/\gamma^2$ of $tL$. A sample with $z\cdot\hat w < 1$ changes
+    them. The classifier does not depend on the length of $w$.
+    """
     random = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
         Z, k = separable.far_apart(random, config.support, config.easy, config.dim, config.far)
@@ -43,15 +41,19 @@ def run(config: Config) -> xr.Dataset:
     hard = Z.mean(0) * 0.5 / float(Z.mean(0) @ before.w)  # with margin one half
     worse = max_margin(np.vstack([Z, hard]))
     times = np.geomspace(1, config.until, 30)
-    flows = [late_flow(lambda w, x: x @ w, np.zeros(Z.shape[1]), rows, np.ones(len(rows)), config.until, samples=times)
-             for rows in (Z[:k], Z)]
+    flows = [
+        late_flow(lambda w, x: x @ w, np.zeros(Z.shape[1]), rows, np.ones(len(rows)), config.until, samples=times)
+        for rows in (Z[:k], Z)
+    ]
     return xr.Dataset(
         {
             "best": (("data", "feature"), np.stack([before.w, after.w, worse.w])),
             "margin": ("data", [before.margin, after.margin, worse.margin]),
             "w": (("flow", "log_time", "feature"), np.stack([flow.dataset.theta.values for flow in flows])),
             "log_loss": (("flow", "log_time"), np.stack([flow.dataset.log_loss.values for flow in flows])),
-            "z": (("sample", "feature"), np.vstack([Z, hard])), "on": k, "power": separable.slowest(Z, k),
+            "z": (("sample", "feature"), np.vstack([Z, hard])),
+            "on": k,
+            "power": separable.slowest(Z, k),
         },
         coords={"data": ["support", "with easy", "with hard"], "flow": ["support", "with easy"], "log_time": times},
     )
@@ -61,12 +63,16 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     base, easy, hard = (data.best.sel(data=name).values for name in data["data"].values)
     size = np.linalg.norm(base)
-    yield claims.zero("weights of largest margin: change by easy samples, relative", np.linalg.norm(easy - base) / size,
-                      1e-9,
-                      "rounding of a linear system")
-    yield claims.at_least("a sample of half the margin: change of the weights of largest margin times its length", 0.5,
-                          np.linalg.norm(hard - base) * np.linalg.norm(data.z[-1]),
-                          "its margin has to grow by a half, as |z| times the change allows")
+    yield claim("weights-margin-change", "weights of largest margin: change by easy samples, relative").zero(
+        np.linalg.norm(easy - base) / size, 1e-9, "rounding of a linear system"
+    )
+    yield claim(
+        "sample-half-margin", "a sample of half the margin: change of the weights of largest margin times its length"
+    ).at_least(
+        0.5,
+        np.linalg.norm(hard - base) * np.linalg.norm(data.z[-1]),
+        "its margin has to grow by a half, as |z| times the change allows",
+    )
     gammas, until = data.margin.values, config.until
     k = int(data.on)
     # What has not settled yet, by the least power of 1/t; of size one where the time has not come.
@@ -74,20 +80,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in data.flow.values:
         one = data.sel(flow=name)
         unit = one.w[-1].values / np.linalg.norm(one.w[-1])
-        yield claims.zero(f"flow, {name}: distance of the direction at log t = {until:g} times log t",
-                          np.linalg.norm(unit - base / size) * until / (10 * data.sizes["feature"]), 1.0,
-                          "it is bounded")
-        yield claims.equal(f"flow, {name}: t L gamma^2", 1.0, np.exp(one.log_loss[-1] + until) * gammas[0] ** 2,
-                           1e-5 + left, "the solver's tolerance, and what has not settled")
+        yield claim(
+            f"flow-{name}-distance-direction-{until:g}",
+            f"flow, {name}: distance of the direction at log t = {until:g} times log t",
+        ).zero(np.linalg.norm(unit - base / size) * until / (10 * data.sizes["feature"]), 1.0, "it is bounded")
+        yield claim(f"flow-{name}-t-l", f"flow, {name}: t L gamma^2").equal(
+            1.0,
+            np.exp(one.log_loss[-1] + until) * gammas[0] ** 2,
+            1e-5 + left,
+            "the solver's tolerance, and what has not settled",
+        )
     # On the span of the support both flows keep the same w~.
     rows = data.z.values[:k]
     ends = data.w.isel(log_time=-1).values @ rows.T
-    yield claims.zero("flows: margins of the support with and without easy samples, at the end",
-                      np.abs(ends[0] - ends[1]).max(), 1e-5 + 10 * left,
-                      "both are log t - log a; the solver's tolerance, and what has not settled")
+    yield claim(
+        "flows-margins-support", "flows: margins of the support with and without easy samples, at the end"
+    ).zero(
+        np.abs(ends[0] - ends[1]).max(),
+        1e-5 + 10 * left,
+        "both are log t - log a; the solver's tolerance, and what has not settled",
+    )
     w = data.w.isel(flow=1, log_time=-1).values
-    yield claims.count("samples whose class changes with the length of w", 0,
-                       int((np.sign(data.z.values @ w) != np.sign(data.z.values @ (1e-3 * w))).sum()))
+    yield claim("samples-whose-class", "samples whose class changes with the length of w").count(
+        0, int((np.sign(data.z.values @ w) != np.sign(data.z.values @ (1e-3 * w))).sum())
+    )
 
 
 @run.figure

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 
 DEGREES = (1, 2, 3)
@@ -19,16 +19,14 @@ class Config(real.Chosen):
     until: float = option(1e5, at_least=1e4, at_most=1e6, help="last logarithm of time")
 
 
-@study(
-    "lectures/11-14-homogeneous", section="11-14", title="Homogeneous models",
-    statement=r"""
-    For models with $f(c\,\theta, x) = c^\alpha f(\theta, x)$ gradient flow on the exponential loss goes to a
+@study("lectures/11-14-homogeneous", section="11-14", title="Homogeneous models")
+def run(config: Config) -> xr.Dataset:
+    r"""For models with $f(c\,\theta, x) = c^\alpha f(\theta, x)$ gradient flow on the exponential loss goes to a
     stationary direction of $\min\|\theta\|^2$ with $y_if(\theta, x_i) \ge 1$: $\theta$ is a sum of the gradients of
     the samples of least margin. Here $f = x\cdot(\theta_1\odot\dots\odot\theta_\alpha)$. The smoothed margin
     $\log(1/L)/\|\theta\|^\alpha$ grows to the margin $\gamma$, and
-    $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.
+    """
     random = np.random.default_rng(config.seed)
     x, y = separable.chosen(config, random)
     times = np.geomspace(10, config.until, 30)
@@ -37,13 +35,16 @@ def run(config: Config) -> xr.Dataset:
         # The last factor begins at zero: no feature has a sign yet, and none has to change it.
         theta = random.uniform(0.5, 1.5, size=(degree, config.dim))
         theta[-1] = 0.0
-        flows.append(late_flow(lambda p, x: x @ jnp.prod(p, axis=0), theta, x, y, config.until, samples=times,
-                               rtol=1e-6))
+        flows.append(
+            late_flow(lambda p, x: x @ jnp.prod(p, axis=0), theta, x, y, config.until, samples=times, rtol=1e-6)
+        )
     names = ("margin", "kkt", "log_loss", "norm")
     return xr.Dataset(
         {name: (("degree", "log_time"), np.stack([flow.dataset[name].values for flow in flows])) for name in names}
-        | {"euler": ("degree", [flow.degree for flow in flows]),
-           "slack": ("degree", [slack(flow.dataset.margins.values[-1]) for flow in flows])},
+        | {
+            "euler": ("degree", [flow.degree for flow in flows]),
+            "slack": ("degree", [slack(flow.dataset.margins.values[-1]) for flow in flows]),
+        },
         coords={"degree": list(DEGREES), "log_time": times},
     )
 
@@ -58,25 +59,28 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     s = float(data.log_time[-1])
     for degree in DEGREES:
         one, name = data.sel(degree=degree), f"degree {degree}"
-        yield claims.equal(f"{name}: by Euler's identity", degree, one.euler, 1e-9, "rounding")
-        # One factor: (|w~|/log t)^2. Of several a feature that is not used fades as a power of log t that may be small.
-        yield claims.at_most(
-            f"{name}: 1 - cosine of the weights with the force on them, at the end", 1e-6 if degree == 1 else 0.03,
-            one.kkt[-1], "it goes to zero, as powers of 1/log t",
+        yield claim(f"{name}-euler-s-identity", f"{name}: by Euler's identity").equal(
+            degree, one.euler, 1e-9, "rounding"
         )
-        yield claims.at_most(f"{name}: margins above the least, by the weights of the losses", 0.01, one.slack,
-                             "of order 1/log t")
+        # One factor: (|w~|/log t)^2. Of several a feature that is not used fades as a power of log t that may be small.
+        yield claim(
+            f"{name}-1-cosine-weights", f"{name}: 1 - cosine of the weights with the force on them, at the end"
+        ).at_most(1e-6 if degree == 1 else 0.03, one.kkt[-1], "it goes to zero, as powers of 1/log t")
+        yield claim(
+            f"{name}-margins-above-least", f"{name}: margins above the least, by the weights of the losses"
+        ).at_most(0.01, one.slack, "of order 1/log t")
         smooth = -one.log_loss.values / one.norm.values**degree
-        yield claims.at_least(f"{name}: least growth of log(1/L)/|theta|^a between two times, relative", 0.0,
-                              np.diff(smooth).min() / smooth[-1], "it grows once L < 1; the solver's tolerance",
-                              slack=1e-5)
+        yield claim(
+            f"{name}-least-growth-log", f"{name}: least growth of log(1/L)/|theta|^a between two times, relative"
+        ).at_least(0.0, np.diff(smooth).min() / smooth[-1], "it grows once L < 1; the solver's tolerance", slack=1e-5)
         gamma = float(one.margin[-1])
         constant = float(np.exp(one.log_loss[-1] + s)) * s ** (2 - 2 / degree)
-        yield claims.equal(f"{name}: t L (log t)^(2 - 2/a) over a^-2 gamma^(-2/a)", 1.0,
-                           constant * degree**2 * gamma ** (2 / degree), 0.05, "corrections in powers of 1/log t")
-        yield claims.equal(f"{name}: least margin gamma |theta|^a over log t", 1.0,
-                           gamma * float(one.norm[-1]) ** degree / s,
-                           0.01, "corrections of log log t over log t")
+        yield claim(f"{name}-t-l-log", f"{name}: t L (log t)^(2 - 2/a) over a^-2 gamma^(-2/a)").equal(
+            1.0, constant * degree**2 * gamma ** (2 / degree), 0.05, "corrections in powers of 1/log t"
+        )
+        yield claim(f"{name}-least-margin-gamma", f"{name}: least margin gamma |theta|^a over log t").equal(
+            1.0, gamma * float(one.norm[-1]) ** degree / s, 0.01, "corrections of log log t over log t"
+        )
 
 
 @run.figure
@@ -88,10 +92,22 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         middle.plot(data.log_time, one.margin / float(one.margin[-1]), color=f"C{i}")
         scaled = np.exp(one.log_loss + data.log_time) * data.log_time ** (2 - 2 / degree)
         right.plot(data.log_time, scaled * degree**2 * float(one.margin[-1]) ** (2 / degree), color=f"C{i}")
-    sheet.label(left, "To a stationary point", r"$\log t$", r"$1 - \cos(\theta, -\nabla L)$", "lower left",
-                xscale="log",
-                yscale="log")
+    sheet.label(
+        left,
+        "To a stationary point",
+        r"$\log t$",
+        r"$1 - \cos(\theta, -\nabla L)$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )
     sheet.label(middle, "The margin grows", r"$\log t$", "over its last value", None, xscale="log")
     sheet.mark(right, y=1.0)
-    sheet.label(right, "Time times loss", r"$\log t$", r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
-                None, xscale="log")
+    sheet.label(
+        right,
+        "Time times loss",
+        r"$\log t$",
+        r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
+        None,
+        xscale="log",
+    )

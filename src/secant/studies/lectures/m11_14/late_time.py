@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -20,8 +20,9 @@ CASES = ("random", "real")
 
 class Config(real.Chosen):
     data: str = scaled(smoke="digits", laptop="mnist", help="real data beside the random ones")
-    classes: tuple[int, int] = scaled(smoke=(0, 1), laptop=(3, 5), at_least=0, distinct=True,
-                                      help="two classes of them, +1 and -1")
+    classes: tuple[int, int] = scaled(
+        smoke=(0, 1), laptop=(3, 5), at_least=0, distinct=True, help="two classes of them, +1 and -1"
+    )
     images: int = scaled(smoke=40, laptop=100, at_least=10, at_most=300, help="real samples")
     samples: int = option(20, at_least=4, at_most=100, help="random data")
     dim: int = option(5, at_least=2, at_most=20, help="their features")
@@ -40,23 +41,30 @@ def product(params: dict[str, Any], x: Any) -> Any:
     return x @ (params["u"] * params["v"])
 
 
-@study(
-    "lectures/11-14-late-time", section="11-14", title="Late times without a run", new=True,
-    statement=r"""
-    Gradient flow on $\sum_ie^{-z_i\cdot w}$ is $w = \hat w\log t + \tilde w + O(t^{-\lambda})$ with
+@study("lectures/11-14-late-time", section="11-14", title="Late times without a run", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient flow on $\sum_ie^{-z_i\cdot w}$ is $w = \hat w\log t + \tilde w + O(t^{-\lambda})$ with
     $z_i\cdot\tilde w = -\log a_i$ on the support, $\lambda$ the least of $\min_{i\notin S}z_i\cdot\hat w - 1$ and the
     eigenvalues of $\sum_ia_iz_iz_i^\top$ on its span. So $tL \to \sum_ia_i = 1/\gamma^2$, and at time $t$ the share
     $(\log t - \max\log a)/(\log t - \gamma^2\sum_ia_i\log a_i)$ of the margin is reached, up to $1/\log^2t$: all from
     the multipliers, without a run. Homogeneous models of degree $\alpha$ have
-    $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $tL(\log t)^{2 - 2/\alpha} \to \alpha^{-2}\gamma^{-2/\alpha}$.
+    """
     random = np.random.default_rng(config.seed)
-    rows = {"random": separable.draw(random, config.samples, config.dim, config.gap).z,
-            "real": separable.load(config.data, config.classes, config.images, None, config.seed).z}
+    rows = {
+        "random": separable.draw(random, config.samples, config.dim, config.gap).z,
+        "real": separable.load(config.data, config.classes, config.images, None, config.seed).z,
+    }
     times = np.geomspace(10, LATE, 40)
-    variables: dict[str, list[Any]] = {"share": [], "exact": [], "loss": [], "support": [], "evaluations": [],
-                                       "across": [], "margin": []}
+    variables: dict[str, list[Any]] = {
+        "share": [],
+        "exact": [],
+        "loss": [],
+        "support": [],
+        "evaluations": [],
+        "across": [],
+        "margin": [],
+    }
     for name in CASES:
         Z = rows[name]
         best = max_margin(Z)
@@ -84,10 +92,12 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {name: (dims[name], np.stack(value)) for name, value in variables.items()}
         | {
-            "descent": ("step", descent), "promised": ("step", best.late_share(np.maximum(reached, 0.1))),
-            "net_loss": ("log_time", net.dataset.log_loss.values), "net_margin": ("log_time",
-                                                                                  net.dataset.margin.values),
-            "net_evaluations": net.evaluations, "net_kkt": ("log_time", net.dataset.kkt.values),
+            "descent": ("step", descent),
+            "promised": ("step", best.late_share(np.maximum(reached, 0.1))),
+            "net_loss": ("log_time", net.dataset.log_loss.values),
+            "net_margin": ("log_time", net.dataset.margin.values),
+            "net_evaluations": net.evaluations,
+            "net_kkt": ("log_time", net.dataset.kkt.values),
         },
         coords={"case": list(CASES), "log_time": times, "step": reached},
     )
@@ -98,29 +108,42 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name in CASES:
         one = data.sel(case=name)
         name = config.data if name == "real" else name
-        yield claims.zero(f"{name}: z.(w - w^ log t) + log a on the support, at log t = {LATE:g}", one.support, 1e-3,
-                          "the solver's tolerance times log t")
-        yield claims.equal(f"{name}: t L gamma^2 at the end", 1.0, np.exp(one.loss[-1]), 1e-3, "the same")
+        yield claim(
+            f"{name}-z-w-w-{LATE:g}", f"{name}: z.(w - w^ log t) + log a on the support, at log t = {LATE:g}"
+        ).zero(one.support, 1e-3, "the solver's tolerance times log t")
+        yield claim(f"{name}-t-l-gamma", f"{name}: t L gamma^2 at the end").equal(
+            1.0, np.exp(one.loss[-1]), 1e-3, "the same"
+        )
         for s in (1_000, LATE):
             at = one.sel(log_time=s, method="nearest")
             when, promised = float(at.log_time), 1 - float(at.exact)
             # Across w^ the weights add |P w~|^2/2 to the norm, over log t twice.
-            yield claims.equal(f"{name}: what is missing of the margin at log t near {s:g}, over what is promised", 1.0,
-                               lambda at=at, promised=promised: (1 - at.share) / promised,
-                               2 * float(at.across) ** 2 / max(when * promised * when, 1e-12) + 0.02,
-                               "the next order in 1/log t", given=promised > 1e-9,
-                               otherwise="one sample carries the margin: nothing is missing to this order")
-        yield claims.at_most(f"{name}: evaluations of the field to log t = {LATE:g}", 5_000, one.evaluations,
-                             "a stiff solver")
+            yield claim(
+                f"{name}-what-missing-margin-{s:g}",
+                f"{name}: what is missing of the margin at log t near {s:g}, over what is promised",
+                given=promised > 1e-9,
+                otherwise="one sample carries the margin: nothing is missing to this order",
+            ).equal(
+                1.0,
+                lambda at=at, promised=promised: (1 - at.share) / promised,
+                2 * float(at.across) ** 2 / max(when * promised * when, 1e-12) + 0.02,
+                "the next order in 1/log t",
+            )
+        yield claim(
+            f"{name}-evaluations-field-log-{LATE:g}", f"{name}: evaluations of the field to log t = {LATE:g}"
+        ).at_most(5_000, one.evaluations, "a stiff solver")
     missing = (1 - data.descent[-1]) / (1 - data.promised[-1])
-    yield claims.equal(f"gradient descent, {config.steps:,} steps: what is missing over what is promised", 1.0, missing,
-                       0.25,
-                       "the next order, 1/log t of it", note="ten easy samples, two that carry the margin")
+    yield claim(
+        f"gradient-descent-{config.steps:,}-steps",
+        f"gradient descent, {config.steps:,} steps: what is missing over what is promised",
+    ).equal(1.0, missing, 0.25, "the next order, 1/log t of it", note="ten easy samples, two that carry the margin")
     constant = np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin
-    yield claims.equal("diagonal network: t L log t over 1/(4 gamma) at the end", 1.0, constant[-1], 0.05,
-                       "corrections in powers of 1/log t")
-    yield claims.at_most(f"diagonal network: evaluations of the field to log t = {LATE:g}", 5_000, data.net_evaluations,
-                         "a stiff solver")
+    yield claim("diagonal-network-t", "diagonal network: t L log t over 1/(4 gamma) at the end").equal(
+        1.0, constant[-1], 0.05, "corrections in powers of 1/log t"
+    )
+    yield claim(
+        f"diagonal-network-evaluations-{LATE:g}", f"diagonal network: evaluations of the field to log t = {LATE:g}"
+    ).at_most(5_000, data.net_evaluations, "a stiff solver")
 
 
 @run.figure
@@ -132,17 +155,33 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         left.plot(data.log_time, 1 - one.share, "o", ms=4, color=f"C{i}", label=f"{name}, flow")
         sheet.guide(left, data.log_time, 1 - one.exact, "without a run" if i == 0 else None)
         middle.plot(data.log_time, np.exp(one.loss), color=f"C{i}", label=name)
-    sheet.label(left, "What is missing of the margin", r"$\log t$", r"$1 - $margin$/\gamma$", "lower left",
-                xscale="log",
-                yscale="log")
-    middle.plot(data.log_time, np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin, color="C2",
-                label="diagonal network")
+    sheet.label(
+        left,
+        "What is missing of the margin",
+        r"$\log t$",
+        r"$1 - $margin$/\gamma$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )
+    middle.plot(
+        data.log_time,
+        np.exp(data.net_loss + data.log_time) * data.log_time * 4 * data.net_margin,
+        color="C2",
+        label="diagonal network",
+    )
     sheet.mark(middle, y=1.0)
-    sheet.label(middle, "Time times loss, over its limit", r"$\log t$",
-                r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
-                "best", xscale="log")
+    sheet.label(
+        middle,
+        "Time times loss, over its limit",
+        r"$\log t$",
+        r"$\alpha^2\gamma^{2/\alpha}\,tL\,(\log t)^{2 - 2/\alpha}$",
+        "best",
+        xscale="log",
+    )
     shown = data.step > 1.0
     right.plot(data.step[shown], (1 - data.descent)[shown], color="C0", label="gradient descent")
     sheet.guide(right, data.step[shown], (1 - data.promised)[shown], "without a run")
-    sheet.label(right, f"{config.steps:,} steps of descent", r"$\log\eta T$", r"$1 - $margin$/\gamma$", "best",
-                yscale="log")
+    sheet.label(
+        right, f"{config.steps:,} steps of descent", r"$\log\eta T$", r"$1 - $margin$/\gamma$", "best", yscale="log"
+    )

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -24,16 +24,14 @@ class Config(real.Chosen):
     separators: int = option(50, at_least=1, at_most=1_000, help="random weights that separate")
 
 
-@study(
-    "lectures/11-14-max-margin", section="11-14", title="Gradient flow on separable data",
-    statement=r"""
-    Gradient flow on $\sum_i\ell(y_iw\cdot x_i)$ with $\ell(u) = e^{-u}$ or $\log(1 + e^{-u})$, linear separable data
-    and any start: $\|w\| \to \infty$, $L \to 0$ and $w/\|w\| = \hat w/\|\hat w\| + O(1/\log t)$, with $\hat w$ of
-    largest margin. Exactly, $w = \hat w\log t + \tilde w + o(1)$: the error times $\log t$ goes to
-    $\|P_\perp\tilde w\|/\|\hat w\|$, $P_\perp$ orthogonal to $\hat w$, and $tL \to 1/\gamma^2$. Along any separator
-    $w_*$ the flow always gains, $w_*\cdot\dot w > 0$.""",
-)
+@study("lectures/11-14-max-margin", section="11-14", title="Gradient flow on separable data")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient flow on $\sum_i\ell(y_iw\cdot x_i)$ with $\ell(u) = e^{-u}$ or $\log(1 + e^{-u})$, linear separable
+    data and any start: $\|w\| \to \infty$, $L \to 0$ and $w/\|w\| = \hat w/\|\hat w\| + O(1/\log t)$, with $\hat w$ of
+    largest margin. Exactly, $w = \hat w\log t + \tilde w + o(1)$: the error times $\log t$ goes to $\|P_\perp\tilde
+    w\|/\|\hat w\|$, $P_\perp$ orthogonal to $\hat w$, and $tL \to 1/\gamma^2$. Along any separator $w_*$ the flow
+    always gains, $w_*\cdot\dot w > 0$.
+    """
     random = np.random.default_rng(config.seed)
     if config.data == real.RANDOM:
         Z, on = separable.far_apart(random, 2, config.others, 2, config.far)
@@ -43,13 +41,16 @@ def run(config: Config) -> xr.Dataset:
     power = separable.slowest(Z, on)
     early, late = looks(power)[1:]
     if late > config.until / 3:
-        raise ValueError(f"until: these data settle as t^-{power:.2g} and need {3 * late:.0f} or more, "
-                         f"got {config.until:g}.")
+        raise ValueError(
+            f"until: these data settle as t^-{power:.2g} and need {3 * late:.0f} or more, got {config.until:g}."
+        )
     start = random.normal(size=2)
     times = np.unique(np.concatenate([np.geomspace(1, config.until, 60), [early, late]]))
     y = random.choice([-1.0, 1.0], size=len(Z))
-    runs = [late_flow(lambda w, x: x @ w, start, Z * y[:, None], y, config.until, loss=loss, samples=times)
-            for loss in ("exponential", "logistic")]
+    runs = [
+        late_flow(lambda w, x: x @ w, start, Z * y[:, None], y, config.until, loss=loss, samples=times)
+        for loss in ("exponential", "logistic")
+    ]
     w = np.stack([one.dataset.theta.values for one in runs])
     angle = random.uniform(-np.pi, np.pi, size=200 * config.separators)
     seen = np.stack([np.cos(angle), np.sin(angle)], 1)
@@ -57,11 +58,17 @@ def run(config: Config) -> xr.Dataset:
     speed = separable.weights(w @ Z.T) @ Z
     return xr.Dataset(
         {
-            "z": (("sample", "feature"), Z), "y": ("sample", y), "w": (("loss", "log_time", "feature"), w),
+            "z": (("sample", "feature"), Z),
+            "y": ("sample", y),
+            "w": (("loss", "log_time", "feature"), w),
             "log_loss": (("loss", "log_time"), np.stack([one.dataset.log_loss.values for one in runs])),
-            "best": ("feature", best.w), "margin": best.margin, "power": power,
-            "gain": (("separator", "loss", "log_time"), np.einsum("sf,ltf->slt", seen, speed) if len(seen) else
-                     np.einsum("f,ltf->lt", best.w, speed)[None]),
+            "best": ("feature", best.w),
+            "margin": best.margin,
+            "power": power,
+            "gain": (
+                ("separator", "loss", "log_time"),
+                np.einsum("sf,ltf->slt", seen, speed) if len(seen) else np.einsum("f,ltf->lt", best.w, speed)[None],
+            ),
         },
         coords={"loss": ["exponential", "logistic"], "log_time": times},
     )
@@ -93,25 +100,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         found = off.sel(loss=loss) * one.log_time
         s = float(data.log_time[-1])
         # The norm is |w^|(log t + along), to first order.
-        yield claims.equal(f"{loss}: error times log t at the end over |P w~|/|w^|", 1.0, found.isel(last) / limit,
-                           2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3, "the next order in 1/log t")
+        yield claim(f"{loss}-error-times-log", f"{loss}: error times log t at the end over |P w~|/|w^|").equal(
+            1.0, found.isel(last) / limit, 2 * abs(along) / s + 2 * (limit / s) ** 2 + 1e-3, "the next order in 1/log t"
+        )
         # What is left of the motion early, from its size at the start and the least power of t with which it falls.
         gone = left.sel(log_time=start, method="nearest")
         still = float(np.sqrt(((gone - left.isel(last)) ** 2).sum()))
         still *= np.exp(-power * (early - float(gone.log_time)))
         flat = found.sel(log_time=[early, late]) * (1 + along / data.log_time.sel(log_time=[early, late]))
-        yield claims.zero(f"{loss}: error times |w|/|w^| at log t = {late:.3g} less that at {early:.3g}",
-                          flat[1] - flat[0], 0.02 * limit + 3 * limit**3 / early**2 + 3 * gamma * still,
-                          "the next order, and the residual at a time before, as it has to fall")
-        yield claims.equal(f"{loss}: t L at the end times gamma^2", 1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5,
-                           "the solver's tolerance over the longest step")
-        yield claims.equal(f"{loss}: |w| gamma over log t at the end", 1.0,
-                           float(np.linalg.norm(one.w[-1])) * gamma / s, 2 * abs(along) / s + 1e-3, "w~ over log t")
+        yield claim(
+            f"{loss}-error-times-w-{late:.3g}-{early:.3g}",
+            f"{loss}: error times |w|/|w^| at log t = {late:.3g} less that at {early:.3g}",
+        ).zero(
+            flat[1] - flat[0],
+            0.02 * limit + 3 * limit**3 / early**2 + 3 * gamma * still,
+            "the next order, and the residual at a time before, as it has to fall",
+        )
+        yield claim(f"{loss}-t-l-end", f"{loss}: t L at the end times gamma^2").equal(
+            1.0, np.exp(one.log_loss[-1] + s) * gamma**2, 1e-5, "the solver's tolerance over the longest step"
+        )
+        yield claim(f"{loss}-w-gamma-log", f"{loss}: |w| gamma over log t at the end").equal(
+            1.0, float(np.linalg.norm(one.w[-1])) * gamma / s, 2 * abs(along) / s + 1e-3, "w~ over log t"
+        )
         moved = np.sqrt(((left - left.isel(last)) ** 2).sum("feature"))
-        yield claims.at_most(f"{loss}: motion of w - w^ log t from log t = {late:.3g} on", 1e-4,
-                             moved.sel(log_time=slice(late, None)).max(),
-                             "it has a limit; the solver's tolerance")
-        yield claims.at_least(f"{loss}: least gain along separators", 0.0, one.gain.min(), "a sum of positive terms")
+        yield claim(
+            f"{loss}-motion-w-w-{late:.3g}", f"{loss}: motion of w - w^ log t from log t = {late:.3g} on"
+        ).at_most(1e-4, moved.sel(log_time=slice(late, None)).max(), "it has a limit; the solver's tolerance")
+        yield claim(f"{loss}-least-gain-along", f"{loss}: least gain along separators").at_least(
+            0.0, one.gain.min(), "a sum of positive terms"
+        )
 
 
 @run.figure
@@ -136,8 +153,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.plot(data.log_time, np.exp(data.log_loss.sel(loss=loss) + data.log_time), color=f"C{i}", label=loss)
     end = float(error(data).sel(loss="exponential")[-1]) * config.until
     sheet.guide(middle, data.log_time, end / data.log_time, r"$\|P_\perp\tilde w\|/\|\hat w\|\log t$")
-    sheet.label(middle, "Distance from its direction", r"$\log t$", r"$|w/|w| - \hat w/|\hat w||$", "lower left",
-                xscale="log",
-                yscale="log")
+    sheet.label(
+        middle,
+        "Distance from its direction",
+        r"$\log t$",
+        r"$|w/|w| - \hat w/|\hat w||$",
+        "lower left",
+        xscale="log",
+        yscale="log",
+    )
     sheet.mark(right, y=float(data.margin) ** -2, label=r"$1/\gamma^2$")
     sheet.label(right, "Time times loss", r"$\log t$", "$t\\,L$", "best", xscale="log")

@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claims, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
 from secant.studies.shared import separable
 from secant.theory.bias.margins import max_margin
 
@@ -25,8 +25,9 @@ class Config(Seeded):
             raise ValueError(f"support: must be at most {self.dim}, one a feature, got {self.support}.")
 
 
-def linear(Z: np.ndarray, a: np.ndarray, w: np.ndarray, end: np.ndarray, s: np.ndarray,
-    start: np.ndarray) -> np.ndarray:
+def linear(
+    Z: np.ndarray, a: np.ndarray, w: np.ndarray, end: np.ndarray, s: np.ndarray, start: np.ndarray
+) -> np.ndarray:
     r"""The residual where it is small, at the times `s` from its value at the first.
 
     $r' = -\sum_Sa_iz_iz_i^\top r + \sum_{i\notin S}z_ie^{-z_i\cdot\tilde w}e^{(1 - z_i\cdot\hat w)s}$
@@ -40,27 +41,31 @@ def linear(Z: np.ndarray, a: np.ndarray, w: np.ndarray, end: np.ndarray, s: np.n
     return solve_ivp(field, (s[0], s[-1]), start, t_eval=s, rtol=1e-10, atol=1e-15).y.T
 
 
-@study(
-    "lectures/11-14-residual", section="11-14", title="What is left besides the logarithm",
-    statement=r"""
-    $r(t) = w(t) - \hat w\log t - \tilde w$ stays bounded, where $e^{-z_i\cdot\tilde w} = a_i$ on the support
+@study("lectures/11-14-residual", section="11-14", title="What is left besides the logarithm")
+def run(config: Config) -> xr.Dataset:
+    r"""$r(t) = w(t) - \hat w\log t - \tilde w$ stays bounded, where $e^{-z_i\cdot\tilde w} = a_i$ on the support
     $S = \{i : a_i \ne 0\}$ of $\hat w = \sum_ia_iz_i$, if all other samples have
     $\theta = \min_{i\notin S}z_i\cdot\hat w > 1$. It goes to zero as $t^{-\lambda}$, $\lambda$ the least of
-    $\theta - 1$ and of the eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\theta - 1$ and of the eigenvalues of $\sum_ia_iz_iz_i^\top$ on the span of the support.
+    """
     random = np.random.default_rng(config.seed)
     Z, support = separable.far_apart(random, config.support, config.others, config.dim, config.far)
     best = max_margin(Z)
     times = np.unique(np.concatenate([np.linspace(2, 16, 43), np.geomspace(18, config.until, 16)]))
-    flow = late_flow(lambda w, x: x @ w, np.zeros(config.dim), Z, np.ones(len(Z)), config.until, samples=times,
-                     rtol=1e-11)
+    flow = late_flow(
+        lambda w, x: x @ w, np.zeros(config.dim), Z, np.ones(len(Z)), config.until, samples=times, rtol=1e-11
+    )
     left = flow.dataset.theta.values - times[:, None] * best.w
     return xr.Dataset(
         {
-            "z": (("sample", "feature"), Z), "a": ("sample", best.multipliers), "w": ("feature", best.w),
-            "left": (("log_time", "feature"), left), "reached": (("log_time", "sample"), flow.dataset.margins.values),
-            "theta": float((Z[support:] @ best.w).min()), "on": int(support), "margin": best.margin,
+            "z": (("sample", "feature"), Z),
+            "a": ("sample", best.multipliers),
+            "w": ("feature", best.w),
+            "left": (("log_time", "feature"), left),
+            "reached": (("log_time", "sample"), flow.dataset.margins.values),
+            "theta": float((Z[support:] @ best.w).min()),
+            "on": int(support),
+            "margin": best.margin,
         },
         coords={"log_time": times},
     )
@@ -70,44 +75,59 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     a, Z, n, k = data.a.values, data.z.values, data.sizes["sample"], config.support
     theta, end = float(data.theta), data.left.values[-1]
-    yield claims.count("samples with a positive multiplier", k, int((a > 0).sum()))
-    yield claims.zero("-log a_i less z_i.(w - w^ log t) on the support, at the end",
-                      np.abs(Z[:k] @ end + np.log(a[:k])).max(),
-                      1e-6, "the solver's tolerance")
+    yield claim("samples-positive-multiplier", "samples with a positive multiplier").count(k, int((a > 0).sum()))
+    yield claim("log-i-less", "-log a_i less z_i.(w - w^ log t) on the support, at the end").zero(
+        np.abs(Z[:k] @ end + np.log(a[:k])).max(), 1e-6, "the solver's tolerance"
+    )
     moved = np.linalg.norm(data.left.values - end, axis=1)
     s = data.log_time.values
     early = (s >= 12) & (s <= 16)
     first = int(np.argmax(s >= 12))
     known = linear(Z, a, data.w.values, end, s[early], data.left.values[first] - end)
     off = np.linalg.norm(data.left.values[early] - end - known, axis=1) / moved[early]
-    yield claims.zero("residual less that of the equation with all its powers, from log t = 12 to 16, relative",
-                      off.max(), 2 * moved[first] * (Z[:k] ** 2).sum(1).max() + 1e-3,
-                      "what the equation leaves out, a square")
-    yield claims.at_most("largest residual from log t = 20 on over its size at 4", 0.05,
-                         moved[s >= 20].max() / moved[np.argmin(np.abs(s - 4))], "it goes to zero")
+    yield claim(
+        "residual-less-equation",
+        "residual less that of the equation with all its powers, from log t = 12 to 16, relative",
+    ).zero(off.max(), 2 * moved[first] * (Z[:k] ** 2).sum(1).max() + 1e-3, "what the equation leaves out, a square")
+    yield claim("residual-log-t", "largest residual from log t = 20 on over its size at 4").at_most(
+        0.05, moved[s >= 20].max() / moved[np.argmin(np.abs(s - 4))], "it goes to zero"
+    )
     # Samples that still weigh something at the end, by t e^{-m}.
     weighs = int((s[-1] - data.reached.values[-1] > -10).sum())
-    yield claims.erratum(
-        "samples that carry the gradient in the end", (r"|\{i : a_i = 0\}|", n - k), (r"|\{i : a_i \ne 0\}|", k),
-        weighs, 0.0,
-        "a count", where="lecture of 11/14, definition of S", note="the support has the multipliers that do not vanish",
+    yield claim("samples-carry-gradient", "samples that carry the gradient in the end").erratum(
+        (r"|\{i : a_i = 0\}|", n - k),
+        (r"|\{i : a_i \ne 0\}|", k),
+        weighs,
+        0.0,
+        "a count",
+        where="lecture of 11/14, definition of S",
+        note="the support has the multipliers that do not vanish",
     )
     grows = np.diff(data.reached.values[[-8, -1]], axis=0)[0] / (s[-1] - s[-8])
-    yield claims.erratum(
-        "least growth of a margin off the support, a unit of log t",
-        (r"\theta = \min_{i\in S}x_i\cdot\hat w > 0", 1.0), (r"\theta = \min_{i\notin S}x_i\cdot\hat w > 1", theta),
-        grows[k:].min(), 1e-4, "the solver's tolerance", where="lecture of 11/14, condition on the residual",
+    yield claim("least-growth-margin", "least growth of a margin off the support, a unit of log t").erratum(
+        (r"\theta = \min_{i\in S}x_i\cdot\hat w > 0", 1.0),
+        (r"\theta = \min_{i\notin S}x_i\cdot\hat w > 1", theta),
+        grows[k:].min(),
+        1e-4,
+        "the solver's tolerance",
+        where="lecture of 11/14, condition on the residual",
         note="on the support it is always 1; what matters is how fast all other samples are left behind",
     )
     z = np.linspace(-3, 3, 601)
-    yield claims.erratum(
-        "largest of z (e^{-z} - 1) for z from -3 to 3", (r"z(e^z - 1) \le 0", float((z * np.expm1(z)).max())),
-        (r"z(e^{-z} - 1) \le 0", 0.0), float((z * np.expm1(-z)).max()), 1e-15, "rounding",
-        where="lecture of 11/14, growth of the residual", note="the sign in the exponent is lost", by="derivation",
+    yield claim("z-e-z", "largest of z (e^{-z} - 1) for z from -3 to 3").erratum(
+        (r"z(e^z - 1) \le 0", float((z * np.expm1(z)).max())),
+        (r"z(e^{-z} - 1) \le 0", 0.0),
+        float((z * np.expm1(-z)).max()),
+        1e-15,
+        "rounding",
+        where="lecture of 11/14, growth of the residual",
+        note="the sign in the exponent is lost",
+        by="derivation",
     )
     r = (data.left.values - end) @ Z[:k].T
-    yield claims.at_most("sum over the support of a z (e^{-z} - 1), z = x.r, all times", 0.0,
-                         (a[:k] * r * np.expm1(-r)).sum(1).max(), "each term is negative", slack=1e-15)
+    yield claim("sum-support-z", "sum over the support of a z (e^{-z} - 1), z = x.r, all times").at_most(
+        0.0, (a[:k] * r * np.expm1(-r)).sum(1).max(), "each term is negative", slack=1e-15
+    )
 
 
 @run.figure
@@ -116,13 +136,24 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     s, end, theta = data.log_time.values, data.left.values[-1], float(data.theta)
     for i in range(data.sizes["sample"]):
         on = i < config.support
-        left.plot(s, data.reached[:, i] - s, color="C0" if on else "C1", lw=1.6 if on else 0.9,
-                  label={0: "support", config.support: "others"}.get(i))
+        left.plot(
+            s,
+            data.reached[:, i] - s,
+            color="C0" if on else "C1",
+            lw=1.6 if on else 0.9,
+            label={0: "support", config.support: "others"}.get(i),
+        )
     for i, value in enumerate(-np.log(data.a.values[: config.support])):
         sheet.mark(left, y=value, label=r"$-\log a_i$" if i == 0 else None)
-    sheet.label(left, "Margins less the logarithm of time", r"$\log t$", r"$z_i\cdot w - \log t$", "lower right",
-                xlim=(2, 14),
-                ylim=(-4, 14))
+    sheet.label(
+        left,
+        "Margins less the logarithm of time",
+        r"$\log t$",
+        r"$z_i\cdot w - \log t$",
+        "lower right",
+        xlim=(2, 14),
+        ylim=(-4, 14),
+    )
     moved = np.linalg.norm(data.left.values - end, axis=1)
     shown = moved > 1e-9
     right.semilogy(s[shown], moved[shown], "o-", ms=3, color="C0", label="$|r(t)|$")

@@ -12,7 +12,7 @@ from secant import data as datasets
 from secant import losses, nets
 from secant.core.device import jit
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.optim import Batches, Problem, train
 
 LOOKS = 8
@@ -64,25 +64,31 @@ def covariance(gradients: np.ndarray) -> np.ndarray:
     return np.swapaxes(rest, -1, -2) @ rest / gradients.shape[-2]
 
 
-@study(
-    "lectures/11-16-alignment", section="11-16", title="Is the noise a multiple of the Hessian?",
-    statement=r"""
-    Late in training, the lecture claims without proof, the covariance of the gradient over batches is a multiple of
+@study("lectures/11-16-alignment", section="11-16", title="Is the noise a multiple of the Hessian?")
+def run(config: Config) -> xr.Dataset:
+    r"""Late in training, the lecture claims without proof, the covariance of the gradient over batches is a multiple of
     the Hessian, $C = \alpha H$. With squared loss $C = \frac1n\sum_ir_i^2\,\nabla f_i\nabla f_i^\top - \nabla L\nabla
     L^\top$ up to the law of the batches, and near interpolation $H = \frac1n\sum_i\nabla f_i\nabla f_i^\top$: it would
     be so if all residuals had one size. Compared are both in the leading directions of curvature, by the $R^2$ of a fit
-    through the origin, along a run.""",
-)
-def run(config: Config) -> xr.Dataset:
-    task = datasets.load("digits", classes=(0, 1), samples=config.samples, test_samples=1, seed=config.seed,
-                         dtype=np.float64)
+    through the origin, along a run.
+    """
+    task = datasets.load(
+        "digits", classes=(0, 1), samples=config.samples, test_samples=1, seed=config.seed, dtype=np.float64
+    )
     x, y = jnp.asarray(task.train.x), jnp.asarray(task.train.y)
     net = nets.mlp([config.width], activation="tanh")
     params = net.init(jax.random.key(config.seed), x.shape, x.dtype)
     every = config.steps // LOOKS
     problem = Problem(net.apply, x, y, losses.half_mean)
-    ran = train(problem, params, lr=config.lr, steps=every * LOOKS, batches=Batches(config.batch, seed=config.seed),
-                probes={"point": Probe(lambda params: ravel_pytree(params)[0], every)}, reduce=False)
+    ran = train(
+        problem,
+        params,
+        lr=config.lr,
+        steps=every * LOOKS,
+        batches=Batches(config.batch, seed=config.seed),
+        probes={"point": Probe(lambda params: ravel_pytree(params)[0], every)},
+        reduce=False,
+    )
     points = jax.vmap(ravel_pytree(params)[1])(jnp.asarray(ran.dataset.point.values))
     found = compared(net, config.directions)(points, x, y)
     g = np.asarray(found["residual"])[..., None] * np.asarray(found["slopes"])
@@ -91,8 +97,10 @@ def run(config: Config) -> xr.Dataset:
     square = ("time", "row", "column")
     return xr.Dataset(
         {
-            "noise": (square, covariance(g)), "hessian": (square, found["hessian"]),
-            "mixed": (square, covariance(mixed)), "residual": (("time", "sample"), found["residual"]),
+            "noise": (square, covariance(g)),
+            "hessian": (square, found["hessian"]),
+            "mixed": (square, covariance(mixed)),
+            "residual": (("time", "sample"), found["residual"]),
             "slopes": (("time", "sample", "row"), found["slopes"]),
         },
         coords={"time": every * np.arange(LOOKS + 1)},
@@ -104,32 +112,45 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     A = data.slopes.values[-1]
     signs = np.where(np.arange(len(A)) % 3 == 0, -0.3, 0.3)
     second = (signs[:, None] * A).T @ (signs[:, None] * A) / len(A)
-    yield claims.zero("residuals of one size: second moment less its multiple of the Gauss-Newton matrix, over it",
-                      np.abs(second - 0.09 * A.T @ A / len(A)).max() / second.max(), 1e-12, "an identity: rounding")
+    yield claim(
+        "residuals-one-size",
+        "residuals of one size: second moment less its multiple of the Gauss-Newton matrix, over it",
+    ).zero(np.abs(second - 0.09 * A.T @ A / len(A)).max() / second.max(), 1e-12, "an identity: rounding")
     noise, hessian = data.noise.values, data.hessian.values
     flat = A.T @ A / len(A)
-    yield claims.at_least("R^2 of the Hessian as a multiple of the Gauss-Newton matrix, at the end", 0.9,
-                          fit(hessian[-1], flat),
-                          "what the network's own curvature adds is small beside it")
+    yield claim("r-2-hessian", "R^2 of the Hessian as a multiple of the Gauss-Newton matrix, at the end").at_least(
+        0.9, fit(hessian[-1], flat), "what the network's own curvature adds is small beside it"
+    )
     large = config.width >= LARGE
     why = f"a claim about networks, judged from {LARGE} hidden units on"
-    yield claims.equal("R^2 of C = alpha H at the end", 1.0, fit(noise[-1], hessian[-1]), 0.1,
-                       "the claim is an equality; a tenth is for the directions that it may miss",
-                       note="residuals differ in size, and samples with large ones have directions of their own: with "
-                            "the residuals exchanged among samples the fit is better",
-                       given=large, otherwise=why)
-    yield claims.at_least("R^2 of C = alpha H at the end less that of C = alpha I", 0.0,
-                          lambda: fit(noise[-1], hessian[-1]) - fit(noise[-1], np.eye(config.directions)),
-                          "the noise has the shape of the Hessian rather than none", given=large, otherwise=why)
+    yield claim("r-2-c", "R^2 of C = alpha H at the end", given=large, otherwise=why).equal(
+        1.0,
+        fit(noise[-1], hessian[-1]),
+        0.1,
+        "the claim is an equality; a tenth is for the directions that it may miss",
+        note="residuals differ in size, and samples with large ones have directions of their own: with "
+        "the residuals exchanged among samples the fit is better",
+    )
+    yield claim(
+        "r-2-c-alpha", "R^2 of C = alpha H at the end less that of C = alpha I", given=large, otherwise=why
+    ).at_least(
+        0.0,
+        lambda: fit(noise[-1], hessian[-1]) - fit(noise[-1], np.eye(config.directions)),
+        "the noise has the shape of the Hessian rather than none",
+    )
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, middle, right = sheet.panels(figure, (13, 4.2), 3)
     noise, hessian = data.noise.values, data.hessian.values
-    for i, (name, one) in enumerate((("Hessian", fit(noise, hessian)),
-                                     ("no shape", fit(noise, np.broadcast_to(np.eye(config.directions), noise.shape))),
-                                     ("Hessian, residuals exchanged", fit(data.mixed.values, hessian)))):
+    for i, (name, one) in enumerate(
+        (
+            ("Hessian", fit(noise, hessian)),
+            ("no shape", fit(noise, np.broadcast_to(np.eye(config.directions), noise.shape))),
+            ("Hessian, residuals exchanged", fit(data.mixed.values, hessian)),
+        )
+    ):
         left.plot(data.time, one, "o-" if i < 2 else "o:", ms=4, color=f"C{i}", label=name)
     sheet.label(left, r"How well $\alpha H$ fits the noise", "step", "$R^2$", "best", ylim=(0, 1.05))
     C, H = np.diag(noise[-1]), np.diag(hessian[-1])

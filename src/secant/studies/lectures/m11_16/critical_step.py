@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.noise import mean_square as ms
 
 GRID = (0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
@@ -13,8 +13,15 @@ GRID = (0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
 class Config(Seeded):
     samples: int = scaled(smoke=64, laptop=256, at_least=8, at_most=512, help="samples on a sphere")
     dimension: int = option(10, at_least=2, at_most=500, help="features")
-    batches: tuple[int, ...] = option((1, 2, 4, 8, 16, 32), at_least=1, at_most=512, longest=12, ascending=True,
-                                      distinct=True, help="samples a batch, beside all of them")
+    batches: tuple[int, ...] = option(
+        (1, 2, 4, 8, 16, 32),
+        at_least=1,
+        at_most=512,
+        longest=12,
+        ascending=True,
+        distinct=True,
+        help="samples a batch, beside all of them",
+    )
     few: int = option(5, at_least=2, at_most=6, help="samples of the kernel whose map is written out")
     steps: int = scaled(smoke=300, laptop=2_000, at_least=50, at_most=20_000, help="steps of a simulated run")
     runs: int = option(8, at_least=4, at_most=100, help="simulated runs")
@@ -55,17 +62,15 @@ def crossing(ratios: np.ndarray, exponents: np.ndarray) -> float:
     return float(np.interp(0.0, exponents[i - 1 : i + 1], ratios[i - 1 : i + 1]))
 
 
-@study(
-    "lectures/11-16-critical-step", section="11-16", title="The largest step that SGD bears", new=True,
-    statement=r"""
-    Near interpolation, with squared loss $\frac1{2B}\sum$ and tangent kernel $K$, second moments of the residual obey
-    $M' = M - \frac\eta n(KM + MK) + \frac{\eta^2}{B^2}KE[SMS]K$. They shrink iff $\eta < \eta_2(B) =
-    1/\lambda_{\max}(C^{-1}D)$. With full batches $\eta_2(n) = 2n/\lambda_1$; with one sample and a constant diagonal
-    $k$, $\eta_2(1) = 2/k$; between them, with $c = \frac{n - B}{B(n - 1)}$, $\frac1{\eta_2(B)} \le
-    \frac{1 - c}{\eta_2(n)} + \frac c{\eta_2(1)}$: a step in proportion to the batch while the last term counts, and no
-    more beyond. Almost every run shrinks up to a step at least as large, where its Lyapunov exponent changes sign.""",
-)
+@study("lectures/11-16-critical-step", section="11-16", title="The largest step that SGD bears", new=True)
 def run(config: Config) -> xr.Dataset:
+    r"""Near interpolation, with squared loss $\frac1{2B}\sum$ and tangent kernel $K$, second moments of the residual
+    obey $M' = M - \frac\eta n(KM + MK) + \frac{\eta^2}{B^2}KE[SMS]K$. They shrink iff $\eta < \eta_2(B) =
+    1/\lambda_{\max}(C^{-1}D)$. With full batches $\eta_2(n) = 2n/\lambda_1$; with one sample and a constant diagonal
+    $k$, $\eta_2(1) = 2/k$; between them, with $c = \frac{n - B}{B(n - 1)}$, $\frac1{\eta_2(B)} \le \frac{1 -
+    c}{\eta_2(n)} + \frac c{\eta_2(1)}$: a step in proportion to the batch while the last term counts, and no more
+    beyond. Almost every run shrinks up to a step at least as large, where its Lyapunov exponent changes sign.
+    """
     random = np.random.default_rng(config.seed)
     x = random.normal(size=(config.samples, config.dimension))
     K = relu_kernel(x / np.linalg.norm(x, axis=1, keepdims=True))
@@ -73,18 +78,32 @@ def run(config: Config) -> xr.Dataset:
     sizes = [*config.batches, n]
     found = [ms.critical_step(K, b, tol=1e-10) for b in sizes]
     one = found[0] if sizes[0] == 1 else ms.critical_step(K, 1, tol=1e-10)
-    grown = [[growth(K, share * step.step, b, ms.pairs(n, b)) for share in (0.8, 1.2)]
-             for step, b in zip(found, sizes, strict=True)]
-    exponents = [[ms.lyapunov_exponent(K, ratio * step.step, b, steps=config.steps, runs=config.runs, seed=config.seed)
-                  for ratio in GRID] for step, b in zip(found[:-1], sizes[:-1], strict=True)]
+    grown = [
+        [growth(K, share * step.step, b, ms.pairs(n, b)) for share in (0.8, 1.2)]
+        for step, b in zip(found, sizes, strict=True)
+    ]
+    exponents = [
+        [
+            ms.lyapunov_exponent(K, ratio * step.step, b, steps=config.steps, runs=config.runs, seed=config.seed)
+            for ratio in GRID
+        ]
+        for step, b in zip(found[:-1], sizes[:-1], strict=True)
+    ]
     small = K[: config.few, : config.few]
-    radius = [np.abs(np.linalg.eigvals(ms.dense_map(small, ms.critical_step(small, b, tol=1e-13).step, b))).max()
-              for b in range(1, config.few + 1)]
+    radius = [
+        np.abs(np.linalg.eigvals(ms.dense_map(small, ms.critical_step(small, b, tol=1e-13).step, b))).max()
+        for b in range(1, config.few + 1)
+    ]
     return xr.Dataset(
         {
-            "step": ("batch", [step.step for step in found]), "full": found[-1].full, "one": one.step,
-            "products": ("batch", [step.products for step in found]), "largest": np.linalg.eigvalsh(K)[-1],
-            "diagonal": K[0, 0], "grown": (("batch", "side"), grown), "radius": ("few", radius),
+            "step": ("batch", [step.step for step in found]),
+            "full": found[-1].full,
+            "one": one.step,
+            "products": ("batch", [step.products for step in found]),
+            "largest": np.linalg.eigvalsh(K)[-1],
+            "diagonal": K[0, 0],
+            "grown": (("batch", "side"), grown),
+            "radius": ("few", radius),
             "exponent": (("inner", "ratio"), [[e.value for e in row] for row in exponents]),
             "error": (("inner", "ratio"), [[e.error for e in row] for row in exponents]),
         },
@@ -101,33 +120,44 @@ def sure(data: xr.Dataset) -> np.ndarray:
 def check(data: xr.Dataset, config: Config) -> Findings:
     n, rounding = config.samples, "an identity: the tolerance of the search"
     full, one = float(data.full), float(data.one)
-    yield claims.equal("full batches: critical step over 2 n/lambda", 1.0, data.step[-1] * data.largest / (2 * n), 1e-7,
-                       rounding)
-    yield claims.equal("one sample a step: critical step over 2/k", 1.0, one * data.diagonal / 2, 1e-7, rounding)
-    yield claims.zero(f"{config.few} samples: spectral radius over all batches there, less 1",
-                      np.abs(data.radius - 1).max(), 1e-9,
-                      "an identity: rounding of eigenvalues of a matrix that is not symmetric")
-    yield claims.at_most("growth of second moments a step at 0.8 of it, largest", 1.0, data.grown[:, 0].max(),
-                         "they shrink below the critical step")
-    yield claims.at_least("growth of second moments a step at 1.2 of it, least", 1.0, data.grown[:, 1].min(),
-                          "they grow above it")
+    yield claim("full-batches-critical", "full batches: critical step over 2 n/lambda").equal(
+        1.0, data.step[-1] * data.largest / (2 * n), 1e-7, rounding
+    )
+    yield claim("one-sample-step", "one sample a step: critical step over 2/k").equal(
+        1.0, one * data.diagonal / 2, 1e-7, rounding
+    )
+    yield claim(
+        f"{config.few}-samples-spectral-radius", f"{config.few} samples: spectral radius over all batches there, less 1"
+    ).zero(
+        np.abs(data.radius - 1).max(), 1e-9, "an identity: rounding of eigenvalues of a matrix that is not symmetric"
+    )
+    yield claim("growth-second-moments", "growth of second moments a step at 0.8 of it, largest").at_most(
+        1.0, data.grown[:, 0].max(), "they shrink below the critical step"
+    )
+    yield claim("growth-second-moments-step", "growth of second moments a step at 1.2 of it, least").at_least(
+        1.0, data.grown[:, 1].min(), "they grow above it"
+    )
     share = (n - data.batch) / (data.batch * (n - 1))
     bound = (1 - share) / full + share / one
-    yield claims.at_most("1/step over its bound from one sample and from all, largest", 1.0,
-                         (1 / data.step / bound).max(), "the largest eigenvalue of a sum", slack=1e-7)
+    yield claim("1-step-bound", "1/step over its bound from one sample and from all, largest").at_most(
+        1.0, (1 / data.step / bound).max(), "the largest eigenvalue of a sum", slack=1e-7
+    )
     least = np.maximum((1 - share) / full, share / one)
-    yield claims.at_least("1/step over the larger of the two terms, least", 1.0, (1 / data.step / least).min(),
-                          "the largest eigenvalue of a sum of positive operators", slack=1e-7)
+    yield claim("1-step-larger", "1/step over the larger of the two terms, least").at_least(
+        1.0, (1 / data.step / least).min(), "the largest eigenvalue of a sum of positive operators", slack=1e-7
+    )
     memory = "sampling error, and what a finite run remembers of its start"
     for i, batch in enumerate(data.inner.values):
         found = Estimate(float(data.exponent[i, 1]), float(data.error[i, 1]), config.runs - 1)
         if batch == 1:
             # A step of 2/k reflects the parameters at the plane of a sample: every run keeps its distance.
-            yield claims.zero("batch 1: Lyapunov exponent at the mean-square critical step", found, 2 / config.steps,
-                              memory)
+            yield claim("batch-1-lyapunov", "batch 1: Lyapunov exponent at the mean-square critical step").zero(
+                found, 2 / config.steps, memory
+            )
         else:
-            yield claims.at_most(f"batch {batch}: Lyapunov exponent at the mean-square critical step", 0.0, found,
-                                 f"Jensen's inequality; {memory}", slack=2 / config.steps)
+            yield claim(
+                f"batch-{batch}-lyapunov-exponent", f"batch {batch}: Lyapunov exponent at the mean-square critical step"
+            ).at_most(0.0, found, f"Jensen's inequality; {memory}", slack=2 / config.steps)
 
 
 @run.figure
@@ -141,11 +171,23 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.plot(b, 1 / ((1 - share) / full + share / one), color="C0", lw=1, alpha=0.5, label="bound from both ends")
     sheet.guide(left, b[b * one < 1.5 * full], b[b * one < 1.5 * full] * one, "in proportion to the batch")
     sheet.mark(left, y=full, label=r"$2n/\lambda_1$")
-    sheet.label(left, "The linear scaling rule and its end", "samples a batch", r"critical step $\eta$", "lower right",
-                xscale="log", yscale="log")
+    sheet.label(
+        left,
+        "The linear scaling rule and its end",
+        "samples a batch",
+        r"critical step $\eta$",
+        "lower right",
+        xscale="log",
+        yscale="log",
+    )
     for i, batch in enumerate(data.inner.values):
         right.plot(data.ratio, data.exponent[i], "o-", ms=4, color=f"C{i % 8}", label=f"{batch}")
     sheet.mark(right, y=0.0)
-    sheet.label(right, "A typical run beyond the mean-square step", r"$\eta$ over the mean-square critical step",
-                "Lyapunov exponent", "best")
+    sheet.label(
+        right,
+        "A typical run beyond the mean-square step",
+        r"$\eta$ over the mean-square critical step",
+        "Lyapunov exponent",
+        "best",
+    )
     right.get_legend().set_title("batch")

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.noise.fluctuation import noise_matrices
 from secant.theory.noise.mean_square import batches_of, critical_step
 
@@ -14,8 +14,9 @@ class Config(Seeded):
     samples: int = option(6, at_least=3, at_most=10, help="samples, of which all batches are listed")
     batch: int = option(2, at_least=1, at_most=9, help="samples a batch")
     parameters: int = option(2, at_least=1, at_most=4, help="parameters of the linear model")
-    ratios: tuple[float, ...] = option((0.05, 0.4, 0.8), at_least=0.01, at_most=0.9,
-                                       help="step sizes over the critical one of second moments")
+    ratios: tuple[float, ...] = option(
+        (0.05, 0.4, 0.8), at_least=0.01, at_most=0.9, help="step sizes over the critical one of second moments"
+    )
     chains: int = option(400, at_least=50, at_most=5_000, help="simulated runs, with the first of the steps")
     steps: int = scaled(smoke=1_500, laptop=10_000, at_least=200, at_most=100_000, help="steps of a run")
 
@@ -45,21 +46,22 @@ def average_noise(x: np.ndarray, rho: np.ndarray, S: np.ndarray, batch: int, law
     """The second moment of the batch gradient by its formula, over points that have the covariance S."""
     d = len(S)
     points = np.sqrt(d) * np.linalg.cholesky(S + 1e-300 * np.eye(d)).T
-    found = [noise_matrices(x * (x @ (sign * point) + rho)[:, None], batch, law).second
-             for point in points for sign in (-1, 1)]
+    found = [
+        noise_matrices(x * (x @ (sign * point) + rho)[:, None], batch, law).second
+        for point in points
+        for sign in (-1, 1)
+    ]
     return np.mean(found, axis=0)
 
 
-@study(
-    "lectures/11-16-fluctuation", section="11-16", title="Fluctuation relations of a stationary state",
-    statement=r"""
-    In a stationary state of SGD $\langle O(\theta)\rangle = \langle[O(\theta - \eta\nabla L^B)]\rangle$ for every
+@study("lectures/11-16-fluctuation", section="11-16", title="Fluctuation relations of a stationary state")
+def run(config: Config) -> xr.Dataset:
+    r"""In a stationary state of SGD $\langle O(\theta)\rangle = \langle[O(\theta - \eta\nabla L^B)]\rangle$ for every
     observable. So $\langle\nabla L\rangle = 0$, and $\langle\theta\cdot\nabla L\rangle =
     \frac\eta2\langle\mathrm{tr}\,\tilde C\rangle$, component by component and exactly at any step size, also with
     $\theta$ centred at the minimum, since $\langle\nabla L\rangle = 0$. With $O = L$, quadratic,
-    $\langle|\nabla L|^2\rangle = \frac\eta2\langle\mathrm{tr}\,H\tilde C\rangle$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\langle|\nabla L|^2\rangle = \frac\eta2\langle\mathrm{tr}\,H\tilde C\rangle$.
+    """
     random = np.random.default_rng(config.seed)
     m, d = config.samples, config.parameters
     x = random.normal(size=(m, d))
@@ -92,9 +94,12 @@ def run(config: Config) -> xr.Dataset:
     counted = config.steps - config.steps // 5
     return xr.Dataset(
         {
-            "sides": (("law", "ratio", "side"), sides), "parts": (("law", "ratio", "component", "side"), parts),
-            "loss": (("law", "ratio", "side"), loss), "lr": (("law", "ratio"), lrs),
-            "slope": (("law", "chain", "component"), slope / counted), "left": (("law", "chain"), left / counted),
+            "sides": (("law", "ratio", "side"), sides),
+            "parts": (("law", "ratio", "component", "side"), parts),
+            "loss": (("law", "ratio", "side"), loss),
+            "lr": (("law", "ratio"), lrs),
+            "slope": (("law", "chain", "component"), slope / counted),
+            "left": (("law", "chain"), left / counted),
             "right": (("law", "chain"), right / counted),
         },
         coords={"law": list(LAWS), "ratio": list(config.ratios), "side": ["theta . grad L", "noise"]},
@@ -108,34 +113,60 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         for j, ratio in enumerate(config.ratios):
             within = 1e-8 / (1 - ratio)
             at = f"{law}, {ratio:g} of the largest step"
-            yield claims.equal(f"{at}: <theta . grad L> over eta/2 <tr C~>", 1.0,
-                               data.sides[i, j, 0] / data.sides[i, j, 1], within, rounding)
+            yield claim(f"{at}-theta-grad-l", f"{at}: <theta . grad L> over eta/2 <tr C~>").equal(
+                1.0, data.sides[i, j, 0] / data.sides[i, j, 1], within, rounding
+            )
             off = np.abs(data.parts[i, j, :, 0] - data.parts[i, j, :, 1]).max() / data.sides[i, j, 1]
-            yield claims.zero(f"{at}: component by component, largest difference", off, within, rounding)
-            yield claims.equal(f"{at}: <|grad L|^2> over eta/2 <tr H C~>", 1.0, data.loss[i, j, 0] / data.loss[i, j, 1],
-                               within, rounding)
+            yield claim(
+                f"{at}-component-component-difference", f"{at}: component by component, largest difference"
+            ).zero(off, within, rounding)
+            yield claim(f"{at}-grad-l-2", f"{at}: <|grad L|^2> over eta/2 <tr H C~>").equal(
+                1.0, data.loss[i, j, 0] / data.loss[i, j, 1], within, rounding
+            )
         scale = float(data.sides[i, 0, 1])
         # A run starts at the minimum; what it has not yet reached is missing on both sides.
-        yield claims.zero(f"{law}, simulated: <theta . grad L> less eta/2 <tr C~>, over it",
-                          estimate((data.left[i] - data.right[i]) / scale), 5 / config.steps,
-                          "sampling error, and the change of theta^2 over the counted steps")
+        yield claim(
+            f"{law}-simulated-theta-grad", f"{law}, simulated: <theta . grad L> less eta/2 <tr C~>, over it"
+        ).zero(
+            estimate((data.left[i] - data.right[i]) / scale),
+            5 / config.steps,
+            "sampling error, and the change of theta^2 over the counted steps",
+        )
         size = np.sqrt(float((data.slope[i] ** 2).sum("component").mean()))
-        yield claims.zero(f"{law}, simulated: <grad L> of a run, first component over its spread",
-                          estimate(data.slope[i, :, 0] / size), 0.0, "sampling error")
+        yield claim(
+            f"{law}-simulated-grad-l", f"{law}, simulated: <grad L> of a run, first component over its spread"
+        ).zero(estimate(data.slope[i, :, 0] / size), 0.0, "sampling error")
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11, 4.4), 2)
     for i, law in enumerate(LAWS.values()):
-        left.loglog(data.parts[i, ..., 1].values.ravel(), data.parts[i, ..., 0].values.ravel(), "os"[i], color=f"C{i}",
-                    ms=7, alpha=0.8, label=law)
+        left.loglog(
+            data.parts[i, ..., 1].values.ravel(),
+            data.parts[i, ..., 0].values.ravel(),
+            "os"[i],
+            color=f"C{i}",
+            ms=7,
+            alpha=0.8,
+            label=law,
+        )
         each = (data.left[i] / data.right[i]).values
         right.hist(each, bins=30, histtype="stepfilled", alpha=0.45, color=f"C{i}", label=law)
     ends = np.array([data.parts.values[data.parts.values > 0].min(), data.parts.values.max()]) * [0.7, 1.4]
     sheet.guide(left, ends, ends, "equal")
-    sheet.label(left, "Exactly, component by component", r"$\frac{\eta}{2}\langle\tilde C_{ii}\rangle$",
-                r"$\langle\theta_i\,\partial_iL\rangle$", "best")
+    sheet.label(
+        left,
+        "Exactly, component by component",
+        r"$\frac{\eta}{2}\langle\tilde C_{ii}\rangle$",
+        r"$\langle\theta_i\,\partial_iL\rangle$",
+        "best",
+    )
     sheet.mark(right, x=1.0, label="stationary state")
-    sheet.label(right, f"Along {config.chains} runs",
-                r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of a run", "runs", "best")
+    sheet.label(
+        right,
+        f"Along {config.chains} runs",
+        r"$\theta\cdot\nabla L$ over $\frac{\eta}{2}|\nabla L^B|^2$, means of a run",
+        "runs",
+        "best",
+    )

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.noise.fluctuation import noise_matrices
 from secant.theory.noise.mean_square import batches_of
 
@@ -23,17 +23,15 @@ class Config(Seeded):
             raise ValueError(f"batch must be below samples, {self.samples}, got {self.batch}")
 
 
-@study(
-    "lectures/11-16-noise", section="11-16", title="The noise of a batch",
-    statement=r"""
-    SGD descends $L^B = \frac1{|B|}\sum_k1_{k\in B}\,\ell_k$. With $g_k = \nabla\ell_k$, $\tilde C =
+@study("lectures/11-16-noise", section="11-16", title="The noise of a batch")
+def run(config: Config) -> xr.Dataset:
+    r"""SGD descends $L^B = \frac1{|B|}\sum_k1_{k\in B}\,\ell_k$. With $g_k = \nabla\ell_k$, $\tilde C =
     [\nabla L^B\nabla L^{B\top}]$ over batches and $C = \tilde C - \nabla L\nabla L^\top$: if every one of $m$ samples
     is in the batch with probability $p = |B|/m$, then $C = \frac{1 - p}{|B|\,m}\sum_kg_kg_k^\top$, not centred; if the
     size is fixed, $C = \frac1{|B|}\frac{m - |B|}{m - 1}\bigl(\frac1m\sum_kg_kg_k^\top - \nabla L\nabla L^\top\bigr)$.
     A step is $-\eta\nabla L^B = -\eta\nabla L + \eta(\nabla L - \nabla L^B)$, and $\tilde C_{ii} = C_{ii} +
-    (\partial_iL)^2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    (\partial_iL)^2$.
+    """
     random = np.random.default_rng(config.seed)
     x = random.normal(size=(config.samples, config.parameters))
     g = x * (x @ random.normal(size=config.parameters) - random.normal(size=config.samples))[:, None]
@@ -50,12 +48,17 @@ def run(config: Config) -> xr.Dataset:
     sizes = np.arange(1, config.samples + 1)
     return xr.Dataset(
         {
-            "listed": (matrices, np.stack(seen)), "closed": (matrices, np.stack(closed)),
+            "listed": (matrices, np.stack(seen)),
+            "closed": (matrices, np.stack(closed)),
             "gradients": (("sample", "row"), g),
             "bias": ("law", [np.abs(drawn[law][1] @ drawn[law][0] - g.mean(0)).max() for law in LAWS]),
-            "square": chances @ (batch**2).sum(1), "points": (("draw", "row"), batch), "chance": ("draw", chances),
-            "traces": (("law", "size"), [[np.trace(noise_matrices(g, int(b), law).covariance) for b in sizes]
-                                         for law in LAWS]),
+            "square": chances @ (batch**2).sum(1),
+            "points": (("draw", "row"), batch),
+            "chance": ("draw", chances),
+            "traces": (
+                ("law", "size"),
+                [[np.trace(noise_matrices(g, int(b), law).covariance) for b in sizes] for law in LAWS],
+            ),
         },
         coords={"law": LAWS, "size": sizes},
     )
@@ -68,29 +71,40 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     slope = float(mean @ mean)
     for i, law in enumerate(LAWS):
         C = data.closed[i].values
-        yield claims.zero(f"{NAMES[law]}: mean of the batch gradient less the gradient, over it", data.bias[i] /
-                          np.abs(mean).max(), 1e-11, rounding)
-        yield claims.zero(f"{NAMES[law]}: covariance by listing less the formula, over its trace",
-                          np.abs(data.listed[i].values - C).max() / np.trace(C), 1e-11, rounding)
+        yield claim(
+            f"{NAMES[law]}-mean-batch-gradient", f"{NAMES[law]}: mean of the batch gradient less the gradient, over it"
+        ).zero(data.bias[i] / np.abs(mean).max(), 1e-11, rounding)
+        yield claim(
+            f"{NAMES[law]}-covariance-listing-less",
+            f"{NAMES[law]}: covariance by listing less the formula, over its trace",
+        ).zero(np.abs(data.listed[i].values - C).max() / np.trace(C), 1e-11, rounding)
     centred = np.trace(data.closed[1].values) * b * (m - 1) / (m - b)
     free = np.trace(data.listed[0].values) * b / (1 - b / m)
-    yield claims.equal("Bernoulli batches: their trace less a centred one, over |grad L|^2", 1.0,
-                       (free - centred) / slope, 1e-9 * (1 + centred / slope),
-                       "they are not centred; rounding")
+    yield claim("bernoulli-batches-their", "Bernoulli batches: their trace less a centred one, over |grad L|^2").equal(
+        1.0, (free - centred) / slope, 1e-9 * (1 + centred / slope), "they are not centred; rounding"
+    )
     noise, second = float(np.trace(data.listed[0].values)), float(data.square)
-    yield claims.erratum(
-        "mean square of a step, from drift and noise",
+    yield claim("mean-square-step", "mean square of a step, from drift and noise").erratum(
         (r"$-\eta\nabla L^B + \eta(\nabla L - \nabla L^B)$", config.lr**2 * (slope + 4 * noise)),
-        (r"$-\eta\nabla L + \eta(\nabla L - \nabla L^B)$", config.lr**2 * (slope + noise)), config.lr**2 * second,
-        0.0, rounding, relative=1e-11, where="lecture of 11/16, SGD as gradient descent with noise",
-        note="the drift is that of all samples; with the batch in both terms the noise is counted twice")
-    yield claims.erratum(
-        r"trace of the second moment of the batch gradient",
+        (r"$-\eta\nabla L + \eta(\nabla L - \nabla L^B)$", config.lr**2 * (slope + noise)),
+        config.lr**2 * second,
+        0.0,
+        rounding,
+        relative=1e-11,
+        where="lecture of 11/16, SGD as gradient descent with noise",
+        note="the drift is that of all samples; with the batch in both terms the noise is counted twice",
+    )
+    yield claim("trace-second-moment", r"trace of the second moment of the batch gradient").erratum(
         (r"$\tilde C_{ii} = C_{ii} + (\partial_iL^B)^2$", noise + second),
-        (r"$\tilde C_{ii} = C_{ii} + (\partial_iL)^2$", noise + slope), second, 0.0, rounding, relative=1e-11,
+        (r"$\tilde C_{ii} = C_{ii} + (\partial_iL)^2$", noise + slope),
+        second,
+        0.0,
+        rounding,
+        relative=1e-11,
         where="lecture of 11/16, the fluctuation relation",
         note="the mean that is subtracted is the gradient of all samples; that of a batch varies, and its mean square "
-             "is the left side already")
+        "is the left side already",
+    )
 
 
 def ellipse(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -112,8 +126,16 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         some = data.traces[i].values > 1e-12 * float(data.traces[i].max())  # all samples have none
         right.plot(data.size[some], data.traces[i][some], "o-", color=f"C{i}", ms=4, label=NAMES[law])
     left.plot(*mean, "+", color=sheet.ink(), ms=12, mew=2, label=r"$\nabla L$")
-    sheet.label(left, "Gradients of all Bernoulli batches, and two deviations", r"$\partial_1L^B$", r"$\partial_2L^B$",
-                "best")
+    sheet.label(
+        left, "Gradients of all Bernoulli batches, and two deviations", r"$\partial_1L^B$", r"$\partial_2L^B$", "best"
+    )
     shown = data.traces.values[data.traces.values > 1e-12 * data.traces.values.max()]
-    sheet.label(right, "How much noise is left", "samples a batch", r"$\mathrm{tr}\,C$", "best", yscale="log",
-                ylim=(0.5 * shown.min(), 2 * shown.max()))
+    sheet.label(
+        right,
+        "How much noise is left",
+        "samples a batch",
+        r"$\mathrm{tr}\,C$",
+        "best",
+        yscale="log",
+        ylim=(0.5 * shown.min(), 2 * shown.max()),
+    )

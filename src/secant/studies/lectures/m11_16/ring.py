@@ -3,13 +3,20 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.theory.noise.fluctuation import ring_walk
 
 
 class Config(Options):
-    sites: tuple[int, ...] = scaled(smoke=(50, 100, 200), laptop=(50, 100, 200, 400, 800), at_least=10, at_most=1_000,
-                                    shortest=2, longest=8, help="sites of half a ring; made even")
+    sites: tuple[int, ...] = scaled(
+        smoke=(50, 100, 200),
+        laptop=(50, 100, 200, 400, 800),
+        at_least=10,
+        at_most=1_000,
+        shortest=2,
+        longest=8,
+        help="sites of half a ring; made even",
+    )
     thirds: int = option(100, at_least=20, at_most=500, help="sites of a third of a ring with strides 1, 2 and 3")
 
 
@@ -18,16 +25,14 @@ def halves(config: Config) -> list[int]:
     return sorted({2 * (n // 2) for n in config.sites})
 
 
-@study(
-    "lectures/11-16-ring", section="11-16", title="Where a walk with changing strides stays",
-    statement=r"""
-    A walk on a ring steps $\pm s(\theta)$, each with probability $\frac12$, $s = 1$ on one half and 2 on the other.
+@study("lectures/11-16-ring", section="11-16", title="Where a walk with changing strides stays")
+def run(config: Config) -> xr.Dataset:
+    r"""A walk on a ring steps $\pm s(\theta)$, each with probability $\frac12$, $s = 1$ on one half and 2 on the other.
     With equal strides its stationary law is uniform. Here it is not: the flow of probability vanishes if $s^2p$ is
     constant, so that the density is proportional to $1/s^2$, and the half with short strides holds $\frac45$. On a
     lattice of $N$ sites a half, $N$ even, it holds $4N/(5N + 2)$. Noise that is larger in one place than in another
-    drives a walk from there, with no force at all.""",
-)
-def run(config: Config) -> xr.Dataset:
+    drives a walk from there, with no force at all.
+    """
     sizes = halves(config)
     laws = [ring_walk(np.repeat([1, 2], n)) for n in sizes]
     three = ring_walk(np.repeat([1, 2, 3], config.thirds)).reshape(3, -1)
@@ -35,7 +40,8 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "mass": ("n", [law[: len(law) // 2].sum() for law in laws]),
-            "law": ("site", last), "three": (("stride", "place"), three),
+            "law": ("site", last),
+            "three": (("stride", "place"), three),
             "uniform": ("law_site", ring_walk(np.ones(sizes[0], int))),
         },
         coords={"n": sizes, "stride": [1, 2, 3]},
@@ -45,20 +51,29 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for n, mass in zip(data.n.values, data["mass"].values, strict=True):
-        yield claims.equal(f"{n} sites a half: mass where strides are short", 4 * n / (5 * n + 2), mass, 1e-9,
-                           "an identity: rounding of a linear solve")
-    yield claims.erratum(
-        f"mass where strides are short, {data.n.values[-1]} sites a half",
-        (r"$\sqrt2/(1 + \sqrt2)$", np.sqrt(2) / (1 + np.sqrt(2))), (r"$4/5$", 0.8), data["mass"][-1],
-        1 / data.n.values[-1], "two sites of a half, at the borders", where="lecture of 11/16, challenge problem",
-        note="1/s^2 with strides 1 and 2 is 4 to 1; the printed masses belong to a density of 1/s with s^2 = 1 and 2")
+        yield claim(f"{n}-sites-half-mass", f"{n} sites a half: mass where strides are short").equal(
+            4 * n / (5 * n + 2), mass, 1e-9, "an identity: rounding of a linear solve"
+        )
+    yield claim(
+        f"mass-where-strides-{data.n.values[-1]}", f"mass where strides are short, {data.n.values[-1]} sites a half"
+    ).erratum(
+        (r"$\sqrt2/(1 + \sqrt2)$", np.sqrt(2) / (1 + np.sqrt(2))),
+        (r"$4/5$", 0.8),
+        data["mass"][-1],
+        1 / data.n.values[-1],
+        "two sites of a half, at the borders",
+        where="lecture of 11/16, challenge problem",
+        note="1/s^2 with strides 1 and 2 is 4 to 1; the printed masses belong to a density of 1/s with s^2 = 1 and 2",
+    )
     size = data.uniform.size
-    yield claims.zero("equal strides: largest difference from a uniform law, over it",
-                      np.abs(data.uniform * size - 1).max(), 1e-9, "an identity: rounding of a linear solve")
+    yield claim("equal-strides-difference", "equal strides: largest difference from a uniform law, over it").zero(
+        np.abs(data.uniform * size - 1).max(), 1e-9, "an identity: rounding of a linear solve"
+    )
     density = data.three.sum("place")
     slope = np.polyfit(np.log([1, 2, 3]), np.log(density), 1)[0]
-    yield claims.equal("exponent of the density in the stride, strides 1, 2 and 3", -2.0, slope, 4 / config.thirds,
-                       "sites at the borders, over those of a third")
+    yield claim("exponent-density-stride", "exponent of the density in the stride, strides 1, 2 and 3").equal(
+        -2.0, slope, 4 / config.thirds, "sites at the borders, over those of a third"
+    )
 
 
 @run.figure
@@ -70,8 +85,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     smooth = (law + (np.roll(law, 1) + np.roll(law, -1)) / 2) / 2 * n / np.pi
     left.plot(angle, smooth, color="C0", lw=2, label=f"walk, {n} sites a half")
     for short, name, style in ((0.8, "$1/s^2$", (0, (5, 2))), (np.sqrt(2) / (1 + np.sqrt(2)), "printed", ":")):
-        left.plot([0, np.pi, np.pi, 2 * np.pi], np.repeat([short, 1 - short], 2) / np.pi, ls=style, color=sheet.ink(),
-                  lw=1.4, label=name)
+        left.plot(
+            [0, np.pi, np.pi, 2 * np.pi],
+            np.repeat([short, 1 - short], 2) / np.pi,
+            ls=style,
+            color=sheet.ink(),
+            lw=1.4,
+            label=name,
+        )
     left.set_xticks([0, np.pi, 2 * np.pi], ["0", r"$\pi$", r"$2\pi$"])
     sheet.label(left, "Where the walk stays", r"$\theta$", "density", "best", ylim=(0, 0.32))
     fine = np.geomspace(data.n.values[0], data.n.values[-1], 100)

@@ -12,7 +12,7 @@ from secant import data as datasets
 from secant import nets
 from secant.core.device import jit
 from secant.curvature.tangent.tangent_kernel import ntk, pair_kernel
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.theory.noise.mean_square import critical_step
 
@@ -24,13 +24,28 @@ class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="digits", paper="cifar10", help="images, even classes against odd ones")
     samples: int = scaled(smoke=48, laptop=256, paper=5_000, at_least=16, at_most=5_000, help="of them")
     width: int = scaled(smoke=64, laptop=64, paper=200, at_least=4, at_most=1_024, help="hidden units of both layers")
-    batches: tuple[int, ...] = scaled(smoke=(4, 16), laptop=(4, 16, 64), paper=(4, 16, 64, 256), at_least=2,
-                                      at_most=1_024, longest=6, ascending=True, distinct=True,
-                                      help="samples a batch, beside all of them")
-    flipped: float = scaled(smoke=0.5, laptop=0.5, paper=0.0, at_least=0, at_most=0.5,
-                            help="share of wrong labels, which make training on few images long")
-    ratio: float = option(0.4, at_least=0.01, at_most=0.9,
-                          help="step size over the critical one of full batches at the start")
+    batches: tuple[int, ...] = scaled(
+        smoke=(4, 16),
+        laptop=(4, 16, 64),
+        paper=(4, 16, 64, 256),
+        at_least=2,
+        at_most=1_024,
+        longest=6,
+        ascending=True,
+        distinct=True,
+        help="samples a batch, beside all of them",
+    )
+    flipped: float = scaled(
+        smoke=0.5,
+        laptop=0.5,
+        paper=0.0,
+        at_least=0,
+        at_most=0.5,
+        help="share of wrong labels, which make training on few images long",
+    )
+    ratio: float = option(
+        0.4, at_least=0.01, at_most=0.9, help="step size over the critical one of full batches at the start"
+    )
     looks: int = scaled(smoke=6, laptop=24, paper=32, at_least=2, at_most=200, help="measurements along a run")
     kernels: int = scaled(smoke=6, laptop=24, paper=2, at_least=1, at_most=200, help="the last of them with a kernel")
     every: int = scaled(smoke=20, laptop=100, paper=200, at_least=1, at_most=5_000, help="steps between them")
@@ -67,8 +82,10 @@ def follower(net: nets.Network) -> Any:
             all_of = jnp.full(len(x), 1 / len(x))
             bend = jax.linearize(jax.grad(lambda p: loss(p, all_of)), at)[1]
             found = {
-                "loss": loss(at, all_of), "sharpness": spectral_norm(bend, start, 16).value,
-                "quotient": jax.lax.map(lambda weights: quotient(at, weights), draws), "place": at,
+                "loss": loss(at, all_of),
+                "sharpness": spectral_norm(bend, start, 16).value,
+                "quotient": jax.lax.map(lambda weights: quotient(at, weights), draws),
+                "place": at,
             }
             after, _ = jax.lax.scan(lambda p, weights: (p - lr * jax.grad(loss)(p, weights), None), at, between)
             return after, found
@@ -84,18 +101,17 @@ def kernel(net: nets.Network, like: Any) -> Any:
     return jit(lambda at, x: pair_kernel(net.apply)(unravel(at), x, None))
 
 
-@study(
-    "lectures/11-16-stochastic-edge", section="11-16", title="The edge of stochastic stability", new=True,
-    statement=r"""
-    Full-batch descent sharpens until $\lambda_{\max} = 2/\eta$. With batches the curvature that a step meets is that of
-    its batch along the batch's own gradient, $E_b[g_b^\top H_bg_b/|g_b|^2]$, the batch sharpness: it has been found to
-    settle at $2/\eta$ while the sharpness stays below. Both are followed along SGD for several batch sizes, on labels
-    that are drawn by a coin so that training is long, beside the step that second moments of the linearised dynamics
-    bear, as $2/\eta_2(B)$. Shown as it comes out.""",
-)
+@study("lectures/11-16-stochastic-edge", section="11-16", title="The edge of stochastic stability", new=True)
 def run(config: Config) -> xr.Dataset:
-    task = datasets.load(config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed,
-                         dtype=np.float64)
+    r"""Full-batch descent sharpens until $\lambda_{\max} = 2/\eta$. With batches the curvature that a step meets is
+    that of its batch along the batch's own gradient, $E_b[g_b^\top H_bg_b/|g_b|^2]$, the batch sharpness: it has been
+    found to settle at $2/\eta$ while the sharpness stays below. Both are followed along SGD for several batch sizes, on
+    labels that are drawn by a coin so that training is long, beside the step that second moments of the linearised
+    dynamics bear, as $2/\eta_2(B)$. Shown as it comes out.
+    """
+    task = datasets.load(
+        config.data, samples=config.samples, test_samples=1, labels="one-hot", seed=config.seed, dtype=np.float64
+    )
     x = jnp.asarray(task.train.x)
     label = np.asarray(task.train.y).argmax(1)
     net = nets.mlp([config.width, config.width], activation="tanh", parametrization="standard")
@@ -109,8 +125,7 @@ def run(config: Config) -> xr.Dataset:
     found: dict[str, list[np.ndarray]] = {name: [] for name in ("loss", "sharpness", "quotient", "bearable")}
     for batch in sizes:
         steps, draws = tables(random, n, batch, config.looks, config.every), tables(random, n, batch, config.draws)
-        records = {name: np.asarray(value) for name, value in
-                   follow(params, x, y, lr, steps, draws, start).items()}
+        records = {name: np.asarray(value) for name, value in follow(params, x, y, lr, steps, draws, start).items()}
         borne = np.full(config.looks, np.nan)
         for look in range(config.looks)[-config.kernels :]:
             K = np.asarray(kernel_at(records["place"][look], x))
@@ -129,31 +144,60 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     edge, last = 2 / float(data.lr), {"step": slice(-max(1, config.looks // 4), None)}
     whole = data.sel(batch=config.samples)
-    yield claims.zero("full batches: curvature along the gradient over batches that are all the same, spread",
-                      whole.quotient.std("draw").max() / np.abs(whole.quotient).max(), 1e-9, "an identity: rounding",
-                      given=np.isfinite(whole.quotient).all(), otherwise="the run diverges")
-    yield claims.at_most("full batches: curvature along the gradient over the sharpness, largest", 1.0,
-                         (whole.quotient.max("draw") / whole.sharpness).max(), "a Rayleigh quotient; 16 Lanczos steps",
-                         slack=0.02, given=np.isfinite(whole.quotient).all(), otherwise="the run diverges")
+    yield claim(
+        "full-batches-curvature",
+        "full batches: curvature along the gradient over batches that are all the same, spread",
+        given=np.isfinite(whole.quotient).all(),
+        otherwise="the run diverges",
+    ).zero(whole.quotient.std("draw").max() / np.abs(whole.quotient).max(), 1e-9, "an identity: rounding")
+    yield claim(
+        "full-batches-curvature-along",
+        "full batches: curvature along the gradient over the sharpness, largest",
+        given=np.isfinite(whole.quotient).all(),
+        otherwise="the run diverges",
+    ).at_most(
+        1.0, (whole.quotient.max("draw") / whole.sharpness).max(), "a Rayleigh quotient; 16 Lanczos steps", slack=0.02
+    )
     ends = data.isel(last)
     sharpness = ends.sharpness.mean("step") / edge
     large, reached = config.samples >= LARGE, float(sharpness[-1]) > 0.9
-    why = ("the run on all samples ends below the edge" if large else
-           f"a claim about networks, judged from {LARGE} samples on")
+    why = (
+        "the run on all samples ends below the edge"
+        if large
+        else f"a claim about networks, judged from {LARGE} samples on"
+    )
     for batch in data.batch.values:
         met, borne = (float((ends[name].sel(batch=batch) / edge).mean()) for name in ("quotient", "bearable"))
         fine = bool(np.isfinite(met) and np.isfinite(borne))
         judged, otherwise = large and reached and fine, why if fine else "the run diverges"
-        yield claims.equal(f"batch {batch}: batch sharpness over 2/eta, last quarter", 1.0, met, 0.2,
-                           "published runs settle within a fifth", given=judged, otherwise=otherwise,
-                           note="" if abs(met - 1) <= 0.2 else "the run still sharpens" if borne < 0.8 else
-                           "where second moments are neutral the mean quotient of a batch is less than 2/eta")
-        yield claims.equal(f"batch {batch}: step size over the one that second moments bear, last quarter", 1.0, borne,
-                           0.2, "our guess: it settles where the linearised run is neutral in the mean square",
-                           given=judged, otherwise=otherwise)
-    yield claims.at_most("sharpness over 2/eta with the smallest batch less that with all, last quarter", 0.0,
-                         sharpness[0] - sharpness[-1], "small batches stay where it is flatter",
-                         given=large and reached and np.isfinite(sharpness).all(), otherwise=why)
+        yield claim(
+            f"batch-{batch}-batch-sharpness",
+            f"batch {batch}: batch sharpness over 2/eta, last quarter",
+            given=judged,
+            otherwise=otherwise,
+        ).equal(
+            1.0,
+            met,
+            0.2,
+            "published runs settle within a fifth",
+            note=""
+            if abs(met - 1) <= 0.2
+            else "the run still sharpens"
+            if borne < 0.8
+            else "where second moments are neutral the mean quotient of a batch is less than 2/eta",
+        )
+        yield claim(
+            f"batch-{batch}-step-size",
+            f"batch {batch}: step size over the one that second moments bear, last quarter",
+            given=judged,
+            otherwise=otherwise,
+        ).equal(1.0, borne, 0.2, "our guess: it settles where the linearised run is neutral in the mean square")
+    yield claim(
+        "sharpness-2-eta",
+        "sharpness over 2/eta with the smallest batch less that with all, last quarter",
+        given=large and reached and np.isfinite(sharpness).all(),
+        otherwise=why,
+    ).at_most(0.0, sharpness[0] - sharpness[-1], "small batches stay where it is flatter")
 
 
 @run.figure
@@ -170,5 +214,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         panel.plot(one.step, one.bearable / edge, color="C2", ls="--", marker=few, label=r"$2/\eta_2(B)$")
         sheet.mark(panel, y=1.0)
         name = "all samples" if batch == config.samples else f"batches of {batch}"
-        sheet.label(panel, name, "step", r"over $2/\eta$" if i == 0 else "",
-                    "lower right" if i == len(axes) - 1 else None, ylim=(0, None))
+        sheet.label(
+            panel,
+            name,
+            "step",
+            r"over $2/\eta$" if i == 0 else "",
+            "lower right" if i == len(axes) - 1 else None,
+            ylim=(0, None),
+        )

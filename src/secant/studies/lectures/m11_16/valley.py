@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.theory.noise.fluctuation import valley_drift, valley_variance
 
 SLOPES = np.array([[2.0], [-1.0]])
@@ -14,8 +14,16 @@ class Config(Seeded):
     alpha: float = option(0.4, at_least=0.01, at_most=10, help="noise over curvature across the valley")
     lr: float = option(0.01, at_least=1e-3, at_most=0.1, help="step size across the valley")
     curvatures: tuple[float, ...] = option((0.5, 1.3, 8.0), at_least=0.4, at_most=9, help="lambda across the valley")
-    lrs: tuple[float, ...] = option((0.02, 0.04, 0.08), at_least=0.01, at_most=0.1, shortest=2, longest=6,
-                                    ascending=True, distinct=True, help="step sizes of the runs along the valley")
+    lrs: tuple[float, ...] = option(
+        (0.02, 0.04, 0.08),
+        at_least=0.01,
+        at_most=0.1,
+        shortest=2,
+        longest=6,
+        ascending=True,
+        distinct=True,
+        help="step sizes of the runs along the valley",
+    )
     chains: int = scaled(smoke=4_000, laptop=20_000, at_least=500, at_most=100_000, help="simulated runs")
 
 
@@ -54,26 +62,27 @@ def predicted(lr: float, steps: int) -> np.ndarray:
     return np.array(found)
 
 
-@study(
-    "lectures/11-16-valley", section="11-16", title="A valley and its entropic force",
-    statement=r"""
-    On $L = \sum_i\lambda_i(\hat\theta)\,\bar\theta_i^2$ with noise $C = \alpha H$, $H_{ii} = 2\lambda_i$: across the
-    valley $\langle\bar\theta_i^2\rangle = \frac\eta4\langle\tilde C_{ii}\rangle/\lambda_i =
-    \frac{\alpha\eta}{2(1 - \eta\lambda_i)}$, about $\alpha\eta/2$ in every direction. Along it this pushes towards
-    where the valley is wide: $E[\mathrm{tr}\,H(t + 1) - \mathrm{tr}\,H(t)] = -\alpha\eta^2|\sum_i\nabla\lambda_i|^2$,
-    to leading order. On $L = b^2(1 + h^2)$, $h$ falls like $e^{-\eta^2\alpha t}$.""",
-)
+@study("lectures/11-16-valley", section="11-16", title="A valley and its entropic force")
 def run(config: Config) -> xr.Dataset:
+    r"""On $L = \sum_i\lambda_i(\hat\theta)\,\bar\theta_i^2$ with noise $C = \alpha H$, $H_{ii} = 2\lambda_i$: across
+    the valley $\langle\bar\theta_i^2\rangle = \frac\eta4\langle\tilde C_{ii}\rangle/\lambda_i = \frac{\alpha\eta}{2(1 -
+    \eta\lambda_i)}$, about $\alpha\eta/2$ in every direction. Along it this pushes towards where the valley is wide:
+    $E[\mathrm{tr}\,H(t + 1) - \mathrm{tr}\,H(t)] = -\alpha\eta^2|\sum_i\nabla\lambda_i|^2$, to leading order. On $L =
+    b^2(1 + h^2)$, $h$ falls like $e^{-\eta^2\alpha t}$.
+    """
     random = np.random.default_rng(config.seed)
     chains = config.chains // 10
     steps = [int(np.ceil(1.2 / lr**2)) for lr in config.lrs]
     runs = [along(lr, count, chains, random) for lr, count in zip(config.lrs, steps, strict=True)]
     return xr.Dataset(
         {
-            "theta": (("curvature", "chain"), across(config, random)), "steps": ("lr", steps),
+            "theta": (("curvature", "chain"), across(config, random)),
+            "steps": ("lr", steps),
             "log_h": (("lr", "time", "run"), np.stack(runs)),
-            "predicted": (("lr", "time"), np.stack([predicted(lr, count)
-                                                    for lr, count in zip(config.lrs, steps, strict=True)])),
+            "predicted": (
+                ("lr", "time"),
+                np.stack([predicted(lr, count) for lr, count in zip(config.lrs, steps, strict=True)]),
+            ),
         },
         coords={"curvature": list(config.curvatures), "lr": list(config.lrs)},
     )
@@ -85,48 +94,75 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for i, curvature in enumerate(config.curvatures):
         exact = valley_variance(alpha, lr, curvature)
         second = 2 * alpha * curvature + (2 * curvature) ** 2 * exact  # C~ = C + (dL)^2
-        yield claims.equal(f"lambda = {curvature:g}: eta/4 <C~>/lambda over the variance", 1.0,
-                           lr / 4 * second / curvature / exact, 1e-12, "an identity: rounding")
-        yield claims.equal(f"lambda = {curvature:g}: simulated variance over alpha eta/(2 (1 - eta lambda))", 1.0,
-                           estimate(data.theta[i] ** 2 / exact), 1e-4, "sampling error, and the part not yet reached")
+        yield claim(
+            f"lambda-{curvature:g}-eta-4", f"lambda = {curvature:g}: eta/4 <C~>/lambda over the variance"
+        ).equal(1.0, lr / 4 * second / curvature / exact, 1e-12, "an identity: rounding")
+        yield claim(
+            f"lambda-{curvature:g}-simulated-variance",
+            f"lambda = {curvature:g}: simulated variance over alpha eta/(2 (1 - eta lambda))",
+        ).equal(1.0, estimate(data.theta[i] ** 2 / exact), 1e-4, "sampling error, and the part not yet reached")
     middle = len(config.curvatures) // 2
     exact = valley_variance(alpha, lr, config.curvatures[middle])
-    yield claims.erratum(
+    yield claim(
+        f"variance-across-valley-{config.curvatures[middle]:g}",
         f"variance across the valley at lambda = {config.curvatures[middle]:g}, over alpha eta",
-        (r"$\alpha\eta/4$", 0.25), (r"$\alpha\eta/(2(1 - \eta\lambda))$", exact / (alpha * lr)),
-        estimate(data.theta[middle] ** 2 / (alpha * lr)), 1e-4, "sampling error, and the part not yet reached",
-        where="lecture of 11/16, the corollary", note="the Hessian of lambda theta^2 is 2 lambda, and a half is lost")
+    ).erratum(
+        (r"$\alpha\eta/4$", 0.25),
+        (r"$\alpha\eta/(2(1 - \eta\lambda))$", exact / (alpha * lr)),
+        estimate(data.theta[middle] ** 2 / (alpha * lr)),
+        1e-4,
+        "sampling error, and the part not yet reached",
+        where="lecture of 11/16, the corollary",
+        note="the Hessian of lambda theta^2 is 2 lambda, and a half is lost",
+    )
     fast = np.array([[valley_variance(alpha, lr, c)] for c in (1.0, 1.0)])
     drift = -lr * SLOPES @ (SLOPES.T @ fast)  # one step of the flat direction, exactly
-    yield claims.equal("fall of the trace of the Hessian in a step over alpha eta^2 |sum of slopes|^2", 1.0,
-                       -2 * drift.sum() / (alpha * lr**2 * float(SLOPES.sum()) ** 2), 2 * lr,
-                       "the next order, 1/(1 - eta lambda)")
-    yield claims.at_least("change of the curvature that rises while the trace falls", 0.0,
-                          valley_drift(SLOPES, alpha, lr)[1], "its slope is against the sum of all")
+    yield claim(
+        "fall-trace-hessian", "fall of the trace of the Hessian in a step over alpha eta^2 |sum of slopes|^2"
+    ).equal(
+        1.0, -2 * drift.sum() / (alpha * lr**2 * float(SLOPES.sum()) ** 2), 2 * lr, "the next order, 1/(1 - eta lambda)"
+    )
+    yield claim("change-curvature-rises", "change of the curvature that rises while the trace falls").at_least(
+        0.0, valley_drift(SLOPES, alpha, lr)[1], "its slope is against the sum of all"
+    )
     rates = []
     for i, own in enumerate(config.lrs):
         last, expected = data.log_h[i, -1], float(data.predicted[i, -1])
         found = estimate(last / expected)
         rates.append((np.log(-float(last.mean()) / int(data.steps[i])), np.log(-expected / int(data.steps[i]))))
         # Fluctuations of b^2 add a relative 3 eta <b^2>, half of 3 eta^2, to the mean of log(1 - 2 eta b^2).
-        yield claims.equal(f"eta = {own:g}: fall of log h over its prediction", 1.0, found, 3 * own**2,
-                           "sampling error, and twice what fluctuations of b^2 add")
+        yield claim(f"eta-{own:g}-fall-log", f"eta = {own:g}: fall of log h over its prediction").equal(
+            1.0, found, 3 * own**2, "sampling error, and twice what fluctuations of b^2 add"
+        )
     first = estimate(-data.log_h[0, -1] / int(data.steps[0]))
     own = config.lrs[0]
-    yield claims.erratum(
-        f"rate at which h falls at eta = {own:g}",
-        (r"$\eta\alpha$", own), (r"$\eta^2\alpha$, with $1/(1 - \eta\lambda)$ for the next order",
-                                 -float(data.predicted[0, -1]) / int(data.steps[0])),
-        first, 0.0, "sampling error, and twice what fluctuations of b^2 add",
-        relative=3 * own**2, where="lecture of 11/16, the entropic force",
-        note="one factor of eta is from the step, the other from the variance across the valley")
+    yield claim(f"rate-which-h-{own:g}", f"rate at which h falls at eta = {own:g}").erratum(
+        (r"$\eta\alpha$", own),
+        (
+            r"$\eta^2\alpha$, with $1/(1 - \eta\lambda)$ for the next order",
+            -float(data.predicted[0, -1]) / int(data.steps[0]),
+        ),
+        first,
+        0.0,
+        "sampling error, and twice what fluctuations of b^2 add",
+        relative=3 * own**2,
+        where="lecture of 11/16, the entropic force",
+        note="one factor of eta is from the step, the other from the variance across the valley",
+    )
     slopes = [np.polyfit(np.log(config.lrs), column, 1)[0] for column in zip(*rates, strict=True)]
     spread = max(float(data.log_h[i, -1].std()) / abs(float(data.predicted[i, -1])) for i in range(len(config.lrs)))
     reach = np.ptp(np.log(config.lrs))
-    yield claims.equal("exponent of eta in the rate", slopes[1], slopes[0],
-                       (4 * spread / np.sqrt(data.sizes["run"]) + 3 * max(config.lrs) ** 2) / max(reach, 1e-9),
-                       "four sampling errors and twice what fluctuations of b^2 add, over the logarithm of the range",
-                       given=reach > 0.3, otherwise="the step sizes are too close to each other")
+    yield claim(
+        "exponent-eta-rate",
+        "exponent of eta in the rate",
+        given=reach > 0.3,
+        otherwise="the step sizes are too close to each other",
+    ).equal(
+        slopes[1],
+        slopes[0],
+        (4 * spread / np.sqrt(data.sizes["run"]) + 3 * max(config.lrs) ** 2) / max(reach, 1e-9),
+        "four sampling errors and twice what fluctuations of b^2 add, over the logarithm of the range",
+    )
 
 
 @run.figure
@@ -134,11 +170,19 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left, right = sheet.panels(figure, (11.5, 4.6), 2)
     grid = np.linspace(-4, 4, 300)
     for i, curvature in enumerate(config.curvatures):
-        left.hist(data.theta[i] / np.sqrt(config.alpha * config.lr / 2), bins=60, density=True, histtype="step",
-                  color=f"C{i}", lw=1.6, label=rf"$\lambda$ = {curvature:g}")
+        left.hist(
+            data.theta[i] / np.sqrt(config.alpha * config.lr / 2),
+            bins=60,
+            density=True,
+            histtype="step",
+            color=f"C{i}",
+            lw=1.6,
+            label=rf"$\lambda$ = {curvature:g}",
+        )
     left.plot(grid, np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi), color=sheet.ink(), lw=1.2, label=r"$\alpha\eta/2$")
-    left.plot(grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4,
-              label=r"$\alpha\eta/4$, printed")
+    left.plot(
+        grid, np.exp(-(grid**2)) / np.sqrt(np.pi), ":", color=sheet.ink(), lw=1.4, label=r"$\alpha\eta/4$, printed"
+    )
     sheet.label(left, "Across: as wide however steep", r"$\bar\theta/\sqrt{\alpha\eta/2}$", "density", "upper right")
     for i, lr in enumerate(config.lrs):
         time = np.linspace(0, int(data.steps[i]), 21) * lr**2
@@ -147,5 +191,6 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         right.fill_between(time, np.exp(mean - spread), np.exp(mean + spread), color=f"C{i}", alpha=0.12, lw=0)
         right.plot(time, np.exp(data.predicted[i]), color=f"C{i}", lw=1.2)
     sheet.guide(right, time, np.exp(-time), r"$e^{-\eta^2\alpha t}$")
-    sheet.label(right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right",
-                yscale="log")
+    sheet.label(
+        right, "Along: towards where the valley is wide", r"$\eta^2\alpha\,t$", "$h$", "upper right", yscale="log"
+    )

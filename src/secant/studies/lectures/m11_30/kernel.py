@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import dual
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.theory.wide import relu_kernel as rk
 from secant.theory.wide import relu_paths as rp
 
@@ -38,19 +38,17 @@ class Config(Seeded):
         fits_memory(100.0 * self.draws * self.layers, "draws")
 
 
-@study(
-    "lectures/11-30-kernel", section="11-30", title="The tangent kernel of a random ReLU network",
-    statement=r"""
-    Over the weights of all $L + 1$ layers in units of their standard deviation, the tangent kernel of an input with
+@study("lectures/11-30-kernel", section="11-30", title="The tangent kernel of a random ReLU network")
+def run(config: Config) -> xr.Dataset:
+    r"""Over the weights of all $L + 1$ layers in units of their standard deviation, the tangent kernel of an input with
     itself has the mean $2(L + 1)|x|^2/n_0$ at every width, as much from each layer. Its mean square is that of the mean
     times $e^{5\beta}$, $\beta = \sum_l 1/n_l$, up to a factor between $\frac13$ and 1: at a ratio $T = L/n$
     $$\frac{\mathbb E\,\Theta^2}{(\mathbb E\,\Theta)^2}
     \to \frac{e^{5T}}3\Big[1 + \frac2{3T} - \frac{1 - e^{-6T}}{9T^2}\Big].$$
     For two inputs gates and weights are not independent: the mean is that of the recursion
     $\Theta' = K' + 2\,\mathbb E\,\sigma'\sigma'\,\Theta$, not a product of the gates' probabilities, and no bound on
-    the largest eigenvalue follows from one.""",
-)
-def run(config: Config) -> xr.Dataset:
+    the largest eigenvalue follows from one.
+    """
     random = np.random.default_rng(config.seed)
     x = np.full(config.inputs, 1 / math.sqrt(config.inputs))
     pair = np.zeros((2, config.inputs))
@@ -79,7 +77,8 @@ def run(config: Config) -> xr.Dataset:
             "both": ("gate", open_.all(1)),
             "shallow": ("draw", drawn((config.inputs, config.width), config.draws, "pair")),
             "deep": ("few", drawn((config.inputs, *[config.wide] * 3), config.draws // 10, "pair")),
-            "top": ("few", drawn((DIM, 16), config.draws // 10, "top")), "X": (("sample", "input"), X),
+            "top": ("few", drawn((DIM, 16), config.draws // 10, "top")),
+            "X": (("sample", "input"), X),
             "spread": ("size", [_spread(n, round(RATIO * n)) for n in sizes]),
         },
         coords={"size": sizes, "layer": np.arange(1, config.layers + 2)},
@@ -115,50 +114,62 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     widths = (config.inputs, *[config.width] * config.layers)
     exact = "exact at every width"
     kernel, mean = data.share.sum("layer"), float(rk.kernel_mean(widths))
-    yield claims.erratum(
-        "mean of the kernel", (r"2L\,|x|^2/n_0", 2 * config.layers / config.inputs), (r"2(L + 1)|x|^2/n_0", mean),
-        estimate(kernel), 0, exact, note="There are L + 1 layers of weights; the sum in the proof ends at L.",
+    yield claim("mean-kernel", "mean of the kernel").erratum(
+        (r"2L\,|x|^2/n_0", 2 * config.layers / config.inputs),
+        (r"2(L + 1)|x|^2/n_0", mean),
+        estimate(kernel),
+        0,
+        exact,
+        note="There are L + 1 layers of weights; the sum in the proof ends at L.",
         where="lecture of 11/30, lemma on the kernel's mean",
     )
     for layer in (1, config.layers + 1):
-        yield claims.equal(
-            f"mean share of layer {layer}", 2 / config.inputs, estimate(data.share.sel(layer=layer)), 0, exact,
+        yield claim(f"mean-share-layer-{layer}", f"mean share of layer {layer}").equal(
+            2 / config.inputs, estimate(data.share.sel(layer=layer)), 0, exact
         )
-    yield claims.equal("mean square of the kernel", rk.kernel_square(widths), estimate(kernel**2), 0, exact)
-    size, limit = int(data["size"][-1]), float(rk.kernel_spread(RATIO))
-    yield claims.equal(
-        f"mean square over squared mean at width {size}, L/n = {RATIO:g}", limit, data.spread[-1], 0, relative=5 / size,
-        why="corrections are of order 1/n",
+    yield claim("mean-square-kernel", "mean square of the kernel").equal(
+        rk.kernel_square(widths), estimate(kernel**2), 0, exact
     )
+    size, limit = int(data["size"][-1]), float(rk.kernel_spread(RATIO))
+    yield claim(
+        f"mean-square-squared-{size}-{RATIO:g}", f"mean square over squared mean at width {size}, L/n = {RATIO:g}"
+    ).equal(limit, data.spread[-1], 0, "corrections are of order 1/n", relative=5 / size)
     gaps = (limit - data.spread).values
-    yield claims.equal(
-        "its distance from the limit at half the width, over that", 2.0, gaps[-2] / gaps[-1], 2 * 2 / (RATIO * size),
-        "of order 1/n, with corrections of order 1/L",
+    yield claim("distance-limit-half", "its distance from the limit at half the width, over that").equal(
+        2.0, gaps[-2] / gaps[-1], 2 * 2 / (RATIO * size), "of order 1/n, with corrections of order 1/L"
     )
     angle = math.acos(COSINE)
-    yield claims.equal(
-        "share of neurons that two inputs open", 0.5 - angle / (2 * math.pi), estimate(data.both), 0, "an orthant",
+    yield claim("share-neurons-two", "share of neurons that two inputs open").equal(
+        0.5 - angle / (2 * math.pi), estimate(data.both), 0, "an orthant"
     )
     two = np.array([[1.0, 0.0], [COSINE, math.sqrt(1 - COSINE**2)]]) * math.sqrt(2 / config.inputs)
     limits = {layers: _limit(two, layers)[1][0, 1] for layers in (1, 3)}
-    yield claims.erratum(
-        "mean of the kernel between two inputs, one hidden layer",
+    yield claim("mean-kernel-between", "mean of the kernel between two inputs, one hidden layer").erratum(
         (r"L\frac{x_a\cdot x_b}{n_0}2^{L+1}\prod_l\mathbb E\,\xi_a\xi_b", _printed(two, 1)[0, 1]),
-        (r"K' + 2\,\mathbb E\,\xi_a\xi_b\,\Theta", limits[1]), estimate(data.shallow), 0, exact,
+        (r"K' + 2\,\mathbb E\,\xi_a\xi_b\,\Theta", limits[1]),
+        estimate(data.shallow),
+        0,
+        exact,
         note="With two inputs gates and squared weights are not independent: a neuron that both open has larger ones.",
         where="lecture of 11/30, appendix",
     )
-    yield claims.equal(
-        f"the same behind three layers of {config.wide}, in the limit", limits[3], estimate(data.deep), 0,
-        relative=3 / config.wide, why="corrections are of order L/n",
-    )
+    yield claim(
+        f"same-behind-three-{config.wide}", f"the same behind three layers of {config.wide}, in the limit"
+    ).equal(limits[3], estimate(data.deep), 0, "corrections are of order L/n", relative=3 / config.wide)
     X = data.X.values
     true, printed = np.abs(_limit(X, 1)[1]), np.abs(_printed(X, 1))
     bounds = [min(matrix.sum(0).max(), np.linalg.norm(matrix)) for matrix in (printed, true)]
-    yield claims.erratum(
-        f"largest eigenvalue of the mean kernel of {SAMPLES} inputs, one hidden layer", (r"C_0", bounds[0]),
-        (r"\min(\|\mathbb E\,\Theta\|_1, \|\mathbb E\,\Theta\|_F)", bounds[1]), estimate(data.top), 0, "an inequality",
-        note="The bound sums the formula for two inputs, which is too small.", where="lecture of 11/30, appendix",
+    yield claim(
+        f"eigenvalue-mean-kernel-{SAMPLES}",
+        f"largest eigenvalue of the mean kernel of {SAMPLES} inputs, one hidden layer",
+    ).erratum(
+        (r"C_0", bounds[0]),
+        (r"\min(\|\mathbb E\,\Theta\|_1, \|\mathbb E\,\Theta\|_F)", bounds[1]),
+        estimate(data.top),
+        0,
+        "an inequality",
+        note="The bound sums the formula for two inputs, which is too small.",
+        where="lecture of 11/30, appendix",
         relation="at most",
     )
 

@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 from secant import lab
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.theory.wide import relu_paths as rp
 
 SMALL = (4, 30, 30, 30, 30)
@@ -29,15 +29,13 @@ class Config(Seeded):
         fits_memory(60.0 * self.draws * max(self.depths), "draws or depths")
 
 
-@study(
-    "lectures/11-30-lengths", section="11-30", title="Depth over width decides how random a gradient is",
-    statement=r"""
-    For large widths and $\beta = 5\sum_l 1/n_l$, five times the ratio of depth to width, squared derivatives of a
+@study("lectures/11-30-lengths", section="11-30", title="Depth over width decides how random a gradient is")
+def run(config: Config) -> xr.Dataset:
+    r"""For large widths and $\beta = 5\sum_l 1/n_l$, five times the ratio of depth to width, squared derivatives of a
     random ReLU network are log-normal, $\exp\mathcal N(-\frac\beta2, \beta)$ times their mean: exponentially sensitive
     to $L/n$. It is so for the sum of squares over the last hidden layer. A single output multiplies it by one
-    independent $\chi^2_1$, and mean fourth powers grow as $e^\beta$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    independent $\chi^2_1$, and mean fourth powers grow as $e^\beta$.
+    """
     random = np.random.default_rng(config.seed)
     z = rp.signals(rp.draw_weights(random, SMALL, config.draws // 4), np.ones(SMALL[0]))
     deep = rp.surrogate_norms(random, (1, *[config.width] * max(config.depths)), config.draws)
@@ -74,11 +72,18 @@ def _spread(values: xr.DataArray) -> lab.Estimate:
 def check(data: xr.Dataset, config: Config) -> Findings:
     mean, variance, _ = rp.log_norm(SMALL)
     size = f"{len(SMALL) - 1} layers of {SMALL[-1]}"
-    yield claims.equal(f"{size}: mean of the log", mean, estimate(data.hidden), 0, "exact at every width")
-    yield claims.equal(f"{size}: variance of the log", variance, _spread(data.hidden), 0, "exact at every width")
-    yield claims.erratum(
-        f"{size}: variance of the log of one squared derivative", (r"\beta", rp.aspect(SMALL)),
-        (r"\beta + \pi^2/2", variance + math.pi**2 / 2), _spread(data.output), 0, "exact at every width",
+    yield claim(f"{size}-mean-log", f"{size}: mean of the log").equal(
+        mean, estimate(data.hidden), 0, "exact at every width"
+    )
+    yield claim(f"{size}-variance-log", f"{size}: variance of the log").equal(
+        variance, _spread(data.hidden), 0, "exact at every width"
+    )
+    yield claim(f"{size}-variance-log-one", f"{size}: variance of the log of one squared derivative").erratum(
+        (r"\beta", rp.aspect(SMALL)),
+        (r"\beta + \pi^2/2", variance + math.pi**2 / 2),
+        _spread(data.output),
+        0,
+        "exact at every width",
         note="The law is that of the sum of squares over the last hidden layer; one output is a Gaussian sum over it.",
         where="lecture of 11/30, the theorem on log-normality",
     )
@@ -87,28 +92,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         widths, name = (1, *[config.width] * depth), f"{depth} layers of {config.width}"
         found = data.log.sel(depth=depth)
         beta = rp.aspect(widths)
-        yield claims.equal(f"{name}: mean of the log", -beta / 2, estimate(found), order)
-        yield claims.equal(f"{name}: variance of the log", beta, _spread(found), order)
+        yield claim(f"{name}-mean-log", f"{name}: mean of the log").equal(-beta / 2, estimate(found), order)
+        yield claim(f"{name}-variance-log", f"{name}: variance of the log").equal(beta, _spread(found), order)
         mean, variance, third = rp.log_norm(widths)
         for at, share in ((-1, found < -beta / 2 - math.sqrt(beta)), (1, found > -beta / 2 + math.sqrt(beta))):
             # What the exact cumulants add to a normal law, to first order; the third adds nothing at one deviation.
             moved = stats.norm.pdf(1) * ((mean + beta / 2) / math.sqrt(beta) + at * (variance / beta - 1) / 2)
-            yield claims.equal(
-                f"{name}: share of networks more than a deviation {'above' if at > 0 else 'below'}", stats.norm.cdf(-1),
-                estimate(share), abs(moved) + third**2 / beta**3 + 25 / config.width**2, "the next order of cumulants",
+            yield claim(
+                f"{name}-share-networks-more-{'above' if at > 0 else 'below'}",
+                f"{name}: share of networks more than a deviation {'above' if at > 0 else 'below'}",
+            ).equal(
+                stats.norm.cdf(-1),
+                estimate(share),
+                abs(moved) + third**2 / beta**3 + 25 / config.width**2,
+                "the next order of cumulants",
             )
     for kind, widths in enumerate(_shapes(config.width)):
         name = f"{len(widths)} layers of {widths[-1]}" + (f", one of {widths[0]}" if widths[0] < widths[-1] else "")
-        yield claims.equal(
-            f"variance of the log by depth over width: {name}", rp.aspect((1, *widths)),
-            _spread(data["shape"].isel(kind=kind)), 0, relative=5 / min(widths), why="the next order, below 5/n of it",
+        yield claim(f"variance-log-depth-{name}", f"variance of the log by depth over width: {name}").equal(
+            rp.aspect((1, *widths)),
+            _spread(data["shape"].isel(kind=kind)),
+            0,
+            "the next order, below 5/n of it",
+            relative=5 / min(widths),
         )
     value, error, freedom = estimate(1 + (data.length.sel(layer=FEW) - 1) ** 2)  # the mean itself is known to be 1
     rate = config.width / FEW
-    yield claims.equal(
-        "log of mean fourth powers: its growth with depth over width", 5.0,
-        lab.Estimate(math.log(value) * rate, error / value * rate, freedom), 0, relative=2.5 / config.width,
-        why="the next order of log(1 + 5/n)",
+    yield claim("log-mean-fourth", "log of mean fourth powers: its growth with depth over width").equal(
+        5.0,
+        lab.Estimate(math.log(value) * rate, error / value * rate, freedom),
+        0,
+        "the next order of log(1 + 5/n)",
+        relative=2.5 / config.width,
     )
 
 

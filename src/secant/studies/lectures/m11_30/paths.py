@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.lab import ratio_of_means as ratio
 from secant.theory.wide import relu_paths as rp
 
@@ -37,18 +37,16 @@ class Config(Seeded):
         fits_memory(200.0 * self.draws * self.layers, "draws or layers")
 
 
-@study(
-    "lectures/11-30-paths", section="11-30", title="A ReLU network is a sum over its paths",
-    statement=r"""
-    A ReLU network without biases, with weights $\sqrt{2/n_{l-1}}$ times independent numbers of a symmetric law of
+@study("lectures/11-30-paths", section="11-30", title="A ReLU network is a sum over its paths")
+def run(config: Config) -> xr.Dataset:
+    r"""A ReLU network without biases, with weights $\sqrt{2/n_{l-1}}$ times independent numbers of a symmetric law of
     variance 1, is a sum over paths, each the product of its weights and of its gates. On one input the gates are
     independent fair coins, and independent of every even function of the weights. So
     $\mathbb E\,(\partial z_q/\partial x_p)^2 = 2/n_0$ at every depth and width. As an exercise, for Gaussian weights
     $$\mathbb E\,\Big(\frac{\partial z_q}{\partial x_p}\Big)^4
     = \frac{12}{n_0^2}\prod_{l=1}^L\Big(1 + \frac5{n_l}\Big) :$$
-    the ratio of depth to width decides how much gradients explode and vanish.""",
-)
-def run(config: Config) -> xr.Dataset:
+    the ratio of depth to width decides how much gradients explode and vanish.
+    """
     random = np.random.default_rng(config.seed)
     weights, x = rp.draw_weights(random, TINY, 100), random.standard_normal(TINY[0])
     chosen = int(np.argmax(rp.signals(weights, x)[-1][:, 0] != 0))  # the first with an open path
@@ -64,9 +62,13 @@ def run(config: Config) -> xr.Dataset:
     powers = [_powers(random, widths, config.draws, law) for law in LAWS]
     return xr.Dataset(
         {
-            "number": added.number, "output": added.output[0], "forward": signals[-1][0, 0],
-            "jacobian": ("input", added.jacobian[0]), "slope": ("input", np.subtract(ahead, back) / (2 * step)),
-            "gate": (("network", "neuron"), second > 0), "size": ("network", np.sum(second**2, 1)),
+            "number": added.number,
+            "output": added.output[0],
+            "forward": signals[-1][0, 0],
+            "jacobian": ("input", added.jacobian[0]),
+            "slope": ("input", np.subtract(ahead, back) / (2 * step)),
+            "gate": (("network", "neuron"), second > 0),
+            "size": ("network", np.sum(second**2, 1)),
             "square": (("law", "draw", "layer"), np.stack([found[0] for found in powers])),
             "fourth": (("law", "draw", "layer"), np.stack([found[1] for found in powers])),
         },
@@ -88,32 +90,36 @@ def _powers(random: np.random.Generator, widths: tuple[int, ...], draws: int, la
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.count("paths of the small network", math.prod(TINY), data.number)
-    yield claims.zero("sum over paths against the forward pass", data.output - data.forward, 1e-12, "rounding")
-    yield claims.zero(
-        "sum over paths against differences of the output", abs(data.jacobian - data.slope).max(), 1e-9,
-        "the network is linear between its kinks: rounding over the step",
+    yield claim("paths-small-network", "paths of the small network").count(math.prod(TINY), data.number)
+    yield claim("sum-paths-forward", "sum over paths against the forward pass").zero(
+        data.output - data.forward, 1e-12, "rounding"
+    )
+    yield claim("sum-paths-differences", "sum over paths against differences of the output").zero(
+        abs(data.jacobian - data.slope).max(), 1e-9, "the network is linear between its kinks: rounding over the step"
     )
     gate = data.gate.values
     for number, name in ((1, "one gate is"), (2, "two gates are"), (3, "three gates are")):
-        yield claims.equal(
-            f"share of networks where {name} open", 0.5**number, estimate(gate[:, :number].all(1)), 0, "fair coins",
+        yield claim(f"share-networks-where-{name}", f"share of networks where {name} open").equal(
+            0.5**number, estimate(gate[:, :number].all(1)), 0, "fair coins"
         )
-    yield claims.equal(
-        "share of the squares of signals where all are open", 1 / 8, ratio(gate.all(1) * data["size"], data["size"]), 0,
+    yield claim("share-squares-signals", "share of the squares of signals where all are open").equal(
+        1 / 8,
+        ratio(gate.all(1) * data["size"], data["size"]),
+        0,
         "gates are independent of even functions of the weights",
     )
     widths = (config.inputs, *[config.width] * config.layers)
     for law, kurtosis in LAWS.items():
         # Over the last weights the mean is known, given all others: it has less of a tail than the powers themselves.
         square, fourth = (data[name].sel(law=law, layer=config.layers) for name in ("square", "fourth"))
-        yield claims.equal(
-            f"{law} weights: mean square of a derivative", 2 / config.inputs, estimate(2 / config.width * square), 0,
-            "exact at every width",
+        yield claim(f"{law}-weights-mean-square", f"{law} weights: mean square of a derivative").equal(
+            2 / config.inputs, estimate(2 / config.width * square), 0, "exact at every width"
         )
-        yield claims.equal(
-            f"{law} weights: mean fourth power of a derivative", rp.fourth_moment(widths, kurtosis=kurtosis),
-            estimate(4 / config.width**2 * (3 * square**2 + (kurtosis - 3) * fourth)), 0, "exact at every width",
+        yield claim(f"{law}-weights-mean-fourth", f"{law} weights: mean fourth power of a derivative").equal(
+            rp.fourth_moment(widths, kurtosis=kurtosis),
+            estimate(4 / config.width**2 * (3 * square**2 + (kurtosis - 3) * fourth)),
+            0,
+            "exact at every width",
         )
 
 
@@ -135,6 +141,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         exact = [scale * rp.signal_moments(widths, kurtosis=kurtosis)[0] for widths in hidden]
         sheet.guide(right, layers, exact, color=f"C{i}")
     sheet.label(
-        right, "Fourth moments, exact and drawn", "hidden layer",
-        r"$\mathbb{E}\,|h|^4 / (\mathbb{E}\,|h|^2)^2$", legend={"title": "law of the weights"}, xticks=layers,
+        right,
+        "Fourth moments, exact and drawn",
+        "hidden layer",
+        r"$\mathbb{E}\,|h|^4 / (\mathbb{E}\,|h|^2)^2$",
+        legend={"title": "law of the weights"},
+        xticks=layers,
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, option, scaled, sheet, study
 from secant.lab import ratio_of_means as ratio
 from secant.theory.bayes import linear_norms as ln
 from secant.theory.bayes import linear_posterior as lp
@@ -24,18 +24,16 @@ class Config(Seeded):
     draws: int = scaled(smoke=20_000, laptop=200_000, at_least=2_000, at_most=10**6, help="random networks")
 
 
-@study(
-    "lectures/12-07-evidence", section="12-07", title="Bayesian interpolation with deep linear networks",
-    statement=r"""
-    Deep linear networks with independent Gaussian weights that fit $P < N_0$ data exactly have an evidence and a
+@study("lectures/12-07-evidence", section="12-07", title="Bayesian interpolation with deep linear networks")
+def run(config: Config) -> xr.Dataset:
+    r"""Deep linear networks with independent Gaussian weights that fit $P < N_0$ data exactly have an evidence and a
     posterior that are known at every size. Under the posterior $\theta = \theta_* + u\,|\theta_\perp|$ with the
     interpolant $\theta_*$ of least norm and a uniform direction $u$ off the span of the data, independent of
     $|\theta_\perp|$, which sets the scale of predictions. With $P/N_0 \to \alpha$ the best prior has
     $\sigma_*^{2(L+1)} = |\theta_*|^2/\alpha$ and leaves $|\theta_\perp|^2 = \frac{1-\alpha}\alpha|\theta_*|^2$,
     whatever the architecture. With $\sigma = 1$ the effective depth $\lambda = P\sum_l 1/N_l$ decides, and
-    $\lambda \to \infty$ finds what the best prior finds. Deeper networks have the greater evidence.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\lambda \to \infty$ finds what the best prior finds. Deeper networks have the greater evidence.
+    """
     random = np.random.default_rng(config.seed)
     X, Y = random.standard_normal((TINY[0], DATA)), random.standard_normal(DATA)
     new = random.standard_normal(TINY[0])
@@ -57,10 +55,16 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "weight": ("draw", lp.log_weight(float(star @ star), DATA, hidden)),
-            "off": ("draw", np.sum((theta - star) ** 2, 1)), "prediction": ("draw", theta @ new),
-            "fit": np.abs(theta @ X - Y).max(), "star": ("input", star), "new": ("input", new),
-            "beyond": np.sum((new - q @ (q.T @ new)) ** 2), "direction": ("draw", (theta - star) @ _beyond(new, q)),
-            "posterior": ("width", posterior), "optimal": ("size", optimal), "found": ("size", found),
+            "off": ("draw", np.sum((theta - star) ** 2, 1)),
+            "prediction": ("draw", theta @ new),
+            "fit": np.abs(theta @ X - Y).max(),
+            "star": ("input", star),
+            "new": ("input", new),
+            "beyond": np.sum((new - q @ (q.T @ new)) ** 2),
+            "direction": ("draw", (theta - star) @ _beyond(new, q)),
+            "posterior": ("width", posterior),
+            "optimal": ("size", optimal),
+            "found": ("size", found),
             "evidence": ("depth", [lp.log_evidence(config.norm2, P, (N, *[5 * P] * int(d))) for d in deep]),
             "deepening": ("depth", [lp.off_span(config.norm2, P, (N, *[5 * P] * int(d))) for d in deep]),
         },
@@ -79,65 +83,72 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     norm2 = float((data.star**2).sum())
     log_evidence, off = lp.log_evidence(norm2, DATA, TINY), lp.off_span(norm2, DATA, TINY)
     weight = np.exp(data.weight - log_evidence)
-    yield claims.zero("networks of the posterior fit the data", data.fit, 1e-10, "rounding")
-    yield claims.equal("evidence of drawn networks, over the contour integral", 1.0, estimate(weight), 0, EXACT)
+    yield claim("networks-posterior-fit", "networks of the posterior fit the data").zero(data.fit, 1e-10, "rounding")
+    yield claim("evidence-drawn-networks", "evidence of drawn networks, over the contour integral").equal(
+        1.0, estimate(weight), 0, EXACT
+    )
     square = ratio(weight * data.off, weight)
-    yield claims.equal("mean of the squared part off the span", off, square, 0, EXACT)
+    yield claim("mean-squared-part", "mean of the squared part off the span").equal(off, square, 0, EXACT)
     free = TINY[0] - DATA
     mean = float(data.star @ data.new)
-    yield claims.equal(
-        "variance of a prediction", float(data.beyond) / free * off,
-        ratio(weight * (data.prediction - mean) ** 2, weight), 0, EXACT,
+    yield claim("variance-prediction", "variance of a prediction").equal(
+        float(data.beyond) / free * off, ratio(weight * (data.prediction - mean) ** 2, weight), 0, EXACT
     )
-    yield claims.equal(
-        "mean fourth power of the part off the span", lp.off_span(norm2, DATA, TINY, power=2),
-        ratio(weight * data.off**2, weight), 0, EXACT,
+    yield claim("mean-fourth-power", "mean fourth power of the part off the span").equal(
+        lp.off_span(norm2, DATA, TINY, power=2), ratio(weight * data.off**2, weight), 0, EXACT
     )
     long = data.off > float(data.off.median())
     for name, kept in (("long", long), ("short", ~long)):
-        yield claims.equal(
-            f"share of one direction in the square, {name} parts", 1 / free,
-            estimate((data.direction**2 / data.off).values[kept.values]), 0, "uniform, and independent of the length",
+        yield claim(f"share-one-direction-{name}", f"share of one direction in the square, {name} parts").equal(
+            1 / free,
+            estimate((data.direction**2 / data.off).values[kept.values]),
+            0,
+            "uniform, and independent of the length",
         )
     # Limits: all by the contour integral, at sizes that double.
     r, P = config.norm2, config.data
     limit = lp.off_span_limit(r, 0.5, config.effective)
     gaps = (data.posterior - limit).values
-    yield claims.equal(
-        f"posterior at effective depth {config.effective:g}, {P} samples, width {int(data.width[-1]):,}", limit,
-        data.posterior[-1], 0, relative=4 / P, why="corrections of order 1/P, and of P/N, which is smaller here",
-    )
+    yield claim(
+        f"posterior-effective-depth-{config.effective:g}-{P}-{int(data.width[-1]):,}",
+        f"posterior at effective depth {config.effective:g}, {P} samples, width {int(data.width[-1]):,}",
+    ).equal(limit, data.posterior[-1], 0, "corrections of order 1/P, and of P/N, which is smaller here", relative=4 / P)
     moves = np.diff(gaps)
-    yield claims.equal(
-        "its move with a width twice as large, over the next", 2.0, moves[-2] / moves[-1], 2 * P / int(data.width[-2]),
-        "of order P/N, with corrections of the same order",
+    yield claim("move-width-twice", "its move with a width twice as large, over the next").equal(
+        2.0, moves[-2] / moves[-1], 2 * P / int(data.width[-2]), "of order P/N, with corrections of the same order"
     )
-    yield claims.equal(
-        "posterior at a vanishing effective depth", 0.5, lp.off_span(r, P, (2 * P, 10**6 * P)), 1e-4,
-        "of the order of the effective depth, whatever the data",
+    yield claim("posterior-vanishing-effective", "posterior at a vanishing effective depth").equal(
+        0.5, lp.off_span(r, P, (2 * P, 10**6 * P)), 1e-4, "of the order of the effective depth, whatever the data"
     )
-    yield claims.equal(
-        "posterior at an infinite effective depth", r, lp.off_span_limit(r, 0.5, 1e8), 0, relative=1e-6,
-        why="log r over the effective depth",
+    yield claim("posterior-infinite-effective", "posterior at an infinite effective depth").equal(
+        r, lp.off_span_limit(r, 0.5, 1e8), 0, "log r over the effective depth", relative=1e-6
     )
     last = int(data["size"][-1])
     order = Tolerance(relative=4 / last, why="corrections of order 1/P, in which all sizes are counted")
     for name, predicted, found in (
-        ("sigma^2 to the power L + 1", 2 * r, data.optimal**3), ("the squared part off the span", r, data.found)
+        ("sigma^2 to the power L + 1", 2 * r, data.optimal**3),
+        ("the squared part off the span", r, data.found),
     ):
-        yield claims.equal(f"best prior, {last} samples: {name}", predicted, found[-1], order)
-        gap = (found - predicted).values
-        yield claims.equal(
-            f"best prior: {name}, distance from the limit at half the size over that", 2.0, gap[-2] / gap[-1], 8 / last,
-            "of order 1/P, with corrections of the same order",
+        yield claim(f"best-prior-{last}-samples-{name}", f"best prior, {last} samples: {name}").equal(
+            predicted, found[-1], order
         )
-    yield claims.erratum(
-        "best prior: the squared part off the span", (r"|\theta_*|^2/\alpha", 2 * r),
-        (r"\tfrac{1-\alpha}\alpha|\theta_*|^2", r), data.found[-1], order, where="lecture of 12/7, the theorem",
-        note="The limit as printed is that of the whole square; on the span of the data it is given.", by="derivation",
+        gap = (found - predicted).values
+        yield claim(
+            f"best-prior-{name}-distance", f"best prior: {name}, distance from the limit at half the size over that"
+        ).equal(2.0, gap[-2] / gap[-1], 8 / last, "of order 1/P, with corrections of the same order")
+    yield claim("best-prior-squared", "best prior: the squared part off the span").erratum(
+        (r"|\theta_*|^2/\alpha", 2 * r),
+        (r"\tfrac{1-\alpha}\alpha|\theta_*|^2", r),
+        data.found[-1],
+        order,
+        where="lecture of 12/7, the theorem",
+        note="The limit as printed is that of the whole square; on the span of the data it is given.",
+        by="derivation",
     )
     growth = float(np.diff(data.evidence).min())
-    yield claims.at_least("smallest growth of the log evidence with depth", 0.0, growth, "deeper is likelier")
+    yield claim("smallest-growth-log", "smallest growth of the log evidence with depth").at_least(
+        0.0, growth, "deeper is likelier"
+    )
 
 
 @run.figure

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.theory.bayes import linear_norms as ln
 from secant.theory.bayes import marchenko_pastur as mp
 
@@ -33,17 +33,15 @@ class Config(Seeded):
         fits_memory(16.0 * self.draws * max(self.width**2, 2 * WIDTHS[-1]), "draws or width")
 
 
-@study(
-    "lectures/12-07-lengths", section="12-07", title="Limits that do not commute",
-    statement=r"""
-    Eigenvalues of $XX^\top/n_0$, of $P$ Gaussian vectors with $P/n_0 \to \alpha < 1$, have the density of Marchenko and
-    Pastur, $\sqrt{(\lambda_+ - x)(x - \lambda_-)}/(2\pi\alpha x)$ between $\lambda_\pm = (1 \pm \sqrt\alpha)^2$: large
-    $n_0$ alone would make them all 1. A random deep linear network $\theta^\top = W^{(L+1)}\cdots W^{(1)}$ has
+@study("lectures/12-07-lengths", section="12-07", title="Limits that do not commute")
+def run(config: Config) -> xr.Dataset:
+    r"""Eigenvalues of $XX^\top/n_0$, of $P$ Gaussian vectors with $P/n_0 \to \alpha < 1$, have the density of Marchenko
+    and Pastur, $\sqrt{(\lambda_+ - x)(x - \lambda_-)}/(2\pi\alpha x)$ between $\lambda_\pm = (1 \pm \sqrt\alpha)^2$:
+    large $n_0$ alone would make them all 1. A random deep linear network $\theta^\top = W^{(L+1)}\cdots W^{(1)}$ has
     $|\theta|^2 = \prod_{l=0}^L\chi^2_{n_l}/n_l$ in law and a uniform direction. Wide, its length is 1; deep, it is 0;
     between them $\log|\theta|$ is normal with mean $-\frac12\sum_l 1/n_l$ and as much variance, $L/(2n)$ and not the
-    $L/(4n)$ of the notes.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $L/(4n)$ of the notes.
+    """
     random = np.random.default_rng(config.seed)
     theta = ln.linear_draws(random, (config.width,) * (config.layers + 1), config.draws)
     lengths = np.linalg.norm(theta, axis=1)
@@ -53,7 +51,8 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "eigenvalue": (("matrix", "index"), mp.eigenvalues(random, config.samples, config.dim, few)),
-            "log": ("draw", np.log(lengths)), "first": ("draw", (theta[:, 0] / lengths) ** 2),
+            "log": ("draw", np.log(lengths)),
+            "first": ("draw", (theta[:, 0] / lengths) ** 2),
             "ratio": (("draw", "width"), np.stack(logs, 1)),
         },
         coords={"width": list(WIDTHS), "depth": ("width", depths)},
@@ -74,60 +73,67 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("square", 1 + (P + 1) / n, mp.moment(2, alpha), values**2, 1 / n),
         ("inverse", n / (n - P - 1), mp.moment(-1, alpha), 1 / values, n / ((n - P) * (n - P - 1))),
     ):
-        yield claims.equal(f"eigenvalues: mean {name} at this size", exact, estimate(found.mean("index")), 0, EXACT)
-        yield claims.equal(
-            f"eigenvalues: mean {name} in the limit", limit, estimate(found.mean("index")), apart,
-            "what the exact value at this size is away from it",
+        yield claim(f"eigenvalues-mean-{name}-this", f"eigenvalues: mean {name} at this size").equal(
+            exact, estimate(found.mean("index")), 0, EXACT
+        )
+        yield claim(f"eigenvalues-mean-{name}-limit", f"eigenvalues: mean {name} in the limit").equal(
+            limit, estimate(found.mean("index")), apart, "what the exact value at this size is away from it"
         )
     low, high = mp.edges(alpha)
     middle = (low + high) / 2
-    yield claims.equal(
-        "share of eigenvalues in the lower half of their range", mp.below(middle, alpha),
-        estimate((values < middle).mean("index")), 2 / P, "eigenvalues are counted: one or two of P",
+    yield claim("share-eigenvalues-lower", "share of eigenvalues in the lower half of their range").equal(
+        mp.below(middle, alpha),
+        estimate((values < middle).mean("index")),
+        2 / P,
+        "eigenvalues are counted: one or two of P",
     )
-    yield claims.erratum(
-        "share of eigenvalues between both edges",
+    yield claim("share-eigenvalues-between", "share of eigenvalues between both edges").erratum(
         (r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\cdot 2x}", alpha / 2),
         (r"\int\frac{\sqrt{(\lambda_+-x)(x-\lambda_-)}}{2\pi\alpha x}", 1.0),
-        estimate(((values > low) & (values < high)).mean("index")), 2 / P, "one beyond each edge",
+        estimate(((values > low) & (values < high)).mean("index")),
+        2 / P,
+        "one beyond each edge",
         note="The ratio stands in the denominator; as printed the density is normalised for a ratio of 2 only.",
         where="lecture of 12/7, theorem of Marchenko and Pastur",
     )
     widths = (config.width,) * (config.layers + 1)
     mean, variance = ln.log_length(widths)
-    yield claims.equal("linear networks: mean of the log of the length", mean, estimate(data.log), 0, EXACT)
-    yield claims.erratum(
-        "linear networks: variance of the log of the length", (r"L/(4n)", config.layers / (4 * config.width)),
-        (r"\tfrac14\sum_{l=0}^L\psi'(n_l/2) \approx (L+1)/(2n)", variance), _spread(data.log), 0, EXACT,
+    yield claim("linear-networks-mean", "linear networks: mean of the log of the length").equal(
+        mean, estimate(data.log), 0, EXACT
+    )
+    yield claim("linear-networks-variance", "linear networks: variance of the log of the length").erratum(
+        (r"L/(4n)", config.layers / (4 * config.width)),
+        (r"\tfrac14\sum_{l=0}^L\psi'(n_l/2) \approx (L+1)/(2n)", variance),
+        _spread(data.log),
+        0,
+        EXACT,
         note="A chi-square over its number has the variance 2/n, not 1/n, and the inputs are one of its factors.",
         where="lecture of 12/7, second example",
     )
-    yield claims.equal(
-        "linear networks: mean square of one entry of the direction", 1 / config.width, estimate(data["first"]), 0,
-        "uniform on the sphere",
+    yield claim("linear-networks-mean-square", "linear networks: mean square of one entry of the direction").equal(
+        1 / config.width, estimate(data["first"]), 0, "uniform on the sphere"
     )
-    yield claims.equal(
-        "the same, in networks longer than the median", 1 / config.width,
-        estimate(data["first"].values[(data.log > data.log.median()).values]), 0, "independent of the length",
+    yield claim("same-networks-longer", "the same, in networks longer than the median").equal(
+        1 / config.width,
+        estimate(data["first"].values[(data.log > data.log.median()).values]),
+        0,
+        "independent of the length",
     )
     width = WIDTHS[-1]
     found, depth = data.ratio.sel(width=width), int(data.depth[-1])
-    yield claims.equal(
-        f"{depth} layers of {width}: mean of the log, -L/(2n)", -depth / (2 * width), estimate(found), 0,
-        relative=1 / width, why="the next order, of 1/n of it",
+    yield claim(f"{depth}-layers-{width}-mean-log", f"{depth} layers of {width}: mean of the log, -L/(2n)").equal(
+        -depth / (2 * width), estimate(found), 0, "the next order, of 1/n of it", relative=1 / width
     )
-    yield claims.equal(
-        f"{depth} layers of {width}: variance of the log, L/(2n)", depth / (2 * width), _spread(found), 0,
-        relative=2 / width, why="the next order, of 1/n of it",
-    )
+    yield claim(
+        f"{depth}-layers-{width}-variance-log", f"{depth} layers of {width}: variance of the log, L/(2n)"
+    ).equal(depth / (2 * width), _spread(found), 0, "the next order, of 1/n of it", relative=2 / width)
     # Geometric means.
     wide, deep = (math.exp(ln.log_length((n,) * depth).mean) for n, depth in ((10**6, 10), (10, 10**3)))
-    yield claims.equal(
-        "wide first: 1 less the mean length of 10 layers of a million, over L/(2n)", 1.0, (1 - wide) / 5e-6, 1e-3,
-        "the next order is 1e-6 of it, rounding 1e-10",
+    yield claim("wide-first-1", "wide first: 1 less the mean length of 10 layers of a million, over L/(2n)").equal(
+        1.0, (1 - wide) / 5e-6, 1e-3, "the next order is 1e-6 of it, rounding 1e-10"
     )
-    yield claims.at_most(
-        "deep first: mean length of a thousand layers of 10", math.exp(-1_000 / 20), deep, "exp(-L/(2n)), and less"
+    yield claim("deep-first-mean", "deep first: mean length of a thousand layers of 10").at_most(
+        math.exp(-1_000 / 20), deep, "exp(-L/(2n)), and less"
     )
 
 

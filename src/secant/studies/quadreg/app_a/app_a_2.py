@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import flow, simulate
-from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claim, option, scaled, sheet, study
 from secant.theory.edge import quartic, single_eigenvalue
 
 
@@ -18,8 +18,14 @@ class Config(Options):
     residual: float = option(0.5, at_least=0.01, at_most=10, help="residual at the start")
     until: float = option(6.0, at_least=0.1, at_most=100, help="last time")
     lrs: tuple[float, ...] = scaled(
-        smoke=(0.08, 0.04, 0.02), laptop=(0.16, 0.08, 0.04, 0.02, 0.01), at_least=1e-4, at_most=0.5, shortest=2,
-        longest=20, distinct=True, help="step sizes of the comparison with descent",
+        smoke=(0.08, 0.04, 0.02),
+        laptop=(0.16, 0.08, 0.04, 0.02, 0.01),
+        at_least=1e-4,
+        at_most=0.5,
+        shortest=2,
+        longest=20,
+        distinct=True,
+        help="step sizes of the comparison with descent",
     )
 
     @property
@@ -35,16 +41,14 @@ class Config(Options):
             )
 
 
-@study(
-    "quadreg/app-A.2", section="A.2", title="One eigenvalue: the logistic equation",
-    statement=r"""
-    With a single eigenvalue the invariant fixes the curvature, $J^2 = \omega(2z + E)$, and gradient flow is
+@study("quadreg/app-A.2", section="A.2", title="One eigenvalue: the logistic equation")
+def run(config: Config) -> xr.Dataset:
+    r"""With a single eigenvalue the invariant fixes the curvature, $J^2 = \omega(2z + E)$, and gradient flow is
     $\dot z = -\omega z(2z + E)$, so
     $$z(t) = \frac{E/2}{\left(1 + \frac{E}{2z_0}\right)e^{\omega Et} - 1}.$$
     This is the model to which the dynamical mean-field theory of a linear network on one sample is mapped, with
-    $\Delta = \tilde z$, $H_y = J_0^2$, $y = -E/2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\Delta = \tilde z$, $H_y = J_0^2$, $y = -E/2$.
+    """
     E, Q = np.array(config.offsets), jnp.array([[config.omega]])
     residual = {"z": lambda t, E: quartic.residual(t, Q, E)}
 
@@ -57,8 +61,14 @@ def run(config: Config) -> xr.Dataset:
         return np.asarray(solution(time, config.residual, config.omega, E))
 
     ran = flow(
-        lambda t, E: quartic.quartic_flow(Q, E)(t), start, until=config.until, over={"E": E},
-        probes=residual | {"curvature": lambda t: jnp.sum((Q[0] * t) ** 2)}, samples=121, rtol=1e-11, atol=1e-13,
+        lambda t, E: quartic.quartic_flow(Q, E)(t),
+        start,
+        until=config.until,
+        over={"E": E},
+        probes=residual | {"curvature": lambda t: jnp.sum((Q[0] * t) ** 2)},
+        samples=121,
+        rtol=1e-11,
+        atol=1e-13,
     ).dataset
     # The same model by gradient descent, in one run: at time one the difference from the flow is of first order.
     lrs = np.array(sorted(config.lrs))
@@ -69,21 +79,25 @@ def run(config: Config) -> xr.Dataset:
     ends = np.stack([descent[:, i, count] for i, count in enumerate(steps)])
     return ran[["z", "curvature"]].assign(
         formula=(("E", "time"), formula(ran.time.values, E[:, None])),
-        descent_error=(("lr", "E"), np.abs(ends - formula((steps * lrs)[:, None], E))), lr=lrs,
+        descent_error=(("lr", "E"), np.abs(ends - formula((steps * lrs)[:, None], E))),
+        lr=lrs,
     )
 
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8 * (1 + config.rate), why="relative tolerance 1e-11 of the integrator")
-    yield claims.zero("closed form against the flow: largest difference", np.abs(data.z - data.formula).max(), numeric)
+    yield claim("closed-form-flow", "closed form against the flow: largest difference").zero(
+        np.abs(data.z - data.formula).max(), numeric
+    )
     law = single_eigenvalue.single_eigenvalue_curvature(data.z.values, config.omega, data.E.values[:, None])
     gap = np.abs(data.curvature - np.asarray(law)).max()
-    yield claims.zero("curvature against omega (2z + E): largest difference", gap, numeric)
+    yield claim("curvature-omega-2z", "curvature against omega (2z + E): largest difference").zero(gap, numeric)
     error, lr = data.descent_error.max("E").values, data.lr.values
-    yield claims.equal(
-        "power of the step size in the difference between descent and flow", 1.0,
-        np.log(error[1] / error[0]) / np.log(lr[1] / lr[0]), config.rate * lr[1],
+    yield claim("power-step-size", "power of the step size in the difference between descent and flow").equal(
+        1.0,
+        np.log(error[1] / error[0]) / np.log(lr[1] / lr[0]),
+        config.rate * lr[1],
         "the next order: the step size times the curvature at the start",
     )
 

@@ -8,14 +8,15 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import tangent_hierarchy as hierarchy
 
 SHORT = 0.01 * np.array([1.0, 2.0, 4.0])
 """Times at which the two truncations are told apart, in units of the fastest time of the start."""
 NAMES = {
-    "quadratic regression": "quadratic regression", "constant K3": r"hierarchy, constant $K_3$",
+    "quadratic regression": "quadratic regression",
+    "constant K3": r"hierarchy, constant $K_3$",
     "constant K": "constant $K$",
 }
 POWERS = {"constant K3": 2, "constant K": 1}
@@ -35,16 +36,14 @@ class Config(Seeded):
         fits_memory(40 * self.draws * self.outputs * self.parameters**2, "outputs, parameters or draws")
 
 
-@study(
-    "quadreg/app-A.3", section="A.3", title="Two truncations of the moving kernel",
-    statement=r"""
-    Under gradient flow on the squared loss the tangent kernel moves as
+@study("quadreg/app-A.3", section="A.3", title="Two truncations of the moving kernel")
+def run(config: Config) -> xr.Dataset:
+    r"""Under gradient flow on the squared loss the tangent kernel moves as
     $\frac{d}{dt}(JJ^\top)_{\alpha\beta} = -\eta(K_3)_{\alpha\beta\gamma}z_\gamma$ with
     $(K_3)_{\alpha\beta\gamma} = Q_{\alpha ij}J_{\gamma i}J_{\beta j} + Q_{\beta ij}J_{\gamma i}J_{\alpha j}$.
     Quadratic regression keeps $Q$ constant, the neural tangent hierarchy truncated at third order keeps $K_3$
-    constant: they agree to first order in time and differ at second.""",
-)
-def run(config: Config) -> xr.Dataset:
+    constant: they agree to first order in time and differ at second.
+    """
     Q, start = _drawn(config)
     K = np.asarray(start.J @ jnp.swapaxes(start.J, 1, 2))
     K3, velocity, bend = jax.jit(jax.vmap(_at_the_start))(Q, start)
@@ -53,13 +52,24 @@ def run(config: Config) -> xr.Dataset:
     short = SHORT / fastest.max()
     times = np.union1d(short, np.linspace(0.0, config.until, 121))
     regression = flow(
-        lambda state, draw: qr.flow_field(draw[0])(state), lambda draw: draw[1], over={"draw": (Q, start)},
-        probes={"z": lambda s: s.z, "J": lambda s: s.J}, until=config.until, samples=times, rtol=1e-10, atol=1e-12,
+        lambda state, draw: qr.flow_field(draw[0])(state),
+        lambda draw: draw[1],
+        over={"draw": (Q, start)},
+        probes={"z": lambda s: s.z, "J": lambda s: s.J},
+        until=config.until,
+        samples=times,
+        rtol=1e-10,
+        atol=1e-12,
     ).dataset
     truncated = flow(
-        lambda state, draw: hierarchy.hierarchy_flow(draw[0])(state), lambda draw: draw[1],
+        lambda state, draw: hierarchy.hierarchy_flow(draw[0])(state),
+        lambda draw: draw[1],
         over={"draw": (K3, hierarchy.Hierarchy(start.z, jnp.asarray(K)))},
-        probes={"z": lambda s: s.z, "K": lambda s: s.K}, until=config.until, samples=times, rtol=1e-10, atol=1e-12,
+        probes={"z": lambda s: s.z, "K": lambda s: s.K},
+        until=config.until,
+        samples=times,
+        rtol=1e-10,
+        atol=1e-12,
         max_steps=3_000,  # it may blow up in finite time, which is a result, not something to chase
     ).dataset
     # The frozen kernel, the hierarchy one order lower: z(t) = exp(-K t) z(0).
@@ -76,10 +86,12 @@ def run(config: Config) -> xr.Dataset:
     dims = ("model", "draw", "time")
     return xr.Dataset(
         {
-            "top": (dims, np.stack(tops)), "loss": (dims, np.stack([(z**2).sum(-1) / 2 for z in residuals])),
+            "top": (dims, np.stack(tops)),
+            "loss": (dims, np.stack([(z**2).sum(-1) / 2 for z in residuals])),
             "gap": (dims, np.stack([norm(moving - one) for one in kernels])),
             "K3_change": (dims[1:], np.stack(changes)),
-            "rate": (dims[:2], np.stack([0 * fastest, norm(bend) / 2, norm(velocity)])), "identity": ("draw", miss),
+            "rate": (dims[:2], np.stack([0 * fastest, norm(bend) / 2, norm(velocity)])),
+            "identity": ("draw", miss),
             "bottom": (dims[1:], spectra[1][..., 0], {"long_name": "smallest eigenvalue, truncated kernel"}),
         },
         coords={"model": list(NAMES), "time": times, "short": short},
@@ -126,28 +138,33 @@ def _change_of_third_kernel(Q: np.ndarray, path: np.ndarray) -> np.ndarray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "velocity of the tangent kernel against -K3 z: largest relative difference", data.identity.max(), 1e-11,
-        "an identity: rounding of float64",
-    )
+    yield claim(
+        "velocity-tangent-kernel", "velocity of the tangent kernel against -K3 z: largest relative difference"
+    ).zero(data.identity.max(), 1e-11, "an identity: rounding of float64")
     for model, power in POWERS.items():
         # gap / t^power is a power series in t: extrapolate it to zero, by a parabola and by a line.
         one = data.sel(model=model, time=data.short)
         seen = (one.gap / one.time**power / one.rate).transpose("draw", ...).values
         by_parabola, by_line = seen @ [8 / 3, -2, 1 / 3], seen @ [2, -1, 0]
-        yield claims.equal(
+        yield claim(
+            f"distance-kernel-quadratic-{power}-{model}",
             f"distance of the kernel from quadratic regression over t^{power} at short times, {model}, over its "
             "prediction: farthest from one",
-            1.0, by_parabola[np.argmax(np.abs(by_parabola - 1))], np.abs(by_parabola - by_line).max() + 1e-5,
+        ).equal(
+            1.0,
+            by_parabola[np.argmax(np.abs(by_parabola - 1))],
+            np.abs(by_parabola - by_line).max() + 1e-5,
             "what the extrapolation gains by its last order, and relative tolerance 1e-10 of the integrator",
         )
-    yield claims.at_least(
-        "relative change of the third kernel under quadratic regression at the end: smallest", 0.1,
-        data.K3_change.isel(time=-1).min(), "an inequality: it is not constant",
-    )
-    yield claims.at_least(
-        "random models in which constant K3 makes a kernel with a negative eigenvalue", 1.0,
-        (data.bottom.min("time") < -1e-9).sum(), "a count: it can happen",
+    yield claim(
+        "relative-change-third", "relative change of the third kernel under quadratic regression at the end: smallest"
+    ).at_least(0.1, data.K3_change.isel(time=-1).min(), "an inequality: it is not constant")
+    yield claim(
+        "random-models-which", "random models in which constant K3 makes a kernel with a negative eigenvalue"
+    ).at_least(
+        1.0,
+        (data.bottom.min("time") < -1e-9).sum(),
+        "a count: it can happen",
         note="such a kernel is none: from there on this truncation drives its loss up",
     )
 

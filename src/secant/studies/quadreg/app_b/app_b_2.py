@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.edge import nullclines, two_eigenvalue, two_step
 
 
@@ -26,18 +26,14 @@ SERIES = {"residual": (nullclines.residual_series, 6), "curvature": (nullclines.
 """Of each nullcline, and the first power of the residual left out of it."""
 
 
-@study(
-    "quadreg/app-B.2", section="B.2", title="Two steps at once and their nullclines",
-    statement=r"""
-    Two steps of gradient descent with eigenvalues $\{1, -\epsilon\}$ are cubics in $T$ with coefficients of degree 9
-    in $\tilde z$ and at most 6 in $\epsilon$. Through $(\tilde z, T) = (0, 2)$ pass a nullcline of the residual and
-    one of the curvature,
-    $$f_z = 2 + 2(1-\epsilon)\tilde z + 2(1-\epsilon+\epsilon^2)\tilde z^2 + \dots,\qquad
-      f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \tfrac12(4-\epsilon+4\epsilon^2)\tilde z^2 +
-      \dots,$$
-    whose distance is linear in $\epsilon$; at $\epsilon = 0$ both are $2/(1-\tilde z)$.""",
-)
+@study("quadreg/app-B.2", section="B.2", title="Two steps at once and their nullclines")
 def run(config: Config) -> xr.Dataset:
+    r"""Two steps of gradient descent with eigenvalues $\{1, -\epsilon\}$ are cubics in $T$ with coefficients of degree
+    9 in $\tilde z$ and at most 6 in $\epsilon$. Through $(\tilde z, T) = (0, 2)$ pass a nullcline of the residual and
+    one of the curvature, $$f_z = 2 + 2(1-\epsilon)\tilde z + 2(1-\epsilon+\epsilon^2)\tilde z^2 + \dots,\qquad f_T = 2
+    + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \tfrac12(4-\epsilon+4\epsilon^2)\tilde z^2 + \dots,$$ whose
+    distance is linear in $\epsilon$; at $\epsilon = 0$ both are $2/(1-\tilde z)$.
+    """
     keys = jax.random.split(jax.random.key(config.seed), 3)
     z = jax.random.uniform(keys[0], (config.samples,), minval=-1.0, maxval=1.0)
     T = jax.random.uniform(keys[1], (config.samples,), maxval=4.0)
@@ -65,10 +61,12 @@ def run(config: Config) -> xr.Dataset:
     series = [[form(grid, eps) for eps in epsilons] for form, _ in SERIES.values()]
     return xr.Dataset(
         {
-            "error": ("sample", np.asarray(gap(z, T, e))), "nullcline": (("of", "eps", "z"), np.array(curves)),
+            "error": ("sample", np.asarray(gap(z, T, e))),
+            "nullcline": (("of", "eps", "z"), np.array(curves)),
             "series": (("of", "eps", "z"), np.array(series)),
             "degree": (("of", "variable"), two_step.two_step_degrees(points)),
-            "cubic_slope": np.diff(slopes)[0] / np.diff(h)[0], "slope_T": np.diff(f_T)[0] / np.diff(h)[0],
+            "cubic_slope": np.diff(slopes)[0] / np.diff(h)[0],
+            "slope_T": np.diff(f_T)[0] / np.diff(h)[0],
             "ratio": float((one.T - 1.7) / (one.z - 0.1)),
         },
         coords={"of": list(SERIES), "variable": [*SERIES, "epsilon"], "eps": list(epsilons), "z": grid},
@@ -77,64 +75,79 @@ def run(config: Config) -> xr.Dataset:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "two-step polynomials against two iterations: largest relative difference", data.error.max(), 1e-12,
-        "an identity: rounding of float64",
-    )
+    yield claim(
+        "two-step-polynomials", "two-step polynomials against two iterations: largest relative difference"
+    ).zero(data.error.max(), 1e-12, "an identity: rounding of float64")
     for of in SERIES:
         for variable, degree in (("residual", 9), ("curvature", 3)):
             found = data.degree.sel(of=of, variable=variable)
-            yield claims.count(f"degree in the {variable} of the {of}'s two-step change", degree, found)
+            yield claim(
+                f"degree-{variable}-{of}-s-two", f"degree in the {variable} of the {of}'s two-step change"
+            ).count(degree, found)
     found = data.degree.sel(variable="epsilon").max()
-    yield claims.count("degree in epsilon of the two-step changes: the larger", 6, found)
+    yield claim("degree-epsilon-two", "degree in epsilon of the two-step changes: the larger").count(6, found)
     zero = data.nullcline.sel(eps=0.0) / np.asarray(nullclines.skeleton_nullcline(data.z.values))
-    yield claims.zero(
-        "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference", np.abs(zero - 1).max(), 1e-6,
-        "rounding near the double root, where the two nullclines meet",
-    )
+    yield claim(
+        "nullclines-epsilon-0", "nullclines at epsilon = 0 against 2/(1 - z): largest relative difference"
+    ).zero(np.abs(zero - 1).max(), 1e-6, "rounding near the double root, where the two nullclines meet")
     z = NEAR * np.array([[1, -1], [0.5, -0.5]])
     for of, (series, order) in SERIES.items():
         errors = [np.abs(nullclines.nullcline(z, eps, of) - series(z, eps)) for eps in data.eps.values]
-        yield claims.at_least(
-            f"power of the residual in the error of the series of the {of}'s nullcline: smallest", order,
+        yield claim(
+            f"power-residual-error-{of}",
+            f"power of the residual in the error of the series of the {of}'s nullcline: smallest",
+        ).at_least(
+            order,
             np.min([np.log2(far / near) for far, near in errors]),
-            f"first power left out; at z = {NEAR:g} the next one is a few times z of it", slack=0.3,
+            f"first power left out; at z = {NEAR:g} the next one is a few times z of it",
+            slack=0.3,
         )
     eps = config.epsilons[0]
-    yield claims.erratum(
-        "powers of epsilon in the series of the nullclines",
+    yield claim("powers-epsilon-series", "powers of epsilon in the series of the nullclines").erratum(
         (r"f_z = 2 + \sum_{j\ge1}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2.0),
         (r"f_z = 2 + \sum_{j\ge0}\sum_{k\ge1}a_{jk}\epsilon^j\tilde z^k", 2 / (1 - 0.2)),
-        nullclines.nullcline(0.2, 0.0), 1e-6, "the closed form at epsilon = 0, at z = 0.2",
+        nullclines.nullcline(0.2, 0.0),
+        1e-6,
+        "the closed form at epsilon = 0, at z = 0.2",
         note="the terms without epsilon are there: at epsilon = 0 the series sums to 2/(1 - z)",
         where="equations (66) and (67)",
     )
     slope = (2 - 3 * eps + 2 * eps**2) / (1 - eps)
-    yield claims.erratum(
-        "slope of the curvature's nullcline at the edge",
+    yield claim("slope-curvature-s", "slope of the curvature's nullcline at the edge").erratum(
         (r"f_T = 2 - \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", -slope),
-        (r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", slope), data.slope_T, 1e-5,
+        (r"f_T = 2 + \frac{2-3\epsilon+2\epsilon^2}{1-\epsilon}\tilde z + \dots", slope),
+        data.slope_T,
+        1e-5,
         "third-order term of the central difference, 2e-6",
-        note="a sign; the printed difference of the nullclines needs the plus as well", where="equation (69)",
+        note="a sign; the printed difference of the nullclines needs the plus as well",
+        where="equation (69)",
     )
     at = NEAR / 2
     apart = -eps / (1 - eps) * at - 1.5 * eps * at**2
-    yield claims.erratum(
-        "the function called f_Delta", (r"f_z - f_T = \epsilon f_\Delta", eps * apart),
-        (r"f_z - f_T = f_\Delta", apart), nullclines.nullcline(at, eps) - nullclines.nullcline(at, eps, "curvature"),
-        4 * eps * at**3, f"next term of the series, 11/4 eps z^3, at z = {at:g}",
+    yield claim("function-called-f", "the function called f_Delta").erratum(
+        (r"f_z - f_T = \epsilon f_\Delta", eps * apart),
+        (r"f_z - f_T = f_\Delta", apart),
+        nullclines.nullcline(at, eps) - nullclines.nullcline(at, eps, "curvature"),
+        4 * eps * at**3,
+        f"next term of the series, 11/4 eps z^3, at z = {at:g}",
         note="the name first stands for the difference and then for the difference over epsilon",
         where="equation (70) against (73)",
     )
-    yield claims.erratum(
-        "one-step changes at epsilon = 0", (r"\Delta\tilde z = 2\Delta T", 0.5), (r"\Delta T = 2\Delta\tilde z", 2.0),
-        data.ratio, 1e-12, "an identity: rounding of float64",
-        note="the two changes are exchanged; T - 2z is conserved", where="after equation (72)",
+    yield claim("one-step-changes", "one-step changes at epsilon = 0").erratum(
+        (r"\Delta\tilde z = 2\Delta T", 0.5),
+        (r"\Delta T = 2\Delta\tilde z", 2.0),
+        data.ratio,
+        1e-12,
+        "an identity: rounding of float64",
+        note="the two changes are exchanged; T - 2z is conserved",
+        where="after equation (72)",
     )
-    yield claims.erratum(
-        "the term y z^3 in the two-step change of y", (r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2", 0.0),
+    yield claim("term-y-z", "the term y z^3 in the two-step change of y").erratum(
+        (r"\dots + y^2\tilde z^2g_1 + \epsilon\tilde z^3g_2", 0.0),
         (r"\dots - 2(1-\epsilon)(4-\epsilon+4\epsilon^2)y\tilde z^3 + y^2\tilde z^2g_1+\epsilon\tilde z^3g_2", -8.0),
-        data.cubic_slope, 1e-3, "terms of relative order z^2 = 1e-6, and rounding over z^3",
+        data.cubic_slope,
+        1e-3,
+        "terms of relative order z^2 = 1e-6, and rounding over z^3",
         note="at epsilon = 0 it is -8 y z^3, neither quadratic in y nor proportional to epsilon; the proof survives it",
         where="equations (82), (85) and (88)",
     )

@@ -7,7 +7,7 @@ import scipy.optimize
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study, unfold
 from secant.theory.edge import edge_limit, nullclines, two_eigenvalue, two_step
 
 RISING = two_step.Local(0.02, 0.5 * 0.02**2)
@@ -35,15 +35,13 @@ class Config(Seeded):
         return 1 + 3 * self.B / (8 - self.B)
 
 
-@study(
-    "quadreg/app-B.4", section="B.4", title="The two phases of the proof, measured",
-    statement=r"""
-    From $\tilde z_0, y_0 > 0$ small with $y_0 \le \tilde z_0^2$ and $4(8+B)\tilde z_0^2 < 1$, even iterates pass
+@study("quadreg/app-B.4", section="B.4", title="The two phases of the proof, measured")
+def run(config: Config) -> xr.Dataset:
+    r"""From $\tilde z_0, y_0 > 0$ small with $y_0 \le \tilde z_0^2$ and $4(8+B)\tilde z_0^2 < 1$, even iterates pass
     through two phases. First $\tilde z$ grows, to no more than $2\tilde z_0$, and $y$ falls until it turns negative.
     Then $y$ stays in $\bigl(1 + \tfrac{3B}{8-B}\bigr)y^* < y < 0$ and $\tilde z$ decays to zero: the curvature ends
-    $O(\epsilon)$ below the edge.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $O(\epsilon)$ below the edge.
+    """
     keys = jax.random.split(jax.random.key(config.seed))
     largest = 1 / np.sqrt(4 * (8 + config.B))  # phase one ends O(eps) below zero for smaller residuals only
     z0 = np.asarray(jax.random.uniform(keys[0], (config.starts,), minval=0.05, maxval=largest))
@@ -53,8 +51,11 @@ def run(config: Config) -> xr.Dataset:
     # The proof ends where z is small; 14 times the decay time of z takes it there.
     steps = int(2 * 14 / min(config.epsilons))
     ran = simulate(
-        lambda case: two_step.two_step(case["eps"]), lambda case: two_eigenvalue.Point(case["z"], case["T"]),
-        steps // 2, over={"case": cases}, probes={"z": lambda p: p.z, "T": lambda p: p.T},
+        lambda case: two_step.two_step(case["eps"]),
+        lambda case: two_eigenvalue.Point(case["z"], case["T"]),
+        steps // 2,
+        over={"case": cases},
+        probes={"z": lambda p: p.z, "T": lambda p: p.T},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, every=10 * max(1, steps // 4000)),
     )
     found = ran.dataset.assign(last=("case", np.asarray(ran.state.z)))
@@ -91,8 +92,13 @@ def run(config: Config) -> xr.Dataset:
         if rising.y < 0:
             break
     return found[["z", "last"]].assign(
-        y=(found.z.dims, distance), z0=("start", z0), cubic=cubic, decay=2 * near - far, rise=rising.z - RISING.z,
-        first_negative=float(two_step.lowest_order(SMALL).step(LARGE).y), even=2 * found.even,
+        y=(found.z.dims, distance),
+        z0=("start", z0),
+        cubic=cubic,
+        decay=2 * near - far,
+        rise=rising.z - RISING.z,
+        first_negative=float(two_step.lowest_order(SMALL).step(LARGE).y),
+        even=2 * found.even,
     )
 
 
@@ -100,69 +106,90 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     B, e = config.B, config.middle
     growth = (data.z / data.z0).max()
-    yield claims.at_most("largest growth of the residual over all starts", 2.0, growth, "the bound of phase one")
+    yield claim("growth-residual-starts", "largest growth of the residual over all starts").at_most(
+        2.0, growth, "the bound of phase one"
+    )
     # A start counts once y has turned negative, and until z is too small for y to be told from rounding.
     y = data.y.where(((data.y < 0).cumsum("even") > 0) & (np.abs(data.z) > 1e-7))
     name = "largest y once it has turned negative, over epsilon"
-    yield claims.at_most(name, 0.0, (y / data.eps).max(), "y stays negative")
+    yield claim(name, name).at_most(0.0, (y / data.eps).max(), "y stays negative")
     lowest = (y / data.eps.copy(data=edge_limit.fixed_point(data.eps.values))).max()
     name = "smallest y over the fixed point y*"
-    yield claims.at_most(name, config.bound, lowest, "the bound of phase two with this B")
+    yield claim(name, name).at_most(config.bound, lowest, "the bound of phase two with this B")
     left = np.abs(data["last"]).max()
-    yield claims.zero("largest residual at the end", left, 1e-5, "the run spans 14 decay times of the residual")
-    yield claims.erratum(
-        "the term in z^3 of the two-step change of y", (r"\tilde z_t^3\,g_2", -4 * (1 - e)),
-        (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e)), data.cubic, 0.02 * 4 * e,
+    yield claim("residual-end", "largest residual at the end").zero(
+        left, 1e-5, "the run spans 14 decay times of the residual"
+    )
+    yield claim("term-z-3", "the term in z^3 of the two-step change of y").erratum(
+        (r"\tilde z_t^3\,g_2", -4 * (1 - e)),
+        (r"\epsilon\,\tilde z_t^3\,g_2", -4 * e * (1 - e)),
+        data.cubic,
+        0.02 * 4 * e,
         "differences of the exact map at z = 0.01, their fifth order removed",
         note="the factor epsilon of Lemma B.1 is lost; without it the term would not be small at y = 0",
         where="equations (95) and (106)",
     )
-    yield claims.erratum(
-        "decay of y in phase one, per step and per squared residual", (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0),
-        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0), data.decay, 0.02,
+    yield claim("decay-y-phase", "decay of y in phase one, per step and per squared residual").erratum(
+        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t}", 8.0),
+        (r"y_t \le y_0e^{-(8-B)\tilde z_0^2t/2}", 4.0),
+        data.decay,
+        0.02,
         "terms of order z^2 = 4e-4 of the first, several times over",
         note="t counts single steps and the bound is applied once in two; sums over t run over even t",
         where="equation (100); also (101), (102), (122), (126)-(129)",
     )
     z0, y0 = RISING
-    yield claims.erratum(
-        "rise of the residual in phase one",
+    yield claim("rise-residual-phase", "rise of the residual in phase one").erratum(
         (r"\tilde z - \tilde z_0 \le \frac{(1+A)y_0}{2}\frac{y_0}{\tilde z_0}", y0**2 / (2 * z0)),
-        (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0)), data.rise,
-        0.0, "a bound, with A = B = 0: the lowest-order map",
-        note="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)", relation="at most",
+        (r"\tilde z - \tilde z_0 \le \frac{1+A}{2}\,\frac{8}{8-B}\,\frac{y_0}{\tilde z_0}", y0 / (2 * z0)),
+        data.rise,
+        0.0,
+        "a bound, with A = B = 0: the lowest-order map",
+        note="y_0 is printed twice, and the sum of the bound on y carries 8/(8-B)",
+        relation="at most",
         where="equation (102)",
     )
     z0, y0 = LARGE
-    yield claims.erratum(
-        "first negative y, from a residual of 0.5", (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2),
+    yield claim("first-negative-y", "first negative y, from a residual of 0.5").erratum(
+        (r"y_{t_-} \ge -4(4+B)\epsilon\tilde z_0^2", -16 * SMALL * z0**2),
         (
             r"y_{t_-} \ge \left(1 - 4(8+B)\tilde z_0^2\right)y_{t_--2} - 4(4+B)\epsilon\tilde z_0^2",
             (1 - 32 * z0**2) * y0 - 16 * SMALL * z0**2,
         ),
-        data.first_negative, 0.0, "a bound, with B = 0: the lowest-order map",
-        note="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18", relation="at least",
+        data.first_negative,
+        0.0,
+        "a bound, with B = 0: the lowest-order map",
+        note="dropping the first term needs 4(8+B) z_0^2 < 1, a residual below 0.18",
+        relation="at least",
         where="from equation (103) to (104)",
     )
     A, fixed, z, y = float(edge_limit.contraction(e)), float(edge_limit.fixed_point(e)), 0.1, -0.3 * e
     rest = z**2 * (2 * A * fixed + B * e)
-    yield claims.erratum(
-        "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon",
+    yield claim("right-hand-side", "right-hand side of the bound on y, at z = 0.1 and y = -0.3 epsilon").erratum(
         (r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\right)y_t + \dots", (1 - 2 * A * z**2 - B) * y + rest),
         (
             r"\left(1 - 2(4-3\epsilon+4\epsilon^2)\tilde z_t^2 - B\tilde z_t^2\right)y_t + \dots",
             (1 - 2 * A * z**2 - B * z**2) * y + rest,
         ),
-        y - 2 * A * z**2 * (y - fixed) + B * (-y + e) * z**2, 1e-15,
-        "an identity: the bound (109) it is rewritten from", note="B lost its squared residual", where="equation (110)",
+        y - 2 * A * z**2 * (y - fixed) + B * (-y + e) * z**2,
+        1e-15,
+        "an identity: the bound (109) it is rewritten from",
+        note="B lost its squared residual",
+        where="equation (110)",
         by="derivation",
     )
     threshold = scipy.optimize.brentq(lambda s: 3 * B / (8 - B) - 3 * B * s, 0.0, 1.0, xtol=1e-14)
-    yield claims.erratum(
-        "largest squared residual for which the two regions of phase two overlap", (r"\tilde z_0^2 < 3/7", 3 / 7),
-        (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B)), threshold, 1e-10, "a root found numerically",
+    yield claim(
+        "squared-residual-which", "largest squared residual for which the two regions of phase two overlap"
+    ).erratum(
+        (r"\tilde z_0^2 < 3/7", 3 / 7),
+        (r"\tilde z_0^2 < 1/(8-B)", 1 / (8 - B)),
+        threshold,
+        1e-10,
+        "a root found numerically",
         note="3B/(8-B) > 3B z_0^2 needs z_0^2 < 1/(8-B); 1/8 serves every B",
-        where="summary of phase two, before equation (117)", by="derivation",
+        where="summary of phase two, before equation (117)",
+        by="derivation",
     )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, flow, simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.theory.edge import edge_limit, skeleton, two_eigenvalue, two_step
 
 SMALL = 0.01
@@ -27,14 +27,12 @@ class Config(Seeded):
             raise ValueError(f"largest: must be at least twice the smallest, {self.smallest:g}, got {self.largest:g}.")
 
 
-@study(
-    "quadreg/fig-10", section="B.5", title="The final distance to the edge is half of epsilon",
-    statement=r"""
-    Over random starts near the nullcline, the median final curvature among those that end in $[1.9, 2]$ is
-    $2 - \epsilon/2$ up to $O(\epsilon^2)$, for the exact map and for the lowest-order flow alike. The flow's
-    second-order coefficient is $\tfrac38$; the map's is $\tfrac{27}{32}$.""",
-)
+@study("quadreg/fig-10", section="B.5", title="The final distance to the edge is half of epsilon")
 def run(config: Config) -> xr.Dataset:
+    r"""Over random starts near the nullcline, the median final curvature among those that end in $[1.9, 2]$ is
+    $2 - \epsilon/2$ up to $O(\epsilon^2)$, for the exact map and for the lowest-order flow alike. The flow's
+    second-order coefficient is $\tfrac38$; the map's is $\tfrac{27}{32}$.
+    """
     eps = jnp.geomspace(config.smallest, config.largest, config.epsilons)
     keys = jax.random.split(jax.random.key(config.seed))
     z = jax.random.uniform(keys[0], (config.starts,), minval=0.05, maxval=0.6)
@@ -42,7 +40,9 @@ def run(config: Config) -> xr.Dataset:
     steps = int(2.6 / config.smallest * np.log(1e9))  # |z| falls by a factor e in about 2/eps steps
     far = lambda p: (jnp.abs(p.z) > 1e3) | (jnp.abs(p.T) > 1e3)  # noqa: E731
     ends = simulate(
-        lambda eps: two_eigenvalue.two_eigenvalue(-eps), lambda start: start, steps,
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
+        lambda start: start,
+        steps,
         over={"eps": eps, "start": two_eigenvalue.Point(z, T)},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-9, diverged=far, every=200),
     )
@@ -52,8 +52,13 @@ def run(config: Config) -> xr.Dataset:
     # Time in units of 1/eps.
     ode = flow(
         lambda state, eps: jax.tree.map(lambda rate: rate / eps, two_step.lowest_order_flow(eps)(state)),
-        two_step.Local(jnp.asarray(config.residual), jnp.asarray(config.distance)), until=30.0, over={"eps": eps},
-        probes={"y": lambda s: s.y}, samples=2, rtol=1e-10, atol=1e-13,
+        two_step.Local(jnp.asarray(config.residual), jnp.asarray(config.distance)),
+        until=30.0,
+        over={"eps": eps},
+        probes={"y": lambda s: s.y},
+        samples=2,
+        rtol=1e-10,
+        atol=1e-13,
     ).dataset
     return xr.Dataset(
         {
@@ -70,37 +75,50 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     small = data.isel(eps=0)
     eps = float(small.eps)
     left = 4e-9 / eps  # residuals of 1e-9 move T - 2z by 2 epsilon of them
-    yield claims.equal(
-        f"median final distance over epsilon/2, at epsilon = {eps:g}", 1.0, -small["median"] / (eps / 2), 2 * eps,
-        "the next term is 27/16 eps of the first",
+    yield claim(f"median-final-distance-{eps:g}", f"median final distance over epsilon/2, at epsilon = {eps:g}").equal(
+        1.0, -small["median"] / (eps / 2), 2 * eps, "the next term is 27/16 eps of the first"
     )
-    yield claims.equal(
-        f"second-order coefficient of the map, at epsilon = {eps:g}", -edge_limit.LIMIT_COEFFICIENTS[1],
-        -(small["median"] + eps / 2) / eps**2, 1.5 * eps + left,
+    yield claim(
+        f"second-order-coefficient-{eps:g}", f"second-order coefficient of the map, at epsilon = {eps:g}"
+    ).equal(
+        -edge_limit.LIMIT_COEFFICIENTS[1],
+        -(small["median"] + eps / 2) / eps**2,
+        1.5 * eps + left,
         "next term 153/128 eps; residuals of 1e-9 over eps squared",
     )
     memory = abs(float(edge_limit.memory(config.residual, config.distance, eps)))
-    yield claims.equal(
-        f"second-order coefficient of the flow, at epsilon = {eps:g}", 3 / 8, -(small.flow + eps / 2) / eps**2,
-        eps + 2 * memory / eps**2, "next term of the fixed point, 7/32 eps, and the memory of the start",
+    yield claim(
+        f"second-order-coefficient-flow-{eps:g}", f"second-order coefficient of the flow, at epsilon = {eps:g}"
+    ).equal(
+        3 / 8,
+        -(small.flow + eps / 2) / eps**2,
+        eps + 2 * memory / eps**2,
+        "next term of the fixed point, 7/32 eps, and the memory of the start",
     )
     low = data.where(data.eps <= SMALL * (1 + 1e-9), drop=True)
-    yield claims.equal(
-        "power of epsilon in the deviation from epsilon/2", 2.0,
-        lambda: np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0], 1.5 * SMALL,
-        "the next term raises the local power by 1.42 eps", given=low.sizes["eps"] > 1,
+    yield claim(
+        "power-epsilon-deviation",
+        "power of epsilon in the deviation from epsilon/2",
+        given=low.sizes["eps"] > 1,
         otherwise=f"fewer than two values of epsilon are at most {SMALL:g}",
+    ).equal(
+        2.0,
+        lambda: np.polyfit(np.log(low.eps), np.log(-(low["median"] + low.eps / 2)), 1)[0],
+        1.5 * SMALL,
+        "the next term raises the local power by 1.42 eps",
     )
     formula = edge_limit.flow_limit(config.residual, config.distance, data.eps.values)
-    yield claims.zero(
-        "limit of the flow against its closed form: largest difference", np.abs(data.flow - formula).max(), 1e-7,
+    yield claim("limit-flow-closed", "limit of the flow against its closed form: largest difference").zero(
+        np.abs(data.flow - formula).max(),
+        1e-7,
         "relative tolerance 1e-10 of the integrator, through the exponential of 4z^2/eps",
     )
-    yield claims.equal(
-        "share of starts that end in [1.9, 2], at the smallest epsilon", 1.0, small.near, 0,
-        "the levels T - 2z of all starts lie between 2 and 4", given=eps <= SMALL,
+    yield claim(
+        "share-starts-end",
+        "share of starts that end in [1.9, 2], at the smallest epsilon",
+        given=eps <= SMALL,
         otherwise=f"not every start reaches the edge if epsilon is above {SMALL:g}",
-    )
+    ).equal(1.0, small.near, 0, "the levels T - 2z of all starts lie between 2 and 4")
 
 
 @run.figure

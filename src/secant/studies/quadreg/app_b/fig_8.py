@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.regression.plane import draw_plane
 from secant.theory.edge import skeleton, two_eigenvalue
 
@@ -35,15 +35,13 @@ class Config(Options):
         fits_memory(400 * self.residuals * self.curvatures * (len(self.offsets) + 1), "residuals or curvatures")
 
 
-@study(
-    "quadreg/fig-8", section="B.1", title="The symmetric model has no edge of stability",
-    statement=r"""
-    With eigenvalues $\{1, -1\}$ and no offset, $T_{t+1} - T_t = \tilde z_t^2(T_t - 4)$: the curvature of every
+@study("quadreg/fig-8", section="B.1", title="The symmetric model has no edge of stability")
+def run(config: Config) -> xr.Dataset:
+    r"""With eigenvalues $\{1, -1\}$ and no offset, $T_{t+1} - T_t = \tilde z_t^2(T_t - 4)$: the curvature of every
     convergent run falls, and there is no sharpening. An offset splits the nullclines and opens a small region of
     sharpening, but no set of starts away from $T = 2$ gathers there; eigenvalues $\{1, -\epsilon\}$ with small
-    $\epsilon$ do gather.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\epsilon$ do gather.
+    """
     half = (config.residuals - 1) / 2
     z = (np.arange(config.residuals) - half) / half  # exactly antisymmetric, as linspace is not
     T = np.asarray(jnp.linspace(0.0, 4.5, config.curvatures + 1))[1:]
@@ -54,8 +52,11 @@ def run(config: Config) -> xr.Dataset:
     def ends(second: float, offsets: tuple[float, ...]) -> xr.Dataset:
         over = {"E": np.array(offsets), "z": z, "T": T}
         ran = simulate(
-            lambda E: two_eigenvalue.two_eigenvalue(second, E), lambda z, T: two_eigenvalue.Point(z, T), config.steps,
-            over=over, stop=stop,
+            lambda E: two_eigenvalue.two_eigenvalue(second, E),
+            lambda z, T: two_eigenvalue.Point(z, T),
+            config.steps,
+            over=over,
+            stop=stop,
         )
         E, zz, TT = np.meshgrid(*over.values(), indexing="ij")
         admissible = np.asarray(jit(two_eigenvalue.admissible, quick=True)(zz, TT, second, E))
@@ -64,14 +65,16 @@ def run(config: Config) -> xr.Dataset:
         settled = (outcome == Outcome.CONVERGED) | ((outcome == Outcome.UNFINISHED) & still)
         return ran.dataset[["outcome"]].assign(
             final=(outcome.dims, np.asarray(ran.state.T), {"long_name": "final rescaled curvature"}),
-            settled=settled & admissible, admissible=(outcome.dims, admissible),
+            settled=settled & admissible,
+            admissible=(outcome.dims, admissible),
         )
 
     found, other = ends(-1.0, config.offsets), ends(-config.epsilon, (0.0,)).isel(E=0, drop=True)
     zz, TT = np.meshgrid(z, T, indexing="ij")
     after = jit(two_eigenvalue.symmetric().step, quick=True)(two_eigenvalue.Point(zz, TT))
     return found.assign(
-        other_final=other.final, other_settled=other.settled,
+        other_final=other.final,
+        other_settled=other.settled,
         law=(("z", "T"), np.asarray(after.T) - TT - zz**2 * (TT - 4)),
     )
 
@@ -83,30 +86,34 @@ def _share(hits: Any, among: xr.DataArray) -> float:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "curvature change without offset, against z^2 (T - 4): largest difference", np.abs(data.law).max(), 1e-12,
-        "an identity: rounding of float64",
-    )
+    yield claim(
+        "curvature-change-without", "curvature change without offset, against z^2 (T - 4): largest difference"
+    ).zero(np.abs(data.law).max(), 1e-12, "an identity: rounding of float64")
     sharper, away = data.final > data["T"] + 1e-9, np.abs(data["T"] - 2) > AWAY
     # Without offset the curvature can only rise above four, and such runs do not converge.
-    yield claims.zero(
+    yield claim(
+        "share-convergent-starts",
         "share of convergent starts that sharpen, without offset",
-        lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may", given=0.0 in config.offsets,
+        given=0.0 in config.offsets,
         otherwise="no offset is zero",
-    )
+    ).zero(lambda: _share(sharper.sel(E=0.0), data.settled.sel(E=0.0)), 0, "none may")
     for E in filter(None, config.offsets):
         # Between -E/2 and 0 both terms of T' - T = -2zW + z^2 T are positive, and z goes to zero without changing sign
         # as long as T stays below one; it rises by no more than |E|.
         inside = (data.z * (data.z + E / 2) < 0) & (data["T"] <= 1 - abs(E)) & data.settled.sel(E=E)
-        yield claims.equal(
-            f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}", 1.0,
-            _share(sharper.sel(E=E), inside), 0, "all of them", given=inside,
+        yield claim(
+            f"share-sharpens-starts-{E:g}",
+            f"share that sharpens of the starts between -E/2 and 0 with T up to 1 - |E|, offset {E:g}",
+            given=inside,
             otherwise="no point of the grid lies there and converges",
-        )
+        ).equal(1.0, _share(sharper.sel(E=E), inside), 0, "all of them")
     for E in config.offsets:
         one = data.sel(E=E)
-        yield claims.at_most(
-            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}", 2 * NEAR / 4.5,
+        yield claim(
+            f"share-starts-away-{NEAR:g}-{E:g}",
+            f"share of starts away from the edge that end within {NEAR:g} of it, offset {E:g}",
+        ).at_most(
+            2 * NEAR / 4.5,
             _share(np.abs(one.final - 2) < NEAR, one.settled & away),
             "by chance this share of all curvatures from 0 to 4.5 would",
         )
@@ -118,9 +125,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     drift = 12 * config.epsilon
     border = (np.abs(level - (2 - NEAR)) < drift) | (np.abs(level - skeleton.ESCAPE) < 0.2 + drift)
     among = data.other_settled & away & (data.z != 0)  # where the residual is zero nothing moves
-    yield claims.equal(
-        "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge",
-        _share(at_the_edge, among), _share(abs(data.other_final - 2) < NEAR, among),
+    yield claim(
+        "same-share-eigenvalues", "the same share for eigenvalues {1, -epsilon}: that of the levels that reach the edge"
+    ).equal(
+        _share(at_the_edge, among),
+        _share(abs(data.other_final - 2) < NEAR, among),
         np.nan_to_num(_share(border, among)),
         "starts whose level is within its drift of the borders 1.9 and 4, and just below 4, where chaos "
         "comes near the border of escape",
@@ -129,11 +138,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     opposite = [E for E in config.offsets if -E in config.offsets]
     here, there = data.sel(E=opposite), data.sel(E=[-E for E in opposite]).isel(z=slice(None, None, -1))
     both = here.settled.values & there.settled.values
-    yield claims.zero(
+    yield claim(
+        "offsets-opposite-sign",
         "offsets of opposite sign mirror each other: largest difference of final curvatures",
-        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0), 0,
-        "an exact symmetry, of every operation in floating point too", given=opposite,
+        given=opposite,
         otherwise="no two offsets are of opposite sign",
+    ).zero(
+        np.abs(there.final.values[both] - here.final.values[both]).max(initial=0.0),
+        0,
+        "an exact symmetry, of every operation in floating point too",
     )
 
 
@@ -155,12 +168,21 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         title = "No offset: no sharpening" if E == 0 else rf"Offset $\tilde E = {E:g}$: a little"
         axes.set(title=title, xlabel=r"$\tilde z$", ylabel=r"$T$")
         right.hist(
-            one.final.values[(one.settled & away).values], bins, density=True, histtype="step", color=f"C{i}", lw=1.6,
+            one.final.values[(one.settled & away).values],
+            bins,
+            density=True,
+            histtype="step",
+            color=f"C{i}",
+            lw=1.6,
             label=rf"$\{{1,-1\}}$, $\tilde E={E:g}$",
         )
     planes[0].legend(loc="center", ncols=2, frameon=True, facecolor=figure.get_facecolor(), framealpha=0.95)
     right.hist(
-        data.other_final.values[(data.other_settled & away).values], bins, density=True, color="C3", alpha=0.45,
+        data.other_final.values[(data.other_settled & away).values],
+        bins,
+        density=True,
+        color="C3",
+        alpha=0.45,
         label=rf"$\{{1,-{config.epsilon:g}\}}$, $\tilde E=0$",
     )
     sheet.mark(right, x=2)

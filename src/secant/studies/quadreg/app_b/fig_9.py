@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.regression.plane import draw_plane
 from secant.theory.edge import two_eigenvalue
 
@@ -28,17 +28,15 @@ class Config(Seeded):
         fits_memory(200 * len(self.a) * len(self.offsets) * (self.points + self.samples), "points or samples")
 
 
-@study(
-    "quadreg/fig-9", section="B.1", title="Where the two-parameter model can live",
-    statement=r"""
-    For eigenvalues $\{1, \lambda\}$ and $a = -1/\lambda$ the squares of the two Jacobian components are nonnegative
+@study("quadreg/fig-9", section="B.1", title="Where the two-parameter model can live")
+def run(config: Config) -> xr.Dataset:
+    r"""For eigenvalues $\{1, \lambda\}$ and $a = -1/\lambda$ the squares of the two Jacobian components are nonnegative
     in a cone with vertex $\tilde z = -\tilde E/2$: upward for $\lambda < 0$, $T > W$ and $T > -W/a$; sideways for
     $0 < \lambda < 1$, $-W/a < T < W$, with $W = 2\tilde z + \tilde E$. The one-step nullclines are
     $$f_z = \frac{\tilde zW}{2a - (a-1)\tilde z},\qquad f_T = -\frac{(a-1)\tilde z - 2a}{(a^2-a+1)\tilde z -
     2a(a-1)}W,$$
-    and $\tilde z = 0$. For $\lambda > 0$ and no offset the cone meets $\tilde z = 0$ at $T = 0$ only.""",
-)
-def run(config: Config) -> xr.Dataset:
+    and $\tilde z = 0$. For $\lambda > 0$ and no offset the cone meets $\tilde z = 0$ at $T = 0$ only.
+    """
     a, E = np.array(config.a), np.array(config.offsets)
     second, offset = -1 / a[:, None, None], E[:, None]
     z = np.linspace(-1.5, 1.5, config.points)
@@ -54,9 +52,13 @@ def run(config: Config) -> xr.Dataset:
         found = two_eigenvalue.parameters(z_box, T, second, offset)
         back = two_eigenvalue.phase_point(found, second, offset)
         return {
-            "f_z": f_z, "f_T": f_T, "change_z": (step(two_eigenvalue.Point(z, f_z)).z - z) / (1 + jnp.abs(f_z)),
-            "change_T": (step(two_eigenvalue.Point(z, f_T)).T - f_T) / (1 + jnp.abs(f_T)), "sample_z": sample_z,
-            "sample_T": sample_T, "there": jnp.isfinite(found).all(-1),
+            "f_z": f_z,
+            "f_T": f_T,
+            "change_z": (step(two_eigenvalue.Point(z, f_z)).z - z) / (1 + jnp.abs(f_z)),
+            "change_T": (step(two_eigenvalue.Point(z, f_T)).T - f_T) / (1 + jnp.abs(f_T)),
+            "sample_z": sample_z,
+            "sample_T": sample_T,
+            "there": jnp.isfinite(found).all(-1),
             "back": jnp.maximum(jnp.abs(back.z - z_box), jnp.abs(back.T - T)),
         }
 
@@ -80,29 +82,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     near = Tolerance(1e-10, why="an identity: rounding of float64, relative to the height of the curve")
     for change, of in ((data.change_z, "residual"), (data.change_T, "curvature")):
         change = change.where(np.isfinite(change) & (np.abs(data.f_z) + np.abs(data.f_T) < 1e3))
-        yield claims.zero(f"largest one-step change of the {of} on its nullcline", np.abs(change).max(), near)
+        yield claim(f"one-step-change-{of}", f"largest one-step change of the {of} on its nullcline").zero(
+            np.abs(change).max(), near
+        )
     rounding = 1e-12 * (1 + np.abs(data.sample_T).max())
     outside = ~_printed_cone(data.sample_z, data.sample_T, rounding)
-    yield claims.count("random parameters outside of the cone", 0.0, outside.sum())
+    yield claim("random-parameters-outside", "random parameters outside of the cone").count(0.0, outside.sum())
     within, beyond = _printed_cone(data.box_z, data.box_T, -1e-12), ~_printed_cone(data.box_z, data.box_T, 1e-12)
-    yield claims.count(
-        "points of the cone that belong to no parameters, and points outside that do", 0.0,
-        (within & ~data.there).sum() + (beyond & data.there).sum(),
-    )
-    yield claims.zero(
-        "from points of the cone to parameters and back: largest difference", data["back"].where(within).max(), 1e-11,
-        "an identity: rounding of float64, at curvatures of up to four",
+    yield claim(
+        "points-cone-belong", "points of the cone that belong to no parameters, and points outside that do"
+    ).count(0.0, (within & ~data.there).sum() + (beyond & data.there).sum())
+    yield claim("points-cone-parameters", "from points of the cone to parameters and back: largest difference").zero(
+        data["back"].where(within).max(), 1e-11, "an identity: rounding of float64, at curvatures of up to four"
     )
     sideways = [a for a in config.a if a < -1]
     for E in config.offsets:
         T = np.linspace(0, 2 * max(E, 1), 20_001)
         tops = [T[np.asarray(two_eigenvalue.admissible(0.0, T, -1 / a, E))].max(initial=0.0) for a in sideways]
-        yield claims.equal(
-            f"largest curvature on the line of zero residual for lambda between 0 and 1, offset {E:g}", E,
-            max(tops, key=lambda top: abs(top - E), default=np.nan), 1e-4 * max(E, 1), "spacing of the scan",
+        yield claim(
+            f"curvature-line-zero-{E:g}",
+            f"largest curvature on the line of zero residual for lambda between 0 and 1, offset {E:g}",
             given=sideways and E >= 0,
             otherwise="the cone does not reach that line" if sideways else "no a is below -1",
-        )
+        ).equal(E, max(tops, key=lambda top: abs(top - E), default=np.nan), 1e-4 * max(E, 1), "spacing of the scan")
 
 
 @run.figure

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Stop, flow, simulate
-from secant.lab import Figure, Findings, Options, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claim, option, scaled, sheet, study
 from secant.theory.edge import edge_limit, nullclines, skeleton, two_eigenvalue, two_step
 
 
@@ -21,32 +21,36 @@ class Config(Options):
     distance: float = option(0.01, above=0, at_most=0.1, help="starting distance to the nullcline")
 
 
-@study(
-    "quadreg/lambert-limit", section="B.5", title="The limit of the flow in closed form", new=True,
-    statement=r"""
-    The flow $\dot{\tilde z} = 2y\tilde z$, $\dot y = -2Ay\tilde z^2 - 4\epsilon\tilde z^2$ with
+@study("quadreg/lambert-limit", section="B.5", title="The limit of the flow in closed form", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""The flow $\dot{\tilde z} = 2y\tilde z$, $\dot y = -2Ay\tilde z^2 - 4\epsilon\tilde z^2$ with
     $A = 4 - 3\epsilon + 4\epsilon^2$ conserves
     $$\tfrac A2\tilde z^2 + (y - y^*) + y^*\ln|y - y^*|,\qquad y^* = -2\epsilon/A,$$
     so its limit is known in closed form by Lambert's function: with $s = (y_0 - y^*)/|y^*|$,
     $$y_\infty = y^*\left(1 + W_0\!\left(-s\,e^{-s - A\tilde z_0^2/2|y^*|}\right)\right),\qquad
       y_\infty - y^* \approx (y_0 - y^*)\,e^{-(4\tilde z_0^2 + 2(y_0 - y^*))/\epsilon}.$$
-    The memory of the start is exponentially small in $4\tilde z_0^2/\epsilon$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    The memory of the start is exponentially small in $4\tilde z_0^2/\epsilon$.
+    """
     eps, z0 = np.array(config.epsilons), np.asarray(jnp.linspace(0.04, 0.3, config.residuals))
     probes = {"z": lambda s: s.z, "y": lambda s: s.y}
     # Time in units of 1/eps.
     ran = flow(
         lambda state, eps: jax.tree.map(lambda rate: rate / eps, two_step.lowest_order_flow(eps)(state)),
-        lambda z0: two_step.Local(z0, config.distance + 0.0 * z0), until=60.0, over={"eps": eps, "z0": z0},
+        lambda z0: two_step.Local(z0, config.distance + 0.0 * z0),
+        until=60.0,
+        over={"eps": eps, "z0": z0},
         probes=probes | {"integral": lambda s, eps: edge_limit.first_integral(s.z, s.y, eps)},
-        samples=np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 80)]), rtol=1e-11, atol=1e-14,
+        samples=np.concatenate([[0.0], np.geomspace(1e-3, 60.0, 80)]),
+        rtol=1e-11,
+        atol=1e-14,
     ).dataset
     curves = np.concatenate([nullclines.nullcline(z0, e) for e in config.epsilons])
     cases = {"eps": eps.repeat(len(z0)), "z": np.tile(z0, len(eps)), "T": curves + config.distance}
     exact = simulate(
         lambda case: two_eigenvalue.two_eigenvalue(-case["eps"]),
-        lambda case: two_eigenvalue.Point(case["z"], case["T"]), int(60 / eps.min()), over={"case": cases},
+        lambda case: two_eigenvalue.Point(case["z"], case["T"]),
+        int(60 / eps.min()),
+        over={"case": cases},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     ).state
     closed = np.asarray(edge_limit.flow_limit(z0, config.distance, eps[:, None]))
@@ -61,13 +65,14 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     numeric = Tolerance(1e-8, why="relative tolerance 1e-11 of the integrator, through the exponential of 4z^2/eps")
     gap = np.abs(data.y.isel(time=-1) - data.closed).max()
-    yield claims.zero("closed form against the integrated flow: largest difference", gap, numeric)
+    yield claim("closed-form-integrated", "closed form against the integrated flow: largest difference").zero(
+        gap, numeric
+    )
     # Where y has come within rounding of y*, the logarithm has nothing left to measure.
     star = data.eps.copy(data=edge_limit.fixed_point(data.eps.values))
     drift = np.abs(data.integral - data.integral.isel(time=0)).where(np.abs(data.y - star) > 1e-5)
-    yield claims.zero(
-        "drift of the first integral along the flow: largest", drift.max(), 1e-7,
-        "an error of 1e-11 in y, through the logarithm of a distance of 1e-5",
+    yield claim("drift-first-integral", "drift of the first integral along the flow: largest").zero(
+        drift.max(), 1e-7, "an error of 1e-11 in y, through the logarithm of a distance of 1e-5"
     )
     # The leading form needs small eps and a small argument of Lambert's function.
     eps, exponent = 1e-4, np.linspace(8, 20, 13)
@@ -75,21 +80,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     leading = np.asarray(jit(edge_limit.memory, quick=True)(z, y, eps))
     memory = np.asarray(edge_limit.flow_limit(z, y, eps)) - float(edge_limit.fixed_point(eps))
     ratio = (memory / leading).ravel()
-    yield claims.equal(
-        f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one", 1.0,
-        ratio[np.argmax(np.abs(ratio - 1))], 2 * eps * (20 + 2) + 2 * np.exp(-8),
+    yield claim(
+        f"memory-start-leading-{eps:g}",
+        f"memory of the start over its leading form, at epsilon = {eps:g}: farthest from one",
+    ).equal(
+        1.0,
+        ratio[np.argmax(np.abs(ratio - 1))],
+        2 * eps * (20 + 2) + 2 * np.exp(-8),
         "relative correction 3/2 eps of an exponent of up to 22, and the next term of Lambert's function",
     )
     tiny = float(edge_limit.flow_limit(0.3, config.distance, 1e-8)) / float(edge_limit.fixed_point(1e-8))
     name = "closed form at epsilon = 1e-8, over its fixed point: nothing overflows"
-    yield claims.equal(name, 1.0, tiny, 1e-12, "rounding")
+    yield claim(name, name).equal(1.0, tiny, 1e-12, "rounding")
     for eps in config.epsilons:
         one = data.sel(eps=eps)
         limit, error = np.asarray(edge_limit.limit_from(data.z0.values, config.distance, eps))
         worst = np.argmax(np.abs(one.exact.values - limit) / error)
-        yield claims.equal(
+        yield claim(
+            f"limit-gradient-descent-{eps:g}",
             f"limit of gradient descent from all residuals at epsilon = {eps:g}: farthest from memory and series",
-            limit[worst], one.exact[worst], error[worst] + 1e-10,
+        ).equal(
+            limit[worst],
+            one.exact[worst],
+            error[worst] + 1e-10,
             "next orders of the map: a share of the residual of the memory's exponent; residuals at the end",
             note=f"in units of its tolerance, from z = {float(one.z0[worst]):.3g}",
         )

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.theory.edge import edge_limit, two_eigenvalue
 
 NEAR = 0.1
@@ -34,10 +34,9 @@ class Config(Options):
             raise ValueError(f"largest: must be at least four times the smallest, {low:g}, got {high:g}.")
 
 
-@study(
-    "quadreg/limit-series", section="B.5", title="The limit below the edge, to fourth order", new=True,
-    statement=r"""
-    The exact map with eigenvalues $\{1, -\epsilon\}$ has a slow manifold $T = g(\tilde z; \epsilon)$, a formal
+@study("quadreg/limit-series", section="B.5", title="The limit below the edge, to fourth order", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""The exact map with eigenvalues $\{1, -\epsilon\}$ has a slow manifold $T = g(\tilde z; \epsilon)$, a formal
     series graded by $\tilde z^2 \sim \epsilon$,
     $$g = \frac2{1-\tilde z} + \epsilon\left(-\tfrac12 - 2\tilde z - \tfrac{19}8\tilde z^2 - \dots\right)
         + \epsilon^2\left(-\tfrac{27}{32} + \tfrac{149}{128}\tilde z^2 + \dots\right) + \dots,$$
@@ -45,23 +44,27 @@ class Config(Options):
     $$\lim\eta\lambda = 2 - \tfrac12\epsilon - \tfrac{27}{32}\epsilon^2 - \tfrac{153}{128}\epsilon^3 -
     \tfrac{17385}{8192}\epsilon^4 + O(\epsilon^5).$$
     The fixed point $y^*$ of the lowest-order dynamics is right at first order only: its second coefficient is
-    $\tfrac38$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\tfrac38$.
+    """
     eps = np.geomspace(config.smallest, config.largest, config.epsilons)
     start = two_eigenvalue.Point(jnp.asarray(config.residual), jnp.asarray(2 / (1 - config.residual) + DISTANCE))
     stop = Stop(converged=lambda p: jnp.abs(p.z) < 1e-13, every=20)
     probes = {"z": lambda p: p.z, "T": lambda p: p.T}
     ran = simulate(
-        lambda eps: two_eigenvalue.two_eigenvalue(-eps), start, int(70 / config.smallest), over={"eps": jnp.array(eps)},
-        probes=probes, stop=stop,
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
+        start,
+        int(70 / config.smallest),
+        over={"eps": jnp.array(eps)},
+        probes=probes,
+        stop=stop,
     )
     points = np.array([_near_the_end(*orbit) for orbit in zip(ran["z"].values, ran["T"].values, strict=True)])
     orbit = simulate(
         two_eigenvalue.two_eigenvalue(-config.shown), start, int(20 / config.shown), probes=probes, stop=stop
     ).dataset
     return orbit[["z", "T"]].assign(
-        limit=("eps", np.asarray(ran.state.T) - 2, {"long_name": "final T - 2"}), eps=eps,
+        limit=("eps", np.asarray(ran.state.T) - 2, {"long_name": "final T - 2"}),
+        eps=eps,
         near_z=(("eps", "point"), points[:, 0], {"long_name": "residual near the end"}),
         near_T=(("eps", "point"), points[:, 1]),
         manifold=("step", np.asarray(edge_limit.slow_manifold(orbit.z.values, config.shown))),
@@ -105,36 +108,47 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     found, before, first = (fitted(data, weight) for weight in (WEIGHT, WEIGHT - 2, WEIGHT - 4))
     for k, row in enumerate(edge_limit.MANIFOLD_COEFFICIENTS, start=1):
         for j, coefficient in enumerate(row):
-            yield claims.equal(
-                f"coefficient of epsilon^{k}{f' z^{j}' if j else ''}, fitted", coefficient, found[k, j],
+            yield claim(
+                f"coefficient-epsilon-{k}-{f' z^{j}' if j else ''}-fitted",
+                f"coefficient of epsilon^{k}{f' z^{j}' if j else ''}, fitted",
+            ).equal(
+                coefficient,
+                found[k, j],
                 max(abs(found[k, j] - before[k, j]), abs(before[k, j] - first[k, j]) / 10),
                 "what the last two weights of the fit changed, and a tenth of what the two before them did",
                 note=f"exactly {Fraction(coefficient)}",
             )
     for e in (eps[0], eps[len(eps) // 2], eps[-1]):
-        yield claims.equal(
-            f"limit at epsilon = {e:.4g} against the series", edge_limit.limit_series(e), data.limit.sel(eps=e),
-            10 * e**5 + 1e-12, "next term, with coefficients that grow by about two an order; rounding over the run",
+        yield claim(f"limit-epsilon-{e:.4g}-series", f"limit at epsilon = {e:.4g} against the series").equal(
+            edge_limit.limit_series(e),
+            data.limit.sel(eps=e),
+            10 * e**5 + 1e-12,
+            "next term, with coefficients that grow by about two an order; rounding over the run",
         )
     upper = eps >= np.sqrt(eps[0] * eps[-1])
     for order in (1, 2, 3):
         left = left_over(data, order)[upper]
-        yield claims.equal(
-            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}", order + 1,
-            np.polyfit(np.log(eps[upper]), np.log(left), 1)[0], 2.5 * eps[-1] + 1e-12 / left.min(),
+        yield claim(
+            f"power-epsilon-left-{order}-{'s' if order > 1 else ''}",
+            f"power of epsilon left over after {order} term{'s' if order > 1 else ''}",
+        ).equal(
+            order + 1,
+            np.polyfit(np.log(eps[upper]), np.log(left), 1)[0],
+            2.5 * eps[-1] + 1e-12 / left.min(),
             "the next term raises the local power by up to 2.3 eps; rounding over what is left",
         )
     e = config.shown
-    yield claims.zero(
+    yield claim(
+        f"orbit-epsilon-{e:g}-slow-{NEAR:g}",
         f"orbit at epsilon = {e:g} against the slow manifold, for |z| < {NEAR:g}: largest difference",
+    ).zero(
         np.abs(data["T"] - data.manifold)[_slow(data.z.values)].max(),
         15 * e * NEAR**5 + 15 * e**2 * NEAR**4 + 10 * e**5,
         "first terms left out, 131/16 eps z^5, 1799/256 eps^2 z^4 and 4.9 eps^5",
     )
     e = eps[0]
-    yield claims.equal(
-        f"distance of y* from the limit over eps^2, at epsilon = {e:.4g}", 27 / 32 - 3 / 8,
-        (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2, 2 * e, "third-order terms",
+    yield claim(f"distance-y-limit-{e:.4g}", f"distance of y* from the limit over eps^2, at epsilon = {e:.4g}").equal(
+        27 / 32 - 3 / 8, (float(edge_limit.fixed_point(e)) - data.limit[0]) / e**2, 2 * e, "third-order terms"
     )
 
 

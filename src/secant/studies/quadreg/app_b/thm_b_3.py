@@ -5,13 +5,17 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.theory.edge import edge_limit, two_step
 
 
 class Config(Options):
     epsilons: tuple[float, ...] = option(
-        (0.0025, 0.005, 0.01), at_least=5e-4, at_most=0.02, longest=50, ascending=True,
+        (0.0025, 0.005, 0.01),
+        at_least=5e-4,
+        at_most=0.02,
+        longest=50,
+        ascending=True,
         help="minus the second eigenvalue",
     )
     residuals: int = scaled(smoke=9, laptop=25, at_least=5, at_most=1_000, help="starting residuals")
@@ -21,39 +25,49 @@ class Config(Options):
     )
 
 
-@study(
-    "quadreg/thm-B.3", section="B.5", title="The lowest-order dynamics end at minus epsilon over two",
-    statement=r"""
-    For $\tilde z_{t+2} - \tilde z_t = 2y_t\tilde z_t$ and
+@study("quadreg/thm-B.3", section="B.5", title="The lowest-order dynamics end at minus epsilon over two")
+def run(config: Config) -> xr.Dataset:
+    r"""For $\tilde z_{t+2} - \tilde z_t = 2y_t\tilde z_t$ and
     $y_{t+2} - y_t = -2(4-3\epsilon+4\epsilon^2)y_t\tilde z_t^2 - 4\epsilon\tilde z_t^2$ with small
     $\tilde z_0, y_0 > 0$, $y_0 < 2\tilde z_0^2$ and $\epsilon\log(1/\epsilon) \ll 4\tilde z_0^2$,
     $$\lim\tilde z_t = 0,\qquad \lim y_t = -\epsilon/2 + O(\epsilon^2).$$
     The distance from the fixed point $y^* = -\epsilon/(2 - \tfrac32\epsilon + 2\epsilon^2)$ falls by
-    $e^{-4\tilde z_0^2/\epsilon}$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $e^{-4\tilde z_0^2/\epsilon}$.
+    """
     eps, exponent = np.array(config.epsilons), np.linspace(0.5, config.reach, config.residuals)  # 4 z0^2 / eps
     stop = Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100)
     steps, star = int(40 / eps.min()), np.asarray(edge_limit.fixed_point(eps))
     ends = simulate(
         lambda eps: two_step.lowest_order(eps),
-        lambda eps, exponent: two_step.Local(jnp.sqrt(exponent * eps / 4), 0.0 * eps), steps,
-        over={"eps": eps, "exponent": exponent}, stop=stop,
+        lambda eps, exponent: two_step.Local(jnp.sqrt(exponent * eps / 4), 0.0 * eps),
+        steps,
+        over={"eps": eps, "exponent": exponent},
+        stop=stop,
     ).state
     orbits = simulate(
-        two_step.lowest_order(eps[0]), lambda start: two_step.Local(start, start**2), steps,
-        over={"start": np.array(config.orbits)}, probes={"z": lambda s: s.z, "y": lambda s: s.y}, stop=stop,
+        two_step.lowest_order(eps[0]),
+        lambda start: two_step.Local(start, start**2),
+        steps,
+        over={"start": np.array(config.orbits)},
+        probes={"z": lambda s: s.z, "y": lambda s: s.y},
+        stop=stop,
     )
     # The residual at which the proof's condition is met with equality, 4 z^2 = eps log(1/eps).
     at_condition = simulate(
-        lambda case: two_step.lowest_order(case["eps"]), lambda case: two_step.Local(case["z"], 0.0 * case["z"]), steps,
-        over={"case": {"eps": eps, "z": np.sqrt(eps * np.log(1 / eps) / 4)}}, stop=stop,
+        lambda case: two_step.lowest_order(case["eps"]),
+        lambda case: two_step.Local(case["z"], 0.0 * case["z"]),
+        steps,
+        over={"case": {"eps": eps, "z": np.sqrt(eps * np.log(1 / eps) / 4)}},
+        stop=stop,
     ).state
     delta, condition = np.asarray(ends.y) / star[:, None] - 1, np.asarray(at_condition.y) / star - 1
     return orbits.dataset[["z", "y"]].assign(
-        delta=(("eps", "exponent"), delta, {"long_name": "final y over y*, minus one"}), eps=eps, exponent=exponent,
+        delta=(("eps", "exponent"), delta, {"long_name": "final y over y*, minus one"}),
+        eps=eps,
+        exponent=exponent,
         condition=("eps", condition, {"long_name": "the same where 4 z^2 = eps log(1/eps)"}),
-        last_z=("start", np.asarray(orbits.state.z)), last_y=("start", np.asarray(orbits.state.y)),
+        last_z=("start", np.asarray(orbits.state.z)),
+        last_y=("start", np.asarray(orbits.state.y)),
     )
 
 
@@ -61,34 +75,48 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     first, widest = data.isel(eps=0), data.isel(start=int(np.argmax(config.orbits)))
     eps, largest = float(first.eps), max(config.orbits)
-    yield claims.zero("largest residual at the end", np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9")
+    yield claim("residual-end", "largest residual at the end").zero(
+        np.abs(data.last_z).max(), 1e-8, "the runs stop at 1e-9"
+    )
     remembered = abs(float(edge_limit.memory(largest, largest**2, eps)))
-    yield claims.equal(
-        f"second-order coefficient of the limit, at epsilon = {eps:g}", -3 / 8, (widest.last_y + eps / 2) / eps**2,
+    yield claim(
+        f"second-order-coefficient-{eps:g}", f"second-order coefficient of the limit, at epsilon = {eps:g}"
+    ).equal(
+        -3 / 8,
+        (widest.last_y + eps / 2) / eps**2,
         eps + 2 * remembered / eps**2,
         "third-order term of the fixed point, 7/32 eps, and twice the memory of the start",
     )
     ratio = first.delta.values / flow_memory(data.exponent.values, eps)
-    yield claims.equal(
-        f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest", 1.0,
-        ratio[np.argmax(np.abs(ratio - 1))], eps * config.reach * (config.reach + 1),
+    yield claim(
+        f"memory-map-flow-{eps:g}",
+        f"memory of the map over that of the flow, in closed form, at epsilon = {eps:g}: largest",
+    ).equal(
+        1.0,
+        ratio[np.argmax(np.abs(ratio - 1))],
+        eps * config.reach * (config.reach + 1),
         "the second order of a step changes the exponent x of the memory by eps x (x + 1) / 2; twice that",
     )
     far = first.where(data.exponent > config.reach / 3, drop=True)
     slope = -np.polyfit(far.exponent / 4, np.log(np.abs(far.delta)), 1)[0]
-    yield claims.erratum(
-        "how the limit forgets its start: -eps log|delta| over z_0^2",
+    yield claim("how-limit-forgets", "how the limit forgets its start: -eps log|delta| over z_0^2").erratum(
         (r"\lim|\delta_t| \le e^{-16\tilde z_0^2/\epsilon}|\delta_{t_-}|", 16.0),
-        (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0), slope, 0.2,
+        (r"\lim|\delta_t| \approx e^{-4\tilde z_0^2/\epsilon}|\delta_{t_-}|", 4.0),
+        slope,
+        0.2,
         "curvature of the closed form's logarithm, exp(-exponent) on the fitted range, and O(eps)",
         note="2 z_0, an upper bound on z, is taken for a lower one, and a decay per two steps for one per step",
         where="equations (127)-(130), condition of Theorem B.3",
     )
-    yield claims.erratum(
-        "memory where 4 z_0^2 = epsilon log(1/epsilon)", (r"\lim|\delta_t| \le \epsilon^2", eps**2),
-        (r"\lim|\delta_t| \le \epsilon", eps), abs(first.condition), 0.0, "an inequality",
+    yield claim("memory-where-4", "memory where 4 z_0^2 = epsilon log(1/epsilon)").erratum(
+        (r"\lim|\delta_t| \le \epsilon^2", eps**2),
+        (r"\lim|\delta_t| \le \epsilon", eps),
+        abs(first.condition),
+        0.0,
+        "an inequality",
         note="exp(-log(1/eps)) is eps; y is then within eps^2 of its fixed point, which is all the theorem needs",
-        relation="at most", where="equation (131)",
+        relation="at most",
+        where="equation (131)",
     )
     yield from _decay(widest.z.values, widest.y.values, eps)
 
@@ -104,32 +132,45 @@ def _decay(z: np.ndarray, y: np.ndarray, eps: float) -> Findings:
     z, y = z[np.isfinite(z)], y[np.isfinite(z)]
     turn = int(np.argmax(y < 0))
     later = turn + int(1 / eps / 2)  # half a decay time; a step of the map is two of descent
-    yield claims.erratum(
-        "lower bound on the residual where y turns negative, over the residual at the start",
+    yield claim(
+        "lower-bound-residual", "lower bound on the residual where y turns negative, over the residual at the start"
+    ).erratum(
         (r"\tilde z_t \ge 2e^{-\epsilon t}\tilde z_0", 2 * np.exp(-eps * 2 * turn)),
-        (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0), z[turn] / z[0], eps,
+        (r"\tilde z_t \ge e^{-\epsilon(t - t_-)/2}\tilde z_0", 1.0),
+        z[turn] / z[0],
+        eps,
         "(1 - eps) against exp(-eps), over the turn",
-        note="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps", relation="at least",
+        note="2 z_0 bounds z from above, not from below; the decay is epsilon in two steps",
+        relation="at least",
         where="equation (127), at t = t_-",
     )
-    yield claims.at_least(
-        "residual half a decay time after the turn, over the corrected lower bound", 1.0,
-        lambda: z[later] / z[0] / np.exp(-eps * (later - turn)),
-        "second order in eps of the decay, over half a decay time", slack=2 * eps, given=later < len(z),
+    yield claim(
+        "residual-half-decay",
+        "residual half a decay time after the turn, over the corrected lower bound",
+        given=later < len(z),
         otherwise="the orbit ends before",
+    ).at_least(
+        1.0,
+        lambda: z[later] / z[0] / np.exp(-eps * (later - turn)),
+        "second order in eps of the decay, over half a decay time",
+        slack=2 * eps,
     )
     # The printed logarithm is that of a negative number; its real part is that of epsilon / y_0.
     exact = 2 * np.log(y[0] / eps) / (8 * z[0] ** 2)
     name = "steps until y falls below epsilon"
     if y[0] <= eps:
-        yield claims.undecided(name, exact, "y is below epsilon from the start", "at most")
+        yield claim(name, name).undecided(exact, "y is below epsilon from the start", "at most")
         return
-    yield claims.erratum(
-        name, (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2)),
-        (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact), 2 * np.argmax(y < eps), 2.0, "one pair of steps",
+    yield claim(name, name).erratum(
+        (r"\log(-\epsilon/y_0)/8\tilde z_0^2", np.log(eps / y[0]) / (8 * z[0] ** 2)),
+        (r"2\log(y_0/\epsilon)/8\tilde z_0^2", exact),
+        2 * np.argmax(y < eps),
+        2.0,
+        "one pair of steps",
         note="the logarithm of a negative number, whose real part is negative too; and a unit of this decay is two "
         "steps",
-        relation="at most", where="phase 1 of the proof, after equation (121)",
+        relation="at most",
+        where="phase 1 of the proof, after equation (121)",
     )
 
 

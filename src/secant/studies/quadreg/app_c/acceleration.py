@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, ratio_of_means, sheet, study
 from secant.lab.registry.config import fits_memory, option, scaled
 from secant.studies.shared.regression import draws
 from secant.theory.regression import quadratic_regression as qr
@@ -20,18 +20,28 @@ KINDS = (
 
 class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
-        smoke=(1, 2, 5, 10), laptop=(1, 2, 5, 10, 20, 20, 40), paper=(1, 2, 5, 10, 20, 20, 40, 80), at_least=1,
+        smoke=(1, 2, 5, 10),
+        laptop=(1, 2, 5, 10, 20, 20, 40),
+        paper=(1, 2, 5, 10, 20, 20, 40, 80),
+        at_least=1,
         help="residuals D",
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(5, 3, 3, 20), laptop=(5, 3, 3, 20, 10, 40, 80), paper=(5, 3, 3, 20, 10, 40, 80, 160), at_least=1,
+        smoke=(5, 3, 3, 20),
+        laptop=(5, 3, 3, 20, 10, 40, 80),
+        paper=(5, 3, 3, 20, 10, 40, 80, 160),
+        at_least=1,
         help="parameters P, as many entries",
     )
     jacobians: int = scaled(
         smoke=5_000, laptop=20_000, paper=200_000, at_least=200, at_most=10_000_000, help="random Jacobians a size"
     )
     draws: int = scaled(
-        smoke=20_000, laptop=100_000, paper=400_000, at_least=200, at_most=10_000_000,
+        smoke=20_000,
+        laptop=100_000,
+        paper=400_000,
+        at_least=200,
+        at_most=10_000_000,
         help="draws of everything, (3, 5)",
     )
     sigma_z: float = option(0.8, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
@@ -44,25 +54,22 @@ class Config(Seeded):
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
-@study(
-    "quadreg/acceleration", section="C.1", title="The mean acceleration of curvature, exactly", new=True,
-    statement=r"""
-    For Gaussian residuals, Jacobian and symmetric $Q_\alpha$ (variance $s$ off the diagonal, $2s$ on it) and every $D$
-    and $P$, the largest eigenvalue of $JJ^\top$ at the start of gradient flow has
-    $$\mathbb E[\ddot\lambda] = 2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$
-    so that $\mathbb E[\ddot\lambda]/\mathbb E[\lambda] \approx 2s\,DP\,\sigma_z^2\,\{1 + (D^{-1/2} + P^{-1/2})^2\}$ for
-    large ones. For a $Q$ of independent entries of unit variance, not symmetric, it is
-    $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
+@study("quadreg/acceleration", section="C.1", title="The mean acceleration of curvature, exactly", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""For Gaussian residuals, Jacobian and symmetric $Q_\alpha$ (variance $s$ off the diagonal, $2s$ on it) and every
+    $D$ and $P$, the largest eigenvalue of $JJ^\top$ at the start of gradient flow has $$\mathbb E[\ddot\lambda] =
+    2s\,\sigma_z^2\,\bigl(DP\,\mathbb E[\lambda] + \mathbb E[\lambda^2]/\sigma_J^2\bigr),$$ so that $\mathbb
+    E[\ddot\lambda]/\mathbb E[\lambda] \approx 2s\,DP\,\sigma_z^2\,\{1 + (D^{-1/2} + P^{-1/2})^2\}$ for large ones. For
+    a $Q$ of independent entries of unit variance, not symmetric, it is $2\sigma_z^2(DP + 1)\,\mathbb E[\lambda]$.
 
     Given $J$ the mean holds the repulsion $\sum_k(\dots)/(\lambda - \lambda_k)$ by the other eigenvalues, which has no
     variance. Integration by parts in the density of the eigenvalues removes it: with $\sigma_J = 1$, $n = \min(D, P)$
-    and $t = \mathrm{tr}\,JJ^\top$,
-    $$\mathbb E\Bigl[f\sum_{k>1}\frac{\lambda}{\lambda - \lambda_k}\Bigr]
-      = \mathbb E\Bigl[f\,\frac{\lambda - |P - D| - 1}2 - \lambda\,\partial_\lambda f\Bigr]$$
-    over the other $n - 1$ nonzero eigenvalues, used for $f = t$ and $f = \lambda$; and
-    $\mathbb E[t\lambda] = (DP + 2)\,\mathbb E[\lambda]$, because $t$ and $\lambda/t$ are independent.""",
-)
-def run(config: Config) -> xr.Dataset:
+    and $t = \mathrm{tr}\,JJ^\top$, $$\mathbb E\Bigl[f\sum_{k>1}\frac{\lambda}{\lambda - \lambda_k}\Bigr] = \mathbb
+    E\Bigl[f\,\frac{\lambda - |P - D| - 1}2 - \lambda\,\partial_\lambda f\Bigr]$$ over the other $n - 1$ nonzero
+    eigenvalues, used for $f = t$ and $f = \lambda$; and $\mathbb E[t\lambda] = (DP + 2)\,\mathbb E[\lambda]$, because
+    $t$ and $\lambda/t$ are independent.
+    """
+
     def one(Q: Array, start: qr.Regression) -> tuple[Array, Array]:
         states = draws.mirrored(start, config.sigma_z, config.sigma_J)
         second = jax.vmap(rr.eigenvalue_derivatives, (0, None))(states, Q).second
@@ -74,7 +81,9 @@ def run(config: Config) -> xr.Dataset:
     return xr.concat([_jacobians(config, D, P) for D, P in pairs], "size").assign(
         direct=("all", second, {"long_name": "acceleration of single draws, (3, 5)"}),
         direct_given_J=("all", own, {"long_name": "its mean for the draw's own Jacobian"}),
-        size=[f"({D}, {P})" for D, P in pairs], D=("size", list(config.outputs)), P=("size", list(config.parameters)),
+        size=[f"({D}, {P})" for D, P in pairs],
+        D=("size", list(config.outputs)),
+        P=("size", list(config.parameters)),
     )
 
 
@@ -93,36 +102,43 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for P in (2, 3, 8):
         for kind, variance in (("symmetric Q", 0.5), ("Q of independent entries", None)):
             given, exact = rr.two_residual_acceleration(P, config.sigma_z, config.sigma_J, variance)
-            yield claims.equal(
-                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})", 1.0, given / exact,
-                1e-9, "an identity: 200 nodes for a smooth function, and rounding",
-            )
+            yield claim(
+                f"mean-acceleration-exact-{kind}-{P}",
+                f"mean acceleration over the exact one by quadrature, {kind}, (D, P) = (2, {P})",
+            ).equal(1.0, given / exact, 1e-9, "an identity: 200 nodes for a smooth function, and rounding")
     rounding = Tolerance(1e-12, why="without another eigenvalue they are the same: rounding")
-    for name, formula, claim, _ in KINDS:
+    for name, formula, sentence, _ in KINDS:
         for place, size in enumerate(data["size"].values):
             one = data.isel(size=place)
             found = ratio_of_means(one[name].values, one[formula].values)
             within = rounding if one.D == 1 and name == "unsymmetric" else draws.heavy_tail(found)
-            yield claims.equal(f"{claim}, (D, P) = {size}", 1.0, found, within)
+            yield claim(f"{sentence}-d-p-{size}", f"{sentence}, (D, P) = {size}").equal(1.0, found, within)
     for several in np.flatnonzero(np.minimum(data.D, data.P) > 1):
         one = data.isel(size=several)
         # Both sides are measured: it is their difference that has a sampling error.
         found = estimate(one.repelled - one.repelled_exact)._replace(value=one.repelled.mean())
         name = f"repulsion of the largest eigenvalue, (D, P) = {one['size'].item()}"
-        yield claims.equal(name, one.repelled_exact.mean(), found, draws.heavy_tail(found))
-    yield claims.equal(
-        "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)", 1.0,
-        estimate(data.direct / data.direct_given_J), 0, "exact at every size: the sampling error alone",
+        yield claim(name, name).equal(one.repelled_exact.mean(), found, draws.heavy_tail(found))
+    yield claim(
+        "acceleration-single-draws",
+        "acceleration of single draws over its mean for the draw's own Jacobian, (D, P) = (3, 5)",
+    ).equal(
+        1.0,
+        estimate(data.direct / data.direct_given_J),
+        0,
+        "exact at every size: the sampling error alone",
         note="unit variance off the diagonal; the ratio has no heavy tail",
     )
     alone = data.isel(size=np.flatnonzero(data.D == 1)[:1])
     scale = 2 * config.sigma_z**2 * config.sigma_J**2 * alone.P * (alone.P + 1)
-    yield claims.equal(
+    yield claim(
         "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
         + "".join(f", P = {P}" for P in alone.P.values),
-        1.0, estimate(alone.given_J / scale), 0, "the eigenvalue is chi-squared there: the sampling error alone",
-        given=alone.sizes["size"], otherwise="no size has one residual",
-    )
+        "mean acceleration of a single residual over 2 sigma_z^2 sigma_J^2 P (P + 1)"
+        + "".join(f", P = {P}" for P in alone.P.values),
+        given=alone.sizes["size"],
+        otherwise="no size has one residual",
+    ).equal(1.0, estimate(alone.given_J / scale), 0, "the eigenvalue is chi-squared there: the sampling error alone")
 
 
 @run.figure

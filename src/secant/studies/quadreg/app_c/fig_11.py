@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
@@ -30,17 +30,15 @@ class Config(Seeded):
             raise ValueError(f"high: must be at least 1.1 times low, {self.low:g}, got {self.high:g}.")
 
 
-@study(
-    "quadreg/fig-11", section="C.1", title="Acceleration grows as the square of the residuals",
-    statement=r"""
-    The mean of $\ddot\lambda_{\max}(0)$ under gradient flow is
+@study("quadreg/fig-11", section="C.1", title="Acceleration grows as the square of the residuals")
+def run(config: Config) -> xr.Dataset:
+    r"""The mean of $\ddot\lambda_{\max}(0)$ under gradient flow is
     $\sigma_z^2\sigma_J^2\,DP\cdot P(1 + \sqrt{D/P})^2$ for large $D$ and $P$ (equation (147), with
     $Q_\alpha = \tfrac12(A + A^\top)$): a line of slope two against $\sigma_z$, doubly logarithmic. One draw has a term
     linear in $\sigma_z$ as well, $-2v_1^\top Q(J^\top\dot z, \cdot)J^\top v_1$, which is odd in $z$ and has mean zero:
     averaged over $z$ and $-z$ every draw has slope two exactly, without that average small $\sigma_z$ shows only the
-    odd term's sampling error.""",
-)
-def run(config: Config) -> xr.Dataset:
+    odd term's sampling error.
+    """
     sigmas = np.geomspace(config.low, config.high, config.points)
     pairs = sizes(config.outputs, config.parameters)
 
@@ -61,7 +59,8 @@ def run(config: Config) -> xr.Dataset:
             "acceleration": (dims, found.mean(axis=-1), {"long_name": "acceleration, averaged over z and -z"}),
             "one_sign": (dims, found[..., 0], {"long_name": "acceleration, one sign of z"}),
             "given_J": (dims, given_J, {"long_name": "mean acceleration for the draw's Jacobian"}),
-            "line": (("size", "sigma_z"), np.array(line)), "D": ("size", list(config.outputs)),
+            "line": (("size", "sigma_z"), np.array(line)),
+            "D": ("size", list(config.outputs)),
             "P": ("size", list(config.parameters)),
         },
         coords={"size": [f"({D}, {P})" for D, P in pairs], "sigma_z": sigmas},
@@ -72,9 +71,11 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     slopes = np.diff(np.log(np.abs(data.acceleration)), axis=-1) / np.diff(np.log(data.sigma_z))
     enlarged = float(np.abs(data.one_sign / data.acceleration).max())
-    yield claims.zero(
-        "slope against sigma_z of every draw, averaged over z and -z: largest distance from two",
-        np.abs(slopes - 2).max(), 1e-12 * max(1.0, enlarged),
+    yield claim(
+        "slope-sigma-z", "slope against sigma_z of every draw, averaged over z and -z: largest distance from two"
+    ).zero(
+        np.abs(slopes - 2).max(),
+        1e-12 * max(1.0, enlarged),
         f"an identity: rounding, {enlarged:.0f} times larger where the odd part cancels",
     )
     for i, size in enumerate(data.size.values):
@@ -82,19 +83,25 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         last, D, P = one.isel(sigma_z=-1), int(one.D), int(one.P)
         found = estimate(last.acceleration / last.line)
         tail, top = heavy_tail(found), rr.mean_top(D, P)
-        yield claims.equal(
-            f"mean acceleration over the line, (D, P) = {size}", (1 + top / (D * P)) * top / rr.edge(D, P), found,
-            tail.absolute, f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
-            relative=min(D, P) ** (-4 / 3), note="the line is the limit of large sizes",
+        yield claim(f"mean-acceleration-line-{size}", f"mean acceleration over the line, (D, P) = {size}").equal(
+            (1 + top / (D * P)) * top / rr.edge(D, P),
+            found,
+            tail.absolute,
+            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
+            relative=min(D, P) ** (-4 / 3),
+            note="the line is the limit of large sizes",
         )
-        yield claims.equal(
-            f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}", 1.0,
-            estimate(last.acceleration / last.given_J), 0,
+        yield claim(
+            f"acceleration-mean-draw-{size}", f"acceleration over its mean for the draw's own Jacobian, (D, P) = {size}"
+        ).equal(
+            1.0,
+            estimate(last.acceleration / last.given_J),
+            0,
             "exact at every size, without a heavy tail: the sampling error alone",
         )
         odd = (one.one_sign - one.acceleration).isel(sigma_z=0)
         name = f"mean of the part odd in z, over its root mean square, (D, P) = {size}"
-        yield claims.zero(name, estimate(odd / np.sqrt(np.mean(odd**2))), 0, "zero: the sampling error alone")
+        yield claim(name, name).zero(estimate(odd / np.sqrt(np.mean(odd**2))), 0, "zero: the sampling error alone")
 
 
 @run.figure

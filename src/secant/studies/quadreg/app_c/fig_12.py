@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory.regression import quadratic_regression as qr
 
@@ -19,8 +19,13 @@ class Config(Seeded):
     outputs: int = scaled(smoke=10, laptop=30, at_least=2, help="residuals D")
     parameters: int = scaled(smoke=20, laptop=60, at_least=2, help="parameters P")
     residuals: tuple[float, ...] = scaled(
-        smoke=(0.01, 0.3, 1.0, 2.0, 4.0), laptop=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0), at_least=1e-3, at_most=1e3,
-        shortest=2, ascending=True, help="rescaled standard deviations of the residuals",
+        smoke=(0.01, 0.3, 1.0, 2.0, 4.0),
+        laptop=(0.01, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 4.0),
+        at_least=1e-3,
+        at_most=1e3,
+        shortest=2,
+        ascending=True,
+        help="rescaled standard deviations of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-4, at_most=1e3, help="rescaled variance of the Jacobian")
     draws: int = scaled(smoke=8, laptop=8, paper=100, at_least=3, at_most=10_000, help="random draws")
@@ -31,23 +36,24 @@ class Config(Seeded):
         check_sizes((self.outputs,), (self.parameters,), together=self.draws)
 
 
-@study(
-    "quadreg/fig-12", section="C.1", title="Larger residuals sharpen more, and end faster",
-    statement=r"""
-    Gradient flow from a random start of scales $\tilde\sigma_z$ and $\tilde\sigma_J^2$. With small residuals the
-    curvature hardly moves. With larger ones it rises first and then stays at a higher value, in the end in proportion
-    to $\tilde\sigma_z$, so that the loss falls faster late in the run.""",
-)
+@study("quadreg/fig-12", section="C.1", title="Larger residuals sharpen more, and end faster")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient flow from a random start of scales $\tilde\sigma_z$ and $\tilde\sigma_J^2$. With small residuals the
+    curvature hardly moves. With larger ones it rises first and then stays at a higher value, in the end in proportion
+    to $\tilde\sigma_z$, so that the loss falls faster late in the run.
+    """
     D, P, scale = config.outputs, config.parameters, jnp.array([SMALL * config.residuals[0], *config.residuals])
     Q, start = each_draw(lambda Q, start: (Q, start), config.seed, config.draws, D, P, together=config.draws)
     # Each run has its own unit of time, about four over its final curvature: one step size suits them all.
     ran = flow(
         lambda state, draw, residual: qr.flow_field(draw[0], 1 / (residual + config.jacobian))(state),
-        lambda draw, residual: scaled_start(draw[1], residual, config.jacobian), until=config.until,
+        lambda draw, residual: scaled_start(draw[1], residual, config.jacobian),
+        until=config.until,
         over={"draw": (Q, start), "residual": scale},
         probes={"loss": lambda state: jnp.sum(state.z**2) / 2, "top": lambda state: top(state.J)},
-        samples=np.concatenate([[0.0], np.geomspace(0.01, config.until, 120)]), rtol=1e-6, atol=1e-10,
+        samples=np.concatenate([[0.0], np.geomspace(0.01, config.until, 120)]),
+        rtol=1e-6,
+        atol=1e-10,
     ).dataset
     ran, small = ran.isel(residual=slice(1, None)), ran.top.isel(residual=0)
     relative = ran.loss / ran.loss.isel(time=0)
@@ -81,36 +87,48 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     begin, *_, end = data.top.transpose("time", "draw", "residual").values
     steps = np.diff(end, axis=1)
     worst = weakest(steps)
-    yield claims.at_least(
-        "smallest rise of the mean final curvature from one scale of residuals to the next", 0.0,
-        estimate(steps[:, worst]), note=f"from {scale[worst]:g} to {scale[worst + 1]:g}",
-    )
-    yield claims.at_most(
-        f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}", 0.1,
-        estimate(np.abs(end[:, 0] / begin[:, 0] - 1)), "'don't change their curvature much', read as ten percent",
+    yield claim(
+        "smallest-rise-mean", "smallest rise of the mean final curvature from one scale of residuals to the next"
+    ).at_least(0.0, estimate(steps[:, worst]), note=f"from {scale[worst]:g} to {scale[worst + 1]:g}")
+    yield claim(
+        f"mean-size-relative-{scale[0]:g}",
+        f"mean size of the relative change of curvature at the smallest residuals, {scale[0]:g}",
+    ).at_most(
+        0.1, estimate(np.abs(end[:, 0] / begin[:, 0] - 1)), "'don't change their curvature much', read as ten percent"
     )
     change, first = data.lazy.values.T
     largest = float(np.abs(first).max())
-    yield claims.equal(
-        f"change of curvature at residuals of {SMALL * scale[0]:g} over that to first order: slope", 1.0,
-        first @ change / (first @ first), 1e-2 + 20 * largest,
+    yield claim(
+        f"change-curvature-residuals-{SMALL * scale[0]:g}",
+        f"change of curvature at residuals of {SMALL * scale[0]:g} over that to first order: slope",
+    ).equal(
+        1.0,
+        first @ change / (first @ first),
+        1e-2 + 20 * largest,
         "the next order, in which repulsion by one over a distance of eigenvalues counts; one percent for the "
         "integration of changes as small as these",
         note=f"the largest change is {largest:.1g} of the curvature",
     )
     ratio = end / scale
-    yield claims.equal(
-        f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}", 1.0,
-        estimate(ratio[:, -1] / ratio[:, -2]), config.jacobian / scale[-2],
+    yield claim(
+        f"final-curvature-scale-{scale[-1]:g}-{scale[-2]:g}",
+        f"final curvature over the scale of residuals, {scale[-1]:g} against {scale[-2]:g}",
+    ).equal(
+        1.0,
+        estimate(ratio[:, -1] / ratio[:, -2]),
+        config.jacobian / scale[-2],
         "the start has a share of order sigma_J~^2 / sigma_z~ of the curvature",
         note=f"the ratio itself is {ratio[:, -1].mean():.2f} with standard error {standard_error(ratio[:, -1]):.2f}",
     )
     fell = int((data.loss.isel(time=-1) < FALLEN).sum())
     steps = np.diff(np.log10(data.fallen.values), axis=1)
     worst = weakest(steps, above=False)
-    yield claims.at_most(
+    yield claim(
+        f"logarithm-time-until-{FALLEN:g}",
         f"logarithm of the time until the loss has fallen to {FALLEN:g}: largest change from one scale to the next",
-        0.0, estimate(steps[:, worst]),
+    ).at_most(
+        0.0,
+        estimate(steps[:, worst]),
         note=f"from {scale[worst]:g} to {scale[worst + 1]:g}; {fell} of {data.fallen.size} runs fell that far",
     )
 

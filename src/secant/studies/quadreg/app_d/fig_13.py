@@ -3,20 +3,19 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, reuse, sheet, study
+from secant.lab import Figure, Findings, claim, reuse, sheet, study
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 from secant.studies.shared.edge.approach import STRAIGHT, EdgeConfig, correlation, episode, obstacle, slope_through_zero
 
 
 @study(
-    "quadreg/fig-13", section="D.1", title="The curvature falls with the square of the residual",
-    statement=r"""
-    On the run of figure 5: while the residual along the top mode is almost zero, two steps raise $y =
-    \eta\lambda_1 - 2$ by a constant $b$, progressive sharpening. What is left of the change, $y(t+2) - y(t) - b$,
-    is negative and proportional to $z_1^2$, but its ratio to $z_1^2$ is not a function of $y$ alone.""",
-    precision="float32",
+    "quadreg/fig-13", section="D.1", title="The curvature falls with the square of the residual", precision="float32"
 )
 def run(config: EdgeConfig) -> xr.Dataset:
+    r"""On the run of figure 5: while the residual along the top mode is almost zero, two steps raise $y =
+    \eta\lambda_1 - 2$ by a constant $b$, progressive sharpening. What is left of the change, $y(t+2) - y(t) - b$,
+    is negative and proportional to $z_1^2$, but its ratio to $z_1^2$ is not a function of $y$ alone.
+    """
     return reuse(figure_5, config)
 
 
@@ -37,24 +36,25 @@ def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why = obstacle(data)
     first, drift = without_drift(data)
     squares, rest = first.square.values, first.rest.values
-    yield claims.at_least(
-        "rise of y in two steps while the residual along the mode is tiny", 0.0, drift,
-        "an inequality: progressive sharpening", note=why,
+    yield claim("rise-y-two", "rise of y in two steps while the residual along the mode is tiny").at_least(
+        0.0, drift, "an inequality: progressive sharpening", note=why
     )
-    yield claims.at_most(
-        "correlation of the rest of the change with the square of the residual, first episode", -STRAIGHT,
-        correlation(rest, squares), "an inequality: close to a line that falls", note=why,
-    )
-    yield claims.at_most(
-        "slope of that line", 0.0, slope_through_zero(squares, rest),
-        "an inequality: the residual lowers the curvature", note=why,
+    yield claim(
+        "correlation-rest-change",
+        "correlation of the rest of the change with the square of the residual, first episode",
+    ).at_most(-STRAIGHT, correlation(rest, squares), "an inequality: close to a line that falls", note=why)
+    yield claim("slope-line", "slope of that line").at_most(
+        0.0, slope_through_zero(squares, rest), "an inequality: the residual lowers the curvature", note=why
     )
     large = squares > 0.05 * squares.max(initial=0.0)
     ratio = rest[large] / squares[large]
     alone = "whether it is a function of y alone, one episode does not decide: the figure shows it against y and time"
-    yield claims.at_least(
-        "spread of the ratio to the square of the residual over its mean, large residuals", 0.05,
-        ratio.std() / abs(ratio.mean()) if len(ratio) > 2 else np.nan, "an inequality: it is not constant",
+    yield claim(
+        "spread-ratio-square", "spread of the ratio to the square of the residual over its mean, large residuals"
+    ).at_least(
+        0.05,
+        ratio.std() / abs(ratio.mean()) if len(ratio) > 2 else np.nan,
+        "an inequality: it is not constant",
         note=why or alone,
     )
 

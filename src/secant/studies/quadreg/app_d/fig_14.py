@@ -3,22 +3,20 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, reuse, sheet, study
+from secant.lab import Figure, Findings, claim, reuse, sheet, study
 from secant.studies.quadreg.sec4.fig_7 import run as figure_7
 from secant.studies.shared.edge.expansions import MODELS, TaylorConfig, first_above, obstacle, one_model, peaks
 
 NETWORK, FROM_START, QUADRATIC, CUBIC = MODELS
 
 
-@study(
-    "quadreg/fig-14", section="D.2", title="Second and third order of a network at the edge",
-    statement=r"""
-    On the run of figure 7: the loss of the expansion at the start tracks the network's on the way to the edge. Expanded
-    near the edge, the quadratic model has the first peak of the residual $|z_1|$ along the top mode, up to a shift in
-    time; the oscillations that follow are faster and damped more quickly in the network. The third order improves
-    size and period of the oscillations, and still misses quantitative features.""",
-)
+@study("quadreg/fig-14", section="D.2", title="Second and third order of a network at the edge")
 def run(config: TaylorConfig) -> xr.Dataset:
+    r"""On the run of figure 7: the loss of the expansion at the start tracks the network's on the way to the edge.
+    Expanded near the edge, the quadratic model has the first peak of the residual $|z_1|$ along the top mode, up to a
+    shift in time; the oscillations that follow are faster and damped more quickly in the network. The third order
+    improves size and period of the oscillations, and still misses quantitative features.
+    """
     return reuse(figure_7, config)
 
 
@@ -28,17 +26,25 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     network, early = one_model(data, NETWORK), one_model(data, FROM_START)
     half = max(first_above(network) // 2, 1)
     early_fall, own = (float(np.log(one.loss.sel(step=half) / one.loss.sel(step=0))) for one in (early, network))
-    yield claims.equal(
-        "fall of log(loss) on the first half of the way to the edge, expansion at the start over network", 1.0,
-        np.nan if why or not own else early_fall / own, 0.1, "'good approximation', read as within ten percent",
+    yield claim(
+        "fall-log-loss",
+        "fall of log(loss) on the first half of the way to the edge, expansion at the start over network",
+    ).equal(
+        1.0,
+        np.nan if why or not own else early_fall / own,
+        0.1,
+        "'good approximation', read as within ten percent",
         note=why or f"{half} steps, in which the loss of the network falls to {np.exp(own):.2g} of its start",
     )
     found = {name: peaks(data, name) for name in (NETWORK, QUADRATIC, CUBIC) if name in data.model}
     steps = {name: ", ".join(f"{int(step):,}" for step in one.step[:4]) for name, one in found.items()}
     for name in (QUADRATIC, CUBIC):
-        yield claims.equal(
-            f"height of the first peak of the residual along the mode, {name} over network", 1.0,
-            np.nan if why else found[name].height[0] / found[NETWORK].height[0], 0.25,
+        yield claim(
+            f"height-first-peak-{name}", f"height of the first peak of the residual along the mode, {name} over network"
+        ).equal(
+            1.0,
+            np.nan if why else found[name].height[0] / found[NETWORK].height[0],
+            0.25,
             "'the same shape', read as within a quarter",
             note=why or f"peaks at steps {steps[name]}; network {steps[NETWORK]}",
         )
@@ -50,7 +56,7 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     if not why:
         period = {name: float(one.step[count - 1] - one.step[0]) / (count - 1) for name, one in found.items()}
         fall = {name: float(one.height[1] / one.height[0]) for name, one in found.items()}
-    for claim, ratio, reason, note in (
+    for sentence, ratio, reason, note in (
         ("mean steps from peak to peak, network over quadratic model", period[NETWORK] / period[QUADRATIC],
          "faster in the network",
          f"over {count} peaks: " + ", ".join(f"{name} {steps:.0f}" for name, steps in period.items())),
@@ -64,7 +70,7 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
          "damped more quickly in the network",
          "as appendix D.2 has it; the caption of figure 14 says that the oscillations are larger in the network"),
     ):  # fmt: skip
-        yield claims.at_most(claim, 1.0, ratio, f"an inequality: {reason}", note=why or note)
+        yield claim(sentence, sentence).at_most(1.0, ratio, f"an inequality: {reason}", note=why or note)
 
 
 def _over(a: float, b: float) -> float:
@@ -78,8 +84,10 @@ def draw(data: xr.Dataset, figure: Figure, config: TaylorConfig) -> None:
     near = int(data.begins.max())
     panels = sheet.panels(figure, (11, 4), 3)
     for axes, other, title, label in zip(
-        panels, (FROM_START, QUADRATIC, CUBIC),
-        ("Loss", "Residual along the mode, order 2", "Residual along the mode, order 3"), ("loss", r"$|z_1|$", None),
+        panels,
+        (FROM_START, QUADRATIC, CUBIC),
+        ("Loss", "Residual along the mode, order 2", "Residual along the mode, order 3"),
+        ("loss", r"$|z_1|$", None),
         strict=True,
     ):
         for name in [name for name in (NETWORK, other) if name in data.model]:

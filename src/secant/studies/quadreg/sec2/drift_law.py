@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study, unfold
 from secant.theory.edge import edge_limit, quartic, two_eigenvalue
 
 
@@ -15,7 +15,11 @@ class Config(Seeded):
     modes: int = option(5, at_least=2, at_most=50, help="eigenvalues of the random spectra")
     spectra: int = scaled(smoke=12, laptop=40, paper=200, at_least=3, at_most=10_000, help="random spectra a width")
     widths: tuple[float, ...] = option(
-        (0.15, 0.3, 0.45), at_least=0.1, at_most=0.6, longest=20, distinct=True,
+        (0.15, 0.3, 0.45),
+        at_least=0.1,
+        at_most=0.6,
+        longest=20,
+        distinct=True,
         help="eigenvalues lie between 1 - width and 1",
     )
     residual: float = option(0.25, at_least=0.1, at_most=0.4, help="residual at the start of the long runs")
@@ -27,18 +31,20 @@ class Config(Seeded):
 
 
 @study(
-    "quadreg/drift-law", section="2.2", title="At the edge, sharpness falls at the rate of the spectral variance",
+    "quadreg/drift-law",
+    section="2.2",
+    title="At the edge, sharpness falls at the rate of the spectral variance",
     new=True,
-    statement=r"""
-    For the quartic loss with any spectrum, the residual's two-step nullcline through the edge is
+)
+def run(config: Config) -> xr.Dataset:
+    r"""For the quartic loss with any spectrum, the residual's two-step nullcline through the edge is
     $T(0) = 2 + T(1)\tilde z + O(\tilde z^3)$, and on it $\hat y = T(0) - 2 - T(1)\tilde z$ changes in two steps by
     $$-\bigl(T(0)T(2) - T(1)^2\bigr)\tilde z^2 = -T(0)^2\,\mathrm{Var}_J(\omega)\,\tilde z^2 \le 0,$$
     with the variance of the eigenvalues under the weights $\tilde J_i^2$. Sharpness at the edge always falls. For
     small variance it ends at
     $$\eta\lambda_\infty - 2 \approx -\tfrac12\,\frac{\mathrm{Var}_J(\omega)}{\langle\omega^2\rangle_J},$$
-    which for eigenvalues $\{1, -\epsilon\}$ and offset $\tilde E$ is $-\tfrac\epsilon2(1 - \tfrac12\tilde E)$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    which for eigenvalues $\{1, -\epsilon\}$ and offset $\tilde E$ is $-\tfrac\epsilon2(1 - \tfrac12\tilde E)$.
+    """
     z, modes, cases = config.small, config.modes, len(config.widths) * config.spectra
     kinds = ((200, -1.0, 1.0), (200, 0.1, 1.0), (cases, 0.0, 1.0), (cases, 0.2, 1.0))
 
@@ -69,27 +75,34 @@ def run(config: Config) -> xr.Dataset:
     J = np.sqrt(weights * (2 + 2 * mean * config.residual + config.residual**2 / 2))
     ran = simulate(
         lambda case: quartic.quartic_modes(case["spectrum"]),
-        lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]), 60_000,
-        over={"case": {"spectrum": spectra, "J": J}}, stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
+        lambda case: quartic.Modes(jnp.asarray(config.residual), case["J"]),
+        60_000,
+        over={"case": {"spectrum": spectra, "J": J}},
+        stop=Stop(converged=lambda s: jnp.abs(s.z) < 1e-9, every=100),
     )
     moments_of = jit(lambda spectra, J: [quartic.moment(k, spectra, J) for k in range(3)], quick=True)
     T0, T1, T2 = map(np.asarray, moments_of(spectra, ran.state.J))
     down = ran.dataset.assign(
-        limit=("case", T0 - 2, {"long_name": "final eta lambda - 2"}), done=ran.dataset.outcome == Outcome.CONVERGED,
+        limit=("case", T0 - 2, {"long_name": "final eta lambda - 2"}),
+        done=ran.dataset.outcome == Outcome.CONVERGED,
         predicted=("case", np.asarray(quartic.edge_limit(T0, T1, T2))),
     )
 
     # (c) the two-eigenvalue model with an offset
     offsets, z0 = np.array(config.offsets), 0.3
     ends = simulate(
-        lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E), two_eigenvalue.Point(z0, 2 / (1 - z0) + 0.02),
-        int(120 / config.epsilon), over={"E": offsets}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
+        lambda E: two_eigenvalue.two_eigenvalue(-config.epsilon, E),
+        two_eigenvalue.Point(z0, 2 / (1 - z0) + 0.02),
+        int(120 / config.epsilon),
+        over={"E": offsets},
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=100),
     )
     z_end, T_end = map(np.asarray, ends.state)
     moments = map(np.asarray, two_eigenvalue.higher_moments(z_end, T_end, -config.epsilon, offsets))
     return unfold(down, "case", width=config.widths, spectrum=range(config.spectra)).assign(
         drift=("sample", np.asarray(drift), {"long_name": "two-step change of y over z^2"}),
-        law=("sample", np.asarray(law)), offset_limit=("E", T_end - 2),
+        law=("sample", np.asarray(law)),
+        offset_limit=("E", T_end - 2),
         offset_done=ends.dataset.outcome == Outcome.CONVERGED,
         offset_predicted=("E", np.asarray(quartic.edge_limit(T_end, *moments))),
     )
@@ -98,18 +111,17 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     next_order = 4 * config.small + 1e-15 / config.small**2
-    yield claims.zero(
-        "two-step drift on the nullcline against the variance law: largest difference",
-        np.abs(data.drift - data.law).max(), next_order,
+    yield claim("two-step-drift", "two-step drift on the nullcline against the variance law: largest difference").zero(
+        np.abs(data.drift - data.law).max(),
+        next_order,
         "next order in the residual, with moments of at most two; and rounding over its square",
     )
-    yield claims.at_most(
-        "largest drift over random spectra: sharpness always falls", 0.0, data.drift.max(), "the same",
-        slack=next_order,
+    yield claim("drift-random-spectra", "largest drift over random spectra: sharpness always falls").at_most(
+        0.0, data.drift.max(), "the same", slack=next_order
     )
     share, runs = float(data.done.mean()), data.done.size
-    yield claims.at_least(
-        "share of the long runs that converged: most of them", 0.5,
+    yield claim("share-long-runs", "share of the long runs that converged: most of them").at_least(
+        0.5,
         Estimate(share, np.sqrt(max(share * (1 - share), 1 / runs) / runs)),
         "an inequality; the rest lose their variance first and go on oscillating",
     )
@@ -119,25 +131,38 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         # Twice the distance is the relative variance of the spectrum at the end. One spectrum is off by its skewness,
         # of the order of its relative width; over spectra that averages out, and the variance is left.
         variance = 2 * np.abs(predicted).max()
-        yield claims.equal(
-            f"final distance over half the relative variance, eigenvalues within {width:g}: mean", 1.0,
-            estimate(limit / predicted), 2 * variance, "the next term that does not average out, the relative variance",
-            given=limit.count() > 1, otherwise="fewer than two of these spectra converge",
+        yield claim(
+            f"final-distance-half-{width:g}",
+            f"final distance over half the relative variance, eigenvalues within {width:g}: mean",
+            given=limit.count() > 1,
+            otherwise="fewer than two of these spectra converge",
+        ).equal(
+            1.0,
+            estimate(limit / predicted),
+            2 * variance,
+            "the next term that does not average out, the relative variance",
         )
     seen = (data.offset_limit / data.offset_predicted)[data.offset_done.values]
-    yield claims.equal(
-        "final distance over half the relative variance with an offset: farthest from one", 1.0,
-        lambda: seen[np.abs(seen - 1).argmax("E")], 4 * config.epsilon, "the next term is O(eps) of the first",
-        given=seen.size, otherwise="no run with an offset converges",
-    )
+    yield claim(
+        "final-distance-half",
+        "final distance over half the relative variance with an offset: farthest from one",
+        given=seen.size,
+        otherwise="no run with an offset converges",
+    ).equal(1.0, lambda: seen[np.abs(seen - 1).argmax("E")], 4 * config.epsilon, "the next term is O(eps) of the first")
     half = config.epsilon / 2
     for E in config.offsets:
         one = data.sel(E=E)
-        yield claims.equal(
+        yield claim(
+            f"final-distance-offset-{E:g}",
             f"final distance for offset {E:g} over epsilon/2",
-            float(edge_limit.limit_with_offset(config.epsilon, E)) / half, one.offset_limit / half, 0,
-            "the next term is O(eps) of the first", relative=4 * config.epsilon, given=one.offset_done,
+            given=one.offset_done,
             otherwise="this run does not converge",
+        ).equal(
+            float(edge_limit.limit_with_offset(config.epsilon, E)) / half,
+            one.offset_limit / half,
+            0,
+            "the next term is O(eps) of the first",
+            relative=4 * config.epsilon,
         )
 
 

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit, to_device
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.studies.shared.regression.starts import check_starts
 from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -29,22 +29,24 @@ class Config(Options):
         check_starts(self.residuals, self.curvatures, self.epsilon)
 
 
-@study(
-    "quadreg/fig-1", section="2.2", title="Descending into sharper minima",
-    statement=r"""
-    With eigenvalues $\{1, -0.1\}$ and $E = 0$ the loss is the square of a hyperbolic paraboloid. Gradient descent
-    converges to minima of larger curvature than its start, oscillating across the valley; every other iterate does
-    not oscillate.""",
-)
+@study("quadreg/fig-1", section="2.2", title="Descending into sharper minima")
 def run(config: Config) -> xr.Dataset:
+    r"""With eigenvalues $\{1, -0.1\}$ and $E = 0$ the loss is the square of a hyperbolic paraboloid. Gradient descent
+    converges to minima of larger curvature than its start, oscillating across the valley; every other iterate does
+    not oscillate.
+    """
     second, lr = -config.epsilon, config.lr
     parameters = jit(lambda z, T: two_eigenvalue.parameters(z, T, second, lr=lr), quick=True)
     start = np.asarray(parameters(np.array(config.residuals), np.array(config.curvatures)))
     Q = to_device(np.diag([1.0, second]))
     ran = simulate(
-        quartic.quartic(Q, lr), lambda start: start, config.steps, over={"start": start},
+        quartic.quartic(Q, lr),
+        lambda start: start,
+        config.steps,
+        over={"start": start},
         probes={
-            "theta": lambda t: t, "curvature": lambda t: two_eigenvalue.phase_point(t, second, lr=lr).T,
+            "theta": lambda t: t,
+            "curvature": lambda t: two_eigenvalue.phase_point(t, second, lr=lr).T,
             "residual": lambda t: two_eigenvalue.phase_point(t, second, lr=lr).z,
         },
         stop=Stop(converged=lambda t: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
@@ -68,19 +70,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         landed = one.isel(step=LANDED + int(one.residual[LANDED + 1] > 0))
         y = nullclines.edge_distance(landed.residual.values, landed.curvature.values, config.epsilon)
         limit, error = map(float, edge_limit.limit_from(float(landed.residual), float(y), config.epsilon))
-        yield claims.equal(
-            f"final distance below the edge from ({z:g}, {T:g})", -limit, 2 - one.final, error + 1e-11,
-            "what is remembered of where it landed, in closed form, is known up to a share of the residual "
-            "of its exponent; the next term of the series; the residual at the end",
+        yield claim(
+            f"final-distance-below-{z:g}-{T:g}",
+            f"final distance below the edge from ({z:g}, {T:g})",
             given=converged[i] & np.isfinite([limit, error]).all(),
             otherwise=f"in {config.steps:,} steps this start does not settle near the edge",
+        ).equal(
+            -limit,
+            2 - one.final,
+            error + 1e-11,
+            "what is remembered of where it landed, in closed form, is known up to a share of the residual "
+            "of its exponent; the next term of the series; the residual at the end",
         )
         level = float(skeleton.conserved(z, T))
         why = f"it says this of z < 0, T < 2 and T - 2z above 2, which is {level:.3g} here, if the run converges"
-        yield claims.at_least(
-            f"sharpening from ({z:g}, {T:g}): curvature at the end over its start", 1.0, one.final / T,
-            given=converged[i] & (z < 0 and T < 2 < level), otherwise=why,
-        )
+        yield claim(
+            f"sharpening-{z:g}-{T:g}-curvature-end",
+            f"sharpening from ({z:g}, {T:g}): curvature at the end over its start",
+            given=converged[i] & (z < 0 and T < 2 < level),
+            otherwise=why,
+        ).at_least(1.0, one.final / T)
     # Signs of the residual, step by step and on every other step, while it is larger than rounding.
     crossed, changes = [], []
     for residual in data.residual[(converged & (data.final > 1)).values, 10:].values:
@@ -89,21 +98,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             crossed.append((sign[1:] != sign[:-1]).mean())
             changes.append((sign[2:] != sign[:-2]).sum())
     none = "no run ends above curvature one, where a step crosses the valley"
-    yield claims.equal(
-        "share of steps that cross the valley, from the tenth on: smallest", 1.0, lambda: min(crossed), 0,
-        "above curvature one every step crosses the valley", given=crossed, otherwise=none,
-    )
+    yield claim(
+        "share-steps-cross",
+        "share of steps that cross the valley, from the tenth on: smallest",
+        given=crossed,
+        otherwise=none,
+    ).equal(1.0, lambda: min(crossed), 0, "above curvature one every step crosses the valley")
     name = "sign changes among even iterates after the first ten steps"
-    yield claims.count(name, 0.0, lambda: max(changes), given=changes, otherwise=none)
+    yield claim(name, name, given=changes, otherwise=none).count(0.0, lambda: max(changes))
     below = np.array([float(skeleton.conserved(*start)) < skeleton.ESCAPE for start in starts])
-    yield claims.count(
-        "starts whose loss goes to zero", below.sum(), (converged & below).sum(),
+    yield claim(
+        "starts-whose-loss",
+        "starts whose loss goes to zero",
         given=below.any() and (data.outcome != Outcome.UNFINISHED).all(),
         otherwise=f"a run has not ended in {config.steps:,} steps, or none starts below T - 2z = 4",
-    )
-    yield claims.erratum(
-        "number of outputs in the caption", (r"D = 2", 2), (r"D = 1,\ P = 2", 1), data.residuals, 0.0, "a count",
-        note="the landscape has two parameters and one residual", where="caption of figure 1", by="derivation",
+    ).count(below.sum(), (converged & below).sum())
+    yield claim("number-outputs-caption", "number of outputs in the caption").erratum(
+        (r"D = 2", 2),
+        (r"D = 1,\ P = 2", 1),
+        data.residuals,
+        0.0,
+        "a count",
+        note="the landscape has two parameters and one residual",
+        where="caption of figure 1",
+        by="derivation",
     )
 
 
@@ -120,7 +138,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     valley = np.sqrt(config.epsilon) * y
     for axes, stride, title in zip(planes, (1, 2), ("Every step", "Every other step"), strict=True):
         filled = axes.contourf(
-            x, y, np.maximum(loss, 1.1e-6), levels=np.logspace(-6, 0.0, 13), norm=LogNorm(), cmap="Blues", alpha=0.35,
+            x,
+            y,
+            np.maximum(loss, 1.1e-6),
+            levels=np.logspace(-6, 0.0, 13),
+            norm=LogNorm(),
+            cmap="Blues",
+            alpha=0.35,
             antialiased=True,
         )
         filled.set_edgecolor("face")

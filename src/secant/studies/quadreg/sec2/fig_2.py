@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.studies.shared.regression.starts import check_starts
 from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -30,29 +30,33 @@ class Config(Options):
         check_starts(self.residuals, self.curvatures, self.epsilon)
 
 
-@study(
-    "quadreg/fig-2", section="2.2", title="Sharpness settles just below the edge",
-    statement=r"""
-    For eigenvalues $\{1, -\epsilon\}$ with small $\epsilon$, gradient descent that starts far from the edge of
+@study("quadreg/fig-2", section="2.2", title="Sharpness settles just below the edge")
+def run(config: Config) -> xr.Dataset:
+    r"""For eigenvalues $\{1, -\epsilon\}$ with small $\epsilon$, gradient descent that starts far from the edge of
     stability sharpens, overshoots $2/\eta$, and settles just below it. Runs with different step sizes and the same
     $(\eta z_0, \eta\lambda_0)$ are the same run. Every other iterate stays near the nullcline $f_z$ on which two
     steps leave the residual as it is, and the distance $y = T - f_z(\tilde z)$ from it quickly becomes small and
-    negative.""",
-)
-def run(config: Config) -> xr.Dataset:
+    negative.
+    """
     eps = config.epsilon
     Q = jnp.diag(jnp.array([1.0, -eps]))
     z0, T0 = config.residuals[0], config.curvatures[0]
     scaled_runs = simulate(
-        lambda lr: quartic.quartic(Q, lr), lambda lr: two_eigenvalue.parameters(z0, T0, -eps, lr=lr), config.steps,
+        lambda lr: quartic.quartic(Q, lr),
+        lambda lr: two_eigenvalue.parameters(z0, T0, -eps, lr=lr),
+        config.steps,
         over={"lr": jnp.array(config.lrs)},
         probes={"curvature": lambda t, lr: two_eigenvalue.phase_point(t, -eps, lr=lr).T / lr},
         stop=Stop(converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-12),
     ).dataset
     starts = two_eigenvalue.Point(jnp.array(config.residuals), jnp.array(config.curvatures))
     plane = simulate(
-        two_eigenvalue.two_eigenvalue(-eps), lambda start: start, config.steps, over={"start": starts},
-        probes={"z": lambda p: p.z, "T": lambda p: p.T}, stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
+        two_eigenvalue.two_eigenvalue(-eps),
+        lambda start: start,
+        config.steps,
+        over={"start": starts},
+        probes={"z": lambda p: p.z, "T": lambda p: p.T},
+        stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-12),
     )
     ends, records = jax.tree.map(np.asarray, plane.state), plane.dataset.rename(step="map_step")
     # Of each start the steps of that parity whose residuals are positive in the end.
@@ -66,7 +70,9 @@ def run(config: Config) -> xr.Dataset:
         records[["outcome", "z", "T"]]
         .assign(
             curvature=scaled_runs.curvature.assign_attrs(long_name="curvature", units="1/step size"),
-            final=("start", ends.T, {"long_name": "final rescaled curvature"}), z_even=(even, z), T_even=(even, T),
+            final=("start", ends.T, {"long_name": "final rescaled curvature"}),
+            z_even=(even, z),
+            T_even=(even, T),
             y=(even, nullclines.edge_distance(z, T, eps), {"long_name": "distance to the nullcline"}),
         )
         .assign_coords(even=2 * np.arange(pairs))
@@ -81,11 +87,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     level = float(skeleton.conserved(z0, T0))
     by_map = data["T"].isel(start=[0]).rename(map_step="step", start="lr")
     forms = xr.concat([data.curvature * data.lr, by_map], "lr", join="inner").dropna("step")
-    yield claims.zero(
+    yield claim(
+        "difference-between-rescaled",
         "largest difference between the rescaled curvatures of different step sizes",
-        (forms.max("lr") - forms.min("lr")).max(), 1e-10, "an identity: rounding of float64 over the run",
-        note="the map of two numbers counts as one more", given=level <= skeleton.CYCLE_FLIP,
+        given=level <= skeleton.CYCLE_FLIP,
         otherwise=f"T - 2z = {level:.3g} starts in chaos, where rounding grows to the size of the orbit",
+    ).zero(
+        (forms.max("lr") - forms.min("lr")).max(),
+        1e-10,
+        "an identity: rounding of float64 over the run",
+        note="the map of two numbers counts as one more",
     )
     # Residual, curvature and distance to the nullcline of every start after its first pairs; NaN if it has ended.
     after = data[["z_even", "T_even", "y"]].reindex(even=[2 * PAIRS]).isel(even=0)
@@ -93,38 +104,51 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     converged = data.outcome == Outcome.CONVERGED
     for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
         late = f"this start has not converged in {config.steps:,} steps"
-        yield claims.equal(
-            f"final distance below the edge from ({z:g}, {T:g}), rescaled", -limits[i], 2 - data.final[i],
+        yield claim(
+            f"final-distance-below-{z:g}-{T:g}",
+            f"final distance below the edge from ({z:g}, {T:g}), rescaled",
+            given=converged[i] & np.isfinite(limits[i] + errors[i]),
+            otherwise=f"it is not near the nullcline after {PAIRS} pairs of steps" if converged[i] else late,
+        ).equal(
+            -limits[i],
+            2 - data.final[i],
             errors[i] + 1e-11,
             f"what is remembered of the point after {PAIRS} pairs of steps, in closed form, is known up to "
             "a share of the residual of its exponent; the next term of the series; the residual at the end",
-            given=converged[i] & np.isfinite(limits[i] + errors[i]),
-            otherwise=f"it is not near the nullcline after {PAIRS} pairs of steps" if converged[i] else late,
         )
-    yield claims.at_most("largest final rescaled curvature: below the edge", 2.0, data.final.where(converged).max())
+    yield claim("final-rescaled-curvature", "largest final rescaled curvature: below the edge").at_most(
+        2.0, data.final.where(converged).max()
+    )
     level = float(skeleton.level_step(skeleton.conserved(z0, T0), z0, eps))
-    yield claims.at_least(
-        "largest rescaled curvature on even steps: it overshoots the edge", 2.0, data.T_even[0].max(),
+    yield claim(
+        "rescaled-curvature-even",
+        "largest rescaled curvature on even steps: it overshoots the edge",
         given=2 < level < skeleton.ESCAPE,
         otherwise=f"T - 2z = {level:.3g} after a step, outside the window from 2 to 4",
-    )
+    ).at_least(2.0, data.T_even[0].max())
     start = data.y.isel(even=0)
     # Of the starts away from it, those that have come to the edge and not below it.
     came = (np.abs(start) > 0.2) & (after.T_even - 2 * after.z_even > 2 - eps)
-    yield claims.at_most(
-        f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest", 0.1,
-        lambda: np.abs(after.y / start)[came].max(), "quickly: by an order of magnitude", given=came,
+    yield claim(
+        f"distance-nullcline-after-{PAIRS}",
+        f"distance to the nullcline after {PAIRS} pairs of steps, over that at the start: largest",
+        given=came,
         otherwise="no start comes to the edge from farther than 0.2 from the nullcline",
-    )
+    ).at_most(0.1, lambda: np.abs(after.y / start)[came].max(), "quickly: by an order of magnitude")
     # Where y stays while the residual decays, for the starts that are forgotten.
     small = data.y.where((data.z_even < 0.1) & (data.z_even > 1e-6)).median("even")
     ratios = (small / float(edge_limit.fixed_point(eps)))[errors < 0.01 * np.abs(limits)].dropna("start")
-    yield claims.equal(
-        "median distance to the nullcline while the residual decays, over the fixed point of lowest order", 1.0,
-        lambda: ratios[np.abs(ratios - 1).argmax("start")], 0.1**2 + 2 * eps,
-        "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
-        note=f"the farthest from one of {ratios.size} starts whose end is known to a per cent", given=ratios.size,
+    yield claim(
+        "median-distance-nullcline",
+        "median distance to the nullcline while the residual decays, over the fixed point of lowest order",
+        given=ratios.size,
         otherwise="no start is forgotten: 4 z^2 is not large against epsilon after the jump",
+    ).equal(
+        1.0,
+        lambda: ratios[np.abs(ratios - 1).argmax("start")],
+        0.1**2 + 2 * eps,
+        "next orders of the slow manifold, 3/4 z^2 and 0.94 eps",
+        note=f"the farthest from one of {ratios.size} starts whose end is known to a per cent",
     )
 
 
@@ -146,7 +170,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, (z, T) in enumerate(zip(config.residuals, config.curvatures, strict=True)):
         one = data.isel(start=i, even=slice(1, None))
         for axes, height, size, label in (
-            (middle, one.T_even, 4, None), (right, one.y / eps, 2.5, rf"$({z:g}, {T:g})$"),
+            (middle, one.T_even, 4, None),
+            (right, one.y / eps, 2.5, rf"$({z:g}, {T:g})$"),
         ):
             axes.plot(one.z_even, height, "-", lw=0.6, alpha=0.6, color=f"C{i}")
             axes.plot(one.z_even, height, "o", ms=size, color=f"C{i}", label=label)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, scaled, sheet, study
 from secant.theory.edge import quartic
 
 Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
@@ -25,19 +25,17 @@ class Config(Seeded):
     weight: float = option(0.3, at_least=0.01, at_most=3, help="common starting weight of the equal-weight flow")
 
 
-@study(
-    "quadreg/sec-2.1", section="2.1", title="One model in four forms, and what it conserves",
-    statement=r"""
-    The residual $z = \tfrac12(\theta^\top Q\theta - E)$ has loss $z^2/2$, Jacobian $J = Q\theta$ and scalar tangent
+@study("quadreg/sec-2.1", section="2.1", title="One model in four forms, and what it conserves")
+def run(config: Config) -> xr.Dataset:
+    r"""The residual $z = \tfrac12(\theta^\top Q\theta - E)$ has loss $z^2/2$, Jacobian $J = Q\theta$ and scalar tangent
     kernel $JJ^\top$. Rescaled by the step size, $\tilde z = \eta z$ and $\tilde J = \sqrt\eta J$, gradient descent
     closes on the eigenmodes,
     $$\tilde z_{t+1} - \tilde z_t = -\tilde z_t\sum_i\tilde J_i^2 + \tfrac12\tilde z_t^2\sum_i\omega_i\tilde
     J_i^2,\qquad \tilde J_{i,t+1} = (1 - \tilde z_t\omega_i)\tilde J_{i,t},$$
     and on the moments $T(k) = \sum_i\omega_i^k\tilde J_i^2$; $T(-1) - 2\tilde z = \eta E$ is conserved. Under
     gradient flow the residual keeps its sign, and eigenvalues $\{-\omega, \omega\}$ of equal weight sharpen at all
-    times.""",
-)
-def run(config: Config) -> xr.Dataset:
+    times.
+    """
     n, lr, E = config.parameters, config.lr, config.offset
     keys = jax.random.split(jax.random.key(config.seed))
     drawn = jit(lambda keys: (jax.random.normal(keys[0], (n, n)), jax.random.normal(keys[1], (n,)) / 2), quick=True)
@@ -71,10 +69,13 @@ def run(config: Config) -> xr.Dataset:
 
     # A step size that is too large ends the run when one of the forms is no longer finite.
     full = simulate(
-        Map(init=forms, step=step), theta, config.steps,
+        Map(init=forms, step=step),
+        theta,
+        config.steps,
         probes={
             "z": Probe(residuals, dims=("form",), label="rescaled residual"),
-            "T": Probe(curvatures, dims=("form",), label="rescaled curvature"), "gap": Probe(gap, dims=("other",)),
+            "T": Probe(curvatures, dims=("form",), label="rescaled curvature"),
+            "gap": Probe(gap, dims=("other",)),
             "invariant": lambda s: quartic.invariant(s[1], spectrum),
             # what the invariant is the difference of
             "size": lambda s: jnp.abs(s[1].z) + jnp.sum(s[1].J ** 2 / np.abs(spectrum)),
@@ -82,8 +83,11 @@ def run(config: Config) -> xr.Dataset:
     ).dataset
     sharpening = flow(
         quartic.quartic_modes_flow(jnp.array([-1.0, 1.0])),
-        quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)), until=25.0,
-        probes={"flow_z": lambda s: s.z, "flow_J": Probe(lambda s: s.J**2, dims=("mode",))}, rtol=1e-11, atol=1e-13,
+        quartic.Modes(jnp.asarray(config.residual), jnp.sqrt(config.weight) * jnp.ones(2)),
+        until=25.0,
+        probes={"flow_z": lambda s: s.z, "flow_J": Probe(lambda s: s.J**2, dims=("mode",))},
+        rtol=1e-11,
+        atol=1e-13,
     ).dataset
 
     def instant(theta: jax.Array) -> tuple[jax.Array, ...]:
@@ -96,7 +100,8 @@ def run(config: Config) -> xr.Dataset:
     mode_J, mode_J_dot = (np.sqrt(lr) * np.asarray(basis).T @ part for part in (J, J_dot))
     k, i, bend = np.argmax(np.abs(J)), np.argmax(np.abs(mode_J)), 1.8
     laws = (  # as measured, by the corrected formula, and by the printed one
-        (velocity[k], -lr * z * J[k], lr * z * J[k]), (J_dot[k], -lr * z * QJ[k], -2 * lr * z * QJ[k]),
+        (velocity[k], -lr * z * J[k], lr * z * J[k]),
+        (J_dot[k], -lr * z * QJ[k], -2 * lr * z * QJ[k]),
         (mode_J_dot[i], -lr * z * spectrum[i] * mode_J[i], -2 * lr * z * spectrum[i] * mode_J[i] ** 2),
         ((1 - bend) * (1 - bend) - 1, float(quartic.linear_two_step(bend, 1.0)), (1 - bend) ** 2),
     )
@@ -109,59 +114,70 @@ def run(config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     exact = Tolerance(1e-13, why="an identity: rounding of float64")
     for form in ("modes", "moments"):
-        yield claims.zero(
+        yield claim(
+            f"step-{form}-step-parameters",
             f"a step of the {form} against a step of the parameters: largest difference, relative",
-            data.gap.sel(other=form).where(np.isfinite).max(), exact,
-        )
+        ).zero(data.gap.sel(other=form).where(np.isfinite).max(), exact)
     drift = np.abs(data.invariant - config.lr * config.offset) / (config.lr * abs(config.offset) + data["size"])
     rounding = 1e-14 * (10 + config.steps)
-    yield claims.zero(
-        "drift of the invariant over all steps: largest, relative", drift.where(np.isfinite).max(), rounding,
-        "an identity: rounding of float64 over the run",
+    yield claim("drift-invariant-steps", "drift of the invariant over all steps: largest, relative").zero(
+        drift.where(np.isfinite).max(), rounding, "an identity: rounding of float64 over the run"
     )
     T = data.flow_J.sum("mode")
     formula = quartic.equal_weight_curvature(data.flow_z.values, -2 * config.residual, config.weight)
-    yield claims.zero(
-        "curvature under the equal-weight flow, against its closed form: largest difference", np.abs(T - formula).max(),
-        1e-8 * (1 + T.max()), "relative tolerance 1e-11 of the integrator, over 25 units of time",
+    yield claim(
+        "curvature-under-equal", "curvature under the equal-weight flow, against its closed form: largest difference"
+    ).zero(
+        np.abs(T - formula).max(),
+        1e-8 * (1 + T.max()),
+        "relative tolerance 1e-11 of the integrator, over 25 units of time",
     )
-    yield claims.at_least(
-        "smallest increase of the curvature between records of the equal-weight flow", 0.0, T.diff("time").min(),
-        "rounding, where the curvature has settled", slack=1e-10,
-    )
-    yield claims.at_least(
-        "smallest residual along the flow: it keeps its sign", 0.0, data.flow_z.min(),
-        "absolute tolerance of the integrator", slack=1e-10,
+    yield claim(
+        "smallest-increase-curvature", "smallest increase of the curvature between records of the equal-weight flow"
+    ).at_least(0.0, T.diff("time").min(), "rounding, where the curvature has settled", slack=1e-10)
+    yield claim("smallest-residual-along", "smallest residual along the flow: it keeps its sign").at_least(
+        0.0, data.flow_z.min(), "absolute tolerance of the integrator", slack=1e-10
     )
     laws = (
         (
-            "sign of the gradient flow", r"\dot\theta = \eta z\,Q\theta", r"\dot\theta = -\eta z\,Q\theta",
-            "the minus of the gradient is missing: with the printed sign the loss would grow", "equation (2)",
+            "sign of the gradient flow",
+            r"\dot\theta = \eta z\,Q\theta",
+            r"\dot\theta = -\eta z\,Q\theta",
+            "the minus of the gradient is missing: with the printed sign the loss would grow",
+            "equation (2)",
         ),
         (
-            "velocity of the Jacobian", r"\dot J = -2\eta z\,QJ", r"\dot J = -\eta z\,QJ",
-            "the factor two belongs to the square of the Jacobian", "equation (3)",
+            "velocity of the Jacobian",
+            r"\dot J = -2\eta z\,QJ",
+            r"\dot J = -\eta z\,QJ",
+            "the factor two belongs to the square of the Jacobian",
+            "equation (3)",
         ),
         (
-            "velocity of a mode", r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
-            r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2", "the left-hand side lost its square",
+            "velocity of a mode",
+            r"d\tilde J(\omega_i)/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
+            r"d\tilde J(\omega_i)^2/dt = -2\tilde z\omega_i\tilde J(\omega_i)^2",
+            "the left-hand side lost its square",
             "equation (4)",
         ),
         (
-            "two steps on a parabola", r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
+            "two steps on a parabola",
+            r"\theta_{t+2} - \theta_t = (1-\lambda)^2\theta_t",
             r"\theta_{t+2} - \theta_t = \left((1-\lambda)^2 - 1\right)\theta_t",
-            "the printed right-hand side is the new coordinate, not its change (curvature 1.8)", "equation (14)",
+            "the printed right-hand side is the new coordinate, not its change (curvature 1.8)",
+            "equation (14)",
         ),
     )
     for (name, printed, corrected, why, where), (measured, right, wrong) in zip(laws, data.laws.values, strict=True):
-        yield claims.erratum(
-            name, (printed, wrong), (corrected, right), measured, exact, note=why, where=where, by="derivation",
+        yield claim(name, name).erratum(
+            (printed, wrong), (corrected, right), measured, exact, note=why, where=where, by="derivation"
         )
-    yield claims.erratum(
-        "the offset in rescaled variables", (r"E = T(-1) - 2\tilde z", config.offset),
+    yield claim("offset-rescaled-variables", "the offset in rescaled variables").erratum(
+        (r"E = T(-1) - 2\tilde z", config.offset),
         (r"\eta E = T(-1) - 2\tilde z", config.lr * config.offset),
         data.invariant[-1 if np.isfinite(data.invariant[-1]) else 0],
-        rounding * float(data["size"].where(np.isfinite).max()), "rounding over the run",
+        rounding * float(data["size"].where(np.isfinite).max()),
+        "rounding over the run",
         note="rescaling the residual rescales the offset with it; the same letter stands for both",
         where="after equation (9), and E in equations (10)-(13)",
     )
@@ -179,7 +195,9 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.set(title="Equal weights sharpen", xlabel="time", xlim=(0, 8), ylim=(-0.02, 1.1))
     left.legend(ncols=2, loc="center right", bbox_to_anchor=(1.0, 0.62))
     for form, style, colour, width in (
-        ("parameters", "-", "C0", 4), ("modes", "--", "C1", 2.2), ("moments", ":", sheet.ink(), 1.6),
+        ("parameters", "-", "C0", 4),
+        ("modes", "--", "C1", 2.2),
+        ("moments", ":", sheet.ink(), 1.6),
     ):
         middle.plot(data.step, data["T"].sel(form=form), style, color=colour, lw=width, alpha=0.9, label=form)
     sheet.label(middle, "Three forms, one descent", "step", r"curvature $T(0) = \eta JJ^\top$", "best")

@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.regression.plane import at_rest
 from secant.theory.edge import edge_limit, quartic, skeleton, two_eigenvalue
 
@@ -50,25 +50,27 @@ class Config(Options):
         fits_memory(200 * self.plane**2, "plane")
 
 
-@study(
-    "quadreg/thm-2.1", section="2.2", title="The edge of stability is reached from an open set",
-    statement=r"""
-    For eigenvalues $\{1, -\epsilon\}$, $E = 0$ and small enough $\epsilon$ there are a neighbourhood of parameters
+@study("quadreg/thm-2.1", section="2.2", title="The edge of stability is reached from an open set")
+def run(config: Config) -> xr.Dataset:
+    r"""For eigenvalues $\{1, -\epsilon\}$, $E = 0$ and small enough $\epsilon$ there are a neighbourhood of parameters
     and an interval of step sizes for which
     $$2/\eta - \delta_\lambda \le \lim_{t\to\infty}\lambda_{\max} \le 2/\eta,\qquad \delta_\lambda = O(\epsilon).$$
     The theorem leaves the interval open. It is $2 < \eta(\lambda_0 - 2z_0) < 4$ up to $O(\epsilon)$: below it
-    gradient descent converges at $\eta\lambda_\infty = \eta(\lambda_0 - 2z_0) + O(\epsilon)$, above it it diverges.""",
-)
-def run(config: Config) -> xr.Dataset:
+    gradient descent converges at $\eta\lambda_\infty = \eta(\lambda_0 - 2z_0) + O(\epsilon)$, above it it diverges.
+    """
     eps = config.epsilon
     Q = jnp.asarray(np.diag([1.0, -eps]))
     z0, T0 = config.origin
     levels = np.unique([*config.below, *config.inside, *config.above, *np.linspace(0.1, 5.2, config.scan)])
     lrs = levels / (T0 - 2 * z0)
     ran = simulate(
-        lambda lr: quartic.quartic(Q, lr), np.array(config.start), config.steps, over={"lr": lrs},
+        lambda lr: quartic.quartic(Q, lr),
+        np.array(config.start),
+        config.steps,
+        over={"lr": lrs},
         stop=Stop(
-            converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-7, diverged=lambda t: jnp.sum(t**2) > 1e8,
+            converged=lambda t, lr: jnp.abs(lr * quartic.residual(t, Q)) < 1e-7,
+            diverged=lambda t: jnp.sum(t**2) > 1e8,
             every=50,
         ),
     )
@@ -77,25 +79,34 @@ def run(config: Config) -> xr.Dataset:
 
     z, T = (np.asarray(jnp.linspace(*ends, config.plane)) for ends in ((-1.2, 1.2), (0.0, 4.5)))
     basin = simulate(
-        two_eigenvalue.two_eigenvalue(-eps), lambda z, T: two_eigenvalue.Point(z, T), config.steps,
-        over={"z": z, "T": T}, stop=at_rest(1e-7),
+        two_eigenvalue.two_eigenvalue(-eps),
+        lambda z, T: two_eigenvalue.Point(z, T),
+        config.steps,
+        over={"z": z, "T": T},
+        stop=at_rest(1e-7),
     )
     allowed = np.asarray(two_eigenvalue.admissible(z[:, None], T, -eps))
     rest = np.abs(np.asarray(basin.state.z)) < 1e-2
     settled = allowed & (basin.dataset.outcome != Outcome.DIVERGED) & rest
 
     rates = simulate(
-        lambda eps: two_eigenvalue.two_eigenvalue(-eps), two_eigenvalue.Point(0.3, 2 / 0.7 + 0.02),
-        int(60 / min(config.epsilons)), over={"eps": np.array(config.epsilons)},
+        lambda eps: two_eigenvalue.two_eigenvalue(-eps),
+        two_eigenvalue.Point(0.3, 2 / 0.7 + 0.02),
+        int(60 / min(config.epsilons)),
+        over={"eps": np.array(config.epsilons)},
         stop=Stop(converged=lambda p: jnp.abs(p.z) < 1e-10, every=50),
     )
     table = basin.dataset.coords.to_dataset().assign_coords(level=levels, eps=np.array(config.epsilons))
     final = np.where(ran.dataset.outcome == Outcome.CONVERGED, end, np.nan)
     return table.assign(
-        final=("level", final, {"long_name": "final eta lambda"}), outcome=("level", ran.dataset.outcome.values),
-        lr=("level", lrs, {"long_name": "step size"}), allowed=(("z", "T"), allowed),
+        final=("level", final, {"long_name": "final eta lambda"}),
+        outcome=("level", ran.dataset.outcome.values),
+        lr=("level", lrs, {"long_name": "step size"}),
+        allowed=(("z", "T"), allowed),
         basin=settled.copy(data=np.where(settled, basin.state.T, np.nan)).assign_attrs(long_name="final curvature"),
-        rate=("eps", 2 - np.asarray(rates.state.T), {"long_name": "2 - final curvature"}), curvature=T0, residual=z0,
+        rate=("eps", 2 - np.asarray(rates.state.T), {"long_name": "2 - final curvature"}),
+        curvature=T0,
+        residual=z0,
     )
 
 
@@ -110,49 +121,72 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     share = np.abs(memory(inside.level.values, (inside.lr * inside.residual).values)) / (eps / 2)
     forgotten = (share < 1e-3) & (inside.outcome.values == Outcome.CONVERGED)
     ratio = (2 - inside.final.values[forgotten]) / -float(edge_limit.limit_series(eps))
-    yield claims.equal(
-        "final distance below the edge inside the window, over its series: farthest from one", 1.0,
-        lambda: ratio[np.argmax(np.abs(ratio - 1))], 1e-2 + 20 * eps**4,
-        "ten times the memory of the start that is allowed, and the next term",
-        note=f"{forgotten.sum()} of {len(forgotten)} step sizes", given=forgotten,
+    yield claim(
+        "final-distance-below",
+        "final distance below the edge inside the window, over its series: farthest from one",
+        given=forgotten,
         otherwise="no step size inside the window forgets the start, or no run has converged",
+    ).equal(
+        1.0,
+        lambda: ratio[np.argmax(np.abs(ratio - 1))],
+        1e-2 + 20 * eps**4,
+        "ten times the memory of the start that is allowed, and the next term",
+        note=f"{forgotten.sum()} of {len(forgotten)} step sizes",
     )
-    yield claims.at_most(
-        "largest final eta lambda inside the window", 2.0, inside.final.max(skipna=False),
-        given=(inside.outcome != Outcome.UNFINISHED).all(), otherwise=f"a run {late}",
-    )
-    yield claims.equal(
-        "power of epsilon in the distance to the edge", 1.0,
-        lambda: np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0], 2 * max(config.epsilons),
-        "the second term 27/32 eps^2 raises the local power by 1.7 eps", given=len(config.epsilons) > 1,
+    yield claim(
+        "final-eta-lambda",
+        "largest final eta lambda inside the window",
+        given=(inside.outcome != Outcome.UNFINISHED).all(),
+        otherwise=f"a run {late}",
+    ).at_most(2.0, inside.final.max(skipna=False))
+    yield claim(
+        "power-epsilon-distance",
+        "power of epsilon in the distance to the edge",
+        given=len(config.epsilons) > 1,
         otherwise="one epsilon has no power",
+    ).equal(
+        1.0,
+        lambda: np.polyfit(np.log(data.eps), np.log(data.rate), 1)[0],
+        2 * max(config.epsilons),
+        "the second term 27/32 eps^2 raises the local power by 1.7 eps",
     )
     below = data.sel(level=list(config.below))
     level_below = jit(lambda level, z: skeleton.level_below(level, z, eps), quick=True)
     orders = np.asarray(level_below(below.level.values, (below.lr * below.residual).values))
     for C, first_order, final, outcome in zip(config.below, orders, below.final, below.outcome, strict=True):
-        yield claims.equal(
-            f"below the window, T - 2z = {C:g}: final eta lambda", first_order, final,
+        yield claim(
+            f"below-window-t-{C:g}",
+            f"below the window, T - 2z = {C:g}: final eta lambda",
+            given=outcome == Outcome.CONVERGED,
+            otherwise=f"the run {late}",
+        ).equal(
+            first_order,
+            final,
             2 * (first_order - C) ** 2 + 3 * eps**2 * C,
             "second order in epsilon: the square of the first, and (eps z)^2 summed",
-            given=outcome == Outcome.CONVERGED, otherwise=f"the run {late}",
         )
     # The step sizes above the window, if their level is still above it after two steps at the starting residual.
     above = data.sel(level=list(config.above))
     still = above.level * np.minimum(1 + eps * above.lr * above.residual, 1) ** 4 > skeleton.ESCAPE + 0.1
-    yield claims.count(
-        "step sizes above the window that diverge", still.sum() or still.size,
-        ((above.outcome == Outcome.DIVERGED) & still).sum(), given=still,
+    yield claim(
+        "step-sizes-above",
+        "step sizes above the window that diverge",
+        given=still,
         otherwise="during the first steps T - 2z falls below 4.1 at every one of them",
-    )
+    ).count(still.sum() or still.size, ((above.outcome == Outcome.DIVERGED) & still).sum())
     # The open set: of all starts, those whose level lies well inside the window. Where the residual is zero nothing
     # moves, so the line is left out; the level must outlast a fall by 10 epsilon.
     level = data["T"] - 2 * data.z
     window = (level > 2.1 + 10 * eps) & (level < 3.7) & data.allowed & (np.abs(data.z) < 0.8) & (data.z != 0)
     edge = np.abs(data.basin - 2) < 0.1
-    yield claims.equal(
-        "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge", 1.0,
-        edge.where(window).mean(), 0.02, "an open set; a few starts near the border of another basin may end elsewhere",
+    yield claim(
+        "share-starts-t",
+        "share of the starts with T - 2z between 2.1 + 10 epsilon and 3.7 that end within 0.1 of the edge",
+    ).equal(
+        1.0,
+        edge.where(window).mean(),
+        0.02,
+        "an open set; a few starts near the border of another basin may end elsewhere",
         note=f"{int(edge.sum())} starts of the whole grid end there",
     )
 

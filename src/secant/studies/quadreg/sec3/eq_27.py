@@ -11,7 +11,7 @@ from secant.lab import (
     Findings,
     Seeded,
     Tolerance,
-    claims,
+    claim,
     option,
     ratio_of_means,
     scaled,
@@ -36,14 +36,21 @@ class Config(Seeded):
         smoke=(8, 10, 20), laptop=(8, 15, 20, 30, 40), paper=(8, 15, 60, 60, 30), at_least=1, help="residuals D"
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(80, 20, 20), laptop=(160, 60, 40, 30, 20), paper=(160, 60, 120, 60, 300), at_least=1,
+        smoke=(80, 20, 20),
+        laptop=(160, 60, 40, 30, 20),
+        paper=(160, 60, 120, 60, 300),
+        at_least=1,
         help="parameters P, as many entries",
     )
     draws: int = scaled(
         smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=1_000_000, help="random draws a size"
     )
     small: int = scaled(
-        smoke=200_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10_000_000,
+        smoke=200_000,
+        laptop=1_000_000,
+        paper=4_000_000,
+        at_least=1_000,
+        at_most=10_000_000,
         help="draws of the size (2, 2)",
     )
     lr: float = option(0.7, at_least=1e-6, at_most=1e6, help="step size")
@@ -55,16 +62,14 @@ class Config(Seeded):
         draws.check_sizes(self.outputs, self.parameters, together=1)
 
 
-@study(
-    "quadreg/eq-27", section="3.3", title="How nonlinear the first step is",
-    statement=r"""
-    The second-order term of a step of gradient descent over the first-order one, each as a root mean square at a random
-    start, is for Gaussian entries and $Q_\alpha = \tfrac12(A + A^\top)$ exactly
-    $$r_{NL} = \frac{\eta\sigma_z}2\sqrt{\frac{D(D+2)(P+2)}{P+D+1}} \approx \frac{\eta\sigma_zD}{2\sqrt{1 + D/P}}.$$
-    The printed $\tfrac12\eta\sigma_zD$ is its limit for $D \ll P$. In the rescaled start
-    $\sigma_z = \tilde\sigma_z/D$ it is $\tfrac12\eta\tilde\sigma_z/\sqrt{1 + D/P}$.""",
-)
+@study("quadreg/eq-27", section="3.3", title="How nonlinear the first step is")
 def run(config: Config) -> xr.Dataset:
+    r"""The second-order term of a step of gradient descent over the first-order one, each as a root mean square at a
+    random start, is for Gaussian entries and $Q_\alpha = \tfrac12(A + A^\top)$ exactly $$r_{NL} =
+    \frac{\eta\sigma_z}2\sqrt{\frac{D(D+2)(P+2)}{P+D+1}} \approx \frac{\eta\sigma_zD}{2\sqrt{1 + D/P}}.$$ The printed
+    $\tfrac12\eta\sigma_zD$ is its limit for $D \ll P$. In the rescaled start $\sigma_z = \tilde\sigma_z/D$ it is
+    $\tfrac12\eta\tilde\sigma_z/\sqrt{1 + D/P}$.
+    """
     pairs = [*draws.sizes(config.outputs, config.parameters), SMALL]
     counts = [config.draws] * len(config.outputs) + [config.small]
 
@@ -73,7 +78,8 @@ def run(config: Config) -> xr.Dataset:
         w = J.T @ z
         return {
             "curved": jnp.sum(jnp.square(config.lr**2 / 2 * (Q @ w) @ w)),
-            "linear": jnp.sum(jnp.square(config.lr * J @ w)), "kernel": jnp.sum(jnp.square(start.J @ start.J.T)),
+            "linear": jnp.sum(jnp.square(config.lr * J @ w)),
+            "kernel": jnp.sum(jnp.square(start.J @ start.J.T)),
         }
 
     rows = []
@@ -86,11 +92,14 @@ def run(config: Config) -> xr.Dataset:
     flat, flat_error = _root(*_averaged_over_tensors(config, *FLAT))
     return xr.Dataset(
         {
-            "ratio": ("size", ratio, {"long_name": "measured r_NL"}), "ratio_error": ("size", ratio_error),
+            "ratio": ("size", ratio, {"long_name": "measured r_NL"}),
+            "ratio_error": ("size", ratio_error),
             "exact": ("size", [rr.nonlinearity_ratio(D, P, config.sigma_z, config.lr) for D, P in pairs]),
             "printed": ("size", [config.lr * config.sigma_z * D / 2 for D, _ in pairs]),
             "kernel": ("size", kernel_mean, {"long_name": "E tr (JJ^T)^2 over sigma_J^4 D P^2"}),
-            "kernel_error": ("size", kernel_error), "flat": flat, "flat_error": flat_error,
+            "kernel_error": ("size", kernel_error),
+            "flat": flat,
+            "flat_error": flat_error,
         },
         coords={**by_size(pairs), "draws": ("size", counts)},
     )
@@ -121,35 +130,42 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         last = ", where every term counts" if i == data.sizes["size"] - 1 else ""
         error = rr.nonlinearity_spread(int(one.D), int(one.P)) / float(one.draws) ** 0.5
         found = Estimate(float(one.ratio / one.exact), error)
-        yield claims.equal(f"measured over exact r_NL, (D, P) = {size}{last}", 1.0, found, known)
+        yield claim(f"measured-exact-r-{size}-{last}", f"measured over exact r_NL, (D, P) = {size}{last}").equal(
+            1.0, found, known
+        )
     D, P = FLAT
-    yield claims.equal(
-        f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})", 1.0,
-        measured(data, "flat", config.draws, config.lr * config.sigma_z * D / 2), 1 / D + D / (2 * P),
+    yield claim(f"measured-printed-r-{D}-{P}", f"measured over printed r_NL where D << P, (D, P) = ({D}, {P})").equal(
+        1.0,
+        measured(data, "flat", config.draws, config.lr * config.sigma_z * D / 2),
+        1 / D + D / (2 * P),
         "the next orders 1/D and -D/(2P) of the exact formula",
         note="the mean over Q in closed form, over residuals and Jacobian by draws",
     )
     tall = data.isel(size=int((data.D / data.P)[:-1].argmax("size")))
     D, P, printed = int(tall.D), int(tall.P), float(tall.printed)
     slack = Tolerance(relative=1 / D + 1 / P, why="the next orders 1/D and 1/P of the exact formula")
-    yield claims.erratum(
-        f"r_NL at (D, P) = ({D}, {P})", (r"r_{NL} = \frac{1}{2}\eta\sigma_zD", printed),
+    yield claim(f"r-nl-d-{D}-{P}", f"r_NL at (D, P) = ({D}, {P})").erratum(
+        (r"r_{NL} = \frac{1}{2}\eta\sigma_zD", printed),
         (r"r_{NL} = \frac{1}{2}\eta\sigma_zD/\sqrt{1 + D/P}", printed / np.sqrt(1 + D / P)),
-        measured(tall, "ratio", tall.draws), slack,
+        measured(tall, "ratio", tall.draws),
+        slack,
         note="for Q as in (153), of independent entries: the mean square of JJ^T z has a second term of the same "
         "order, see below; at fixed D/P it stays",
         where="equations (27), (149) and (159), which also drops the step size",
     )
-    yield claims.erratum(
-        f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})", (r"r_{NL} = \tilde\sigma_z", 1.0),
+    yield claim(f"r-nl-rescaled-{D}-{P}", f"r_NL of the rescaled start over eta sigma_z~, (D, P) = ({D}, {P})").erratum(
+        (r"r_{NL} = \tilde\sigma_z", 1.0),
         (r"r_{NL} = \frac{1}{2}\eta\tilde\sigma_z/\sqrt{1 + D/P}", 0.5 / np.sqrt(1 + D / P)),
-        measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D), slack,
+        measured(tall, "ratio", tall.draws, config.lr * config.sigma_z * D),
+        slack,
         note="the factor 1/2 of (27) is forgotten, and the factor that depends on D/P as in (27)",
         where="after equation (29)",
     )
-    yield claims.erratum(
-        f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})", (r"\sigma_J^4P(P-1)D + C_4DP", (P + 2) / P),
-        (r"\sigma_J^4DP\,(D + P + 1)", (D + P + 1) / P), measured(tall, "kernel", tall.draws), 0,
+    yield claim(f"mean-tr-jj-{D}-{P}", f"mean of tr (JJ^T)^2 over sigma_J^4 D P^2, (D, P) = ({D}, {P})").erratum(
+        (r"\sigma_J^4P(P-1)D + C_4DP", (P + 2) / P),
+        (r"\sigma_J^4DP\,(D + P + 1)", (D + P + 1) / P),
+        measured(tall, "kernel", tall.draws),
+        0,
         "exact at every size: the sampling error alone",
         note="the D(D - 1)P terms with two different outputs and one parameter are left out (the fourth moment C_4 is "
         "3 sigma_J^4 for Gaussian entries)",

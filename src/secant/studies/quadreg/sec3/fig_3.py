@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Figure, Finding, Findings, Options, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Options, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, share, weakest
 from secant.theory.regression import quadratic_regression as model
 from secant.theory.regression import random_regression
@@ -22,7 +22,10 @@ class Config(Options):
     outputs: int = scaled(smoke=12, laptop=60, at_least=2, at_most=400, help="number of residuals")
     parameters: int = scaled(smoke=24, laptop=120, at_least=2, at_most=800, help="number of parameters")
     residuals: tuple[float, ...] = option(
-        (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2), at_least=1e-3, at_most=100, ascending=True,
+        (0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 1.2),
+        at_least=1e-3,
+        at_most=100,
+        ascending=True,
         help="rescaled scales of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-3, at_most=0.3, help="square of the rescaled scale of the Jacobian")
@@ -35,15 +38,13 @@ class Config(Options):
         check_sizes((self.outputs,), (self.parameters,), together=self.draws, solvable=True)
 
 
-@study(
-    "quadreg/fig-3", section="3.2", title="Sharpening in random quadratic regression stops at the edge",
-    statement=r"""
-    Gradient descent on a random quadratic regression model ($D = 60$, $P = 120$, $\eta = 1$): the larger the residuals
-    at the start, the larger the curvature at the end, until sharpening drives $\eta\lambda_{\max}$ to 2. There larger
-    residuals let the second-order term of the step act: the loss is no longer monotone but still converges to zero,
-    with the curvature just below the edge. Still larger residuals diverge.""",
-)
+@study("quadreg/fig-3", section="3.2", title="Sharpening in random quadratic regression stops at the edge")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent on a random quadratic regression model ($D = 60$, $P = 120$, $\eta = 1$): the larger the
+    residuals at the start, the larger the curvature at the end, until sharpening drives $\eta\lambda_{\max}$ to 2.
+    There larger residuals let the second-order term of the step act: the loss is no longer monotone but still converges
+    to zero, with the curvature just below the edge. Still larger residuals diverge.
+    """
     D, P = config.outputs, config.parameters
     sizes = np.array([*config.residuals, float(D)])  # the last one is a variance of one before rescaling
 
@@ -59,12 +60,16 @@ def run(config: Config) -> xr.Dataset:
     first = config.seed * config.draws
     draws = jit(jax.vmap(one), quick=True)(np.arange(first, first + config.draws))
     return simulate(
-        lambda draw: model.descent(draw["Q"]), begin, config.steps, over={"draw": draws, "residual": sizes},
+        lambda draw: model.descent(draw["Q"]),
+        begin,
+        config.steps,
+        over={"draw": draws, "residual": sizes},
         probes={
             "loss": Probe(lambda s: jnp.sum(s.z**2) / 2),
             "top": Probe(lambda s: jnp.linalg.eigvalsh(s.J @ s.J.T)[-1], every=2),
         },
-        stop=Stop(diverged=lambda s: jnp.sum(s.z**2) > 1e6), label=f"{config.draws} models",
+        stop=Stop(diverged=lambda s: jnp.sum(s.z**2) > 1e6),
+        label=f"{config.draws} models",
     ).dataset
 
 
@@ -75,59 +80,75 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     alive = rescaled.outcome != Outcome.DIVERGED
     start, final = top.isel(step=0, drop=True), top.isel(step=-1, drop=True).where(alive)
     yield _weakest(
+        "final-grows",
         f"final curvature grows with the residuals, up to {EDGE[0]:g}: smallest mean rise from one size to the next",
-        0.0, final.sel(residual=slice(None, EDGE[0])).diff("residual", label="lower"),
+        0.0,
+        final.sel(residual=slice(None, EDGE[0])).diff("residual", label="lower"),
     )
     yield _weakest(
+        "run-grows",
         f"curvature grows along the run: smallest mean of final over initial value, residuals of 0.1 to {EDGE[1]:g}",
-        1.0, (final / start).sel(residual=slice(0.1, EDGE[1])),
+        1.0,
+        (final / start).sel(residual=slice(0.1, EDGE[1])),
     )
     # A run that still oscillates has no final curvature yet: only what has come to rest is judged by it.
     settled = alive & (loss.isel(step=-1) < 1e-6 * loss.isel(step=0))
     been = (settled & (top.max("step") > 2)).sel(residual=slice(*EDGE))
     note = f"{int(been.sum())} runs have been above 2 and settled within {config.steps} steps"
-    said = {"note": note, "given": been, "otherwise": note}
+    enough: dict[str, Any] = {"given": been, "otherwise": note}
     at = f"settled after the curvature has passed 2, residuals of {EDGE[0]:g} to {EDGE[1]:g}"
     end, rose = final.where(been), (loss.diff("step") > 0).any("step").sel(residual=been.residual)
-    yield claims.at_most(f"{at}: largest final curvature", 2.0, end.max, **said)
-    yield claims.equal(
-        f"{at}: median final curvature", 2.0, end.median, 0.1,
-        "within five per cent of the edge is called the edge here", **said,
+    yield claim("settled-largest", f"{at}: largest final curvature", **enough).at_most(2.0, end.max, note=note)
+    yield claim("settled-median", f"{at}: median final curvature", **enough).equal(
+        2.0, end.median, 0.1, "within five per cent of the edge is called the edge here", note=note
     )
-    yield claims.at_least(
-        f"{at}: share whose loss rose on the way", 0.5, share(rose.values[been]),
-        "most: a curvature above 2 makes its mode grow; by Laplace's rule", **said,
+    yield claim("settled-rose", f"{at}: share whose loss rose on the way", **enough).at_least(
+        0.5, share(rose.values[been]), "most: a curvature above 2 makes its mode grow; by Laplace's rule", note=note
     )
     falls = loss.sel(residual=(size <= 0.2) & (start.max("draw") < 1)).values
-    yield claims.at_most(
-        "begun below 1: largest factor of the loss in a step, residuals of at most 0.2", 1.0,
-        lambda: (falls[..., 1:] / falls[..., :-1]).max(), "an inequality: the loss is monotone, up to rounding",
-        slack=1e-12, given=falls.size, otherwise="no residuals are that small, or the curvature begins above 1",
+    yield claim(
+        "begun-below-1",
+        "begun below 1: largest factor of the loss in a step, residuals of at most 0.2",
+        given=falls.size,
+        otherwise="no residuals are that small, or the curvature begins above 1",
+    ).at_most(
+        1.0,
+        lambda: (falls[..., 1:] / falls[..., :-1]).max(),
+        "an inequality: the loss is monotone, up to rounding",
+        slack=1e-12,
     )
-    yield claims.at_least(
-        "residuals of 1.2 and more: share of models that diverge", 0.5, share(~alive.isel(residual=-1)),
-        "an inequality: most of them; by Laplace's rule", given=size[-1] >= 1.2,
+    yield claim(
+        "residuals-1.2-more",
+        "residuals of 1.2 and more: share of models that diverge",
+        given=size[-1] >= 1.2,
         otherwise="no residuals are that large",
-    )
+    ).at_least(0.5, share(~alive.isel(residual=-1)), "an inequality: most of them; by Laplace's rule")
     ratio = random_regression.nonlinearity_ratio(config.outputs, config.parameters, 1.0)
-    yield claims.erratum(
+    yield claim(
+        "how-large-residuals",
         "how large residuals are where the edge of stability appears: share of models that diverge at one",
-        (r"\sigma_z = O(1)", 0.0), (r"\tilde\sigma_z = D\sigma_z = O(1)", 1.0 if ratio > 2 else np.nan),
-        share(data.outcome.isel(residual=-1) == Outcome.DIVERGED), 0.1, "all or none; by Laplace's rule",
+    ).erratum(
+        (r"\sigma_z = O(1)", 0.0),
+        (r"\tilde\sigma_z = D\sigma_z = O(1)", 1.0 if ratio > 2 else np.nan),
+        share(data.outcome.isel(residual=-1) == Outcome.DIVERGED),
+        0.1,
+        "all or none; by Laplace's rule",
         note=f"With a standard deviation of one the first step is {ratio:.0f} times more nonlinear than linear, and "
         "all models diverge; it is the rescaled size, D times as large, that is of order one at the edge.",
         where="text on figure 3",
     )
 
 
-def _weakest(claim: str, bound: float, repeats: xr.DataArray) -> Finding:
+def _weakest(key: str, name: str, bound: float, repeats: xr.DataArray) -> Finding:
     """That a mean over models is above a bound at every size, judged where it is least above it."""
     repeats = repeats.dropna("draw")
     if repeats.sizes["draw"] < 2 or not repeats.size:
-        return claims.undecided(claim, bound, "too few sizes, or models that do not diverge at any of them", "at least")
+        return claim(key, name).undecided(
+            bound, "too few sizes, or models that do not diverge at any of them", "at least"
+        )
     worst = repeats.isel(residual=weakest(repeats.values, bound))
     note = f"at residuals of {float(worst.residual):g}"
-    return claims.at_least(claim, bound, estimate(worst), "an inequality, over models", note=note)
+    return claim(key, name).at_least(bound, estimate(worst), "an inequality, over models", note=note)
 
 
 @run.figure

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Options, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, share, sizes
 from secant.theory.regression import phase_plane
 from secant.theory.regression import quadratic_regression as model
@@ -22,19 +22,31 @@ class Config(Options):
         smoke=(40,), laptop=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
     )
     draws: tuple[int, ...] = scaled(
-        smoke=(8,), laptop=(16, 24, 3), paper=(100, 100, 100), at_least=1, at_most=10_000,
+        smoke=(8,),
+        laptop=(16, 24, 3),
+        paper=(100, 100, 100),
+        at_least=1,
+        at_most=10_000,
         help="random models of each size",
     )
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
     residuals: tuple[float, ...] = scaled(
-        smoke=(0.1, 0.2, 0.4, 0.55, 1.2), laptop=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
-        paper=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2), at_least=1e-3,
-        at_most=100, ascending=True, help="rescaled scales of the residuals",
+        smoke=(0.1, 0.2, 0.4, 0.55, 1.2),
+        laptop=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7, 0.8, 0.9, 1.2),
+        paper=(0.02, 0.1, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.9, 1.0, 1.2),
+        at_least=1e-3,
+        at_most=100,
+        ascending=True,
+        help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=(0.05, 0.1, 0.5, 0.7), laptop=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
-        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7), at_least=1e-3, at_most=100,
-        ascending=True, help="squares of the rescaled scales of the Jacobian",
+        smoke=(0.05, 0.1, 0.5, 0.7),
+        laptop=(0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.55, 0.7),
+        paper=(0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.6, 0.7),
+        at_least=1e-3,
+        at_most=100,
+        ascending=True,
+        help="squares of the rescaled scales of the Jacobian",
     )
     steps: int = scaled(
         smoke=1_500, laptop=5_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
@@ -47,21 +59,23 @@ class Config(Options):
             raise ValueError(f"draws: must be as many as outputs, {len(self.outputs)}, got {len(self.draws)}.")
 
 
-@study(
-    "quadreg/fig-4", section="3.2", title="Phase planes of random quadratic regression",
-    statement=r"""
-    Gradient descent from random models with residuals of scale $\tilde\sigma_z/D$ and a Jacobian of scale
+@study("quadreg/fig-4", section="3.2", title="Phase planes of random quadratic regression", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent from random models with residuals of scale $\tilde\sigma_z/D$ and a Jacobian of scale
     $\tilde\sigma_J/(DP)^{1/4}$, until convergence. For intermediate $\tilde\sigma_z$ and small $\tilde\sigma_J$ the
     curvature first grows and then settles near $2/\eta$. Large $\tilde\sigma_z$ and large $\tilde\sigma_J$ diverge. A
-    band of $\tilde\sigma_J$ over a wide range of $\tilde\sigma_z$ begins near the edge and stays there.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    band of $\tilde\sigma_J$ over a wide range of $\tilde\sigma_z$ begins near the edge and stays there.
+    """
+
     def one(D: int, P: int, seed: int) -> xr.Dataset:
         tensor, start = jax.random.split(jax.random.key(seed))
         return phase_plane.phase_plane(
-            model.random_tensor(tensor, D, P, dtype=jnp.float32), model.random_start(start, D, P, jnp.float32),
-            config.residuals, config.jacobians, max_steps=config.steps, label=f"{D} x {P}, seed {seed}",
+            model.random_tensor(tensor, D, P, dtype=jnp.float32),
+            model.random_start(start, D, P, jnp.float32),
+            config.residuals,
+            config.jacobians,
+            max_steps=config.steps,
+            label=f"{D} x {P}, seed {seed}",
         )
 
     planes = []
@@ -77,10 +91,17 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     final = data.top.isel(mode=0).where(data.outcome == Outcome.CONVERGED)
-    yield claims.equal(
-        "share of all converged runs whose curvature is below 2", 1.0, (final < 2).where(final.notnull()).mean(), 0.01,
+    yield claim(
+        "share-converged-runs",
+        "share of all converged runs whose curvature is below 2",
+        given=final.notnull(),
+        otherwise="no run converges in time",
+    ).equal(
+        1.0,
+        (final < 2).where(final.notnull()).mean(),
+        0.01,
         "a mode barely above 2 grows too slowly to be seen before the loss is called zero",
-        note=f"{int(final.notnull().sum())} runs", given=final.notnull(), otherwise="no run converges in time",
+        note=f"{int(final.notnull().sum())} runs",
     )
     cells = phase_plane.over_draws(data)
     for i, size in enumerate(data.size.values):
@@ -100,29 +121,43 @@ def _medians(cells: xr.Dataset, size: str) -> Findings:
     edge = cells.sel(residual=slice(0.5, 0.6), jacobian=slice(None, 0.2))
     band = cells.sel(residual=slice(None, 0.3))
     band = band.where((band.initial > 1.75) & (band.initial < 2))
-    for claim, values, judge, bound, why in (
+    for key, sentence, values, least, bound, why in (
         (
+            "edge",
             "median curvature where residuals are 0.5 to 0.6 and the Jacobian's square at most 0.2, the least",
-            edge.curvature, claims.at_least, 1.9, "an inequality: within five percent of the edge",
+            edge.curvature,
+            True,
+            1.9,
+            "an inequality: within five percent of the edge",
         ),
         (
-            "curvature there at the start, median, the most: these have sharpened", edge.initial, claims.at_most, 1.0,
+            "edge-start",
+            "curvature there at the start, median, the most: these have sharpened",
+            edge.initial,
+            False,
+            1.0,
             "an inequality: less than half of the edge",
         ),
         (
+            "calm",
             "median curvature with residuals of at most 0.2 and a Jacobian's square of at most 0.1, the most",
-            cells.sel(CALM).curvature, claims.at_most, 1.5, "an inequality: below three quarters of the edge",
+            cells.sel(CALM).curvature,
+            False,
+            1.5,
+            "an inequality: below three quarters of the edge",
         ),
         (
-            "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least", band.curvature,
-            claims.at_least, 1.75, "an inequality: the band that begins near the edge stays near it",
+            "band",
+            "median curvature where it begins between 1.75 and 2, residuals of at most 0.3, the least",
+            band.curvature,
+            True,
+            1.75,
+            "an inequality: the band that begins near the edge stays near it",
         ),
     ):
-        yield judge(
-            f"{size}: {claim}", bound, values.min if judge is claims.at_least else values.max, why,
-            given=values.notnull(),
-            otherwise="none of the scales of this run is there, or too little converges in time",
-        )
+        few = "none of the scales of this run is there, or too little converges in time"
+        judged = claim(f"{size}-{key}", f"{size}: {sentence}", values.notnull(), few)
+        yield judged.at_least(bound, values.min, why) if least else judged.at_most(bound, values.max, why)
 
 
 def _divergence(plane: xr.Dataset, size: str) -> Findings:
@@ -134,21 +169,30 @@ def _divergence(plane: xr.Dataset, size: str) -> Findings:
     for where, cells, there in (
         ("residuals of 1.2 and more", far, far.lost.size),
         (
-            "a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2", steep,
+            "a Jacobian's square of 0.7 and more, and residuals of 0.1 and more, begun above 2",
+            steep,
             steep.lost.size and steep.initial.median("draw").min() > 2,
         ),
     ):
         lost = cells.lost.mean(cell)
-        yield claims.at_least(
-            f"{size}: share of draws that diverge in most cells, {where}", 0.5, share(lost > 0.5),
-            "an inequality: most of them; by Laplace's rule", note=f"{float(lost.mean()):.3f} of all runs", given=there,
+        yield claim(
+            f"{size}-share-draws-diverge-{where}",
+            f"{size}: share of draws that diverge in most cells, {where}",
+            given=there,
             otherwise=none,
+        ).at_least(
+            0.5,
+            share(lost > 0.5),
+            "an inequality: most of them; by Laplace's rule",
+            note=f"{float(lost.mean()):.3f} of all runs",
         )
     calm = plane.lost.sel(CALM)
-    yield claims.zero(
+    yield claim(
+        f"{size}-share-diverges-residuals",
         f"{size}: share that diverges with residuals of at most 0.2 and a Jacobian's square of at most 0.1",
-        calm.mean(), 0, "a share: none diverges", given=calm.size, otherwise=none,
-    )
+        given=calm.size,
+        otherwise=none,
+    ).zero(calm.mean(), 0, "a share: none diverges")
 
 
 @run.figure

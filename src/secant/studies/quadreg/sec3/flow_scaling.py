@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jax import Array, lax
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study, unfold
 from secant.studies.shared.regression import draws
 from secant.studies.shared.regression.tables import by_size
 from secant.theory.regression import quadratic_regression as qr
@@ -26,11 +26,19 @@ class Config(Seeded):
         smoke=(20,), laptop=(20, 40, 60), paper=(40, 80, 160, 80), at_least=2, help="parameters P, as many entries"
     )
     variances: tuple[float, ...] = scaled(
-        smoke=(0.2, 0.5, 2.0, 16.0), laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), at_least=1e-3, at_most=1e3,
-        ascending=True, help="variance of the Jacobian over scale of the residuals, rescaled",
+        smoke=(0.2, 0.5, 2.0, 16.0),
+        laptop=(0.05, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
+        at_least=1e-3,
+        at_most=1e3,
+        ascending=True,
+        help="variance of the Jacobian over scale of the residuals, rescaled",
     )
     residuals: tuple[float, ...] = option(
-        (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6), at_least=1e-3, at_most=10, shortest=2, ascending=True,
+        (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6),
+        at_least=1e-3,
+        at_most=10,
+        shortest=2,
+        ascending=True,
         help="scales of the residuals for gradient descent",
     )
     descents: int = option(3, at_least=1, help="ratios for gradient descent: so many of the smallest")
@@ -45,18 +53,16 @@ class Config(Seeded):
         draws.check_sizes(self.outputs, self.parameters, together=4)
 
 
-@study(
-    "quadreg/flow-scaling", section="3.2", title="The flow's end is a function of one ratio", new=True,
-    statement=r"""
-    If $(z, J)(t)$ solves gradient flow of quadratic regression, so does $(sz, \sqrt s\,J)(st)$. The final curvature
+@study("quadreg/flow-scaling", section="3.2", title="The flow's end is a function of one ratio", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""If $(z, J)(t)$ solves gradient flow of quadratic regression, so does $(sz, \sqrt s\,J)(st)$. The final curvature
     from a random start of scales $\tilde\sigma_z$ and $\tilde\sigma_J^2$ is therefore
     $$\lambda_\infty = \tilde\sigma_z\,F(r), \qquad r = \tilde\sigma_J^2/\tilde\sigma_z,$$
     with $F(r) \to r\,(\sqrt{P/D} + \sqrt{D/P} + 2)$ for large $r$, where the kernel does not move, and a constant for
     small $r$, where the start is forgotten. Gradient descent with $\eta = 1$ is Euler's method for the flow of unit
     scale with step $\tilde\sigma_z$: it ends at $\tilde\sigma_zF(r)\,(1 + O(\tilde\sigma_z))$ while that is below 2,
-    and $\tilde\sigma_zF(r) = 2$ is where the edge of stability begins.""",
-)
-def run(config: Config) -> xr.Dataset:
+    and $\tilde\sigma_zF(r) = 2$ is where the edge of stability begins.
+    """
     pairs, ratios = draws.sizes(config.outputs, config.parameters), jnp.array(config.variances)
     together = min(4, config.draws)
 
@@ -78,7 +84,9 @@ def run(config: Config) -> xr.Dataset:
         initial=(each[:2], initial, {"long_name": "curvature at the start over the ratio"}),
         loss=(each, np.stack([one["loss"] for one in ran]), {"long_name": "loss at the end over the start"}),
         limit=("size", [rr.edge(D, P) / np.sqrt(D * P) for D, P in pairs], {"long_name": "of F over a large ratio"}),
-        same_bits=same, scaled_gap=close, descent_size=f"({D}, {P})",
+        same_bits=same,
+        scaled_gap=close,
+        descent_size=f"({D}, {P})",
     )
 
 
@@ -117,30 +125,37 @@ def _homogeneous(config: Config) -> tuple[bool, float]:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.equal(
-        "scaled by 4, the flow has the same bits", 1.0, data.same_bits, 0,
-        "powers of two scale without rounding, step by step",
+    yield claim("scaled-4-flow", "scaled by 4, the flow has the same bits").equal(
+        1.0, data.same_bits, 0, "powers of two scale without rounding, step by step"
     )
-    yield claims.zero(
-        "scaled by 3, largest difference from the scaled flow", data.scaled_gap, 1e-12,
-        "rounding of float64 over 200 steps",
+    yield claim("scaled-3-difference", "scaled by 3, largest difference from the scaled flow").zero(
+        data.scaled_gap, 1e-12, "rounding of float64 over 200 steps"
     )
     last = config.variances[-1]
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
-        yield claims.equal(
-            f"F over its value for a kernel that does not move, ratio {last:g}, (D, P) = {size}", 1.0,
-            estimate(one.F.isel(ratio=-1) / one.initial / last), 4 / last**2,
+        yield claim(
+            f"f-value-kernel-{last:g}-{size}",
+            f"F over its value for a kernel that does not move, ratio {last:g}, (D, P) = {size}",
+        ).equal(
+            1.0,
+            estimate(one.F.isel(ratio=-1) / one.initial / last),
+            4 / last**2,
             "the kernel's mean motion is of second order in 1/r",
             note=f"that value is r times {float(one.initial.mean()):.2f}, at infinite size {float(one.limit):.2f}",
         )
         growth = (one.F / (one.initial * one.ratio)).sel(ratio=one.ratio <= 2).values
         worst = draws.weakest(growth, 1.0) if growth.size else 0
-        yield claims.at_least(
-            f"smallest mean of final over initial curvature, ratios up to 2, (D, P) = {size}", 1.0,
-            estimate(growth[:, worst : worst + 1]), "an inequality: progressive sharpening",
-            note=f"at ratio {config.variances[worst]:g}", given=growth.size,
+        yield claim(
+            f"smallest-mean-final-{size}",
+            f"smallest mean of final over initial curvature, ratios up to 2, (D, P) = {size}",
+            given=growth.size,
             otherwise=f"the smallest ratio is {config.variances[0]:g}",
+        ).at_least(
+            1.0,
+            estimate(growth[:, worst : worst + 1]),
+            "an inequality: progressive sharpening",
+            note=f"at ratio {config.variances[worst]:g}",
         )
     yield from _descent_findings(data, config)
 
@@ -159,38 +174,51 @@ def _descent_findings(data: xr.Dataset, config: Config) -> Findings:
     gap = data.descent / predicted - 1
     both = ended.isel(residual=[0, 1]).all("residual")
     fine, coarse = (np.abs(gap.isel(residual=i, drop=True)).where(both) for i in (0, 1))
-    yield claims.equal(
-        "power of the scale in the distance of descent from flow, at the two smallest, median", 1.0,
+    yield claim(
+        "power-scale-distance",
+        "power of the scale in the distance of descent from flow, at the two smallest, median",
+        given=both,
+        otherwise="the loss of no flow and its two descents has ended: give until and steps more",
+    ).equal(
+        1.0,
         lambda: np.log(coarse / fine).median() / np.log(config.residuals[1] / config.residuals[0]),
         predicted.isel(residual=1).mean(),
         "Euler's method is of first order; the next is of the relative size of eta lambda",
-        note=f"{int(both.sum())} pairs of descents that have ended", given=both,
-        otherwise="the loss of no flow and its two descents has ended: give until and steps more",
+        note=f"{int(both.sum())} pairs of descents that have ended",
     )
     low = known & (predicted < 1.8)
     below = np.abs(gap).where(low & ended)
-    yield claims.at_most(
-        "runs that should end below 1.8: largest relative distance from the flow, over eta lambda", 0.25,
+    yield claim(
+        "runs-should-end",
+        "runs that should end below 1.8: largest relative distance from the flow, over eta lambda",
+        given=low & ended,
+        otherwise="no flow ends below 1.8 whose descent ends",
+    ).at_most(
+        0.25,
         lambda: (below / predicted).max(),
         "to first order descent is the flow of L + eta |grad L|^2 / 4: a correction of eta lambda / 4",
-        note=f"mean relative distance {float(below.mean()):.3f}", given=low & ended,
-        otherwise="no flow ends below 1.8 whose descent ends",
+        note=f"mean relative distance {float(below.mean()):.3f}",
     )
-    yield claims.equal(
-        "runs that should end below 1.8 and do not diverge: share", 1.0,
-        lambda: np.isfinite(data.descent).where(low).mean(), 0, "the linear step is stable below 2", given=low,
+    yield claim(
+        "runs-should-end-below",
+        "runs that should end below 1.8 and do not diverge: share",
+        given=low,
         otherwise="no flow ends below 1.8",
-    )
+    ).equal(1.0, lambda: np.isfinite(data.descent).where(low).mean(), 0, "the linear step is stable below 2")
     edge = ended & (predicted > 2.2)
     final, why = data.descent.where(edge), "no descent converges whose flow ends above 2.2"
-    yield claims.at_most(
-        "runs that should end above 2.2 and converge: largest final curvature", 2.0, lambda: final.max(),
-        "an inequality: above 2 the step is unstable", given=edge, otherwise=why,
-    )
-    yield claims.equal(
-        "the same runs: median final curvature", 2.0, lambda: final.median(), 0.1,
-        "within five per cent of the edge is called the edge here", note=f"{int(edge.sum())} runs", given=edge,
+    yield claim(
+        "runs-should-end-above",
+        "runs that should end above 2.2 and converge: largest final curvature",
+        given=edge,
         otherwise=why,
+    ).at_most(2.0, lambda: final.max(), "an inequality: above 2 the step is unstable")
+    yield claim("same-runs-median", "the same runs: median final curvature", given=edge, otherwise=why).equal(
+        2.0,
+        lambda: final.median(),
+        0.1,
+        "within five per cent of the edge is called the edge here",
+        note=f"{int(edge.sum())} runs",
     )
 
 
@@ -201,8 +229,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     for i, size in enumerate(data.size.values):
         one = data.isel(size=i)
         left.errorbar(
-            one.ratio * 1.04**i, one.F.mean("seed"), 2 * draws.standard_error(one.F.values), fmt="o", ms=5, capsize=3,
-            color=f"C{i}", label=f"(D, P) = {size}",
+            one.ratio * 1.04**i,
+            one.F.mean("seed"),
+            2 * draws.standard_error(one.F.values),
+            fmt="o",
+            ms=5,
+            capsize=3,
+            color=f"C{i}",
+            label=f"(D, P) = {size}",
         )
         sheet.guide(left, high, high * float(one.limit), color=f"C{i}")
     sheet.guide(left, [], [], r"$r(\sqrt{P/D} + \sqrt{D/P} + 2)$")

@@ -7,7 +7,7 @@ from jax import Array
 from scipy import special
 
 from secant.dynamics import Outcome, simulate
-from secant.lab import Figure, Findings, Seeded, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression.phase_plane import phase_plane
@@ -35,15 +35,13 @@ class Config(Seeded):
         check_sizes((self.outputs,), (self.parameters,), together=self.draws)
 
 
-@study(
-    "quadreg/sec-3.3", section="3.3", title="The second-order term stabilises",
-    statement=r"""
-    Gradient descent on quadratic regression moves the residuals by
+@study("quadreg/sec-3.3", section="3.3", title="The second-order term stabilises")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent on quadratic regression moves the residuals by
     $-\eta JJ^\top z + \tfrac12\eta^2Q(J^\top z, J^\top z)$. The second term is crucial for the curvature to stay near
     $2/\eta$: without it a run whose curvature passes $2/\eta$ diverges. Which runs these are the gradient flow of the
-    same draw tells: those that it takes above $2/\eta$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    same draw tells: those that it takes above $2/\eta$.
+    """
     D, P, scale = config.outputs, config.parameters, jnp.array(config.residuals)
 
     def one(Q: Array, start: qr.Regression) -> tuple[Array, qr.Regression, Array]:
@@ -55,8 +53,12 @@ def run(config: Config) -> xr.Dataset:
 
     def plane(i: int, term: str) -> xr.Dataset:
         return phase_plane(
-            jnp.asarray(tensors[i], jnp.float32), starts[i], config.residuals, (config.jacobian,),
-            max_steps=config.steps, second_order=term == "with",
+            jnp.asarray(tensors[i], jnp.float32),
+            starts[i],
+            config.residuals,
+            (config.jacobian,),
+            max_steps=config.steps,
+            second_order=term == "with",
             label=f"draw {i + 1} of {config.draws}, {term} the second-order term",
         ).isel(jacobian=0, mode=0, drop=True)
 
@@ -69,13 +71,15 @@ def run(config: Config) -> xr.Dataset:
     shown = [
         simulate(
             qr.descent(jnp.asarray(tensors[draw]), second_order=term == "with"),
-            scaled_start(starts[draw], config.residuals[column], config.jacobian), config.shown,
+            scaled_start(starts[draw], config.residuals[column], config.jacobian),
+            config.shown,
             probes={"top": lambda s: top(s.J), "loss": lambda s: jnp.sum(s.z**2) / 2},
         ).dataset.reindex(step=np.arange(config.shown + 1))
         for term in TERMS
     ]
     return xr.concat(shown, "term")[["top", "loss"]].assign(
-        outcome=ends.outcome, final=ends.top.assign_attrs(long_name="final curvature"),
+        outcome=ends.outcome,
+        final=ends.top.assign_attrs(long_name="final curvature"),
         flow=(("draw", "residual"), flows, {"long_name": "final curvature of gradient flow"}),
         shown_residual=config.residuals[column],
     )
@@ -87,39 +91,58 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     kept, dropped = lost.sel(term="with", drop=True), lost.sel(term="without", drop=True)
     above, below = data.flow > 2 + CLEAR, data.flow < 2 - CLEAR
     for side, predicted, there in ((f"above {2 + CLEAR:g}", 1.0, above), (f"below {2 - CLEAR:g}", 0.0, below)):
-        yield claims.equal(
-            f"share that diverges without the term, of the draws and scales whose flow ends {side}", predicted,
-            dropped.where(there).mean(), 0.1, "a few descents differ from the flow by more than a tenth",
-            note=f"{int(there.sum())} runs", given=there, otherwise=f"no flow ends {side}",
+        yield claim(
+            f"share-diverges-without-{side}",
+            f"share that diverges without the term, of the draws and scales whose flow ends {side}",
+            given=there,
+            otherwise=f"no flow ends {side}",
+        ).equal(
+            predicted,
+            dropped.where(there).mean(),
+            0.1,
+            "a few descents differ from the flow by more than a tenth",
+            note=f"{int(there.sum())} runs",
         )
     saved, harmed, all_lost = (part.sum("residual") for part in (dropped & ~kept, kept & ~dropped, dropped))
     some = all_lost > 0
-    yield claims.at_least(
-        "of the runs that diverge without the term, share that do not with it, mean over draws", 0.5,
-        estimate(saved / all_lost.where(some)), "an inequality: most",
+    yield claim(
+        "runs-diverge-without",
+        "of the runs that diverge without the term, share that do not with it, mean over draws",
+        given=some,
+        otherwise="nothing diverges without the term",
+    ).at_least(
+        0.5,
+        estimate(saved / all_lost.where(some)),
+        "an inequality: most",
         note=f"{int(dropped.sum())} runs of {int(some.sum())} draws diverge without the term, "
         f"{int(kept.sum())} with it",
-        given=some, otherwise="nothing diverges without the term",
     )
     # By draws: runs from one draw at several scales are alike.
     better, worse = int((saved > harmed).sum()), int((saved < harmed).sum())
-    claim = "the term saves more runs than it loses"
+    sentence = "the term saves more runs than it loses"
     if better + worse:
         # Half of the chance of this very count is taken, so that few draws speak as little against it as for it.
         more, as_many = (special.bdtr(worse - k, better + worse, 0.5) if worse >= k else 0.0 for k in (1, 0))
-        yield claims.significant(
-            claim, (more + as_many) / 2, "the sign test of the draws in which it makes a difference",
-            note=f"{better} draws for it, {worse} against",
+        yield claim(sentence, sentence).significant(
+            (more + as_many) / 2,
+            "the sign test of the draws in which it makes a difference",
+            f"{better} draws for it, {worse} against",
         )
     else:
-        yield claims.undecided(claim, 0.0, "it makes no difference in any draw", "at least")
+        yield claim(sentence, sentence).undecided(0.0, "it makes no difference in any draw", "at least")
     ends = data.sel(term="with")
     edge = ends.final.where((ends.outcome == Outcome.CONVERGED) & above)
-    yield claims.equal(
-        f"with the term, flows above {2 + CLEAR:g}: median final curvature of the runs that converge", 2.0,
-        edge.median(), 0.1, "within five per cent of the edge is called the edge here",
-        note=f"{int(edge.count())} runs, the largest {float(edge.max()):.4f}", given=edge.notnull(),
+    yield claim(
+        f"term-flows-above-{2 + CLEAR:g}",
+        f"with the term, flows above {2 + CLEAR:g}: median final curvature of the runs that converge",
+        given=edge.notnull(),
         otherwise="no such run converges in time",
+    ).equal(
+        2.0,
+        edge.median(),
+        0.1,
+        "within five per cent of the edge is called the edge here",
+        note=f"{int(edge.count())} runs, the largest {float(edge.max()):.4f}",
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claims, estimate, ratio_of_means, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claim, estimate, ratio_of_means, sheet, study
 from secant.lab.registry.config import fits_memory, option, scaled
 from secant.studies.shared.regression import accelerations, draws
 from secant.studies.shared.regression.tables import by_size, measured
@@ -44,20 +44,17 @@ class Config(Seeded):
         fits_memory(4 * 8 * self.jacobians * max(self.outputs), "jacobians or outputs")
 
 
-@study(
-    "quadreg/thm-3.1", section="3.2", title="Curvature accelerates upwards on average",
-    statement=r"""
-    Let residuals, Jacobian and second derivative be random and independent with variances $\sigma_z^2$, $\sigma_J^2$
-    and, off the diagonal of every symmetric $Q_\alpha$, $s$. Under gradient flow, at the start,
-    $\mathbb E[\dot\lambda_{\max}] = 0$ and for large $D$ and $P$
-    $$\mathbb E[\ddot\lambda_{\max}] / \mathbb E[\lambda_{\max}] \to 2s\,DP\,\sigma_z^2.$$
-    The constant depends on which $Q$ is meant. If its entries are independent with unit variance, the model sees only
-    $Q_\alpha = \tfrac12(A + A^\top)$, $s = \tfrac12$, and equation (147) is right. If it is symmetric with unit
-    variance, $s = 1$, equations (140) and (146) on the largest singular value are right, and (147) has lost the 2 of
-    (138). Most of the acceleration is the repulsion of the eigenvalues below and the motion of the Jacobian in all $P$
-    directions.""",
-)
+@study("quadreg/thm-3.1", section="3.2", title="Curvature accelerates upwards on average")
 def run(config: Config) -> xr.Dataset:
+    r"""Let residuals, Jacobian and second derivative be random and independent with variances $\sigma_z^2$,
+    $\sigma_J^2$ and, off the diagonal of every symmetric $Q_\alpha$, $s$. Under gradient flow, at the start, $\mathbb
+    E[\dot\lambda_{\max}] = 0$ and for large $D$ and $P$ $$\mathbb E[\ddot\lambda_{\max}] / \mathbb E[\lambda_{\max}]
+    \to 2s\,DP\,\sigma_z^2.$$ The constant depends on which $Q$ is meant. If its entries are independent with unit
+    variance, the model sees only $Q_\alpha = \tfrac12(A + A^\top)$, $s = \tfrac12$, and equation (147) is right. If it
+    is symmetric with unit variance, $s = 1$, equations (140) and (146) on the largest singular value are right, and
+    (147) has lost the 2 of (138). Most of the acceleration is the repulsion of the eigenvalues below and the motion of
+    the Jacobian in all $P$ directions.
+    """
     pairs = draws.sizes(config.outputs, config.parameters)
     scales = config.sigma_z, config.sigma_J
     moments = [_random_jacobians(config, D, P) for D, P in pairs]
@@ -81,8 +78,10 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
     # lambda'' = 2 (sigma'^2 + sigma sigma''), and with unit variance everything is twice as large as averaged.
     singular = means - rr.mean_square_velocity(values, config.sigma_z, 1.0)
     return {
-        "ratio": estimate(means / limit), "unsymmetric": estimate(unsymmetric / limit),
-        "singular": estimate(singular / limit), "relative": ratio_of_means(means / config.sigma_z**2, values[:, -1]),
+        "ratio": estimate(means / limit),
+        "unsymmetric": estimate(unsymmetric / limit),
+        "singular": estimate(singular / limit),
+        "relative": ratio_of_means(means / config.sigma_z**2, values[:, -1]),
         "top": estimate(values[:, -1] / config.sigma_J**2),
     }
 
@@ -90,28 +89,36 @@ def _random_jacobians(config: Config, D: int, P: int) -> dict[str, Estimate]:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     for order, name in enumerate(("first", "second")):
-        yield claims.zero(
+        yield claim(
+            f"{name}-derivative-eigenvalue-differences",
             f"{name} derivative of the largest eigenvalue against differences along the flow, median",
-            data.gap.isel(order=order).median(), 1e-4,
+        ).zero(
+            data.gap.isel(order=order).median(),
+            1e-4,
             "fourth power of the differences' step, 4e-7, times ratios of derivatives; over the rms",
         )
     exact = Tolerance(why="exact at every size: the sampling error alone")
-    for name, claim in (
+    for name, sentence in (
         ("given_J", "mean acceleration for one Jacobian over the formula"),
         ("speed", "mean square velocity of the singular value for one Jacobian over the formula"),
     ):
         for convention in CONVENTIONS:
             one = data.sel(convention=convention)
             found = measured(one, name, config.draws, float(one[f"{name}_formula"]))
-            yield claims.equal(f"{claim}, {convention} Q", 1.0, found, exact)
-    yield claims.zero(
-        "mean velocity of the largest eigenvalue, over its root mean square",
-        estimate(data.velocity / np.sqrt((data.velocity**2).mean())), 0, "zero: the sampling error alone",
+            yield claim(f"{sentence}-{convention}-q", f"{sentence}, {convention} Q").equal(1.0, found, exact)
+    yield claim("mean-velocity-eigenvalue", "mean velocity of the largest eigenvalue, over its root mean square").zero(
+        estimate(data.velocity / np.sqrt((data.velocity**2).mean())),
+        0,
+        "zero: the sampling error alone",
         note=f"odd in the residuals: z and -z cancel to {float(data.parity.max()):.0e} of it in every draw",
     )
-    yield claims.at_least(
-        f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards", 0.9,
-        draws.share(data.acceleration > 0), "an inequality: nearly always",
+    yield claim(
+        f"share-{data.sizes['draw']}-draws-which",
+        f"share of {data.sizes['draw']} draws in which the acceleration, averaged over z and -z, is upwards",
+    ).at_least(
+        0.9,
+        draws.share(data.acceleration > 0),
+        "an inequality: nearly always",
         note=f"without that average: {float((data.one_sign > 0).mean()):.3f}",
     )
     for i in range(data.sizes["size"]):
@@ -126,26 +133,31 @@ def _over_the_limit(one: xr.Dataset, config: Config) -> Findings:
     rest = min(D, P) ** (-4 / 3)
     top, edge, size = rr.mean_top(D, P), rr.edge(D, P), f"(D, P) = ({D}, {P})"
     singular = "mean of sigma_0 times its second derivative over (146), unit variance off the diagonal"
-    for name, claim, limit, next_order in (
+    for name, sentence, limit, next_order in (
         ("ratio", "mean acceleration over (147), symmetric part of independent entries", 1, 1 + top / (D * P)),
         ("unsymmetric", "the same if the flow is (22) with independent entries as they are", 2, 2 + 2 / (D * P)),
         ("singular", singular, 1, 1 + (top - 1) / (D * P) - 1 / top),
     ):
         found = measured(one, name, config.jacobians)
         tail = draws.heavy_tail(found)
-        yield claims.equal(
-            f"{claim}, {size}", next_order * (top / edge), found, tail.absolute,
-            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}", relative=rest,
+        yield claim(f"{sentence}-{size}", f"{sentence}, {size}").equal(
+            next_order * (top / edge),
+            found,
+            tail.absolute,
+            f"predicted with its next order, up to min(D, P)^(-4/3); {tail.why}",
+            relative=rest,
             note=f"the limit of large sizes is {limit}; averaged over z and Q in closed form, over Jacobians by draws",
         )
-    yield claims.equal(
-        f"mean largest eigenvalue over the Tracy-Widom mean, {size}", 1.0, measured(one, "top", config.jacobians, top),
-        rest, "the next order is min(D, P)^(-4/3) of it",
+    yield claim(f"mean-eigenvalue-tracy-{size}", f"mean largest eigenvalue over the Tracy-Widom mean, {size}").equal(
+        1.0, measured(one, "top", config.jacobians, top), rest, "the next order is min(D, P)^(-4/3) of it"
     )
     below = (1.21 * (P**-0.5 + D**-0.5) ** (1 / 3) + P**-0.5) / (P**0.5 + D**0.5)
-    yield claims.equal(
-        f"mean largest eigenvalue over the Marchenko-Pastur edge, {size}", 1.0,
-        measured(one, "top", config.jacobians, edge), below + rest,
+    yield claim(
+        f"mean-eigenvalue-marchenko-{size}", f"mean largest eigenvalue over the Marchenko-Pastur edge, {size}"
+    ).equal(
+        1.0,
+        measured(one, "top", config.jacobians, edge),
+        below + rest,
         "the Tracy-Widom mean is below it, and the parameters count for one less",
     )
 
@@ -156,25 +168,33 @@ def _errata(data: xr.Dataset, config: Config) -> Findings:
     found = measured(largest, "relative", config.jacobians)
     tail = draws.heavy_tail(found)
     next_order = (D**-0.5 + P**-0.5) ** 2
-    yield claims.erratum(
-        f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})",
+    yield claim(
+        f"relative-acceleration-sigma-{D}-{P}", f"relative acceleration over sigma_z^2, (D, P) = ({D}, {P})"
+    ).erratum(
         (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] = \sigma_z^2", 1.0),
-        (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", D * P), found, tail.absolute,
-        f"the next order, lambda_max over the trace; {tail.why}", relative=next_order,
+        (r"\mathbb E[\ddot\lambda_{\max}]/\mathbb E[\lambda_{\max}] \to DP\,\sigma_z^2", D * P),
+        found,
+        tail.absolute,
+        f"the next order, lambda_max over the trace; {tail.why}",
+        relative=next_order,
         note="(147) divided by the mean eigenvalue leaves the factor DP (for Q of independent entries; twice that for "
         "a symmetric Q of unit variance)",
         where="Theorem 3.1, equations (23) and (148)",
     )
-    yield claims.erratum(
+    yield claim(
+        "acceleration-eigenvalue-what",
         "acceleration of the eigenvalue over what (140) and (146) are the means of, along the flow, median",
+    ).erratum(
         (r"\mathbb E[\ddot\lambda_{\max}] = \mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0]", 1.0),
         (r"\mathbb E[\ddot\lambda_{\max}] = 2\,(\mathbb E[\dot\sigma_0^2] + \mathbb E[\sigma_0\ddot\sigma_0])", 2.0),
-        (data.by_eigenvalues / data.by_singular_values).median(), 1e-3,
+        (data.by_eigenvalues / data.by_singular_values).median(),
+        1e-3,
         "an identity of every flow; the differences along it, as above",
         note="(147) is the sum of (140) and (146), without the factor 2 of (138): the three cannot all be right. "
         "(140) and (146) are for a symmetric Q of unit variance, (147) is for independent entries, of which the model "
         "sees the symmetric part, of variance 1/2",
-        where="equation (147)", by="derivation",
+        where="equation (147)",
+        by="derivation",
     )
 
 

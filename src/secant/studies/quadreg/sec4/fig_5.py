@@ -3,60 +3,73 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, sheet, study
+from secant.lab import Figure, Findings, claim, sheet, study
 from secant.studies.shared.edge import approach
 from secant.studies.shared.edge.approach import SOURCE_SAMPLES, EdgeConfig
 
 
-@study(
-    "quadreg/fig-5", section="4", title="A network at the edge of stability",
-    statement=r"""
-    A tanh network trained by gradient descent on the squared loss. Near $\eta\lambda_1 = 2$ the residual $z_1$ along
-    the top eigenvector of the tangent kernel changes sign at every step; every other value of it grows while the
-    eigenvalue $\lambda_1$ is above $2/\eta$ and shrinks while it is below; the loss swings with $\frac12z_1^2$. The
-    eigenvalue crosses the edge again and again, while the second one stays below.""",
-    precision="float32",
-)
+@study("quadreg/fig-5", section="4", title="A network at the edge of stability", precision="float32")
 def run(config: EdgeConfig) -> xr.Dataset:
+    r"""A tanh network trained by gradient descent on the squared loss. Near $\eta\lambda_1 = 2$ the residual $z_1$
+    along the top eigenvector of the tangent kernel changes sign at every step; every other value of it grows while the
+    eigenvalue $\lambda_1$ is above $2/\eta$ and shrinks while it is below; the loss swings with $\frac12z_1^2$. The
+    eigenvalue crosses the edge again and again, while the second one stays below.
+    """
     return approach.run_to_the_edge(config)
 
 
 @run.findings
 def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why, y, second = approach.obstacle(data), data.y.values, data.top.values[:, 1].max()
-    yield claims.at_least(
-        "crossings of the edge by the followed eigenvalue", 2.0, np.nan if why else np.sum(np.diff(np.sign(y)) != 0),
-        "an inequality: up and down again", note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
+    yield claim("crossings-edge-followed", "crossings of the edge by the followed eigenvalue").at_least(
+        2.0,
+        np.nan if why else np.sum(np.diff(np.sign(y)) != 0),
+        "an inequality: up and down again",
+        note=why or f"from y = {y.min():.2g} to y = {y.max():.2g}",
     )
     single = f"said of the source's network of {SOURCE_SAMPLES:,} samples; for a smaller one it depends on the draw"
-    yield claims.at_most(
-        "second eigenvalue, largest over the window", 2.0, second,
-        note="where it reaches the edge too, the picture of one unstable mode ends",
-        given=not why and config.samples >= SOURCE_SAMPLES, otherwise=why or f"{single}, {second:.3g} here",
-    )
+    yield claim(
+        "second-eigenvalue-window",
+        "second eigenvalue, largest over the window",
+        given=not why and config.samples >= SOURCE_SAMPLES,
+        otherwise=why or f"{single}, {second:.3g} here",
+    ).at_most(2.0, second, note="where it reaches the edge too, the picture of one unstable mode ends")
     lasting = approach.while_it_lasts(data)
     y, z = lasting.y.values, lasting.z.values
     large = np.abs(z) > 1e-3 * np.abs(z).max(initial=0.0)  # another mode may be at the edge from the first step
-    yield claims.equal(
+    yield claim(
+        "share-steps-which",
         "share of steps in which the residual along the mode changes sign, while it is above a thousandth of its peak",
-        1.0, np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]), 0.02,
+    ).equal(
+        1.0,
+        np.nan if why else _share(z[1:] * z[:-1] < 0, large[1:] & large[:-1]),
+        0.02,
         "a turn of the oscillation may cost a step",
         note=why or f"over {len(z):,} of {data.sizes['step']:,} steps, in which the mode is alone at the edge",
     )
     grows = np.abs(z[2:]) > np.abs(z[:-2])
     # Where the eigenvalue itself crosses in between, neither is right.
     clear = large[:-2] & (y[:-2] * y[2:] > 0) & (np.abs(y[:-2]) > 1e-3)
-    yield claims.equal(
-        "share of double steps in which that residual grows above the edge and shrinks below it", 1.0,
-        np.nan if why else _share(grows == (y[:-2] > 0), clear), 0.05,
-        "the other modes and the nonlinear terms, where growth is slow", note=why,
+    yield claim(
+        "share-double-steps", "share of double steps in which that residual grows above the edge and shrinks below it"
+    ).equal(
+        1.0,
+        np.nan if why else _share(grows == (y[:-2] > 0), clear),
+        0.05,
+        "the other modes and the nonlinear terms, where growth is slow",
+        note=why,
     )
     double = approach.episode(data).sizes["step"]
     first = data.isel(step=slice(0, double + 2 if double else 0))
-    yield claims.equal(
-        "change of the loss in a step against that of half the square of that residual: slope, first episode", 1.0,
-        approach.slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)), 0.05,
-        "the swing of the loss is that of the mode, up to what it drives in the others", note=why,
+    yield claim(
+        "change-loss-step",
+        "change of the loss in a step against that of half the square of that residual: slope, first episode",
+    ).equal(
+        1.0,
+        approach.slope_through_zero(np.diff(first.z.values**2 / 2), np.diff(first.loss.values)),
+        0.05,
+        "the swing of the loss is that of the mode, up to what it drives in the others",
+        note=why,
     )
 
 
@@ -69,7 +82,8 @@ def _share(hits: np.ndarray, among: np.ndarray) -> float:
 def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     left, middle, right = sheet.panels(figure, (11, 4), 3)
     for axes, every, width, title in (
-        (left, 1, 0.6, "Residual along the top mode"), (middle, 2, 1.3, "The same, every other step"),
+        (left, 1, 0.6, "Residual along the top mode"),
+        (middle, 2, 1.3, "The same, every other step"),
     ):
         shown = data.isel(step=slice(0, None, every))
         axes.plot(shown.step, shown.z, color="C0", lw=width)

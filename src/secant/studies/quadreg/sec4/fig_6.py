@@ -3,68 +3,94 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, reuse, sheet, study
+from secant.lab import Figure, Findings, claim, reuse, sheet, study
 from secant.studies.quadreg.sec4.fig_5 import run as figure_5
 from secant.studies.shared.edge import approach
 from secant.studies.shared.edge.approach import SOURCE_SAMPLES, EdgeConfig
 
 
 @study(
-    "quadreg/fig-6", section="4", title="Two steps at the edge, and the second derivative behind them",
-    statement=r"""
-    On the run of figure 5: two steps change the residual along the top mode by $2yz_1$ with $y = \eta\lambda_1 -
-    2$. The slice $Q_1 = v_1\cdot Q$ of the second derivative along the top eigenvector has much larger eigenvalues
-    than the slice along a random direction, and keeps them through the window. The nonlinear contribution of the
-    mode to itself, $\eta^2Q_1(w, w)$ with $w = J^\top v_1z_1$, is small against $\lambda_1z_1$ while the curvature
-    grows, and of order one shortly before it first falls.""",
+    "quadreg/fig-6",
+    section="4",
+    title="Two steps at the edge, and the second derivative behind them",
     precision="float32",
 )
 def run(config: EdgeConfig) -> xr.Dataset:
+    r"""On the run of figure 5: two steps change the residual along the top mode by $2yz_1$ with $y = \eta\lambda_1 -
+    2$. The slice $Q_1 = v_1\cdot Q$ of the second derivative along the top eigenvector has much larger eigenvalues
+    than the slice along a random direction, and keeps them through the window. The nonlinear contribution of the
+    mode to itself, $\eta^2Q_1(w, w)$ with $w = J^\top v_1z_1$, is small against $\lambda_1z_1$ while the curvature
+    grows, and of order one shortly before it first falls.
+    """
     return reuse(figure_5, config)
 
 
 @run.findings
 def check(data: xr.Dataset, config: EdgeConfig) -> Findings:
     why, steps = approach.obstacle(data), approach.episode(data)
-    yield claims.at_least(
-        "correlation of a double step of the residual with 2 y z, first episode", approach.STRAIGHT,
-        approach.correlation(steps.first_order.values, steps.dz.values), "an inequality: one straight line", note=why,
+    yield claim(
+        "correlation-double-step", "correlation of a double step of the residual with 2 y z, first episode"
+    ).at_least(
+        approach.STRAIGHT,
+        approach.correlation(steps.first_order.values, steps.dz.values),
+        "an inequality: one straight line",
+        note=why,
     )
     for name, label in (("first_order", "2 y z"), ("linear", "((1 + y)^2 - 1) z")):
-        yield claims.equal(
-            f"slope of a double step of the residual against {label}, first episode", 1.0,
+        yield claim(
+            f"slope-double-step-{label}", f"slope of a double step of the residual against {label}, first episode"
+        ).equal(
+            1.0,
             approach.slope_through_zero(steps[name].values, steps.dz.values),
             float(np.abs(steps.y.values).max(initial=0.0)) + 0.02,
-            "the curvature moves by about y within a double step; two percent for the nonlinear terms", note=why,
+            "the curvature moves by about y within a double step; two percent for the nonlinear terms",
+            note=why,
         )
     # The slice of the second derivative along the top mode is large, and lastingly so.
     top, random = (np.abs(data.extreme).max("end").sel(direction=which) for which in ("top mode", "random"))
     for moment in ("begin", "end"):
-        yield claims.at_least(
+        yield claim(
+            f"window-s-{moment}-eigenvalue",
             f"window's {moment}: largest eigenvalue of the slice along the top mode over that along a random direction",
-            3.0, np.nan if why else (top / random).sel(moment=moment),
-            "an inequality: 'much larger', read as at least three times", note=why,
+        ).at_least(
+            3.0,
+            np.nan if why else (top / random).sel(moment=moment),
+            "an inequality: 'much larger', read as at least three times",
+            note=why,
         )
-    yield claims.equal(
-        "largest eigenvalue of the slice along the top mode, end of the window over its beginning", 1.0,
-        np.nan if why else top.sel(moment="end") / top.sel(moment="begin"), 0.3,
-        "'stable' in the text, read as within 30 percent", note=why,
+    yield claim(
+        "eigenvalue-slice-along",
+        "largest eigenvalue of the slice along the top mode, end of the window over its beginning",
+    ).equal(
+        1.0,
+        np.nan if why else top.sel(moment="end") / top.sel(moment="begin"),
+        0.3,
+        "'stable' in the text, read as within 30 percent",
+        note=why,
     )
     # The mode's effect on itself is small while the curvature grows, and largest at the turn.
     ratios = {name: np.abs(ratio.values).astype(float) for name, ratio in nonlinear_ratios(data, config).items()}
     early = ratios["consistent"][: max(np.argmax(data.y.values) // 2, 1)].max()
     found = "peaks: " + ", ".join(f"{name} {ratio.max():.2g}" for name, ratio in ratios.items())
-    yield claims.at_most(
-        "nonlinear ratio early in the sharpening, over its peak", 0.1,
-        np.nan if why else early / ratios["consistent"].max(), "an inequality: small before the turn",
+    yield claim("nonlinear-ratio-early", "nonlinear ratio early in the sharpening, over its peak").at_most(
+        0.1,
+        np.nan if why else early / ratios["consistent"].max(),
+        "an inequality: small before the turn",
         note=why or f"{found}. The contributions to z1 are eta^2 Q1(w, w)/2 and eta lambda1 z1",
     )
     units = f"the printed ratio has a unit and grows with the number of samples, {SOURCE_SAMPLES:,} in the source"
-    yield claims.equal(
-        "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm", 0.0,
-        lambda: np.log10(ratios["as printed, sums over samples"].max()), 1.0, "'of order one': within a factor of ten",
-        note=found, qualitative=True, given=not why and config.samples >= SOURCE_SAMPLES,
+    yield claim(
+        "peak-eta-2",
+        "peak of eta^2 Q1(w, w)/(lambda1 z1), as printed, with the residuals f - y: decimal logarithm",
+        given=not why and config.samples >= SOURCE_SAMPLES,
         otherwise=why or f"{units}, {config.samples:,} here; {found}",
+    ).equal(
+        0.0,
+        lambda: np.log10(ratios["as printed, sums over samples"].max()),
+        1.0,
+        "'of order one': within a factor of ten",
+        note=found,
+        qualitative=True,
     )
 
 
@@ -74,7 +100,9 @@ def nonlinear_ratios(data: xr.Dataset, config: EdgeConfig) -> dict[str, xr.DataA
     plain = data.bend / ((data.y + 2) / lr * data.z)
     # A sum over samples in place of the mean multiplies z and J by sqrt(n): bend by n^(5/2), lambda z by n^(3/2).
     return {
-        "consistent": lr / 2 * plain, "as printed": lr**2 * plain, "as printed, sums over samples": lr**2 * n * plain,
+        "consistent": lr / 2 * plain,
+        "as printed": lr**2 * plain,
+        "as printed, sums over samples": lr**2 * n * plain,
         "printed bend of sums, eigenvalue of means": lr**2 * n**2 * plain,
     }
 
@@ -83,7 +111,8 @@ def nonlinear_ratios(data: xr.Dataset, config: EdgeConfig) -> dict[str, xr.DataA
 def draw(data: xr.Dataset, figure: Figure, config: EdgeConfig) -> None:
     left, middle, right = sheet.panels(figure, (11, 4), 3)
     for colour, moment, direction, label in (
-        ("C0", "begin", "top mode", "$Q_1$, window's begin"), ("C1", "end", "top mode", "$Q_1$, window's end"),
+        ("C0", "begin", "top mode", "$Q_1$, window's begin"),
+        ("C1", "end", "top mode", "$Q_1$, window's end"),
         (sheet.ink(), "begin", "random", "random direction"),
     ):
         one = data.sel(moment=moment, direction=direction)

@@ -3,22 +3,20 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, sheet, study
+from secant.lab import Figure, Findings, claim, sheet, study
 from secant.studies.shared.edge import expansions
 from secant.studies.shared.edge.expansions import MODELS, TaylorConfig, first_above, one_model, peaks
 
 NETWORK, FROM_START, QUADRATIC, _ = MODELS
 
 
-@study(
-    "quadreg/fig-7", section="4", title="A network and its quadratic expansions at the edge",
-    statement=r"""
-    An erf network on two classes. Its quadratic expansion at the start has the right curvature for early times and
+@study("quadreg/fig-7", section="4", title="A network and its quadratic expansions at the edge")
+def run(config: TaylorConfig) -> xr.Dataset:
+    r"""An erf network on two classes. Its quadratic expansion at the start has the right curvature for early times and
     not later. Expanded shortly before $y = \eta\lambda_1 - 2$ first becomes positive, it crosses the edge when the
     network does and comes back, with several oscillations whose period and size are soon different. Over even and over
-    odd steps $y$ comes to rest, for both at a mean that is not zero, and negative.""",
-)
-def run(config: TaylorConfig) -> xr.Dataset:
+    odd steps $y$ comes to rest, for both at a mean that is not zero, and negative.
+    """
     return expansions.run_with_polynomials(config)
 
 
@@ -27,32 +25,34 @@ def check(data: xr.Dataset, config: TaylorConfig) -> Findings:
     why = expansions.obstacle(data)
     found = {} if why else measured(data)
     early = "largest relative error of the curvature in the first twentieth of the way to the edge"
-    yield claims.at_most(
-        f"expansion at the start: {early}", 0.1, found.get("early", np.nan),
-        "an inequality: a good approximation at early times, within ten percent", note=why,
+    yield claim(f"expansion-start-{early}", f"expansion at the start: {early}").at_most(
+        0.1,
+        found.get("early", np.nan),
+        "an inequality: a good approximation at early times, within ten percent",
+        note=why,
     )
-    yield claims.at_least(
-        "the same until the network's first peak, over that", 2.0, found.get("later", np.nan),
-        "an inequality: not a good one later", note=why,
+    yield claim("same-until-network", "the same until the network's first peak, over that").at_least(
+        2.0, found.get("later", np.nan), "an inequality: not a good one later", note=why
     )
-    yield claims.equal(
-        "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion", 1.0,
-        found.get("crossing", np.nan), 1 / config.lead + 0.05, "a step, and five percent", note=why,
-    )
+    yield claim(
+        "expansion-near-edge",
+        "expansion near the edge: step of its first crossing, over the network's, both counted from the expansion",
+    ).equal(1.0, found.get("crossing", np.nan), 1 / config.lead + 0.05, "a step, and five percent", note=why)
     for name in (NETWORK, QUADRATIC):
-        yield claims.at_most(
-            f"{name}: lowest curvature after the first peak", 0.0, found.get(f"lowest, {name}", np.nan),
-            "an inequality: back below the edge", note=why,
+        yield claim(f"{name}-lowest-curvature-after", f"{name}: lowest curvature after the first peak").at_most(
+            0.0, found.get(f"lowest, {name}", np.nan), "an inequality: back below the edge", note=why
         )
-    yield claims.equal(
-        "height of the first peak of the residual along the mode, expansion near the edge over network", 1.0,
-        found.get("height", np.nan), 0.25, "'well approximates', read as within a quarter", note=why,
-    )
+    yield claim(
+        "height-first-peak",
+        "height of the first peak of the residual along the mode, expansion near the edge over network",
+    ).equal(1.0, found.get("height", np.nan), 0.25, "'well approximates', read as within a quarter", note=why)
     for name in (NETWORK, QUADRATIC):
         mean, even, odd = (found.get(f"{parity}, {name}", np.nan) for parity in ("mean", "even", "odd"))
         rest = f"over even steps {even:.2g}, over odd {odd:.2g}"
-        yield claims.at_most(
-            f"{name}: mean distance from the edge at the end", 0.0, mean, "an inequality: below it",
+        yield claim(f"{name}-mean-distance-edge", f"{name}: mean distance from the edge at the end").at_most(
+            0.0,
+            mean,
+            "an inequality: below it",
             note=why or ("it still moves in the last steps; take more" if np.isnan(mean) else rest),
         )
 

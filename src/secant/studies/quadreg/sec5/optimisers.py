@@ -10,13 +10,17 @@ from jax.flatten_util import ravel_pytree
 from secant import data, losses, measure, nets
 from secant.core.device import to_device
 from secant.dynamics import Map, Probe, Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, optimisers
 from secant.studies.shared.regression.draws import draw_tensors
 from secant.theory.regression import quadratic_regression as qr
 
 LABELS = {
-    "gd": "gradient descent", "momentum": "momentum", "nesterov": "Nesterov", "rmsprop": "RMSprop", "adam": "Adam",
+    "gd": "gradient descent",
+    "momentum": "momentum",
+    "nesterov": "Nesterov",
+    "rmsprop": "RMSprop",
+    "adam": "Adam",
 }
 BETAS = (0.0, 0.5, 0.9)
 """Of momentum in quadratic regression."""
@@ -62,19 +66,16 @@ class Config(Options):
         fits_memory(3 * 8 * self.draws * MODEL[0] * MODEL[1] ** 2, "draws")
 
 
-@study(
-    "quadreg/optimisers", section="5", title="The edge of stability of other optimisers", new=True,
-    statement=r"""
-    An optimiser that divides its step by the diagonal $P$ is, on a quadratic and at fixed $P$, a linear recursion for
-    every eigenvector of $P^{-1/2}HP^{-1/2}$, and it is stable while the eigenvalue is below
-    $$\frac2\eta \text{ (gradient descent, RMSprop)}, \quad \frac{2 + 2\beta}\eta \text{ (momentum)}, \quad
-    \frac{2 + 2\beta}{(1 + 2\beta)\,\eta} \text{ (Nesterov)}, \quad
-    \frac{2 + 2\beta_1}{(1 - \beta_1)\,\eta} \text{ (Adam)}.$$
-    Training a network on all its data raises the largest eigenvalue to this threshold, whichever it is, and keeps it
-    there. Momentum on a random quadratic regression model takes the curvature past the edge of gradient descent, and
-    where it converges it ends below its own.""",
-)
+@study("quadreg/optimisers", section="5", title="The edge of stability of other optimisers", new=True)
 def run(config: Config) -> xr.Dataset:
+    r"""An optimiser that divides its step by the diagonal $P$ is, on a quadratic and at fixed $P$, a linear recursion
+    for every eigenvector of $P^{-1/2}HP^{-1/2}$, and it is stable while the eigenvalue is below $$\frac2\eta \text{
+    (gradient descent, RMSprop)}, \quad \frac{2 + 2\beta}\eta \text{ (momentum)}, \quad \frac{2 + 2\beta}{(1 +
+    2\beta)\,\eta} \text{ (Nesterov)}, \quad \frac{2 + 2\beta_1}{(1 - \beta_1)\,\eta} \text{ (Adam)}.$$ Training a
+    network on all its data raises the largest eigenvalue to this threshold, whichever it is, and keeps it there.
+    Momentum on a random quadratic regression model takes the curvature past the edge of gradient descent, and where it
+    converges it ends below its own.
+    """
     return xr.merge([_networks(config), _models(config)], combine_attrs="override")
 
 
@@ -87,8 +88,10 @@ def _networks(config: Config) -> xr.Dataset:
     params, unravel = ravel_pytree(net.init(jax.random.key(config.seed), x.shape))
     problem = Problem(lambda p, x: net.apply(unravel(p), x), x, y, losses.half_mean)
     several = (
-        optimisers.gd(config.gd), optimisers.momentum(config.momentum, config.beta),
-        optimisers.nesterov(config.nesterov, config.beta), optimisers.rmsprop(config.rmsprop, config.decay),
+        optimisers.gd(config.gd),
+        optimisers.momentum(config.momentum, config.beta),
+        optimisers.nesterov(config.nesterov, config.beta),
+        optimisers.rmsprop(config.rmsprop, config.decay),
         optimisers.adam(config.adam),
     )
     # A loop that can take any of them is compiled once: which of them it takes is part of the state it starts in.
@@ -116,7 +119,8 @@ def _models(config: Config) -> xr.Dataset:
     random = np.random.default_rng([config.seed, D, P])
     sigma = qr.scales(config.residual, np.sqrt(config.residual * config.variance), D, P)
     models = qr.Model(
-        sigma.z * random.normal(size=(config.draws, D)), sigma.J * random.normal(size=(config.draws, D, P)),
+        sigma.z * random.normal(size=(config.draws, D)),
+        sigma.J * random.normal(size=(config.draws, D, P)),
         to_device(draw_tensors(random, config.draws, D, P, "averaged")),
     )
 
@@ -135,8 +139,13 @@ def _models(config: Config) -> xr.Dataset:
         "model_loss": Probe(lambda theta, draw: jnp.sum(draw.residuals(theta) ** 2) / 2, config.model_steps),
     }
     found = simulate(
-        system, jnp.zeros(P), config.model_steps, probes=ends, over={"beta": jnp.array(BETAS), "draw": models},
-        stop=Stop(every=max(1, config.model_steps // 100)), label="quadratic regression",
+        system,
+        jnp.zeros(P),
+        config.model_steps,
+        probes=ends,
+        over={"beta": jnp.array(BETAS), "draw": models},
+        stop=Stop(every=max(1, config.model_steps // 100)),
+        label="quadratic regression",
     ).dataset
     return found[list(ends)].rename(step="model_step")
 
@@ -163,33 +172,50 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     last = over.isel(step=slice(-(over.sizes["step"] // 4), None))
     for name in data.optimiser.values:
         label = LABELS[name]
-        yield claims.at_most(
-            f"curvature over the threshold at the start, {label}", 1.0,
-            over.sel(optimiser=name, step=begun(name, config)), "an inequality: it comes from below",
+        yield claim(
+            f"curvature-threshold-start-{label}", f"curvature over the threshold at the start, {label}"
+        ).at_most(1.0, over.sel(optimiser=name, step=begun(name, config)), "an inequality: it comes from below")
+        yield claim(
+            f"curvature-threshold-mean-{label}", f"curvature over the threshold, mean of the last quarter, {label}"
+        ).equal(
+            1.0,
+            last.sel(optimiser=name).mean(),
+            0.1,
+            "at the edge curvature swings about it; the preconditioner moves with it",
         )
-        yield claims.equal(
-            f"curvature over the threshold, mean of the last quarter, {label}", 1.0, last.sel(optimiser=name).mean(),
-            0.1, "at the edge curvature swings about it; the preconditioner moves with it",
-        )
-    yield claims.equal(
-        "sharpness under momentum at the end, over the edge 2/η of gradient descent", 1 + config.beta,
-        (last.mean("step") * data.threshold).sel(optimiser="momentum") * config.momentum / 2, 0,
-        "as for the ratio: the swing about the edge", relative=0.1,
+    yield claim(
+        "sharpness-under-momentum", "sharpness under momentum at the end, over the edge 2/η of gradient descent"
+    ).equal(
+        1 + config.beta,
+        (last.mean("step") * data.threshold).sel(optimiser="momentum") * config.momentum / 2,
+        0,
+        "as for the ratio: the swing about the edge",
+        relative=0.1,
     )
     for beta in BETAS:
         final = ends(data).sel(beta=beta)
         settled = int(final.count())
         left = f"{settled} of {final.size} draws have converged; the others swing on or have blown up"
-        yield claims.at_most(
-            f"quadratic regression, largest final curvature over its threshold, β = {beta:g}", 1.0,
-            final.max() / (2 + 2 * beta), "the curvature still moves with what is left of the residuals", slack=0.01,
-            note=left, given=settled, otherwise=left,
+        yield claim(
+            f"quadratic-regression-final-{beta:g}",
+            f"quadratic regression, largest final curvature over its threshold, β = {beta:g}",
+            given=settled,
+            otherwise=left,
+        ).at_most(
+            1.0,
+            final.max() / (2 + 2 * beta),
+            "the curvature still moves with what is left of the residuals",
+            slack=0.01,
+            note=left,
         )
         if beta:
-            yield claims.at_least(
-                f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}", 1.0,
-                estimate(final / 2), "an inequality: momentum goes on where gradient descent would stop", note=left,
-                given=settled, otherwise=left,
+            yield claim(
+                f"quadratic-regression-mean-{beta:g}",
+                f"quadratic regression, mean final curvature over the edge of gradient descent, β = {beta:g}",
+                given=settled,
+                otherwise=left,
+            ).at_least(
+                1.0, estimate(final / 2), "an inequality: momentum goes on where gradient descent would stop", note=left
             )
 
 

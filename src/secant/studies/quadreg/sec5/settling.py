@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Seeded, bootstrap, claims, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, sizes
 from secant.theory.regression import phase_plane
 from secant.theory.regression import quadratic_regression as model
@@ -21,27 +21,48 @@ FINE = (0.3, 0.325, 0.35, 0.375, 0.4, 0.425, 0.45, 0.475, 0.5, 0.525, 0.55, 0.57
 
 class Config(Seeded):
     outputs: tuple[int, ...] = scaled(
-        smoke=(20, 20), laptop=(20, 20, 20), paper=(20, 20, 20, 40, 40, 40, 60), at_least=2, longest=50,
+        smoke=(20, 20),
+        laptop=(20, 20, 20),
+        paper=(20, 20, 20, 40, 40, 40, 60),
+        at_least=2,
+        longest=50,
         help="residuals D",
     )
     parameters: tuple[int, ...] = scaled(
-        smoke=(40, 80), laptop=(30, 40, 80), paper=(30, 40, 80, 60, 80, 160, 120), at_least=2, longest=50,
+        smoke=(40, 80),
+        laptop=(30, 40, 80),
+        paper=(30, 40, 80, 60, 80, 160, 120),
+        at_least=2,
+        longest=50,
         help="parameters P, as many entries, each more than D",
     )
     residuals: tuple[float, ...] = scaled(
-        smoke=COARSE, laptop=FINE, at_least=1e-3, at_most=10, longest=100, distinct=True,
+        smoke=COARSE,
+        laptop=FINE,
+        at_least=1e-3,
+        at_most=10,
+        longest=100,
+        distinct=True,
         help="rescaled scales of the residuals",
     )
     jacobians: tuple[float, ...] = scaled(
-        smoke=(0.05, 0.15, 0.2, 0.25, 0.3), laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35), at_least=1e-3,
-        at_most=10, longest=100, distinct=True, help="squares of the rescaled scales of the Jacobian",
+        smoke=(0.05, 0.15, 0.2, 0.25, 0.3),
+        laptop=(0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35),
+        at_least=1e-3,
+        at_most=10,
+        longest=100,
+        distinct=True,
+        help="squares of the rescaled scales of the Jacobian",
     )
     draws: int = scaled(smoke=4, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
     steps: int = scaled(
         smoke=3_000, laptop=10_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
     )
     finer: int = scaled(
-        smoke=3, laptop=8, at_least=2, at_most=100,
+        smoke=3,
+        laptop=8,
+        at_least=2,
+        at_most=100,
         help="how many times smaller the steps are that stand for gradient flow",
     )
 
@@ -53,26 +74,27 @@ class Config(Seeded):
                 raise ValueError(f"parameters: must be above outputs, {D}, got {P}.")
 
 
-@study(
-    "quadreg/settling", section="5.2", title="How far below the edge it settles", new=True,
-    statement=r"""
-    The paper asks for the final deviation $\delta = 2 - \eta\lambda_{\max}$ at the edge of stability as a function of
-    $\tilde\sigma_z$, $\tilde\sigma_J$ and $D/P$. Let $\Lambda$ be $\eta\lambda_{\max}$ at the end of gradient flow
+@study("quadreg/settling", section="5.2", title="How far below the edge it settles", new=True, precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""The paper asks for the final deviation $\delta = 2 - \eta\lambda_{\max}$ at the edge of stability as a function
+    of $\tilde\sigma_z$, $\tilde\sigma_J$ and $D/P$. Let $\Lambda$ be $\eta\lambda_{\max}$ at the end of gradient flow
     from the same start. Where $\Lambda > 2$ gradient descent cannot follow; it settles the closer below the edge, the
     further the flow would have gone, and the slower its slowest modes are. Over the draws of a cell, the median is
-    $$\delta = A\,(1 - D/P)^q\,e^{-c(\Lambda - 2)}:$$
-    three constants, and the two scales enter through $\Lambda$ alone. The law is fitted on every other cell of the
-    plane and judged on the rest, beside a power law in $\tilde\sigma_z$, $\tilde\sigma_J^2$ and $1 - D/P$.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    $$\delta = A\,(1 - D/P)^q\,e^{-c(\Lambda - 2)}:$$ three constants, and the two scales enter through $\Lambda$ alone.
+    The law is fitted on every other cell of the plane and judged on the rest, beside a power law in $\tilde\sigma_z$,
+    $\tilde\sigma_J^2$ and $1 - D/P$.
+    """
+
     def ends(D: int, P: int, seed: int, slower: int) -> xr.Dataset:
         tensor, start = jax.random.split(jax.random.key(seed))
         # With s times smaller scales, steps of gradient descent are those of a step size s times smaller.
         plane = phase_plane.phase_plane(
-            model.random_tensor(tensor, D, P, dtype=jnp.float32), model.random_start(start, D, P, jnp.float32),
-            [residual / slower for residual in config.residuals], [jacobian / slower for jacobian in config.jacobians],
-            max_steps=config.steps * slower, label=f"{D} x {P}, seed {seed}, step 1/{slower}",
+            model.random_tensor(tensor, D, P, dtype=jnp.float32),
+            model.random_start(start, D, P, jnp.float32),
+            [residual / slower for residual in config.residuals],
+            [jacobian / slower for jacobian in config.jacobians],
+            max_steps=config.steps * slower,
+            label=f"{D} x {P}, seed {seed}, step 1/{slower}",
         )
         return xr.Dataset(
             {
@@ -90,7 +112,8 @@ def run(config: Config) -> xr.Dataset:
 
     pairs = sizes(config.outputs, config.parameters)
     return xr.concat([draws(D, P) for D, P in pairs], "size").assign_coords(
-        size=[f"{D} x {P}" for D, P in pairs], D=("size", list(config.outputs)),
+        size=[f"{D} x {P}" for D, P in pairs],
+        D=("size", list(config.outputs)),
         ratio=("size", [D / P for D, P in pairs]),
     )
 
@@ -181,26 +204,27 @@ def enough(held_out: np.ndarray) -> bool:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     edge = (data.flow > 2) & (data.converged == 1)
-    yield claims.equal(
-        "share of converged runs whose flow ends above 2 that end below 2", 1.0,
-        (data.curvature < 2).where(edge).mean(), 0.02,
-        "a mode barely above 2 grows too slowly to be seen before the loss is zero", note=f"{int(edge.sum()):,} runs",
+    yield claim("share-converged-runs", "share of converged runs whose flow ends above 2 that end below 2").equal(
+        1.0,
+        (data.curvature < 2).where(edge).mean(),
+        0.02,
+        "a mode barely above 2 grows too slowly to be seen before the loss is zero",
+        note=f"{int(edge.sum()):,} runs",
     )
     cells = at_the_edge(data)
     yield from _law(data, cells)
     left = "left out of the fit: error of the law, over the sampling error of the medians"
     if len(set(data.ratio.values)) < 3:
         why = "without one, no two values of D/P are left for an exponent"
-        yield claims.undecided(f"a size {left}", 1.0, why, "at most")
+        yield claim(f"size-{left}", f"a size {left}").undecided(1.0, why, "at most")
         return
     for number, size in enumerate(data["size"].values):
         out = (cells.number == number).values
         missing = "" if enough(out) else f"{np.sum(out)} of its cells are at the edge"
         if len(set(cells.ratio.values[~out])) < 2:
             missing = "without it, no two values of D/P are left for an exponent"
-        yield claims.at_most(
-            f"{size} {left}", 1.0, lambda number=number: bootstrap(_without(data, number), data.sizes["draw"])[0],
-            "as above", slack=0.5, given=not missing, otherwise=missing,
+        yield claim(f"{size}-{left}", f"{size} {left}", given=not missing, otherwise=missing).at_most(
+            1.0, lambda number=number: bootstrap(_without(data, number), data.sizes["draw"])[0], "as above", slack=0.5
         )
 
 
@@ -237,26 +261,35 @@ def _law(data: xr.Dataset, cells: xr.Dataset) -> Findings:
         return [-slope, over_sampling(cells, rest), error / others[0], others[1] / error]
 
     found = bootstrap(judged, data.sizes["draw"]) if given else [np.nan] * 4
-    yield claims.at_least(
-        "by how much log(delta) falls when the flow ends one higher", 0.0, found[0],
+    yield claim(
+        "how-much-log", "by how much log(delta) falls when the flow ends one higher", given=given, otherwise=few
+    ).at_least(
+        0.0,
+        found[0],
         "an inequality: the further the flow, the closer to the edge",
         note=f"A = {np.exp(A):.3f}, c = {-c:.2f}, q = {q:.2f} on {np.sum(~rest)} cells; {np.sum(rest)} held out",
-        given=given, otherwise=few,
     )
-    yield claims.at_most(
-        "error of the law on held-out cells, over the sampling error of their medians", 1.0, found[1],
-        "one is a law without fault; half as much again for its simple form", slack=0.5,
+    yield claim(
+        "error-law-held",
+        "error of the law on held-out cells, over the sampling error of their medians",
+        given=given,
+        otherwise=few,
+    ).at_most(
+        1.0,
+        found[1],
+        "one is a law without fault; half as much again for its simple form",
+        slack=0.5,
         note=f"a factor of {np.exp(error):.2f} in delta; between draws of one cell delta varies by much more",
-        given=given, otherwise=few,
     )
-    yield claims.at_most(
-        "error of the law on held-out cells, over that of the power law", 1.0, found[2],
-        "an inequality: the flow's end says more than the scales, with one constant less", given=given, otherwise=few,
-    )
-    yield claims.at_least(
-        "error of the law with both scales added to it, over its own", 1.0, found[3],
-        "the scales enter through the flow's end alone, up to sampling errors", slack=0.15, given=given, otherwise=few,
-    )
+    yield claim(
+        "error-law-held-out",
+        "error of the law on held-out cells, over that of the power law",
+        given=given,
+        otherwise=few,
+    ).at_most(1.0, found[2], "an inequality: the flow's end says more than the scales, with one constant less")
+    yield claim(
+        "error-law-both", "error of the law with both scales added to it, over its own", given=given, otherwise=few
+    ).at_least(1.0, found[3], "the scales enter through the flow's end alone, up to sampling errors", slack=0.15)
 
 
 @run.figure

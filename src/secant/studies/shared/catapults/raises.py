@@ -18,7 +18,7 @@ from secant.core.device import jit
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.features import agop_of, alignment
-from secant.lab import Finding, claims, estimate
+from secant.lab import Finding, claim, estimate
 from secant.optim import gradient_descent
 from secant.studies.shared.features.tasks import Draw, FeatureTask
 
@@ -208,8 +208,10 @@ def trained(data: xr.Dataset) -> xr.Dataset:
 def catapults_finding(title: str, data: xr.Dataset) -> Finding:
     """Without catapults there would be nothing to judge."""
     happened = catapults(data).where(data.outcome == Outcome.CONVERGED)
-    return claims.at_least(
+    return claim(
+        f"{title}-catapults-run-trained",
         f"{title}: catapults in a run that is trained, the most of a draw, the fewest over draws",
+    ).at_least(
         1.0,
         happened.max("raises").min(),
         "otherwise there would be no catapults to judge",
@@ -220,8 +222,9 @@ def catapults_finding(title: str, data: xr.Dataset) -> Finding:
 def trained_finding(title: str, data: xr.Dataset) -> Finding:
     """Runs that have not been trained as far are left out; those that are compared must be no selection."""
     reached, lost = (data.outcome == Outcome.CONVERGED).values, int((data.outcome == Outcome.DIVERGED).sum())
-    return claims.at_least(
-        f"{title}: share of the runs that reach the goal, and are compared",
+    return claim(
+        f"{title}-share-runs-reach", f"{title}: share of the runs that reach the goal, and are compared"
+    ).at_least(
         0.5,
         estimate(reached),
         "runs of different training losses are not compared; most are trained as far",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import xarray as xr
 
-from secant.lab import Finding, claims, estimate, undecided
+from secant.lab import Finding, claim, estimate
 from secant.studies.shared.features.batch_sizes import ended_well
 
 if TYPE_CHECKING:
@@ -34,8 +34,10 @@ def order_findings(data: xr.Dataset, score: str = "loss") -> Iterator[Finding]:
     for small, large in pairs:
         yield _more_catapults(trained, small, large)
         for name, sign, what in measures(score):
-            yield claims.at_least(
+            yield claim(
+                f"{what}-batches-{small:,}-{large:,}-mean-gain",
                 f"{what} with batches of {small:,} against {large:,}, mean gain over draws",
+            ).at_least(
                 0.0,
                 estimate(gains(trained[name], sign, small, large)),
                 "the smaller the batch, the better",
@@ -52,10 +54,11 @@ def gains(values: xr.DataArray, sign: float, small: int, large: int) -> xr.DataA
 def _more_catapults(trained: xr.Dataset, small: int, large: int) -> Finding:
     name = f"catapults up to the best look, batches of {small:,} less {large:,}, mean over draws"
     if not trained.catapults.sel(batch=[small, large]).fillna(0).any():
-        return undecided(name, 0.0, "up to there no step is beyond the critical one of its batch", "at least")
+        return claim(name, name).undecided(
+            0.0, "up to there no step is beyond the critical one of its batch", "at least"
+        )
     shares = " and ".join(f"{float(trained.over.sel(batch=size).mean()):.0%}" for size in (small, large))
-    return claims.at_least(
-        name,
+    return claim(name, name).at_least(
         0.0,
         estimate(gains(trained.catapults, 1.0, small, large)),
         "smaller batches have smaller critical steps",
@@ -72,8 +75,7 @@ def _means(values: xr.DataArray, small: int, large: int) -> str:
 def goal_finding(data: xr.Dataset, note: str = "") -> Finding:
     """Runs that have not been trained as far are left out; those that are compared must be no selection."""
     reached = ended_well(data).values
-    return claims.at_least(
-        "share of the runs that reach the goal, and are compared",
+    return claim("share-runs-reach", "share of the runs that reach the goal, and are compared").at_least(
         0.5,
         estimate(reached),
         "runs of different training losses are not compared; most are trained as far",

@@ -14,7 +14,7 @@ import xarray as xr
 
 from secant import data, losses, nets
 from secant.features import surrogate_agop
-from secant.lab import Estimate, Finding, claims, estimate
+from secant.lab import Estimate, Finding, claim, estimate
 from secant.nets.network import Network
 
 TITLES = {
@@ -157,8 +157,10 @@ def truth_finding(name: str, data: xr.Dataset, errors: xr.DataArray) -> Iterator
     chance = (wrong + 1) / (tests + 2)  # of an error, of which there may be none among so many
     spread = float(np.hypot(runs.error, np.sqrt(chance * (1 - chance) / tests)))
     printed = f", {ACCURACIES[name]:.1%} in the thesis" if name in ACCURACIES else ""
-    yield claims.at_most(
+    yield claim(
+        f"{TITLES[name]}-test-error-network",
         f"{TITLES[name]}: test error of the network whose outer product is the truth, less that of the runs",
+    ).at_most(
         0.0,
         Estimate(1 - accuracy - runs.value, spread, runs.freedom),
         "what stands for the truth knows better",

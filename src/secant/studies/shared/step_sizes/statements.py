@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Estimate, Finding, Tolerance, claims, estimate, sheet, significant, undecided
+from secant.lab import Estimate, Finding, Tolerance, claim, estimate, sheet
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.step_sizes.generalization import MODELS, comparable, settled
 from secant.theory.catapult import scaling as cs
@@ -92,11 +92,10 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
         name = f"{begin}below the critical step: best test loss of the {kind} model over the network's, furthest from 1"
         found = _furthest(below.sel(model=kind) - below.sel(model="network"))
         if found is None:
-            yield undecided(name, 1.0, TOO_SHORT)
+            yield claim(name, name).undecided(1.0, TOO_SHORT)
             continue
         log, error, freedom = estimate(found)
-        yield claims.equal(
-            name,
+        yield claim(name, name).equal(
             1.0,
             Estimate(float(np.exp(log)), float(np.exp(log)) * error, freedom),
             1 / np.sqrt(width),
@@ -105,18 +104,18 @@ def loss_findings(data: xr.Dataset, width: int, where: str = "") -> Iterator[Fin
         )
     yield _linear_diverges(data, begin)
     for kind in LEARNERS:
-        claim = f"{begin}{kind}: a smaller best test loss beyond the critical step than at all steps below"
+        sentence = f"{begin}{kind}: a smaller best test loss beyond the critical step than at all steps below"
         gain = gain_beyond(logs.sel(model=kind))
         note = (
             f"{np.exp(gain.mean):.3f} of the smallest loss below, standard error {gain.error:.3f} of its "
             f"logarithm; on average best at {gain.ratio:g} critical steps"
         )
-        yield _tested(claim, gain.mean, gain.p, "paired over seeds", note)
+        yield _tested(sentence, gain.mean, gain.p, "paired over seeds", note)
     for kind in LEARNERS:
-        claim = f"{begin}{kind}: a best test loss that falls with the step over a range beyond the critical one"
+        sentence = f"{begin}{kind}: a best test loss that falls with the step over a range beyond the critical one"
         rho, p = falls_beyond(logs.sel(model=kind))
         note = f"Spearman correlation {rho:.2f} up to the best step of the other seeds, mean over seeds"
-        yield _tested(claim, rho, p, "by permutation within seeds", note)
+        yield _tested(sentence, rho, p, "by permutation within seeds", note)
 
 
 def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "") -> Iterator[Finding]:
@@ -134,18 +133,18 @@ def accuracy_findings(data: xr.Dataset, tests: int, width: int, where: str = "")
         name += "from zero"
         found = _furthest(below.sel(model="network") - below.sel(model=kind))
         if found is None:
-            yield undecided(name, 0.0, TOO_SHORT)
+            yield claim(name, name).undecided(0.0, TOO_SHORT)
             continue
-        yield claims.zero(name, estimate(found), _alike(float(below.sel(model="network").mean()), tests, width))
+        yield claim(name, name).zero(estimate(found), _alike(float(below.sel(model="network").mean()), tests, width))
     yield _linear_diverges(data, begin)
     for kind in LEARNERS:
-        claim = f"{begin}{kind}: a higher best test accuracy beyond the critical step than at all steps below"
+        sentence = f"{begin}{kind}: a higher best test accuracy beyond the critical step than at all steps below"
         gain = gain_beyond(wrong.sel(model=kind))
         note = (
             f"higher by {-100 * gain.mean:.2f} percent, standard error {100 * gain.error:.2f}, {tests} test samples; "
             f"on average best at {gain.ratio:g} critical steps"
         )
-        yield _tested(claim, gain.mean, gain.p, "paired over seeds", note)
+        yield _tested(sentence, gain.mean, gain.p, "paired over seeds", note)
 
 
 TOO_SHORT = "there is no step below the critical one at which the runs of all seeds converge in time"
@@ -163,23 +162,21 @@ def _alike(wrong: float, tests: int, width: int) -> Tolerance:
     )
 
 
-def _tested(claim: str, size: float, p: float, test: str, note: str) -> Finding:
+def _tested(sentence: str, size: float, p: float, test: str, note: str) -> Finding:
     """A claim that a test decides, or none where there was nothing to test."""
     if np.isnan(size):
         why = f"{TOO_SHORT}, or none beyond at which none diverges"
-        return undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
-    return significant(claim, p, test, note)
+        return claim(f"{sentence}: evidence in standard errors", f"{sentence}: evidence in standard errors").undecided(
+            0.0, why, "at least"
+        )
+    return claim(sentence, sentence).significant(p, test, note)
 
 
 def _linear_diverges(data: xr.Dataset, begin: str) -> Finding:
     beyond = data.regime.sel(model="linear", ratio=data.ratio >= 1.1 - 1e-9)
-    return claims.equal(
-        f"{begin}linear: share of the runs from 1.1 critical steps on that diverge",
-        1.0,
-        (beyond == cs.DIVERGENT).mean(),
-        0,
-        "its top mode grows by at least 1.2 at every step",
-    )
+    return claim(
+        f"{begin}-linear-share-runs", f"{begin}linear: share of the runs from 1.1 critical steps on that diverge"
+    ).equal(1.0, (beyond == cs.DIVERGENT).mean(), 0, "its top mode grows by at least 1.2 at every step")
 
 
 def _furthest(apart: xr.DataArray) -> xr.DataArray | None:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.device import jit
-from secant.lab import Findings, Tolerance, claims
+from secant.lab import Findings, Tolerance, claim
 from secant.theory.catapult.infinite_width import wide_limit
 
 
@@ -50,5 +50,5 @@ def heights(
     near = Tolerance(float(blur), why="what the start adds at finite width, u(0) and b sqrt(u)/delta")
     above = (runs.peak_square / low).where(kept, np.nan if skipna else np.inf).min(skipna=skipna)
     below = (runs.peak_square / high).where(kept, np.nan if skipna else -np.inf).max(skipna=skipna)
-    yield claims.at_least(names[0], bound, above, slack=near, note=note, given=kept, otherwise=otherwise)
-    yield claims.at_most(names[1], bound, below, slack=near, given=kept, otherwise=otherwise)
+    yield claim(names[0], names[0], given=kept, otherwise=otherwise).at_least(bound, above, slack=near, note=note)
+    yield claim(names[1], names[1], given=kept, otherwise=otherwise).at_most(bound, below, slack=near)

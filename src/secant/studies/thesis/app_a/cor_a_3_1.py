@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature.norms import joint_norm
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
@@ -21,19 +21,18 @@ class Config(wide.WidthConfig):
     )
 
 
-@study(
-    "thesis/cor-A.3.1", section="A.3", title="Several outputs turn linear together",
-    statement=r"""
-    The second derivative of $d_L$ outputs is a tensor of three indices, with the norm
+@study("thesis/cor-A.3.1", section="A.3", title="Several outputs turn linear together")
+def run(config: Config) -> xr.Dataset:
+    r"""The second derivative of $d_L$ outputs is a tensor of three indices, with the norm
     $\|H_f\| = \sup \sum_{ijk} H_{ijk}\,v_iu_js_k$ over unit vectors. It is at most $d_L \max_k \|H_{f_k}\|$, so for a
     fixed number of outputs it is $\tilde O(1/\sqrt m)$ too.
 
     The supremum over $s$ is the norm of $\sum_k s_k H_{f_k}$, which by the inequality of Cauchy and Schwarz is at most
     $\sqrt{d_L}$ times the largest of the outputs' own: the corollary could say so. It is found by turns, from the
     output with the largest norm: the leading eigenvector $u$ for a given $s$, then $s_k \propto u^\top H_{f_k} u$,
-    which never lowers the value.""",
-)
-def run(config: Config) -> xr.Dataset:
+    which never lowers the value.
+    """
+
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m, m], config.outputs), "tanh")
 
@@ -57,18 +56,19 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     ratio = data.joint / data.own.max("output")
-    yield claims.at_most(
-        "norm of the tensor over the largest of the outputs' own: largest", config.outputs, ratio.max(),
-        "the corollary's bound, which holds for every matrix",
+    yield claim("norm-tensor-outputs", "norm of the tensor over the largest of the outputs' own: largest").at_most(
+        config.outputs, ratio.max(), "the corollary's bound, which holds for every matrix"
     )
-    yield claims.at_most(
-        "the same, with the root of the number of outputs", np.sqrt(config.outputs), ratio.max(), "Cauchy and Schwarz"
+    yield claim("same-root-number", "the same, with the root of the number of outputs").at_most(
+        np.sqrt(config.outputs), ratio.max(), "Cauchy and Schwarz"
     )
-    yield claims.at_least(
-        "the same: mean over networks", 1.0, estimate(ratio), "all outputs together bend more than one alone"
+    yield claim("same-mean-networks", "the same: mean over networks").at_least(
+        1.0, estimate(ratio), "all outputs together bend more than one alone"
     )
     slack = wide.logarithm(config.widths)
-    yield claims.at_most("exponent of the tensor's norm in the width", -0.5, exponent(data.joint), slack=slack)
+    yield claim("exponent-tensor-s", "exponent of the tensor's norm in the width").at_most(
+        -0.5, exponent(data.joint), slack=slack
+    )
 
 
 @run.figure

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.lab.verdicts.estimate import Estimate, estimate
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import gaussian_matrices as gm
@@ -14,7 +14,9 @@ LEVELS = np.array([0.5, 0.2, 0.1, 0.05, 0.02])
 """Probabilities that the lemmas allow; the distance that goes with each comes from the lemma."""
 
 LEMMAS = {
-    "A.11.4": "product with a vector", "A.11.6": "matrix of Gaussian columns", "A.11.7": "image of a Gaussian vector",
+    "A.11.4": "product with a vector",
+    "A.11.6": "matrix of Gaussian columns",
+    "A.11.7": "image of a Gaussian vector",
     "A.11.8": "Gaussian sum of matrices",
 }
 
@@ -52,10 +54,9 @@ class Config(Seeded):
         fits_memory(4 * 8 * self.networks * max(self.widths), "networks or widths")
 
 
-@study(
-    "thesis/lem-A.11", section="A.11", title="The concentration lemmas, sampled",
-    statement=r"""
-    The proof of Theorem 2.3.6 rests on tails of Gaussians that are moved by at most $R$ in the worst direction.
+@study("thesis/lem-A.11", section="A.11", title="The concentration lemmas, sampled")
+def run(config: Config) -> xr.Dataset:
+    r"""The proof of Theorem 2.3.6 rests on tails of Gaussians that are moved by at most $R$ in the worst direction.
 
     A.11.1: $\|H\|$ is at most the sum of the norms of its blocks. A.11.4: $|a^\top b| \le t + |b|R$ but for a
     probability of $2e^{-t^2/2|b|^2}$. A.11.5 and A.11.6: $W = [B_1a_1, \dots, B_na_n]$ has
@@ -66,9 +67,8 @@ class Config(Seeded):
     $\nu = \max(\|\sum B_kB_k^\top\|, \|\sum B_k^\top B_k\|)$.
 
     A.11.2 and A.11.3: the neurons of layer $\ell$ are $O((\log m + R)^\ell)$, and a layer as a vector has a length of
-    order $\sqrt m$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    order $\sqrt m$.
+    """
     random = np.random.default_rng(config.seed)
     sampled = list(_sampled(random, config))
     largest, length = _neurons(random, config)
@@ -96,7 +96,8 @@ def _sampled(random: np.random.Generator, config: Config) -> Iterator[tuple[np.n
     columns = gm.moved_norms(
         lambda gaussians: np.einsum("nij,snj->sin", maps, gaussians),
         lambda left, right: np.einsum("si,nij,sn->snj", left, maps, right),
-        random.normal(size=(config.draws, config.terms, config.columns)), R,
+        random.normal(size=(config.draws, config.terms, config.columns)),
+        R,
     )
     yield columns, gm.columns_bound(maps, LEVELS, R)
     matrix = random.normal(size=(config.rows, config.columns))
@@ -106,7 +107,8 @@ def _sampled(random: np.random.Generator, config: Config) -> Iterator[tuple[np.n
     series = gm.moved_norms(
         lambda gaussians: np.tensordot(gaussians, terms, 1),
         lambda left, right: np.einsum("si,kij,sj->sk", left, terms, right),
-        random.normal(size=(config.draws, config.terms)), R,
+        random.normal(size=(config.draws, config.terms)),
+        R,
     )
     yield series, gm.series_bound(terms, LEVELS, R)
 
@@ -154,38 +156,47 @@ def _neurons(random: np.random.Generator, config: Config) -> tuple[np.ndarray, n
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.at_most(
-        "A.11.1, norm over the sum of the norms of its blocks: largest", 1.0, data.blocks,
-        "the triangle inequality; rounding", slack=1e-13,
+    yield claim("a.11.1-norm-sum", "A.11.1, norm over the sum of the norms of its blocks: largest").at_most(
+        1.0, data.blocks, "the triangle inequality; rounding", slack=1e-13
     )
     for lemma, name in LEMMAS.items():
         excess = (data.violated.sel(lemma=lemma) / data.level).values
         level = LEVELS[excess.argmax()]
         # The error is that of an event as frequent as allowed: one that never occurs has none of its own.
         error = np.sqrt((1 - level) / (level * config.draws))
-        yield claims.at_most(
-            f"{lemma}, {name}: how often the bound is exceeded over how often it may be, largest of five levels", 1.0,
-            Estimate(excess.max(), error), "an upper bound",
+        yield claim(
+            f"{lemma}-{name}-how-often-bound",
+            f"{lemma}, {name}: how often the bound is exceeded over how often it may be, largest of five levels",
+        ).at_most(
+            1.0,
+            Estimate(excess.max(), error),
+            "an upper bound",
             note=f"largest where a probability of {level:g} is allowed",
         )
     radius = float(RADII[-1])
-    yield claims.erratum(
+    yield claim(
+        f"a.11.8-gaussians-moved-{radius:g}-{config.width}",
         f"A.11.8, Gaussians moved by R = {radius:g} at matrix variance 1/{config.width}: norm at a probability of 5 %",
+    ).erratum(
         (r"\|Z\| \le t + R\,\nu", _threshold(config) + radius / config.width),
         (r"\|Z\| \le t + R\sqrt{\nu}", _threshold(config) + radius / np.sqrt(config.width)),
-        estimate(data.moved.sel(radius=radius)), 0, "an upper bound",
+        estimate(data.moved.sel(radius=radius)),
+        0,
+        "an upper bound",
         note="The proof ends at R sqrt(nu); the statement lost the root, which matters because nu is of order 1/m.",
-        relation="at most", where="Lemma A.11.8, equation (A.30)",
+        relation="at most",
+        where="Lemma A.11.8, equation (A.30)",
     )
     for layer in range(1, DEPTH + 1):
         scale = (np.log(data.width) + config.radius) ** layer
-        yield claims.at_most(
-            f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width", 0.0,
-            exponent(data.largest.sel(layer=layer) / scale), "an upper bound",
-        )
+        yield claim(
+            f"a.11.2-layer-{layer}-neuron-{layer}",
+            f"A.11.2, layer {layer}: largest neuron over (log m + R)^{layer}: exponent in the width",
+        ).at_most(0.0, exponent(data.largest.sel(layer=layer) / scale), "an upper bound")
     first, last = data.width.values[[0, -1]]
-    yield claims.equal(
-        f"A.11.3, layer {DEPTH}: length: exponent in the width", 0.5, exponent(data.length.sel(layer=DEPTH)),
+    yield claim(f"a.11.3-layer-{DEPTH}-length", f"A.11.3, layer {DEPTH}: length: exponent in the width").equal(
+        0.5,
+        exponent(data.length.sel(layer=DEPTH)),
         10 * (1 / first - 1 / last) / np.log(last / first),
         "a sum of m squares has a relative variance of some units over m, and three layers pass it on: 10/m",
     )

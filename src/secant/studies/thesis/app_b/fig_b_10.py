@@ -24,18 +24,15 @@ class Config(Sizes):
             known_activation("activations", name)
 
 
-@study(
-    "thesis/fig-B.10", section="B.14", title="Best test loss with smooth activations",
-    statement=r"""
-    As figure 3.4, with swish and with tanh in place of ReLU (figures B.10 to B.13): nearly the same best test loss of
-    the three models below $\eta_{\mathrm{crit}}$; beyond it a smaller one for $f$ and $f_{\mathrm{quad}}$, falling
+@study("thesis/fig-B.10", section="B.14", title="Best test loss with smooth activations", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""As figure 3.4, with swish and with tanh in place of ReLU (figures B.10 to B.13): nearly the same best test loss
+    of the three models below $\eta_{\mathrm{crit}}$; beyond it a smaller one for $f$ and $f_{\mathrm{quad}}$, falling
     with the step over a range, and divergence of $f_{\mathrm{lin}}$. Figure B.10 itself is on AG News, which is not
     available; spoken digits are figure B.11, and the panels `cifar-2-cnn` and `fashion-mnist-cnn` stand for B.12 and,
-    in place of SVHN, B.13. On a laptop the default is MNIST, which trains fastest; the smoke run is on digits of 8 by
-    8 pixels with the first of the two activations.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    in place of SVHN, B.13. On a laptop the default is MNIST, which trains fastest; the smoke run is on digits of 8 by 8
+    pixels with the first of the two activations.
+    """
     panel = known_panel(config.panel)
     return sweep_panels(one_panel, config, {name: {"panel": panel, "activation": name} for name in config.activations})
 

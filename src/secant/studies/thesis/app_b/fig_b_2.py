@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.panels import patches, shrunk
 from secant.studies.shared.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -21,7 +21,8 @@ class Panel(NamedTuple):
 
 
 PANELS = {
-    "digits": Panel("8 by 8 digits", "digits", (0, 1)), "mnist": Panel("MNIST", "mnist", (0, 1)),
+    "digits": Panel("8 by 8 digits", "digits", (0, 1)),
+    "mnist": Panel("MNIST", "mnist", (0, 1)),
     "cifar-2": Panel("CIFAR-2", "cifar10", (0, 2)),
     "cifar-2-cnn": Panel("CIFAR-2, convolutional", "cifar10", (0, 2), True),
     "fashion-mnist": Panel("Fashion-MNIST", "fashion-mnist", (0, 2)),
@@ -36,8 +37,10 @@ LARGE = 2.0
 
 class Config(Seeded):
     panels: tuple[str, ...] = scaled(
-        smoke=("digits",), laptop=("cifar-2", "cifar-2-cnn"),
-        paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"), distinct=True,
+        smoke=("digits",),
+        laptop=("cifar-2", "cifar-2-cnn"),
+        paper=("cifar-2", "cifar-2-cnn", "fashion-mnist", "fashion-mnist-cnn"),
+        distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )
     samples: int = scaled(smoke=24, laptop=128, at_least=4, help="training samples")
@@ -58,28 +61,24 @@ class Config(Seeded):
         fits_memory(64.0 * self.draws * self.samples * (neurons + self.samples), "width, channels, samples or draws")
 
 
-@study(
-    "thesis/fig-B.2", section="B.14", title="The remainders along the top direction grow with the loss",
-    statement=r"""
-    Gradient descent above the critical step size on two-layer ReLU networks (figure B.3) and on their quadratic models
-    (figure B.2), fully connected and convolutional, two classes of images. Along the top eigenvector $p_1$ of the
-    tangent kernel, (B.13) and (B.14) with
-    $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$
-    say that $p_1^\top R_fp_1$ slows the growth of the loss and $p_1^\top R_Kp_1$ lowers the curvature. Both scale with
-    the loss and are positive while it is large, and the loss along $p_1$ almost captures the spike.
-
-    Quadratic models have closed forms, $R_f = \frac{\eta^2}{2}GJ^\top$ and
-    $R_K = \eta(GJ^\top + JG^\top) - \eta^2GG^\top$ with $G_i = H_iJ^\top(f - y)$. For networks $R_K$ is what the kernel
-    loses, and $R_f$ is read off $\langle p_1, f' - y\rangle = (1 - \eta\lambda_1 + \rho)\langle p_1, f - y\rangle$.
-    With several samples $\rho = p_1^\top R_f(f - y)/\langle p_1, f - y\rangle$ is not quite $p_1^\top R_fp_1$: what
-    the other directions put into $p_1$ comes with it.
-
-    *Large* is a loss of at least twice that at the start, with
-    $|\langle p_1, f - y\rangle| > \frac{4}{4 - \eta\lambda_1} |\langle p_1, y\rangle|$, which makes both remainders of
-    one sample positive. The eigenvector is followed by overlap: past the peak its eigenvalue falls below others, and
-    the top one is another.""",
-)
+@study("thesis/fig-B.2", section="B.14", title="The remainders along the top direction grow with the loss")
 def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent above the critical step size on two-layer ReLU networks (figure B.3) and on their quadratic
+    models (figure B.2), fully connected and convolutional, two classes of images. Along the top eigenvector $p_1$ of
+    the tangent kernel, (B.13) and (B.14) with $$f' - y = (I - \eta K + R_f)(f - y), \qquad K' = K - R_K$$ say that
+    $p_1^\top R_fp_1$ slows the growth of the loss and $p_1^\top R_Kp_1$ lowers the curvature. Both scale with the loss
+    and are positive while it is large, and the loss along $p_1$ almost captures the spike.
+
+    Quadratic models have closed forms, $R_f = \frac{\eta^2}{2}GJ^\top$ and $R_K = \eta(GJ^\top + JG^\top) -
+    \eta^2GG^\top$ with $G_i = H_iJ^\top(f - y)$. For networks $R_K$ is what the kernel loses, and $R_f$ is read off
+    $\langle p_1, f' - y\rangle = (1 - \eta\lambda_1 + \rho)\langle p_1, f - y\rangle$. With several samples $\rho =
+    p_1^\top R_f(f - y)/\langle p_1, f - y\rangle$ is not quite $p_1^\top R_fp_1$: what the other directions put into
+    $p_1$ comes with it.
+
+    *Large* is a loss of at least twice that at the start, with $|\langle p_1, f - y\rangle| > \frac{4}{4 -
+    \eta\lambda_1} |\langle p_1, y\rangle|$, which makes both remainders of one sample positive. The eigenvector is
+    followed by overlap: past the peak its eigenvalue falls below others, and the top one is another.
+    """
     found = []
     for name in config.panels:
         drawn = [_draw(PANELS[name], config, seed) for seed in range(config.seed, config.seed + config.draws)]
@@ -121,11 +120,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("p_1 R_f (f - y) against the next residual, largest difference over the peak", missed, "residuals"),
     ):
         name, why = f"quadratic models: closed form of {what}", f"an identity: rounding of {rounded} and eigenvectors"
-        yield claims.zero(name, gap.where(alive).max(), 1e-10, why)
+        yield claim(name, name).zero(gap.where(alive).max(), 1e-10, why)
     one = quadratic.isel(panel=0, trial=0)
     one = one.isel(step=int(one.loss.argmax("step")))
-    yield claims.erratum(
+    yield claim(
+        f"{config.panels[0]}-quadratic-growth-residual",
         f"{config.panels[0]}, quadratic: growth of the residual along p_1 at the peak, beyond 1 - eta lambda_1",
+    ).erratum(
         (
             r"\langle p_1, f' - y\rangle = (I - \eta\lambda_1 + p_1^\top R_fp_1)\,\langle p_1, f - y\rangle",
             float(one.closed_f),
@@ -134,7 +135,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             r"\langle p_1, f' - y\rangle = (1 - \eta\lambda_1)\,\langle p_1, f - y\rangle + p_1^\top R_f(f - y)",
             float(one.closed_whole),
         ),
-        one.rest_f, 0, "an identity: rounding", relative=1e-8,
+        one.rest_f,
+        0,
+        "an identity: rounding",
+        relative=1e-8,
         note="R_f does not share its eigenvectors with K; the residual in other directions comes into p_1 through it.",
         where="appendix B.14, below (B.14)",
     )
@@ -146,8 +150,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
 def _claims(data: xr.Dataset, name: str) -> Findings:
     large, rise = is_large(data), data.loss / data.loss.isel(step=0)
     peak, steps = data.loss.argmax("step"), large.sum("step")
-    yield claims.at_least(
-        f"{name}: share of the loss along p_1 at the peak", 0.9, estimate((data.within / data.loss).isel(step=peak)),
+    yield claim(f"{name}-share-loss-along", f"{name}: share of the loss along p_1 at the peak").at_least(
+        0.9,
+        estimate((data.within / data.loss).isel(step=peak)),
         "'almost captures the spike'",
         note=f"the loss rises {float(rise.isel(step=peak).mean()):.0f} times; it is large for {int(steps.min())} to "
         f"{int(steps.max())} steps",
@@ -155,23 +160,37 @@ def _claims(data: xr.Dataset, name: str) -> Findings:
     enough, few = steps.min() >= 3, "the loss of some draw is large at fewer than three steps"
     for label, values in (("R_f", data.rest_f), ("R_K", data.rest_k)):
         tall = values.where(large)
-        yield claims.at_least(
-            f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest", 0.0,
-            (tall.min("step") / tall.max("step")).min(), "the claim: positive",
-            note=_exceptions(data, large & (values <= 0), int(large.sum())), given=enough, otherwise=few,
+        yield claim(
+            f"{name}-smallest-p-1-{label}",
+            f"{name}: smallest p_1 {label} p_1 while the loss is large, over the largest",
+            given=enough,
+            otherwise=few,
+        ).at_least(
+            0.0,
+            (tall.min("step") / tall.max("step")).min(),
+            "the claim: positive",
+            note=_exceptions(data, large & (values <= 0), int(large.sum())),
         )
         slopes = [_slope(*rows) for rows in zip(data.within.values, tall.values, strict=True)]
-        yield claims.equal(
-            f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large", 1.0, estimate(slopes), 0.2,
+        yield claim(
+            f"{name}-exponent-p-1-{label}",
+            f"{name}: exponent of p_1 {label} p_1 in the loss along p_1 while it is large",
+            given=enough,
+            otherwise=few,
+        ).equal(
+            1.0,
+            estimate(slopes),
+            0.2,
             "while the loss grows tenfold, 4 - eta lambda grows by a quarter and the label, up to 0.4 of the "
             "residual, drops out: 0.1 each",
-            note="" if np.isfinite(slopes).all() else few, given=enough, otherwise=few,
+            note="" if np.isfinite(slopes).all() else few,
         )
-    yield claims.at_most(
-        f"{name}: largest curvature at the end, over 2 / eta", 1.0, (data.largest.isel(step=-1) * data.lr / 2).max(),
-        "the catapult ends below the edge", given=not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any(),
+    yield claim(
+        f"{name}-curvature-end-2",
+        f"{name}: largest curvature at the end, over 2 / eta",
+        given=not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any(),
         otherwise="the loss has not come back to where it was in time",
-    )
+    ).at_most(1.0, (data.largest.isel(step=-1) * data.lr / 2).max(), "the catapult ends below the edge")
 
 
 def _exceptions(data: xr.Dataset, bad: xr.DataArray, total: int) -> str:

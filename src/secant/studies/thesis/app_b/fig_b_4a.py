@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.optim import gradient_descent
 from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
@@ -38,10 +38,9 @@ class Config(Seeded):
         fits_memory(32.0 * runs * (self.dim + self.steps), "draws, dim or steps")
 
 
-@study(
-    "thesis/fig-B.4a", section="B.14", title="Random quadratic models catapult too",
-    statement=r"""
-    The model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$ with $\|\phi\| = 1$, random diagonal
+@study("thesis/fig-B.4a", section="B.14", title="Random quadratic models catapult too")
+def run(config: Config) -> xr.Dataset:
+    r"""The model $g = w^\top\phi + \frac{\gamma}{2} w^\top\Sigma w$ with $\|\phi\| = 1$, random diagonal
     $\Sigma_{ii} = \pm 1$, $w \sim \mathcal N(0, I_{100})$, on one example: smaller $\gamma$ or larger step
     sizes raise the peak of the loss, larger step sizes lower the kernel more, and $\gamma$ has no effect on
     the kernel at convergence.
@@ -49,14 +48,15 @@ class Config(Seeded):
     Completing the square explains it: with $\tilde w = w + \Sigma\phi/\gamma$ this is the model without
     linear part for the label $\tilde y = y + \phi^\top\Sigma\phi/(2\gamma)$, so $a = \gamma\eta(g - y)$ and
     $v = \eta\lambda$ follow the map of one sample exactly, with $b = \gamma\eta\tilde y$. The peak is
-    proportional to $\gamma^{-2}$ and the border is $4/\lambda_0 \approx 4$ up to order $\gamma$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    proportional to $\gamma^{-2}$ and the border is $4/\lambda_0 \approx 4$ up to order $\gamma$.
+    """
+
     def one(key: jax.Array) -> dict[str, jax.Array]:
         k1, k2, k3 = jax.random.split(key, 3)
         x = jax.random.normal(k1, (config.dim,))
         return {
-            "phi": x / jnp.linalg.norm(x), "sigma": jax.random.rademacher(k2, (config.dim,)).astype(float),
+            "phi": x / jnp.linalg.norm(x),
+            "sigma": jax.random.rademacher(k2, (config.dim,)).astype(float),
             "w": jax.random.normal(k3, (config.dim,)),
         }
 
@@ -79,7 +79,9 @@ def run(config: Config) -> xr.Dataset:
 
     data = simulate(
         lambda model, gamma, lr: gradient_descent(lambda w: residual(w, model, gamma) ** 2 / 2, lr),
-        lambda model: model["w"], config.steps, over=over,
+        lambda model: model["w"],
+        config.steps,
+        over=over,
         probes={"loss": lambda w, model, gamma: residual(w, model, gamma) ** 2 / 2, "kernel": kernel},
         stop=Stop(
             converged=lambda w, model, gamma: residual(w, model, gamma) ** 2 < 1e-18,
@@ -87,7 +89,10 @@ def run(config: Config) -> xr.Dataset:
         ),
     ).dataset
     reduced = simulate(
-        lambda model, gamma, lr: ct.reduced_catapult(bend(model, gamma, lr)), start, 60, over=over,
+        lambda model, gamma, lr: ct.reduced_catapult(bend(model, gamma, lr)),
+        start,
+        60,
+        over=over,
         probes={"kernel_map": lambda s, lr: s.v / lr},
     ).dataset
     return data.assign(kernel_map=reduced.kernel_map.rename(step="step_map").drop_vars("step_map"))
@@ -98,9 +103,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     short = min(data.sizes["step"], 61)
     fine = (data.loss.isel(step=slice(0, short)) * data.gamma**2 < 100).values
     gap = np.abs(data.kernel.values[..., :short] - data.kernel_map.values[..., :short])
-    yield claims.zero(
-        "kernel against the map of one sample, sixty steps: largest deviation", gap[fine].max(), 1e-6,
-        "rounding, amplified by the growth of the loss by up to 1e8",
+    yield claim("kernel-map-one", "kernel against the map of one sample, sixty steps: largest deviation").zero(
+        gap[fine].max(), 1e-6, "rounding, amplified by the growth of the loss by up to 1e8"
     )
     # As in the theorems on networks, of width gamma^-2.
     margin = config.gamma * np.log(config.gamma**-2)
@@ -115,9 +119,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("between 2 / lambda_0 and 4 / lambda_0 that diverge", diverged, between, 0.0),
         ("past 4 / lambda_0 that diverge", diverged, v >= 4 + margin, 1.0),
     ):
-        yield claims.share(
-            f"share of the runs {name}", predicted, seen, among,
-            "the claim, gamma log(1 / gamma^2) away from the borders", otherwise="no step size lies there",
+        yield claim(f"share-runs-{name}", f"share of the runs {name}").share(
+            predicted,
+            seen,
+            among,
+            "the claim, gamma log(1 / gamma^2) away from the borders",
+            otherwise="no step size lies there",
         )
     yield from _exponents(data.sel(lr=config.lr), config)
     yield from _trends(one)
@@ -130,7 +137,7 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     few, settled = len(config.gammas) < 2, data.outcome == Outcome.CONVERGED
     if few or not settled.all():
         why = "one gamma has no exponent" if few else "some runs have not converged in time"
-        yield from (claims.undecided(name, law[0], why) for name, law in zip(names, laws.values(), strict=True))
+        yield from (claim(name, name).undecided(law[0], why) for name, law in zip(names, laws.values(), strict=True))
         return
     # gamma moves lambda_0 = |phi + gamma Sigma w|^2 away from one, and with it the excess.
     excess, largest = config.lr - 2, max(config.gammas)
@@ -141,8 +148,10 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     centred = logs - np.mean(logs)
     for name, (predicted, values), range_ in zip(names, laws.values(), (limit.peak, limit.curvature), strict=True):
         slopes = np.log(values.transpose("model", "gamma").values) @ centred / (centred**2).sum()
-        yield claims.equal(
-            name, predicted, estimate(slopes), np.log(np.max(range_) / np.min(range_)) / spread,
+        yield claim(name, name).equal(
+            predicted,
+            estimate(slopes),
+            np.log(np.max(range_) / np.min(range_)) / spread,
             "the range at infinite width, over the excesses to which the largest gamma moves lambda_0 and over "
             "all phases, in so many decades",
         )
@@ -152,17 +161,19 @@ def _trends(one: xr.Dataset) -> Findings:
     """How peak and end depend on the step size, where every model catapults."""
     past = (one.outcome == Outcome.CONVERGED) & (one.lr * one.kernel.isel(step=0, drop=True) > 2)
     beyond = one.rename(model="seed").sel(lr=past.all("model"))
-    for claim, values in (
+    for sentence, values in (
         ("the peak of the loss rises with the step size", -beyond.loss.max("step")),
         ("the kernel at convergence falls with the step size", beyond.kernel.isel(step=-1)),
     ):
         rho, p = falling_trend(values, "lr")
         if np.isnan(rho):
             why = "fewer than three step sizes at which all models catapult"
-            yield claims.undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
+            yield claim(f"{sentence}-evidence-standard-errors", f"{sentence}: evidence in standard errors").undecided(
+                0.0, why, "at least"
+            )
             continue
         note = f"correlation {abs(rho):.2f}, mean over models, of {beyond.sizes['lr']} step sizes"
-        yield claims.significant(claim, p, "by permutation within models", note)
+        yield claim(sentence, sentence).significant(p, "by permutation within models", note)
 
 
 @run.figure
@@ -173,7 +184,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     shown = config.lrs[:: max(1, len(config.lrs) // 5)]
     titles = (
         rf"Smaller $\gamma$, higher peak ($\eta = {config.lr:g}$)",
-        rf"Larger steps, higher peak ($\gamma = {config.gamma:g}$)", r"$\gamma$ does not matter to the end",
+        rf"Larger steps, higher peak ($\gamma = {config.gamma:g}$)",
+        r"$\gamma$ does not matter to the end",
         "Larger steps end flatter",
     )
     steps = [(rf"$\eta = {lr:g}$", one.sel(gamma=config.gamma, lr=lr)) for lr in shown]

@@ -9,7 +9,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, study
 from secant.optim import gradient_descent
 from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
 from secant.studies.shared.exponents import exponent
@@ -23,13 +23,22 @@ class Config(Seeded):
     )
     samples: int = option(20, at_least=4, at_most=10_000, help="training samples")
     widths: tuple[int, ...] = scaled(
-        smoke=(500, 2_000), laptop=(1_000, 3_000, 10_000), paper=(1_000, 3_000, 10_000, 30_000, 100_000), at_least=100,
-        ascending=True, help="hidden neurons",
+        smoke=(500, 2_000),
+        laptop=(1_000, 3_000, 10_000),
+        paper=(1_000, 3_000, 10_000, 30_000, 100_000),
+        at_least=100,
+        ascending=True,
+        help="hidden neurons",
     )
     width: int = scaled(smoke=2_000, laptop=10_000, help="default width, one of `widths`")
     lrs: tuple[float, ...] = scaled(
-        smoke=(1.8, 2.4, 2.8), laptop=(1.8, 2.2, 2.5, 2.8, 3.2), paper=(1.8, 2.2, 2.5, 2.8, 3.2, 3.6), at_least=0.1,
-        at_most=3.8, ascending=True, help="step sizes over the inverse of the largest curvature; 2 is critical",
+        smoke=(1.8, 2.4, 2.8),
+        laptop=(1.8, 2.2, 2.5, 2.8, 3.2),
+        paper=(1.8, 2.2, 2.5, 2.8, 3.2, 3.6),
+        at_least=0.1,
+        at_most=3.8,
+        ascending=True,
+        help="step sizes over the inverse of the largest curvature; 2 is critical",
     )
     lr: float = option(2.8, at_least=2.2, help="default step size, one of `lrs`")
     draws: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
@@ -42,12 +51,11 @@ class Config(Seeded):
         fits_memory(16 * weights, "widths, samples, draws or lrs")
 
 
-@study(
-    "thesis/fig-B.4b", section="B.14", title="In a network the inverse width is the bend",
-    statement=r"""
-    A two-layer ReLU network on twenty images of two classes, trained above the critical step size: larger widths, which
-    play the part of a smaller $\gamma$, and larger step sizes raise the peak of the loss; larger step sizes lower the
-    norm of the tangent kernel more; and the width has no effect on that norm at convergence.
+@study("thesis/fig-B.4b", section="B.14", title="In a network the inverse width is the bend")
+def run(config: Config) -> xr.Dataset:
+    r"""A two-layer ReLU network on twenty images of two classes, trained above the critical step size: larger widths,
+    which play the part of a smaller $\gamma$, and larger step sizes raise the peak of the loss; larger step sizes lower
+    the norm of the tangent kernel more; and the width has no effect on that norm at convergence.
 
     The thesis trains with a step size of 2.8 and does not say in which units. Here step sizes are in units of
     $1/\lambda_{\max}(K)$ at the start for the loss $\frac12\sum_i(f_i - y_i)^2$, as those of the random quadratic
@@ -56,9 +64,8 @@ class Config(Seeded):
     In those units the map of one sample has an orbit that knows the width only by its start, $O(1/m)$. So the peak
     should be proportional to $m$, and the curvature where the catapult ends should not depend on it. With several
     samples the network then goes on to fit the other directions, slowly, and the norm rises again: by $O(1/m)$, so that
-    what effect the width has on it at convergence vanishes with the width.""",
-)
-def run(config: Config) -> xr.Dataset:
+    what effect the width has on it at convergence vanishes with the width.
+    """
     drawn, runs = [], []
     for seed in range(config.seed, config.seed + config.draws):
         x, y = model.signed_images(config.data, config.classes, config.samples, seed)
@@ -81,9 +88,12 @@ def _descend(trials: model.Trial, config: Config) -> xr.Dataset:
         return trial.lr * jnp.linalg.eigvalsh(kernel)[-1]
 
     return simulate(
-        lambda trial, lr: gradient_descent(lambda p: loss(p, trial), lr * trial.lr), lambda trial: trial.start,
-        config.steps, over={"trial": trials, "lr": jnp.asarray(config.lrs)},
-        probes={"loss": loss, "kernel": Probe(norm)}, stop=Stop(diverged=lambda p, trial: loss(p, trial) > 1e12),
+        lambda trial, lr: gradient_descent(lambda p: loss(p, trial), lr * trial.lr),
+        lambda trial: trial.start,
+        config.steps,
+        over={"trial": trials, "lr": jnp.asarray(config.lrs)},
+        probes={"loss": loss, "kernel": Probe(norm)},
+        stop=Stop(diverged=lambda p, trial: loss(p, trial) > 1e12),
     ).dataset
 
 
@@ -91,10 +101,12 @@ def _descend(trials: model.Trial, config: Config) -> xr.Dataset:
 def check(data: xr.Dataset, config: Config) -> Findings:
     rise, end = data.loss.max("step") / data.loss.isel(step=0), data.kernel.isel(step=-1)
     below, beyond = [lr for lr in config.lrs if lr < 2], [lr for lr in config.lrs if lr > 2]
-    yield claims.at_most(
-        "below 2: largest rise of the loss over the start", 0.0, lambda: (rise - 1).sel(lr=below).max(),
-        "below the critical step size", given=below, otherwise="no step size is below 2",
-    )
+    yield claim(
+        "below-2-rise",
+        "below 2: largest rise of the loss over the start",
+        given=below,
+        otherwise="no step size is below 2",
+    ).at_most(0.0, lambda: (rise - 1).sel(lr=below).max(), "below the critical step size")
     yield from _exponents(data, config)
     peaks, ends = np.log(data.loss.max("step")), np.log(end).sel(width=config.width, lr=beyond)
     for name, values, axis in (
@@ -102,20 +114,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("peak of the loss rises with the step size", peaks.sel(width=config.width, lr=beyond), "lr"),
         ("norm of the kernel at the end falls with the step size", -ends, "lr"),
     ):
-        claim = f"{name}, of neighbours the largest"
+        sentence = f"{name}, of neighbours the largest"
         if values.sizes[axis] < 2 or not np.isfinite(values).all():
             why = "there are no two to compare, or some runs diverged"
-            yield claims.undecided(f"{claim}: evidence in standard errors", 0.0, why, "at least")
+            yield claim(f"{sentence}-evidence-standard-errors", f"{sentence}: evidence in standard errors").undecided(
+                0.0, why, "at least"
+            )
             continue
         steps = values.diff(axis).transpose(axis, "trial").values
         p = stats.ttest_1samp(steps, 0.0, axis=1, alternative="greater").pvalue.max()
         note = f"smallest mean change of the logarithm {steps.mean(axis=1).min():.2f}"
-        yield claims.significant(claim, p, "one-sided t-tests, paired over draws", note)
-    yield claims.at_most(
-        "norm of the kernel at the end times the step size: largest", 2.0, (end * data.lr).max(),
-        "a catapult ends below the edge", given=not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any(),
+        yield claim(sentence, sentence).significant(p, "one-sided t-tests, paired over draws", note)
+    yield claim(
+        "norm-kernel-end",
+        "norm of the kernel at the end times the step size: largest",
+        given=not (data.loss.isel(step=-1) > data.loss.isel(step=0)).any(),
         otherwise="some runs have not come back in time, or diverged",
-    )
+    ).at_most(2.0, (end * data.lr).max(), "a catapult ends below the edge")
 
 
 def _exponents(data: xr.Dataset, config: Config) -> Findings:
@@ -134,23 +149,27 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     note = f"between step sizes {float(ends.lr[0]):g} and {float(ends.lr[-1]):g} the end changes by "
     note += f"{float(np.exp(ends[0] - ends[-1])):.1f} times"
     for name, predicted, values, tolerance, remark in (
-        ("the peak of the loss", 1.0, peak, finite, ""), ("the norm of the kernel at the end", 0.0, last, none, note),
+        ("the peak of the loss", 1.0, peak, finite, ""),
+        ("the norm of the kernel at the end", 0.0, last, none, note),
         ("the norm of the kernel where the catapult leaves it, smallest", 0.0, low, none, note),
         ("what the norm regains after the catapult", -1.0, regain, second, ""),
     ):
-        yield claims.equal(
-            f"exponent of {name} in the width, step size {config.lr:g}", predicted, partial(exponent, values),
-            tolerance, note=remark, given=len(config.widths) > 1 and (np.isfinite(values) & (values > 0)).all(),
+        yield claim(
+            f"exponent-{name}-width-step-{config.lr:g}",
+            f"exponent of {name} in the width, step size {config.lr:g}",
+            given=len(config.widths) > 1 and (np.isfinite(values) & (values > 0)).all(),
             otherwise="one width has no exponent, or some networks diverged or regain nothing",
-        )
+        ).equal(predicted, partial(exponent, values), tolerance, note=remark)
 
 
 @run.figure
 def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     one = data.isel(trial=0, step=slice(0, 41))
     titles = (
-        rf"Wider, higher peak ($\eta = {config.lr:g}$)", f"Larger steps, higher peak ($m = {config.width}$)",
-        "Where the catapult ends, the width does not matter", "Larger steps end flatter",
+        rf"Wider, higher peak ($\eta = {config.lr:g}$)",
+        f"Larger steps, higher peak ($m = {config.width}$)",
+        "Where the catapult ends, the width does not matter",
+        "Larger steps end flatter",
     )
     widths = [(f"$m = {width}$", one.sel(width=width, lr=config.lr)) for width in config.widths]
     steps = [(rf"$\eta = {lr:g}$", one.sel(width=config.width, lr=lr)) for lr in config.lrs]

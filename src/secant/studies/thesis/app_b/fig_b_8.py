@@ -14,7 +14,9 @@ class Config(Sizes):
     samples: int = scaled(smoke=25, laptop=100, at_least=4, help="training samples")
     held_out: int = scaled(smoke=300, laptop=500, at_least=20, help="test samples, or all if fewer")
     panels: tuple[str, ...] = scaled(
-        smoke=("digits",), laptop=("cifar-2", "spoken-digits"), distinct=True,
+        smoke=("digits",),
+        laptop=("cifar-2", "spoken-digits"),
+        distinct=True,
         help=f"some of {', '.join(name for name, panel in PANELS.items() if not panel.images)}",
     )
 
@@ -26,16 +28,13 @@ class Config(Sizes):
                 raise ValueError(f"panels: {name!r} is convolutional, and those networks have two layers here.")
 
 
-@study(
-    "thesis/fig-B.8", section="B.14", title="Best test accuracy with three layers",
-    statement=r"""
-    As figure B.5, for ReLU networks with three layers of weights, 100 training and 500 test samples: CIFAR-2 (figure
-    B.8a) and spoken digits 1 and 3 (B.9a). SVHN (B.8b) and AG News (B.9b) are not available; the width is not
-    said. A quadratic model of three layers is no longer the network behind frozen gates. The smoke run is on digits
-    of 8 by 8 pixels, with 25 training samples.""",
-    precision="float32",
-)
+@study("thesis/fig-B.8", section="B.14", title="Best test accuracy with three layers", precision="float32")
 def run(config: Config) -> xr.Dataset:
+    r"""As figure B.5, for ReLU networks with three layers of weights, 100 training and 500 test samples: CIFAR-2
+    (figure B.8a) and spoken digits 1 and 3 (B.9a). SVHN (B.8b) and AG News (B.9b) are not available; the width is not
+    said. A quadratic model of three layers is no longer the network behind frozen gates. The smoke run is on digits of
+    8 by 8 pixels, with 25 training samples.
+    """
     return sweep_panels(one_panel, config, {name: {"panel": known_panel(name), "layers": 3} for name in config.panels})
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import several_samples as sm
@@ -29,19 +29,18 @@ class Config(Seeded):
         fits_memory(32.0 * self.steps * kernels, "samples, width or steps")
 
 
-@study(
-    "thesis/prop-B.11", section="B.11", title="Scalar inputs: rank two, fixed eigenvectors, a conserved rest",
-    statement=r"""
-    For scalar inputs the tangent kernel has rank at most two, with eigenvectors $p_1 = x \odot 1_{x \ge 0}$
+@study("thesis/prop-B.11", section="B.11", title="Scalar inputs: rank two, fixed eigenvectors, a conserved rest")
+def run(config: Config) -> xr.Dataset:
+    r"""For scalar inputs the tangent kernel has rank at most two, with eigenvectors $p_1 = x \odot 1_{x \ge 0}$
     and $p_2 = x \odot 1_{x < 0}$ at all times. Residual and kernel obey (B.7)-(B.8) exactly,
     $$g' - y = \Big(I - \eta K + \tfrac{\eta^2}{m}\big(Q_+ p_1p_1^\top + Q_- p_2p_2^\top\big)\Big)(g - y), \qquad
     Q_\pm = \langle (g - y) \odot m_\pm, g \odot m_\pm\rangle,$$
     the loss orthogonal to both never changes, and with $r_i = \langle g - y, \hat p_i\rangle$,
     $y_i = \langle y, \hat p_i\rangle$ the variables $u_i = \frac{\eta^2}{m}\|p_i\|^2 r_i^2$,
     $w_i = \frac{\eta^2}{m}\|p_i\|^2 r_i y_i$, $v_i = \eta\lambda_i$ follow the map of one sample, each on its
-    own.""",
-)
-def run(config: Config) -> xr.Dataset:
+    own.
+    """
+
     def begin(key: jax.Array) -> tuple[Any, ...]:
         key_x, key_y, key = jax.random.split(key, 3)
         x = jax.random.normal(key_x, (config.samples,)).at[0].set(0.8).at[1].set(-1.2)
@@ -57,32 +56,46 @@ def run(config: Config) -> xr.Dataset:
     # the second set of labels differs on the negative inputs only, and must not be felt by the positive ones
     labels = np.stack([y, np.where(np.asarray(x) < 0, -2 * np.asarray(y), y)])
     weights = simulate(
-        lambda labels: descent("quadratic", params, inputs, labels, lr), params, config.steps, over={"labels": labels},
+        lambda labels: descent("quadratic", params, inputs, labels, lr),
+        params,
+        config.steps,
+        over={"labels": labels},
         probes={
             "residual": Probe(lambda p: outputs(p) - y, dims=("sample",)),
             "kernel": Probe(lambda p: tangent_kernel("quadratic", params, inputs, p), dims=("sample", "other")),
         },
     ).dataset
     matrix = simulate(
-        sm.samples_catapult(x, y, lr, config.width), start, config.steps,
+        sm.samples_catapult(x, y, lr, config.width),
+        start,
+        config.steps,
         probes={
             "residual_map": Probe(lambda s: s.residual, dims=("sample",)),
             "kernel_map": Probe(lambda s: s.kernel, dims=("sample", "other")),
         },
     ).dataset
     reduced = simulate(
-        ct.reduced_catapult(b), pair, config.steps,
-        probes={name: Probe(operator.attrgetter(name), dims=("direction",)) for name in ("a", "v")}, stop=Stop(),
+        ct.reduced_catapult(b),
+        pair,
+        config.steps,
+        probes={name: Probe(operator.attrgetter(name), dims=("direction",)) for name in ("a", "v")},
+        stop=Stop(),
     ).dataset
     first, other = (weights[["residual", "kernel"]].isel(labels=i, drop=True) for i in range(2))
     data = xr.merge([first, matrix, reduced], compat="override", join="inner").assign(
-        residual_other=other.residual, x=("sample", np.asarray(x)), y=("sample", np.asarray(y)),
-        b=("direction", np.asarray(b)), lr=float(lr),
+        residual_other=other.residual,
+        x=("sample", np.asarray(x)),
+        y=("sample", np.asarray(y)),
+        b=("direction", np.asarray(b)),
+        lr=float(lr),
     )
     units = xr.DataArray(np.asarray(split.units), dims=("direction", "sample"))
     along, images = data.residual @ units, data.kernel @ units.rename(sample="other")
     return data.assign(
-        units=units, squares=("direction", np.asarray(split.squares)), along=along, images=images,
+        units=units,
+        squares=("direction", np.asarray(split.squares)),
+        along=along,
+        images=images,
         eigenvalue=xr.dot(images, units, dim="sample"),
         rest=((data.residual**2).sum("sample") - (along**2).sum("direction")) / 2,
     )
@@ -104,18 +117,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("loss orthogonal to p_1 and p_2 is constant: largest change over the largest loss", change, loss.max()),
         ("both directions follow the map of one sample: largest deviation", reduced, 1.0),
     ):
-        yield claims.zero(name, np.abs(gap).max() / over, rounding)
+        yield claim(name, name).zero(np.abs(gap).max() / over, rounding)
     positive = data.x >= 0
-    yield claims.zero(
-        "other labels on the negative inputs change the positive outputs by",
-        np.abs(r - data.residual_other).where(positive).max(), rounding,
+    yield claim("other-labels-negative", "other labels on the negative inputs change the positive outputs by").zero(
+        np.abs(r - data.residual_other).where(positive).max(),
+        rounding,
         note="the text says the directions are almost independent; they are exactly so",
     )
     # what w must be for (B.9) to hold at the first step, from gradient descent alone
     one = data.isel(direction=0)
     along, value, square, unit = one.along.values, float(one.eigenvalue[0]), float(one.squares), one.units.values
-    yield claims.erratum(
-        "reduced variable w_1 at the start",
+    yield claim("reduced-variable-w", "reduced variable w_1 at the start").erratum(
         (
             r"w_1 = \tfrac{\eta^2}{m}\langle (g - y)\odot m_+, y\odot m_+\rangle",
             lr**2 / m * float((r[0] * data.y).where(positive).sum()),
@@ -124,8 +136,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             r"w_1 = \tfrac{\eta^2}{m}\|p_1\|^2\,\langle g - y, \hat p_1\rangle\langle y, \hat p_1\rangle",
             lr**2 / m * square * along[0] * (unit @ data.y.values),
         ),
-        along[1] / along[0] - 1 + lr * value - lr**2 / m * square * along[0] ** 2, 0,
-        "rounding, of a difference of numbers of order one", relative=1e-6,
+        along[1] / along[0] - 1 + lr * value - lr**2 / m * square * along[0] ** 2,
+        0,
+        "rounding, of a difference of numbers of order one",
+        relative=1e-6,
         note="The factor |p_1|^2 is missing and the part of y orthogonal to p_1 must not enter.",
         where="appendix B.12, before (B.9)",
     )
@@ -134,11 +148,15 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     state = sm.SamplesState(big * unit, kernel[0].values)
     after = jit(lambda x, state: sm.samples_catapult(x, 0 * x, eta, m).step(state), quick=True)(data.x.values, state)
     pull = big**2 * square / m * eta
-    yield claims.erratum(
-        "change of lambda_1 past the maximal step (y = 0, eta lambda_1 = 5, |g| = 50)",
+    yield claim(
+        "change-lambda-1", "change of lambda_1 past the maximal step (y = 0, eta lambda_1 = 5, |g| = 50)"
+    ).erratum(
         (r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\lambda_1 - 4\eta)", pull * (value - 4 * eta)),
         (r"\tfrac{\|g\|^2\|p_1\|^2}{m}\,\eta\,(\eta\lambda_1 - 4)", pull * (eta * value - 4)),
-        unit @ np.asarray(after.kernel) @ unit - value, 0, "rounding", relative=1e-10,
+        unit @ np.asarray(after.kernel) @ unit - value,
+        0,
+        "rounding",
+        relative=1e-10,
         note="The step size stands at the wrong term; with it the bracket is positive exactly when eta > 4/lambda_1.",
         where="appendix B.11, divergence",
     )

@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory.catapult.scaling import classify_run, regime
 from secant.theory.regression import quadratic_model as qm
@@ -20,7 +20,10 @@ class Config(Seeded):
     width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
     dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
     eta_lambdas: tuple[float, ...] = option(
-        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2), at_least=0.05, at_most=8, ascending=True,
+        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2),
+        at_least=0.05,
+        at_most=8,
+        ascending=True,
         help="step sizes times the initial curvature",
     )
     steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
@@ -31,17 +34,15 @@ class Config(Seeded):
         fits_memory(needed, "width, dim or steps")
 
 
-@study(
-    "thesis/prop-B.13.1", section="B.13", title="Linear networks catapult too",
-    statement=r"""
-    Let $g = \frac{\gamma}{2} w^\top\Sigma w$ with $\Sigma^3 = \|x\|^2\Sigma$, and $y = 0$. Then
+@study("thesis/prop-B.13.1", section="B.13", title="Linear networks catapult too")
+def run(config: Config) -> xr.Dataset:
+    r"""Let $g = \frac{\gamma}{2} w^\top\Sigma w$ with $\Sigma^3 = \|x\|^2\Sigma$, and $y = 0$. Then
     $$g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g,
     \qquad \lambda' = \lambda - \eta\gamma^2\|x\|^2 g^2 (4 - \eta\lambda),$$
     and gradient descent catapults for $2/\lambda(0) < \eta < 4/\lambda(0)$; at finite width, where
     $\eta\lambda(0) - \gamma^2\eta^2\|x\|^2g(0)^2 > 2$, which the first step decides. The two-layer linear network
-    $f = \frac{1}{\sqrt m} v^\top U x$ is such a model with $\gamma = 1/\sqrt m$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $f = \frac{1}{\sqrt m} v^\top U x$ is such a model with $\gamma = 1/\sqrt m$.
+    """
     m, d = config.width, config.dim
 
     def drawn(key: jax.Array) -> list[jax.Array]:
@@ -62,11 +63,18 @@ def run(config: Config) -> xr.Dataset:
     start = jit(lambda p: (output(p), curvature(p)), quick=True)((u, v))
     lrs, size = np.asarray(config.eta_lambdas) / float(start[1]), float(np.asarray(x) @ np.asarray(x))
     weights = simulate(
-        lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr), (u, v), config.steps, over={"lr": lrs},
-        probes={"output": output, "curvature": curvature}, stop=ends(output),
+        lambda lr: gradient_descent(lambda p: output(p) ** 2 / 2, lr),
+        (u, v),
+        config.steps,
+        over={"lr": lrs},
+        probes={"output": output, "curvature": curvature},
+        stop=ends(output),
     ).dataset
     reduced = simulate(
-        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, size), start, config.steps, over={"lr": lrs},
+        lambda lr: qm.homogeneous_catapult(lr, m**-0.5, size),
+        start,
+        config.steps,
+        over={"lr": lrs},
         probes={"output_map": lambda s: s.output, "curvature_map": lambda s: s.curvature},
         stop=ends(lambda s: s.output),
     ).dataset
@@ -74,7 +82,8 @@ def run(config: Config) -> xr.Dataset:
     square = sigma @ sigma
     data = xr.merge([weights, reduced[["output_map", "curvature_map"]]], join="inner", compat="override")
     return data.assign(
-        size=size, square_defect=np.linalg.norm(square - size * np.eye(len(square)), 2),
+        size=size,
+        square_defect=np.linalg.norm(square - size * np.eye(len(square)), 2),
         cube_defect=np.linalg.norm(square @ sigma - size * sigma, 2),
     ).assign_coords(ratio=("lr", np.asarray(config.eta_lambdas)))
 
@@ -84,47 +93,55 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     fine = (np.abs(data.output) < 1e5) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name in ("output", "curvature"):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
-        yield claims.zero(
-            f"{name}: corrected map against gradient descent on the linear network", error.where(fine).max(), 1e-8,
-            "rounding, amplified by the growth of the loss",
-        )
+        yield claim(
+            f"{name}-corrected-map-gradient", f"{name}: corrected map against gradient descent on the linear network"
+        ).zero(error.where(fine).max(), 1e-8, "rounding, amplified by the growth of the loss")
     seen = np.asarray(jit(classify_run, quick=True)(np.nan_to_num(data.output.values, nan=np.inf) ** 2))
     start = np.sqrt(float(data.size) / config.width) * data.lr.values * data.output.values[:, 0]
     ended, expected = (
-        data.outcome.values != Outcome.UNFINISHED, np.asarray(jit(regime, quick=True)(start, data.ratio.values)),
+        data.outcome.values != Outcome.UNFINISHED,
+        np.asarray(jit(regime, quick=True)(start, data.ratio.values)),
     )
-    yield claims.zero(
-        "step sizes with another regime than predicted", (ended & (seen != expected)).sum(), 0, "the claim",
-        note=f"of {int(ended.sum())} runs that have ended", given=ended,
+    yield claim(
+        "step-sizes-another",
+        "step sizes with another regime than predicted",
+        given=ended,
         otherwise=f"no run ends within {config.steps} steps",
-    )
+    ).zero((ended & (seen != expected)).sum(), 0, "the claim", note=f"of {int(ended.sum())} runs that have ended")
     # one step from a state with a large output, read off gradient descent
     one = data.isel(lr=int(np.abs(data.ratio - 3.0).argmin("lr")))
     t = int(np.abs(one.output[: int(min(one.stopped_at, one.sizes["step"] - 1))]).argmax("step"))
     (g, g2), (lam, lam2) = one.output.values[t : t + 2], one.curvature.values[t : t + 2]
     lr, size, gamma = float(one.lr), float(data.size), config.width**-0.5
     rounding = Tolerance(relative=1e-8, why="rounding")
-    yield claims.erratum(
-        "output: coefficient of eta^2 |x|^2 g^2", (r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g", gamma),
+    yield claim("output-coefficient-eta", "output: coefficient of eta^2 |x|^2 g^2").erratum(
+        (r"g' = (1 - \eta\lambda + \gamma\,\eta^2\|x\|^2 g^2)\,g", gamma),
         (r"g' = (1 - \eta\lambda + \gamma^2\eta^2\|x\|^2 g^2)\,g", gamma**2),
-        (g2 / g - 1 + lr * lam) / (lr**2 * size * g**2), rounding,
+        (g2 / g - 1 + lr * lam) / (lr**2 * size * g**2),
+        rounding,
         note="Two factors gamma come from the two derivatives; gamma^2 = 1/m matches equation (3.11).",
         where="appendix B.13",
     )
-    yield claims.erratum(
-        "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)",
+    yield claim("curvature-coefficient-x", "curvature: coefficient of |x|^2 g^2 (4 - eta lambda)").erratum(
         (r"\lambda' = \lambda - \gamma\|x\|^2 g^2 (4 - \eta\lambda)", gamma),
         (r"\lambda' = \lambda - \eta\,\gamma^2\|x\|^2 g^2 (4 - \eta\lambda)", lr * gamma**2),
-        (lam - lam2) / (size * g**2 * (4 - lr * lam)), rounding, note="The step size and one factor gamma are lost.",
+        (lam - lam2) / (size * g**2 * (4 - lr * lam)),
+        rounding,
+        note="The step size and one factor gamma are lost.",
         where="appendix B.13",
     )
-    yield claims.erratum(
-        "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I", (r"\Sigma^2 = \|x\|^2 I", 0.0),
-        (r"\Sigma^3 = \|x\|^2\,\Sigma", size), data.square_defect, 1e-10, "rounding",
+    yield claim(
+        "condition-sigma-linear", "condition on Sigma, for the linear network: norm of Sigma^2 - |x|^2 I"
+    ).erratum(
+        (r"\Sigma^2 = \|x\|^2 I", 0.0),
+        (r"\Sigma^3 = \|x\|^2\,\Sigma", size),
+        data.square_defect,
+        1e-10,
+        "rounding",
         note="Directions of U orthogonal to x are in the kernel of Sigma when d > 1; the weaker condition is enough.",
         where="Proposition B.13.1",
     )
-    yield claims.zero("norm of Sigma^3 - |x|^2 Sigma", data.cube_defect, 1e-10, "rounding")
+    yield claim("norm-sigma-3", "norm of Sigma^3 - |x|^2 Sigma").zero(data.cube_defect, 1e-10, "rounding")
 
 
 @run.figure

@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study, unfold
 from secant.lab.verdicts.estimate import Estimate, estimate
 from secant.studies.shared.two_layer.starts import random_starts, starting_points
 from secant.theory.regression.quadratic_model import TwoLayer, gated_curvature, gates
@@ -29,17 +29,15 @@ class Config(Seeded):
         fits_memory(64.0 * len(self.widths) * self.draws + 32.0 * max(self.widths), "draws or widths")
 
 
-@study(
-    "thesis/prop-B.9.1", section="B.9", title="The initial curvature is close to one",
-    statement=r"""
-    For $m \ge c'\log(4/\delta)$, with probability at least $1 - \delta$ the tangent kernel of one sample
+@study("thesis/prop-B.9.1", section="B.9", title="The initial curvature is close to one")
+def run(config: Config) -> xr.Dataset:
+    r"""For $m \ge c'\log(4/\delta)$, with probability at least $1 - \delta$ the tangent kernel of one sample
     satisfies $\frac{\|x\|^2}{2d} \le \lambda(0) \le \frac{3\|x\|^2}{2d}$. Sharper: its mean is $\|x\|^2/d$
     and, with $v_i = \pm 1$, its standard deviation $\frac{\|x\|^2}{d}\sqrt{2/m}$; with Gaussian $v_i$, as the
     appendix has them, $\frac{\|x\|^2}{d}\sqrt{3/m}$. For several scalar samples
     (Proposition B.11.2) the two eigenvalues are $\|p_i\|^2$ times such a variable, so
-    $M = \max_i \|p_i\|^2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $M = \max_i \|p_i\|^2$.
+    """
     key, key_gaussian = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), 1))
     starts = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     drawn = xr.Dataset({name: ("draw", starts[name]) for name in ("curvature", "output")})
@@ -63,28 +61,31 @@ def _network_gap(key: jax.Array) -> float:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     name = "tangent kernel of a network against the formula for it: relative difference"
-    yield claims.zero(name, data.network_gap, 1e-13, "rounding")
+    yield claim(name, name).zero(data.network_gap, 1e-13, "rounding")
     wide = data.curvature.sel(width=data.width >= WIDE)
     name = "share of networks with curvature between 1/2 and 3/2 is above 0.99"
     if not wide.size:
-        yield claims.undecided(name, 0.0, f"no width is at least {WIDE}", "at least")
+        yield claim(name, name).undecided(0.0, f"no width is at least {WIDE}", "at least")
     shares = [(f"width {m}", wide.sel(width=m)) for m in wide.width.values]
     for where, draws in (*shares, (f"width {WIDE}, Gaussian outer weights", data.gaussian)):
         count = int(((draws >= 0.5) & (draws <= 1.5)).sum())
         # So many or more of them, were the share 0.99.
         p = binom.sf(count - 1, draws.size, 0.99)
-        yield claims.significant(f"{where}: {name}", p, "binomial", f"{count} of {draws.size}")
+        yield claim(f"{where}-{name}", f"{where}: {name}").significant(p, "binomial", f"{count} of {draws.size}")
     exact = Tolerance(why="exact at every width, up to the sampling error")
-    yield claims.equal(
-        f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}", np.sqrt(3),
-        _spread(data.gaussian, WIDE), exact,
-    )
+    yield claim(
+        f"gaussian-outer-weights-{WIDE}", f"Gaussian outer weights: standard deviation times sqrt(m) at width {WIDE}"
+    ).equal(np.sqrt(3), _spread(data.gaussian, WIDE), exact)
     for m in sorted({config.widths[0], config.widths[-1]}):
         one = data.curvature.sel(width=m)
-        yield claims.equal(f"mean curvature at width {m}", 1.0, estimate(one), exact)
-        yield claims.equal(f"standard deviation times sqrt(m) at width {m}", np.sqrt(2), _spread(one, m), exact)
-    yield claims.equal(
-        "variance of the output at the largest width", 0.5, estimate(data.output.isel(width=-1) ** 2), 0,
+        yield claim(f"mean-curvature-width-{m}", f"mean curvature at width {m}").equal(1.0, estimate(one), exact)
+        yield claim(f"standard-deviation-times-{m}", f"standard deviation times sqrt(m) at width {m}").equal(
+            np.sqrt(2), _spread(one, m), exact
+        )
+    yield claim("variance-output-width", "variance of the output at the largest width").equal(
+        0.5,
+        estimate(data.output.isel(width=-1) ** 2),
+        0,
         "exact at every width, up to the sampling error; the mean is zero",
         note="so the output is of order one, as the proofs assume",
     )

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
@@ -21,7 +21,10 @@ class Config(Seeded):
         (100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True, help="hidden neurons"
     )
     eta_lambdas: tuple[float, ...] = option(
-        (0.3, 0.6, 1.0, 1.5, 1.8), at_least=0.1, at_most=1.9, ascending=True,
+        (0.3, 0.6, 1.0, 1.5, 1.8),
+        at_least=0.1,
+        at_most=1.9,
+        ascending=True,
         help="step sizes times the initial curvature",
     )
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
@@ -34,25 +37,25 @@ class Config(Seeded):
         fits_memory(64.0 * runs * self.steps + 16.0 * max(self.widths), "draws, steps or widths")
 
 
-@study(
-    "thesis/thm-B.3.1", section="B.3", title="Below the edge the curvature stands still",
-    statement=r"""
-    For $\eta\lambda_0 \in [\varepsilon, 2 - \varepsilon]$, $\varepsilon = \Theta(\log m/\sqrt m)$, and
+@study("thesis/thm-B.3.1", section="B.3", title="Below the edge the curvature stands still")
+def run(config: Config) -> xr.Dataset:
+    r"""For $\eta\lambda_0 \in [\varepsilon, 2 - \varepsilon]$, $\varepsilon = \Theta(\log m/\sqrt m)$, and
     $\delta = \min(\eta\lambda_0, 2 - \eta\lambda_0)$ the loss falls exponentially,
     $\mathcal L(t + 1) \le \big(1 - \delta + O(\frac{1}{m\delta})\big)^2\mathcal L(t)$, and
     $\sup_t|\lambda(t) - \lambda(0)| = O(\frac{1}{m\delta})$. To leading order the change of $v = \eta\lambda$
     is $-\frac{(4 - v_0)u_0}{v_0(2 - v_0)} - \frac{4w_0}{v_0}$.
 
     The bounds are judged for the networks that the proof covers, $m > 12\,C_\kappa/\delta^2$ with
-    $C_\kappa = (8 + \delta)(C_u + C\sqrt{C_u})$ of their own start.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $C_\kappa = (8 + \delta)(C_u + C\sqrt{C_u})$ of their own start.
+    """
     networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     runs = simulate(
         lambda network, ratio: ct.catapult(ratio / network["curvature"], network["width"], config.target),
-        lambda network: (network["output"], network["curvature"]), config.steps,
+        lambda network: (network["output"], network["curvature"]),
+        config.steps,
         over={"network": networks, "ratio": jnp.asarray(config.eta_lambdas)},
-        probes={"a": lambda s: s.a, "v": lambda s: s.v}, stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-12),
+        probes={"a": lambda s: s.a, "v": lambda s: s.v},
+        stop=Stop(converged=lambda s: jnp.abs(s.a) < 1e-12),
     ).dataset.assign(curvature=("network", networks["curvature"]))
     runs = unfold(runs, "network", width=config.widths, seed=range(config.draws))
     a, v, a0 = runs.a, runs.v, runs.a.isel(step=0, drop=True)
@@ -66,8 +69,11 @@ def run(config: Config) -> xr.Dataset:
         {
             "drift": drift.assign_attrs(long_name="largest change of eta lambda"),
             "change": (v.isel(step=-1) - v.isel(step=0)).assign_attrs(long_name="final change of eta lambda"),
-            "kappa": kappa.assign_attrs(long_name="slowest contraction of the loss"), "a0": a0, "u0": a0**2,
-            "w0": a0 * b, "example": a.isel(seed=0, drop=True) ** 2 / a0.isel(seed=0, drop=True) ** 2,
+            "kappa": kappa.assign_attrs(long_name="slowest contraction of the loss"),
+            "a0": a0,
+            "u0": a0**2,
+            "w0": a0 * b,
+            "example": a.isel(seed=0, drop=True) ** 2 / a0.isel(seed=0, drop=True) ** 2,
         }
     )
 
@@ -80,18 +86,22 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     v0, a0, b0 = 1.0, 1e-5, 1e-3
     ends = jit(lambda a: cs.catapult_outcome(a, v0, b0, steps=200).curvature, quick=True)(np.array([a0, -a0]))
     drift = float(ends[1] - ends[0]) / 2
-    yield claims.equal(
-        "drift due to w over its bound, at eta lambda = 1", 0.5,
-        drift / float(lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]), 0,
-        "u(0), which the bound adds to w(0), is smaller by 1/100", relative=2 * a0 / b0,
+    yield claim("drift-due-w", "drift due to w over its bound, at eta lambda = 1").equal(
+        0.5,
+        drift / float(lazy_bounds(min(v0, 2 - v0), 1.0, a0**2, b0)[0]),
+        0,
+        "u(0), which the bound adds to w(0), is smaller by 1/100",
+        relative=2 * a0 / b0,
         note="4 w(0) / v of the leading term against 8 |w(0)| / delta: no constant below half of it would do",
     )
-    yield claims.erratum(
-        "drift due to w at eta lambda = 1, in units of w(0)",
+    yield claim("drift-due-w-eta", "drift due to w at eta lambda = 1, in units of w(0)").erratum(
         (r"\sum_t |w(t)| \le \frac{|w(0)|}{1 - \sqrt{\max\kappa}}", 1.0),
-        (r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}", 4.0), drift / (a0 * b0), 0.01,
+        (r"\sum_t 4|w(t)| \le \frac{4\,|w(0)|}{1 - \sqrt{\max\kappa}}", 4.0),
+        drift / (a0 * b0),
+        0.01,
         "terms of second order in the start, 1e-3",
-        note="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.", where="appendix B.3",
+        note="The factor 4 of v' = v - u(4 - v) - 4w is lost between two lines.",
+        where="appendix B.3",
     )
     # the range of step sizes for an input with |x|^2/d = 100: u and w only know eta lambda_0
     size, m0 = 100.0, 10_000
@@ -101,13 +111,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     b = np.asarray(jit(ct.rescaled_target, quick=True)(steps, m0, 0.05, size))
     bound = np.asarray(lazy_bounds(np.minimum(v, 2 - v), m0, a**2 * m0, np.abs(b) * np.sqrt(m0))[1])
     holds = np.asarray(jit(cs.slowest_contraction, quick=True)(a, v, b)) <= bound + 1e-12
-    yield claims.erratum(
-        "share of the lazy step sizes that the stated range covers, for an input with |x|^2/d = 100",
+    yield claim(
+        "share-lazy-step", "share of the lazy step sizes that the stated range covers, for an input with |x|^2/d = 100"
+    ).erratum(
         (
             r"\eta \in [\varepsilon, (2 - \varepsilon)/\lambda_0]",
             ((steps >= epsilon) & (steps <= (2 - epsilon) / size)).mean(),
         ),
-        (r"\eta \in [\varepsilon/\lambda_0, (2 - \varepsilon)/\lambda_0]", 1.0), holds.mean(), 0.0,
+        (r"\eta \in [\varepsilon/\lambda_0, (2 - \varepsilon)/\lambda_0]", 1.0),
+        holds.mean(),
+        0.0,
         "a count over 41 step sizes",
         note="What matters is eta lambda_0; the printed range is empty when lambda_0 exceeds 2/epsilon.",
         where="Theorem B.3.1",
@@ -123,17 +136,19 @@ def _bounds(data: xr.Dataset) -> Findings:
     drift, ceiling = (start.copy(data=np.asarray(bound)) for bound in bounds)
     note = f"the proof covers {int(covered.sum())} of {covered.size} networks and step sizes"
     none = "the proof asks for larger widths"
-    yield claims.zero(
-        "runs whose loss ever rose", (covered & (data.kappa > 1)).sum(), 0, "monotone decrease", note=note,
-        given=covered, otherwise=none,
+    yield claim("runs-whose-loss", "runs whose loss ever rose", given=covered, otherwise=none).zero(
+        (covered & (data.kappa > 1)).sum(), 0, "monotone decrease", note=note
     )
     for name, values in (
         ("drift of the curvature over its bound, largest", data.drift / drift),
         ("contraction of the loss over its bound, largest", data.kappa / ceiling),
     ):
-        yield claims.at_most(
-            name, 1.0, values.where(covered).max(), "a proven bound, with the factor 4 restored; rounding", slack=1e-12,
-            note=note, given=covered, otherwise=none,
+        yield claim(name, name, given=covered, otherwise=none).at_most(
+            1.0,
+            values.where(covered).max(),
+            "a proven bound, with the factor 4 restored; rounding",
+            slack=1e-12,
+            note=note,
         )
 
 
@@ -141,11 +156,16 @@ def _laws(data: xr.Dataset, config: Config) -> Findings:
     """How the drift falls with the width, and what its leading term leaves."""
     one = min(config.eta_lambdas, key=lambda ratio: abs(ratio - 1))
     drift = data.drift.sel(ratio=one)
-    yield claims.equal(
-        f"exponent of the drift in the width, eta lambda = {one:g}", -1.0, lambda: exponent(drift),
-        1 / np.sqrt(min(config.widths)), "the curvature, which sets the step size, varies by sqrt(2/m)",
+    yield claim(
+        f"exponent-drift-width-{one:g}",
+        f"exponent of the drift in the width, eta lambda = {one:g}",
         given=len(config.widths) > 1 and (np.isfinite(drift) & (drift > 0)).all(),
         otherwise="one width has no exponent, nor have networks that leave the lazy regime",
+    ).equal(
+        -1.0,
+        lambda: exponent(drift),
+        1 / np.sqrt(min(config.widths)),
+        "the curvature, which sets the step size, varies by sqrt(2/m)",
     )
     # The same starts, up to their scale, at widths so large that only the first two orders in 1/m are left.
     last, widths = data.isel(width=-1), np.geomspace(1e4, 1e6, 3)
@@ -156,9 +176,12 @@ def _laws(data: xr.Dataset, config: Config) -> Findings:
     ends = jit(lambda a, b: cs.catapult_outcome(a, v, b, steps=1_000).curvature)(a / size, b / size)
     leading = np.asarray(jit(cs.lazy_drift, quick=True)((a / size) ** 2, v, a * b / size**2))
     left = np.abs(np.asarray(ends) - v - leading).max(axis=(1, 2))
-    yield claims.equal(
-        "exponent in the width of what the leading term leaves of the change of the curvature", -2.0,
-        np.polyfit(np.log(widths), np.log(left), 1)[0], 0.05,
+    yield claim(
+        "exponent-width-what", "exponent in the width of what the leading term leaves of the change of the curvature"
+    ).equal(
+        -2.0,
+        np.polyfit(np.log(widths), np.log(left), 1)[0],
+        0.05,
         "the next order is smaller by 1/(m delta^2), at most 0.01, times a few units",
         note="were the leading term wrong, it would be -1",
     )

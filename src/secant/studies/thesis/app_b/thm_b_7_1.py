@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
@@ -27,23 +27,23 @@ class Config(Seeded):
         fits_memory(64.0 * runs * self.steps + 16.0 * max(self.widths), "draws, steps or widths")
 
 
-@study(
-    "thesis/thm-B.7.1", section="B.7", title="Above 4 the curvature grows and the loss with it",
-    statement=r"""
-    If $\eta \ge (4 + \varepsilon)/\lambda_0$ with $\varepsilon = \Theta(\log m/\sqrt m)$, gradient descent
+@study("thesis/thm-B.7.1", section="B.7", title="Above 4 the curvature grows and the loss with it")
+def run(config: Config) -> xr.Dataset:
+    r"""If $\eta \ge (4 + \varepsilon)/\lambda_0$ with $\varepsilon = \Theta(\log m/\sqrt m)$, gradient descent
     diverges: the curvature increases.
 
     The gap $\varepsilon$ is an artefact of the proof: the exact border is within $O(1/m)$ of
-    $4/\lambda_0$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $4/\lambda_0$.
+    """
     networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     output, curvature, m = networks["output"], networks["curvature"], networks["width"]
     lr = (4 + np.log(m) / np.sqrt(m)) / curvature
     runs = simulate(
         lambda network: ct.catapult(network["lr"], network["width"], config.target),
-        lambda network: (network["output"], network["curvature"]), config.steps,
-        over={"network": networks | {"lr": lr}}, probes={"a": lambda s: s.a, "v": lambda s: s.v},
+        lambda network: (network["output"], network["curvature"]),
+        config.steps,
+        over={"network": networks | {"lr": lr}},
+        probes={"a": lambda s: s.a, "v": lambda s: s.v},
         stop=Stop(diverged=lambda s: jnp.abs(s.a) > 1e6),
     ).dataset[["a", "v", "outcome"]]
     bend = np.asarray(jit(ct.rescaled_target, quick=True)(lr, m, config.target))
@@ -56,34 +56,48 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     under_way = (data.outcome == Outcome.UNFINISHED) & (data.v.isel(step=-1) > 4)
-    yield claims.equal(
-        "share of the runs at (4 + log m / sqrt m) / lambda_0 that diverge", 1.0,
-        (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim", given=not under_way.any(),
+    yield claim(
+        "share-runs-4",
+        "share of the runs at (4 + log m / sqrt m) / lambda_0 that diverge",
+        given=not under_way.any(),
         otherwise=f"{config.steps} steps are too few: {int(under_way.sum())} runs are still growing",
-    )
-    yield claims.equal(
-        "exponent in the width of the distance of the exact border from 4", -1.0,
-        lambda: exponent(np.abs(data.border - 4)), 1 / np.sqrt(min(config.widths)),
-        "the curvature at the start varies by sqrt(2/m)", note="the theorem allows log m / sqrt m",
-        given=len(config.widths) > 1, otherwise="one width has no exponent",
+    ).equal(1.0, (data.outcome == Outcome.DIVERGED).mean(), 0, "the claim")
+    yield claim(
+        "exponent-width-distance",
+        "exponent in the width of the distance of the exact border from 4",
+        given=len(config.widths) > 1,
+        otherwise="one width has no exponent",
+    ).equal(
+        -1.0,
+        lambda: exponent(np.abs(data.border - 4)),
+        1 / np.sqrt(min(config.widths)),
+        "the curvature at the start varies by sqrt(2/m)",
+        note="the theorem allows log m / sqrt m",
     )
     # Large is an output for which R_lambda has the sign of 4 - eta lambda, |g - y| (eta lambda - 4) > 4 |y|.
     large = (data.v > 4) & (np.abs(data.a) * (data.v - 4) > 4 * np.abs(data.bend)) & (np.abs(data.a) < 1e3)
     change = data.v.shift(step=-1) - data.v
     rises = (change > 0).where(large & np.isfinite(change))
-    yield claims.erratum(
-        "sign of R_lambda when the output is large", (r"R_\lambda(t) > 0", 1.0), (r"R_\lambda(t) < 0", -1.0),
-        -(2 * rises - 1).mean(), 0.0, "a sign",
+    yield claim("sign-r-lambda", "sign of R_lambda when the output is large").erratum(
+        (r"R_\lambda(t) > 0", 1.0),
+        (r"R_\lambda(t) < 0", -1.0),
+        -(2 * rises - 1).mean(),
+        0.0,
+        "a sign",
         note="R_lambda is subtracted in (3.12); with eta lambda > 4 it is negative, so the curvature increases.",
         where="section 3.3, divergence",
     )
     m = np.geomspace(1e4, 1e12, 9)
     epsilon = np.log(m) / np.sqrt(m)
     balance = (1 / (epsilon * np.sqrt(m))) ** 2  # epsilon u = sqrt(u / m), solved for u
-    yield claims.erratum(
-        "order of u at which w can stop the growth: power of log m", (r"u = O(1/\sqrt{\log m})", -0.5),
-        (r"u = \Theta(1/\log^2 m)", -2.0), np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0], 1e-6, "an identity",
-        note="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.", where="appendix B.7",
+    yield claim("order-u-which", "order of u at which w can stop the growth: power of log m").erratum(
+        (r"u = O(1/\sqrt{\log m})", -0.5),
+        (r"u = \Theta(1/\log^2 m)", -2.0),
+        np.polyfit(np.log(np.log(m)), np.log(balance), 1)[0],
+        1e-6,
+        "an identity",
+        note="Balance epsilon u against sqrt(u/m) with epsilon = log m / sqrt m.",
+        where="appendix B.7",
         by="derivation",
     )
 

@@ -12,7 +12,7 @@ from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.studies.shared.exponents import exponent
@@ -31,17 +31,14 @@ class Config(Seeded):
         shortest=2, ascending=True, help="neurons a layer, increasing",
     )  # fmt: skip
     depths: tuple[int, ...] = option((2, 3), at_least=2, at_most=20, distinct=True, help="layers of weights")
-    draws: int = scaled(
-        smoke=128, laptop=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind"
-    )
+    draws: int = scaled(smoke=128, laptop=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind")
     samples: int = option(16, at_least=2, at_most=2_000, help="training points of the rank-2 task")
     dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
 
 
-@study(
-    "thesis/app-C.1", section="C.1", title="The kernel knows the critical step",
-    statement=r"""
-    For $\mathcal L = \frac1n \sum_i (f_i - y_i)^2$ the Hessian is $H_{\mathcal L} = \mathcal A + \mathcal B$ with
+@study("thesis/app-C.1", section="C.1", title="The kernel knows the critical step", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""For $\mathcal L = \frac1n \sum_i (f_i - y_i)^2$ the Hessian is $H_{\mathcal L} = \mathcal A + \mathcal B$ with
     $\mathcal A = \frac2n J^\top J$ and $\mathcal B = \frac2n \sum_i (f_i - y_i)\,\nabla^2 f_i$. The first has
     $\lambda_{\max}(\mathcal A) = \frac2n \lambda_{\max}(K)$, the second $\|\mathcal B\| = \tilde O(1/\sqrt m)$. So
     $$|\eta_{\mathrm{crit}} - \tilde\eta_{\mathrm{crit}}| = \Big|\frac{2}{\lambda_{\max}(H_{\mathcal L})}
@@ -50,10 +47,8 @@ class Config(Seeded):
     $u^\top \mathcal B u$ is an average over neurons of terms with random signs, a further $1/\sqrt m$ smaller than
     $\|\mathcal B\|$, and the second-order term is of order $\|\mathcal B\|^2$. This needs a first eigenvalue that
     stays away from the second by more than $\|\mathcal B\|$, which that of a ReLU network does: its kernel has only
-    positive entries. The networks are those of chapter 4, with ReLU.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    positive entries. The networks are those of chapter 4, with ReLU.
+    """
     key_data, _ = jax.random.split(jax.random.key(config.seed))
     task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
     x, y = map(jnp.asarray, task.train)
@@ -122,24 +117,31 @@ def _distances(data: xr.Dataset, depth: int) -> xr.DataArray:
 
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
-    yield claims.zero(
-        "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1",
-        np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max(), 1e-5,
+    yield claim(
+        "eigenvalue-2-n", "largest eigenvalue of (2/n) J'J over that of (2/n) K: largest difference from 1"
+    ).zero(
+        np.abs(data.gauss_newton / data.kernel[:, 0, 0] - 1).max(),
+        1e-5,
         "rounding of sums over all weights, in float32",
     )
     distance = np.sqrt(((data.exact / data.estimate - 1) ** 2).mean("network"))
-    yield claims.zero(
+    yield claim(
+        "hessian-loss-squared",
         "Hessian of the loss: squared residual of its eigenvector over the distance, both relative: largest",
-        (data.residual**2 / distance).max(), 0.02,
+    ).zero(
+        (data.residual**2 / distance).max(),
+        0.02,
         "the square is the error of the eigenvalue, up to a gap; a fiftieth moves no exponent by 0.02",
     )
     for depth in config.depths:
         found = exponent(_distances(data, depth))
-        yield claims.at_most(
-            f"{depth} layers: exponent in the width of the distance between the two step sizes", -0.5, found,
-            "the bound of the appendix",
+        yield claim(
+            f"{depth}-layers-exponent-width",
+            f"{depth} layers: exponent in the width of the distance between the two step sizes",
+        ).at_most(-0.5, found, "the bound of the appendix")
+        yield claim(f"{depth}-layers-same-1", f"{depth} layers: the same against 1/m").equal(
+            -1.0, found, next_order(config.widths, 0.5, depth)
         )
-        yield claims.equal(f"{depth} layers: the same against 1/m", -1.0, found, next_order(config.widths, 0.5, depth))
 
 
 @run.figure
@@ -153,8 +155,11 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     ends = [float(one.exact.min()), float(one.estimate.max())]
     sheet.guide(left, ends, ends)
     sheet.label(
-        left, f"{depth} layers: exact against estimated", r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
-        r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$", "best",
+        left,
+        f"{depth} layers: exact against estimated",
+        r"$\tilde\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$",
+        r"$\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H_{\mathcal{L}})$",
+        "best",
     )
     for i, depth in enumerate(config.depths):
         distances = _distances(data, depth)

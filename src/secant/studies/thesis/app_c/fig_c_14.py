@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, claims, estimate, option, reuse, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, reuse, scaled, sheet, study
 from secant.studies.shared.catapults.courses import RaisesConfig, course_of, seeds_of, task_of
 from secant.studies.shared.catapults.raises import raised, trained
 from secant.studies.shared.catapults.raises_drawn import draw_ends
@@ -26,15 +26,12 @@ class Config(RaisesConfig):
     )
 
 
-@study(
-    "thesis/fig-C.14", section="C.4", title="Weights near zero need no catapults",
-    statement=r"""
-    The runs of figure 4.8 beside one whose weights all begin near zero, $N(0, 0.1^2)$, with the same step size and
-    without any raise: it has the smallest test loss and the best alignment of all. Catapults bring a network of
-    ordinary weights closer to what weights near zero learn by themselves.""",
-    precision="float32",
-)
+@study("thesis/fig-C.14", section="C.4", title="Weights near zero need no catapults", precision="float32")
 def run(config: Config) -> xr.Dataset:
+    r"""The runs of figure 4.8 beside one whose weights all begin near zero, $N(0, 0.1^2)$, with the same step size and
+    without any raise: it has the smallest test loss and the best alignment of all. Catapults bring a network of
+    ordinary weights closer to what weights near zero learn by themselves.
+    """
     found = []
     for panel in config.panels:
         task = task_of(config, panel)
@@ -44,8 +41,13 @@ def run(config: Config) -> xr.Dataset:
             return one._replace(start=jax.tree.map(lambda leaf: config.sigma * leaf, one.start))
 
         one = raised(
-            replace(task, draw=near_zero), lr=course_of(config, panel).lr, raises=(), every=config.every,
-            steps=int(config.longer * config.steps), seeds=seeds_of(config), goal=config.near,
+            replace(task, draw=near_zero),
+            lr=course_of(config, panel).lr,
+            raises=(),
+            every=config.every,
+            steps=int(config.longer * config.steps),
+            seeds=seeds_of(config),
+            goal=config.near,
         )
         found.append(one.isel(raises=0, drop=True))
     near = xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
@@ -64,19 +66,32 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         for name, label, sign in (("alignment", "alignment", 1.0), ("test", f"test {what}", -1.0)):
             for number, against in ((0, "no raise"), (last, "all raises")):
                 gain = sign * (one[f"near_{name}"].where(reached) - end[name].sel(raises=number))
-                yield claims.at_least(
-                    f"{title}: {label} of weights near zero against {against}, mean gain", 0.0, estimate(gain),
+                yield claim(
+                    f"{title}-{label}-weights-near-zero-{against}",
+                    f"{title}: {label} of weights near zero against {against}, mean gain",
+                ).at_least(
+                    0.0,
+                    estimate(gain),
                     "the smallest test loss and the best alignment of all",
                     note=f"near zero {float(one[f'near_{name}'].mean()):.3f}; by raises "
                     + ", ".join(f"{value:.3f}" for value in end[name].mean("seed").values[: last + 1]),
                 )
         after, before = (one.near_loss.isel(near_step=part).values for part in (slice(1, None), slice(-1)))
-        yield claims.at_most(
-            f"{title}: largest rise of the training loss of weights near zero in one step", 1.0, (after / before).max(),
-            "no catapult: below its critical step gradient descent only falls, to the rounding of float32", slack=1e-5,
+        yield claim(
+            f"{title}-rise-training-loss",
+            f"{title}: largest rise of the training loss of weights near zero in one step",
+        ).at_most(
+            1.0,
+            (after / before).max(),
+            "no catapult: below its critical step gradient descent only falls, to the rounding of float32",
+            slack=1e-5,
         )
-        yield claims.at_least(
-            f"{title}: share of the draws that weights near zero train, and that are compared", 0.5, estimate(reached),
+        yield claim(
+            f"{title}-share-draws-weights",
+            f"{title}: share of the draws that weights near zero train, and that are compared",
+        ).at_least(
+            0.5,
+            estimate(reached),
             "runs of different training losses are not compared; most are trained as far",
             note=f"{int(reached.sum())} of {reached.size}; training losses at the end "
             + ", ".join(f"{float(value):.2g}" for value in one.near_training),

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, option, scaled, sheet, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import raises
 from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_ends
@@ -39,11 +39,10 @@ class Config(Options):
         )  # fmt: skip
 
 
-@study(
-    "thesis/fig-C.17", section="C.4", title="Catapults where every direction matters",
-    statement=r"""
-    For $f^*(x) = \|x\|/\sqrt d$ all input directions matter alike: the expected gradient outer product is $I/d^2$. A
-    two-layer ReLU network of width 1024 learns it from 128 samples by gradient descent with a step size of 6 that is
+@study("thesis/fig-C.17", section="C.4", title="Catapults where every direction matters", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""For $f^*(x) = \|x\|/\sqrt d$ all input directions matter alike: the expected gradient outer product is $I/d^2$.
+    A two-layer ReLU network of width 1024 learns it from 128 samples by gradient descent with a step size of 6 that is
     raised up to four times, to 7, 12, 40 and 80. Unlike for targets of low rank, catapults improve neither the
     alignment of the network's gradient outer product with the truth nor the test loss.
 
@@ -53,14 +52,17 @@ class Config(Options):
     Where alignment begins is known. At the start gradients $g$ at inputs $x$ and $x'$ are Gaussian in a wide network,
     with covariances $\frac12 I$ and, half of the neurons that see one seeing the other, $\frac14 I$: one direction is
     common to all inputs and holds as much of the trace as the other $d - 1$. The alignment with the identity,
-    $\operatorname{tr} G/(\sqrt d\,\|G\|_F)$, is about $2/\sqrt d$.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    $\operatorname{tr} G/(\sqrt d\,\|G\|_F)$, is about $2/\sqrt d$.
+    """
     task = feature_task("full-rank", Sizes(config.width, config.samples, config.tests, config.dim))
     return raises.raised(
-        task, lr=config.lr, raises=tuple(zip(config.at, config.to, strict=True)), steps=config.steps,
-        every=config.every, seeds=range(config.seed, config.seed + config.draws), goal=config.goal,
+        task,
+        lr=config.lr,
+        raises=tuple(zip(config.at, config.to, strict=True)),
+        steps=config.steps,
+        every=config.every,
+        seeds=range(config.seed, config.seed + config.draws),
+        goal=config.goal,
     )
 
 
@@ -69,24 +71,26 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     end = raises.trained(data)
     for name, what, sign in (("alignment", "alignment falls", 1.0), ("test", "test loss rises", -1.0)):
         rho, p = falling_trend(sign * end[name], "raises")
-        yield claims.significant(
-            f"{what} with the number of raises", p, "by permutation within seeds",
-            note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
+        yield claim(f"{what}-number-raises", f"{what} with the number of raises").significant(
+            p,
+            "by permutation within seeds",
+            f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average "
             + ", ".join(f"{value:.3g}" for value in end[name].mean("seed").values),
         )
-    yield claims.equal(
-        "alignment at the start, mean over draws", alignment_with_identity(config.dim, config.samples),
-        estimate(data.aligned.isel(raises=0, look=0)), 0,
+    yield claim("alignment-start-mean", "alignment at the start, mean over draws").equal(
+        alignment_with_identity(config.dim, config.samples),
+        estimate(data.aligned.isel(raises=0, look=0)),
+        0,
         "traces fluctuate by 1/d in their square between draws, and averages over neurons by 1/m",
         relative=2 / config.dim + 2 / config.width,
     )
     thrown = end.where(raises.catapults(data) > 0).mean("raises")
-    for name, what, bounded in (("alignment", "alignment", claims.at_most), ("test", "test loss", claims.at_least)):
+    for name, what, falls in (("alignment", "alignment", False), ("test", "test loss", True)):
         logs = np.log(thrown[name] / end[name].sel(raises=0))
-        yield bounded(
-            f"ln of the {what} after catapults over that after none, mean over draws", 0.0, estimate(logs),
-            "no improvement", note=f"{int(np.isfinite(logs).sum())} draws with both",
-        )
+        after = claim(f"{name}-after", f"ln of the {what} after catapults over that after none, mean over draws")
+        judged = after.at_least if falls else after.at_most
+        both = f"{int(np.isfinite(logs).sum())} draws with both"
+        yield judged(0.0, estimate(logs), "no improvement", note=both)
     yield raises.catapults_finding("full rank", data)
     yield raises.trained_finding("full rank", data)
 

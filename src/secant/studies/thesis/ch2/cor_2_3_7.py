@@ -10,7 +10,7 @@ from secant.core.types import Params
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
 from secant.expansion import remainders
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -35,10 +35,9 @@ class Config(wide.WidthConfig):
         wide.refuse_dependent(self.samples, self.dim)
 
 
-@study(
-    "thesis/cor-2.3.7", section="2.3", title="A wide network and its linearisation, in a ball and on the way down",
-    statement=r"""
-    In the ball of radius $R$ around the start, $|f(w) - f_{\mathrm{lin}}(w)| \le \frac12 R^2 \sup \|H_f\| =
+@study("thesis/cor-2.3.7", section="2.3", title="A wide network and its linearisation, in a ball and on the way down")
+def run(config: Config) -> xr.Dataset:
+    r"""In the ball of radius $R$ around the start, $|f(w) - f_{\mathrm{lin}}(w)| \le \frac12 R^2 \sup \|H_f\| =
     \tilde O(1/\sqrt m)$ with $f_{\mathrm{lin}}(w) = f(w_0) + (w - w_0)^\top \nabla f(w_0)$. The remainder is exactly
     $\int_0^1 (1 - s)\,\delta^\top H_f(w_0 + s\delta)\,\delta\,ds$ with $\delta = w - w_0$, so no point of the way has
     more to say than its $\|H_f\|$.
@@ -50,9 +49,8 @@ class Config(wide.WidthConfig):
 
     Two hidden layers of $m$ tanh neurons. The points that are fitted are orthogonal, so that the condition number of
     their tangent kernel is a few units whatever the draw. The rate $(1 - \eta\lambda_{\min})^t$ of section 2.4 then
-    reaches a global minimum, a millionth of the first loss, within the steps of the run.""",
-)
-def run(config: Config) -> xr.Dataset:
+    reaches a global minimum, a millionth of the first loss, within the steps of the run.
+    """
     key_input, key_labels = jax.random.split(jax.random.key(config.seed))
     make = wide.KINDS["fcn"].by_width(config.dim, key_input)
     copies = 2 * wide.COPIES + config.draws  # a norm, one on the way of a run, and all starts
@@ -102,9 +100,11 @@ def _ball(net: Network, x: jax.Array, starts: list[Params], config: Config) -> x
         bends = [float(remainder(params, way * close / config.radius, x)) for way in (ways[0], -ways[0])]
         others = [remainder(params, way, x) for way in away]
         one = {
-            "norm": (("way", "place"), values[:, 0]), "residual": (("way", "place"), values[:, 1]),
+            "norm": (("way", "place"), values[:, 0]),
+            "residual": (("way", "place"), values[:, 1]),
             "remainder": ("way", [float(remainder(params, way, x)) for way in ways]),
-            "drawn": np.sqrt(np.mean(np.square(others))), "bend": sum(bends) / close**2,
+            "drawn": np.sqrt(np.mean(np.square(others))),
+            "bend": sum(bends) / close**2,
         }
         found.append(xr.Dataset(one, coords={"way": list(WAYS), "place": places}))
     return xr.concat(found, "network")
@@ -128,23 +128,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         "along gradient descent, largest": data.path_norm.max("look"),
     }.items():
         name = f"norm of the Hessian {place}: exponent in the width"
-        yield claims.at_most(name, -0.5, exponent(norms), slack=logs)
+        yield claim(name, name).at_most(-0.5, exponent(norms), slack=logs)
     name = "remainder along the leading eigenvector: exponent in the width"
-    yield claims.equal(name, -0.5, exponent(np.abs(top.remainder)), logs)
+    yield claim(name, name).equal(-0.5, exponent(np.abs(top.remainder)), logs)
     growth = np.polyfit(np.log(data.width.values), np.log(data.weights.values), 1)[0]
-    yield claims.equal(
-        "remainder along random directions, root mean square: exponent in the width", -growth, exponent(data.drawn),
-        wide.next_order(config.widths, 0.5), note="minus the exponent of the number of weights",
+    yield claim(
+        "remainder-along-random", "remainder along random directions, root mean square: exponent in the width"
+    ).equal(
+        -growth,
+        exponent(data.drawn),
+        wide.next_order(config.widths, 0.5),
+        note="minus the exponent of the number of weights",
     )
-    yield claims.at_most(
-        "remainder over half the squared radius times the largest norm on the way: largest", 1.0,
+    yield claim(
+        "remainder-half-squared", "remainder over half the squared radius times the largest norm on the way: largest"
+    ).at_most(
+        1.0,
         (np.abs(data.remainder) / (config.radius**2 / 2 * data.norm.max("place"))).max(),
-        "a Gauss rule with positive weights at the points looked at, of degree nine", slack=1e-6,
+        "a Gauss rule with positive weights at the points looked at, of degree nine",
+        slack=1e-6,
     )
     ratios = (np.abs(data.bend) / top.norm.isel(place=0)).values.ravel()
-    yield claims.equal(
+    yield claim(
+        "second-difference-network",
         "second difference of the network along the leading eigenvector over the norm at the start: furthest from 1",
-        1.0, ratios[np.argmax(np.abs(ratios - 1))], 10 * CLOSE**2,
+    ).equal(
+        1.0,
+        ratios[np.argmax(np.abs(ratios - 1))],
+        10 * CLOSE**2,
         "the next even order, at a distance of 0.01, times some units",
     )
     name = "loss at the end of gradient descent over the first: largest"
@@ -158,13 +169,15 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sphere, top = data.norm.isel(place=-1), data.sel(way="top")
     start = top.norm.isel(place=0)
     norms = {
-        "at the start": start, "sphere, random point": sphere.sel(way="random"),
+        "at the start": start,
+        "sphere, random point": sphere.sel(way="random"),
         "sphere, along the leading eigenvector": sphere.sel(way="top"),
         "gradient descent, largest": data.path_norm.max("look"),
     }
     remainders = {
         r"bound, $\frac{1}{2}R^2 \max\,\|H_f\|$": config.radius**2 / 2 * top.norm.max("place"),
-        "along the leading eigenvector": np.abs(top.remainder), "along random directions": data.drawn,
+        "along the leading eigenvector": np.abs(top.remainder),
+        "along random directions": data.drawn,
     }
     for axes, curves, marks in ((left, norms, "osD^"), (right, remainders, "^sD")):
         for (label, values), mark in zip(curves.items(), marks, strict=True):
@@ -175,8 +188,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(left, data.width, rate)
     middle = rate[data.width.size // 2]
     left.annotate(
-        r"$1/\sqrt{m}$", (float(middle.width), float(middle)), xytext=(-8, -8), textcoords="offset points",
-        color=sheet.ink(), ha="right", va="top",
+        r"$1/\sqrt{m}$",
+        (float(middle.width), float(middle)),
+        xytext=(-8, -8),
+        textcoords="offset points",
+        color=sheet.ink(),
+        ha="right",
+        va="top",
     )
     left.set(title="Norm of the Hessian", ylabel=r"$\|H_f\|$")
     right.set(title=f"Remainder of the linearisation at distance {config.radius:g}", ylabel=r"$|f - f_{\mathrm{lin}}|$")

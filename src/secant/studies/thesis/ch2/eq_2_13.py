@@ -11,7 +11,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature import neurons
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.nets import Graph, graphs
 from secant.theory.wide.gaussian_matrices import matrix_variance
 
@@ -19,7 +19,12 @@ from secant.theory.wide.gaussian_matrices import matrix_variance
 class Config(Seeded):
     inputs: int = option(3, at_least=1, at_most=100, help="input neurons")
     widths: tuple[int, ...] = scaled(
-        smoke=(4, 4, 3), laptop=(6, 5, 4), paper=(12, 10, 8), at_least=2, at_most=100, longest=10,
+        smoke=(4, 4, 3),
+        laptop=(6, 5, 4),
+        paper=(12, 10, 8),
+        at_least=2,
+        at_most=100,
+        longest=10,
         help="neurons of the hidden layers",
     )
     dropped: float = option(0.4, at_least=0, at_most=0.99, help="share of a dense graph's edges that is removed")
@@ -37,10 +42,9 @@ class Config(Seeded):
         fits_memory(3 * 8 * self.neurons * (self.neurons * self.inputs) ** 2, "neurons or inputs")
 
 
-@study(
-    "thesis/eq-2.13", section="2.3", title="Where the curvature of a network comes from",
-    statement=r"""
-    The Hessian of a neuron's pre-activation obeys a recursion over the graph,
+@study("thesis/eq-2.13", section="2.3", title="Where the curvature of a network comes from")
+def run(config: Config) -> xr.Dataset:
+    r"""The Hessian of a neuron's pre-activation obeys a recursion over the graph,
     $$D^2 \tilde f_v = \frac{1}{\sqrt{\mathrm{in}(v)}} \sum_{u \to v} \Big( w_{uv}\big[\sigma'_u\, D^2 \tilde f_u
     + \sigma''_u\, D\tilde f_u\, D\tilde f_u^\top\big] + e_{uv}\, D f_u^\top + D f_u\, e_{uv}^\top \Big),$$
     which is what the proof of Theorem 2.3.6 follows layer by layer. It starts from zero: pre-activations of the first
@@ -49,13 +53,13 @@ class Config(Seeded):
     layer $\ell_1$ has the norm of $\partial f_{\mathcal S} / \partial w^{(\ell_1)}$ over $\sqrt m$.
 
     The proof bounds Gaussian sums of such blocks: moving the Gaussians by $R$ moves
-    $\|\sum_k \gamma_k B_k\|$ by at most $R\sqrt\nu$ with the matrix variance $\nu$ (Lemma A.11.8).""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\|\sum_k \gamma_k B_k\|$ by at most $R\sqrt\nu$ with the matrix variance $\nu$ (Lemma A.11.8).
+    """
     keys = jax.random.split(jax.random.key(config.seed), 4)
     plain = graphs.drop_edges(graphs.densenet(config.inputs, config.widths), keys[0], config.dropped)
     kinds = {
-        "random graph": plain, "skip connections": graphs.skip(plain, keys[1]),
+        "random graph": plain,
+        "skip connections": graphs.skip(plain, keys[1]),
         "shared weights": graphs.convolutional(config.inputs, [2, 2]),
     }
     key_weights, key_input = jax.random.split(keys[2])
@@ -68,10 +72,17 @@ def run(config: Config) -> xr.Dataset:
     one, layers, whole = found["random graph"], list(range(1, len(plain.blocks) + 1)), neurons.layer_ends(plain)
     reading = *neurons.first_block_norms(plain, one), np.linalg.norm(one.bends[-1, : whole[0], : whole[0]], 2)
     return xr.concat(compared, "graph").assign(
-        hessian=(("weight", "weight_2"), one.bends[-1]), layer=layers, layer_2=layers, boundary=("layer", whole),
-        block=(("layer", "layer_2"), neurons.block_norms(one.bends[-1], plain)), reading=("derivative", list(reading)),
-        slope=("layer", neurons.read_slopes(plain, one)), series=("part", _series(keys[3], config)),
-        derivative=["total", "direct", "measured"], part=["moved", "variance"], graph=list(kinds),
+        hessian=(("weight", "weight_2"), one.bends[-1]),
+        layer=layers,
+        layer_2=layers,
+        boundary=("layer", whole),
+        block=(("layer", "layer_2"), neurons.block_norms(one.bends[-1], plain)),
+        reading=("derivative", list(reading)),
+        slope=("layer", neurons.read_slopes(plain, one)),
+        series=("part", _series(keys[3], config)),
+        derivative=["total", "direct", "measured"],
+        part=["moved", "variance"],
+        graph=list(kinds),
     )
 
 
@@ -112,26 +123,36 @@ def _series(key: jax.Array, config: Config) -> list[Any]:
 def check(data: xr.Dataset, config: Config) -> Findings:
     for graph in data.graph.values:
         name = f"{graph}: recursion against autodiff, a neuron of every layer: largest relative difference"
-        yield claims.zero(name, data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
+        yield claim(name, name).zero(data.gap.sel(graph=graph), 1e-13, "rounding: sums of tens of terms")
     name = "first layer: largest entry of the Hessian of a pre-activation"
-    yield claims.zero(name, data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
+    yield claim(name, name).zero(data.first_layer.max(), 0, "linear in the weights, so zero to the last bit")
     name = "norm over the sum of the norms of its blocks, every neuron: largest"
-    yield claims.at_most(name, 1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
+    yield claim(name, name).at_most(1.0, data.block_ratio.max(), "the triangle inequality; rounding", slack=1e-13)
     name = "block of the last layer with itself: norm"
-    yield claims.zero(name, data.block[-1, -1], 0, "the output is linear in the weights it reads with")
+    yield claim(name, name).zero(data.block[-1, -1], 0, "the output is linear in the weights it reads with")
     name = "blocks with the last layer against the slopes of what the output reads: largest difference"
-    yield claims.zero(name, np.abs(data.block[:-1, -1] - data.slope[:-1]).max(), 1e-13, "rounding")
+    yield claim(name, name).zero(np.abs(data.block[:-1, -1] - data.slope[:-1]).max(), 1e-13, "rounding")
     total, direct, measured = data.reading.values
-    yield claims.equal(
+    yield claim(
+        "norm-first-layer",
         "norm of the first layer's block of the output's Hessian, by (2.13) over the neurons that the output reads",
-        direct, measured, 0, "rounding", relative=1e-12,
+    ).equal(
+        direct,
+        measured,
+        0,
+        "rounding",
+        relative=1e-12,
         note="The derivative in (2.13) is the direct one, by a weight. Read as that along all paths, which the first "
         f"line of (2.14) suggests, a path would count once for every neuron on it, and the norm be {total:.3g}.",
     )
     moved, variance = data.series.values
-    yield claims.equal(
-        f"a Gaussian sum of blocks whose Gaussians move by R = {config.radius:g}: its change over R sqrt(nu)", 1.0,
-        moved / (config.radius * np.sqrt(variance)), 1e-10,
+    yield claim(
+        f"gaussian-sum-blocks-{config.radius:g}",
+        f"a Gaussian sum of blocks whose Gaussians move by R = {config.radius:g}: its change over R sqrt(nu)",
+    ).equal(
+        1.0,
+        moved / (config.radius * np.sqrt(variance)),
+        1e-10,
         "the bound is attained by moving the neuron of largest curvature; rounding",
     )
 

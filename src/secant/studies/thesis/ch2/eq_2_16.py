@@ -13,7 +13,7 @@ from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 
@@ -32,17 +32,15 @@ class Config(Seeded):
         fits_memory(8 * 3 * self.samples * self.width * (self.width + self.dim + 1), "width or samples")
 
 
-@study(
-    "thesis/eq-2.16", section="2.4", title="A kernel that guarantees progress",
-    statement=r"""
-    For $\mathcal L = \frac12 \sum_i (f(w; x_i) - y_i)^2$ with residual $r = f - y$ and tangent kernel $K$,
+@study("thesis/eq-2.16", section="2.4", title="A kernel that guarantees progress")
+def run(config: Config) -> xr.Dataset:
+    r"""For $\mathcal L = \frac12 \sum_i (f(w; x_i) - y_i)^2$ with residual $r = f - y$ and tangent kernel $K$,
     $$\|\nabla \mathcal L(w)\|^2 = r^\top K(w)\, r \;\ge\; 2\,\lambda_{\min}(K(w))\,\mathcal L(w).$$
     So the loss satisfies the Polyak-Lojasiewicz condition with $\mu = \lambda_{\min}(K)$ wherever this is positive.
     Where it holds along the way with one $\mu$, and the step size is at most $1/\lambda_{\max}(H_{\mathcal L})$,
     gradient descent reaches a global minimum at a guaranteed rate:
-    $\mathcal L(t+1) \le (1 - \eta\mu)\,\mathcal L(t)$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\mathcal L(t+1) \le (1 - \eta\mu)\,\mathcal L(t)$.
+    """
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
     task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
     x, y = map(jnp.asarray, task.train)
@@ -56,7 +54,10 @@ def run(config: Config) -> xr.Dataset:
         gradient = ravel_pytree(jax.grad(problem.objective)(params))[0]
         found = convergence(net.apply, params, x, y, losses.half_sum)
         return {
-            "value": gradient @ gradient, "smallest": found.smallest, "along": found.ratio, "largest": found.largest,
+            "value": gradient @ gradient,
+            "smallest": found.smallest,
+            "along": found.ratio,
+            "largest": found.largest,
         }
 
     def sharpness(params: Params) -> jax.Array:
@@ -64,7 +65,10 @@ def run(config: Config) -> xr.Dataset:
 
     lr = config.fraction / float(jax.jit(sharpness)(start))
     data = train(
-        problem, start, lr=lr, steps=config.steps,
+        problem,
+        start,
+        lr=lr,
+        steps=config.steps,
         probes={"loss": measure.loss(), "square": Probe(square), "sharpness": Probe(sharpness, every=10)},
     ).dataset
 
@@ -85,29 +89,29 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     loss, mu = data.loss, data.smallest.min()
     # What the loss has left above rounding: outputs of order one, squared differences of them.
     alive = loss > 1e-20
-    yield claims.zero(
-        "squared gradient against r K r, every step: largest relative difference",
-        np.abs(2 * loss * data.along / data.square - 1).where(alive).max(), 1e-11,
+    yield claim("squared-gradient-r", "squared gradient against r K r, every step: largest relative difference").zero(
+        np.abs(2 * loss * data.along / data.square - 1).where(alive).max(),
+        1e-11,
         "rounding of sums over all weights, relative to residuals that shrink",
     )
-    yield claims.at_least(
-        "squared gradient over 2 lambda_min L, every step: smallest", 1.0,
-        (data.square / (2 * data.smallest * loss)).where(alive).min(), "rounding", slack=1e-11,
+    yield claim("squared-gradient-2", "squared gradient over 2 lambda_min L, every step: smallest").at_least(
+        1.0, (data.square / (2 * data.smallest * loss)).where(alive).min(), "rounding", slack=1e-11
     )
-    yield claims.at_most(
-        "step size times the largest curvature of the loss on the way", 1.0, data.lr * data.sharpness.max(),
-        "what the guarantee asks for; looked at every ten steps",
+    yield claim("step-size-times", "step size times the largest curvature of the loss on the way").at_most(
+        1.0, data.lr * data.sharpness.max(), "what the guarantee asks for; looked at every ten steps"
     )
     factor = (loss / loss.shift(step=1)).where(alive).max()
-    yield claims.at_most(
-        "factor of the loss in a step, over the guaranteed 1 - eta mu: largest", 1.0, factor / (1 - data.lr * mu),
-        "rounding", slack=1e-11, note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
+    yield claim("factor-loss-step", "factor of the loss in a step, over the guaranteed 1 - eta mu: largest").at_most(
+        1.0,
+        factor / (1 - data.lr * mu),
+        "rounding",
+        slack=1e-11,
+        note=f"with mu = {mu:.3g}, the smallest eigenvalue met on the way",
     )
     name = "factor of the loss in a step of 1 / lambda_max of the linearised network, along its slowest direction"
-    yield claims.equal(name, data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding")
-    yield claims.at_least(
-        "smallest eigenvalue of the kernel, least over first", 0.5, mu / data.smallest[0],
-        "so that half of the first eigenvalue can serve as mu for the whole run",
+    yield claim(name, name).equal(data.rate, data.factor, 1e-9, "(1 - lambda_min/lambda_max)^2; rounding")
+    yield claim("smallest-eigenvalue-kernel", "smallest eigenvalue of the kernel, least over first").at_least(
+        0.5, mu / data.smallest[0], "so that half of the first eigenvalue can serve as mu for the whole run"
     )
 
 
@@ -120,7 +124,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.label(left, "Loss", y=r"$\mathcal{L}$", legend="lower left")
     right.fill_between(data.step, data.smallest, data.largest, color=sheet.faint(), alpha=0.35, lw=0)
     right.plot(
-        data.step, data.square / (2 * data.loss), "o", ms=4, color="C1", markevery=max(1, config.steps // 18), zorder=3,
+        data.step,
+        data.square / (2 * data.loss),
+        "o",
+        ms=4,
+        color="C1",
+        markevery=max(1, config.steps // 18),
+        zorder=3,
         label=r"$\|\nabla\mathcal{L}\|^2 / 2\mathcal{L}$",
     )
     right.plot(data.step, data.along, color="C0", label=r"$r^\top K r / \|r\|^2$")

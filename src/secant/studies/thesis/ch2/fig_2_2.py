@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
@@ -23,12 +23,20 @@ class Config(Seeded):
     )
     dim: int = option(64, at_least=2, at_most=10_000, help="input dimension of Gaussian points")
     widths: tuple[int, ...] = scaled(
-        smoke=(16, 128), laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
-        paper=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=2, shortest=2, ascending=True,
+        smoke=(16, 128),
+        laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
+        paper=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096),
+        at_least=2,
+        shortest=2,
+        ascending=True,
         help="neurons a hidden layer, increasing",
     )
     concatenated: tuple[int, ...] = scaled(
-        smoke=(4, 16), laptop=(4, 16, 64, 256), paper=(4, 16, 64, 256, 1_024, 4_096), at_least=2, ascending=True,
+        smoke=(4, 16),
+        laptop=(4, 16, 64, 256),
+        paper=(4, 16, 64, 256, 1_024, 4_096),
+        at_least=2,
+        ascending=True,
         help="the same for the DenseNet whose layers all read the input",
     )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
@@ -48,10 +56,9 @@ class Config(Seeded):
             )
 
 
-@study(
-    "thesis/fig-2.2", section="2.3", title="The tangent kernel moves less in wider networks",
-    statement=r"""
-    A three-layer DenseNet of which every edge is removed with probability $\frac12$ is trained by gradient descent
+@study("thesis/fig-2.2", section="2.3", title="The tangent kernel moves less in wider networks", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""A three-layer DenseNet of which every edge is removed with probability $\frac12$ is trained by gradient descent
     to convergence on 10 points of two classes. The largest relative change of its tangent kernel on the way,
     $\max_t \|K_t - K_0\|/\|K_0\|$, follows $\Theta(1/\sqrt m)$, mean of 5 runs.
 
@@ -61,10 +68,8 @@ class Config(Seeded):
     input. The figure needs layers that read earlier hidden layers alone.
 
     Here: tanh, $\eta = 1/\lambda_{\max}(K_0)$ for the loss $\frac12\sum_i r_i^2$, until the loss is below
-    $10^{-4}$; both ways to normalise a neuron that lost edges.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    $10^{-4}$; both ways to normalise a neuron that lost edges.
+    """
     x, y, source = two_classes("thesis/fig-2.2", config.data, config.samples, config.dim, config.seed)
     training = Training(config.draws, config.rate, config.steps, config.every, config.target, config.seed)
     features, found = x.shape[1], {}
@@ -91,8 +96,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for name, ends in (("of all widths", data.loss), ("in the fit", data.loss.sel(width=chosen))):
         above = ends > config.target
         short = ", ".join(str(int(width)) for width in ends.width[above.any(("scaling", "network"))])
-        yield claims.equal(
-            f"runs {name} whose loss falls below {config.target:g}: share", 1.0, 1 - above.mean(), 0,
+        yield claim(
+            f"runs-{name}-whose-loss-{config.target:g}", f"runs {name} whose loss falls below {config.target:g}: share"
+        ).equal(
+            1.0,
+            1 - above.mean(),
+            0,
             "the loss is said to converge for all widths",
             note=f"of width {short} not every run does so in {config.steps} steps" if short else "",
         )
@@ -100,34 +109,50 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for scaling, left in SCALINGS.items():
         found = exponent(data.drift.sel(width=chosen, scaling=scaling))
         name = f"largest change of the kernel, {left} under the root: exponent in the width"
-        yield claims.at_most(f"{name} is at most that of the theorem", -0.5, found, slack=wide.logarithm(widths))
-        yield claims.at_least(
-            f"{name} is at least that of the tangent hierarchy", -1.0, found, slack=wide.next_order(widths, 0.5, 2.0),
+        yield claim(f"{name}-most-theorem", f"{name} is at most that of the theorem").at_most(
+            -0.5, found, slack=wide.logarithm(widths)
+        )
+        yield claim(f"{name}-least-tangent-hierarchy", f"{name} is at least that of the tangent hierarchy").at_least(
+            -1.0,
+            found,
+            slack=wide.next_order(widths, 0.5, 2.0),
             note="its velocity is of order 1/m (Huang and Yau, 2020)",
         )
-        yield claims.equal(
-            f"{name}, as the figure has it", -0.5, found, wide.logarithm(widths),
-            note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
-            "bound 1/sqrt(m).",
+        yield claim(
+            f"{name}-figure",
+            f"{name}, as the figure has it",
             given=max(widths) >= 16 * min(widths),
             otherwise="needs widths a factor of 16 apart, to tell the bound from 1/m",
+        ).equal(
+            -0.5,
+            found,
+            wide.logarithm(widths),
+            note="The kernel's velocity is of order 1/m, and its change over a run lies between that and the "
+            "bound 1/sqrt(m).",
         )
-    yield claims.at_most(
+    yield claim(
+        "change-eigenvalue-kernel",
         "change of an eigenvalue of the kernel, over the largest, less the change of the kernel: largest of all looks",
-        0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5,
-    )
+    ).at_most(0.0, data.excess.max(), "Weyl's inequality; rounding of float32", slack=1e-5)
     edges, hidden = data.attrs["features"], int(data.hidden[0])
     narrow = data.dense_drift.sel(hidden=data.hidden < edges).rename(hidden="width")
-    yield claims.at_least(
-        "layers read the input as well: exponent in the hidden size, below the input dimension", -0.25,
-        lambda: exponent(narrow), "half way from no decay to the law, in the number that is not the width",
-        note="the width of Definition 2.2.7 hardly changes here", given=narrow.width.size >= 2,
+    yield claim(
+        "layers-read-input",
+        "layers read the input as well: exponent in the hidden size, below the input dimension",
+        given=narrow.width.size >= 2,
         otherwise="fewer than two hidden sizes are below the input dimension",
+    ).at_least(
+        -0.25,
+        lambda: exponent(narrow),
+        "half way from no decay to the law, in the number that is not the width",
+        note="the width of Definition 2.2.7 hardly changes here",
     )
     neurons = config.draws * (hidden + 1)  # of the second layer, and the output
-    yield claims.at_least(
-        "layers read the input as well: smallest in-degree, narrowest network",
-        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate), data.dense_degree.isel(hidden=0).min(),
+    yield claim(
+        "layers-read-input-well", "layers read the input as well: smallest in-degree, narrowest network"
+    ).at_least(
+        stats.binom.ppf(1e-3 / neurons, edges, 1 - config.rate),
+        data.dense_degree.isel(hidden=0).min(),
         "the edges left from the inputs alone: what no neuron of so many has fewer of",
         note=f"with {hidden} neurons a layer",
     )
@@ -148,7 +173,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     sheet.guide(axes, fitted, 1.5 * anchor * (fitted / fitted[0]) ** -0.5, r"$\propto 1/\sqrt{m}$")
     axes.set_xscale("log", base=2)
     sheet.label(
-        axes, f"Largest change of the tangent kernel ({data.attrs['points']})", "neurons a hidden layer",
-        r"$\max_t\, \|K_t - K_0\| / \|K_0\|$", {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5)},
+        axes,
+        f"Largest change of the tangent kernel ({data.attrs['points']})",
+        "neurons a hidden layer",
+        r"$\max_t\, \|K_t - K_0\| / \|K_0\|$",
+        {"fontsize": 8, "loc": "center left", "bbox_to_anchor": (1.0, 0.5)},
         yscale="log",
     )

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant import nets
 from secant.core.device import jit
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, estimate, fits_memory, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, scaled, sheet, study
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory.wide import relu_gradients as rg
 
@@ -20,7 +20,11 @@ class Config(Seeded):
         smoke=40, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
     )
     chains: int = scaled(
-        smoke=100_000, laptop=1_000_000, paper=4_000_000, at_least=1_000, at_most=10**9,
+        smoke=100_000,
+        laptop=1_000_000,
+        paper=4_000_000,
+        at_least=1_000,
+        at_most=10**9,
         help="random networks of one neuron a layer",
     )
 
@@ -30,10 +34,9 @@ class Config(Seeded):
         fits_memory(8 * 8 * len(DEPTHS) * self.chains, "chains")
 
 
-@study(
-    "thesis/prop-2.4.4", section="2.4", title="The gradient at the start, and how narrow is too narrow",
-    statement=r"""
-    For an input $x \sim \mathcal N(0, I)$ and homogeneous activations of degree $r$ with
+@study("thesis/prop-2.4.4", section="2.4", title="The gradient at the start, and how narrow is too narrow")
+def run(config: Config) -> xr.Dataset:
+    r"""For an input $x \sim \mathcal N(0, I)$ and homogeneous activations of degree $r$ with
     $C_\sigma = \inf \mathbb E_z\, \sigma(z)^2 > 0$, the proposition bounds the mean gradient of a random network from
     below: $\mathbb E \|\nabla_w f\| \ge \big(\min(1, \min_{j \le L} C_\sigma^{1 + r + \dots + r^{j-1}})\big)^{1/2}$,
     which is $2^{-L/2}$ for ReLU. Wide networks satisfy it: there
@@ -42,9 +45,8 @@ class Config(Seeded):
     The proof bounds $\mathbb E \|\cdot\|^2$ and then takes the root of it, which is the wrong direction of Jensen's
     inequality. What it proves is $\mathbb E \|\nabla_w f\|^2 \ge 2^{-L}$; in fact
     $\mathbb E \|\nabla_w f\|^2 = L\, 2^{-(L-1)}$ at every width. For the mean of the norm the width matters: with
-    one neuron a layer the printed bound fails from $L = 3$ on.""",
-)
-def run(config: Config) -> xr.Dataset:
+    one neuron a layer the printed bound fails from $L = 3$ on.
+    """
     key_wide, key_narrow = jax.random.split(jax.random.key(config.seed))
     wide = np.stack([_wide(jax.random.fold_in(key_wide, L), L, config) for L in DEPTHS])
     mean, error = jax.jit(_chains, static_argnums=1)(key_narrow, config.chains)
@@ -94,15 +96,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for depth, square in squares.items():
         norms, name = data.wide.sel(depth=depth), f"width {config.width}, L = {depth}"
         bounded = f"{name}: mean norm of the gradient is at least the bound"
-        yield claims.at_least(bounded, 2 ** (-depth / 2), estimate(norms), "the claim")
+        yield claim(bounded, bounded).at_least(2 ** (-depth / 2), estimate(norms), "the claim")
         # Relative variance of the squared norm: 5 for every layer's 1/width, inputs included.
         spread = np.expm1(5 * depth / config.width)
-        yield claims.equal(
-            f"{name}: mean norm of the gradient against infinite width", np.sqrt(square), estimate(norms), 0,
-            "an eighth of the variance of the squared norm, about 5 L / m", relative=spread / 8,
+        yield claim(f"{name}-mean-norm-gradient", f"{name}: mean norm of the gradient against infinite width").equal(
+            np.sqrt(square),
+            estimate(norms),
+            0,
+            "an eighth of the variance of the squared norm, about 5 L / m",
+            relative=spread / 8,
         )
         mean = f"{name}: mean square of the gradient"
-        yield claims.equal(mean, square, estimate(norms**2), 0, "exact at every width")
+        yield claim(mean, mean).equal(square, estimate(norms**2), 0, "exact at every width")
 
     def chain(depth: int, moment: str, variance: float) -> Estimate:
         """A mean over networks of one neuron a layer, with the sampling error of an exact variance."""
@@ -110,36 +115,45 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         return Estimate(mean, float(np.sqrt(variance / config.chains)))
 
     for depth, fourth in fourths.items():
-        yield claims.equal(
-            f"one neuron a layer, L = {depth}: mean square of the gradient", squares[depth],
-            chain(depth, "square", fourth - squares[depth] ** 2), 0,
+        yield claim(f"one-neuron-layer-{depth}", f"one neuron a layer, L = {depth}: mean square of the gradient").equal(
+            squares[depth],
+            chain(depth, "square", fourth - squares[depth] ** 2),
+            0,
             "exact; the sampling error comes from the exact fourth moment",
         )
     eighth = 105 * 384 / 2  # x^8, a chi-square to the fourth, and a gate
-    yield claims.equal(
-        "one neuron a layer, L = 2: mean fourth power of the gradient", fourths[2],
-        chain(2, "fourth", eighth - fourths[2] ** 2), 0, "exact; the sampling error comes from the exact eighth moment",
+    yield claim("one-neuron-layer", "one neuron a layer, L = 2: mean fourth power of the gradient").equal(
+        fourths[2],
+        chain(2, "fourth", eighth - fourths[2] ** 2),
+        0,
+        "exact; the sampling error comes from the exact eighth moment",
     )
     depth, last = 4, float(rg.chain_last_gradient(4))
-    yield claims.equal(
-        f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient", last,
-        chain(depth, "last layer", 2.0 ** (1 - depth) - last**2), 0,
+    yield claim(
+        f"one-neuron-layer-l-{depth}", f"one neuron a layer, L = {depth}: mean norm of the last layer's gradient"
+    ).equal(
+        last,
+        chain(depth, "last layer", 2.0 ** (1 - depth) - last**2),
+        0,
         "exact; the sampling error comes from the exact mean square",
         note="The last display of appendix A.7 bounds it from below by 2^(-L/2), by the root that is taken there.",
     )
     at = {"depth": depth, "moment": "norm"}
-    yield claims.erratum(
-        f"one neuron a layer, L = {depth}: mean norm of the gradient",
+    yield claim(
+        f"one-neuron-layer-l-{depth}-mean", f"one neuron a layer, L = {depth}: mean norm of the gradient"
+    ).erratum(
         (r"\mathbb E \|\nabla_w f\| \ge 2^{-L/2}", 2 ** (-depth / 2)),
         (
             r"\mathbb E X \ge (\mathbb E X^2)^{3/2}\,(\mathbb E X^4)^{-1/2}, \quad X = \|\nabla_w f\|",
             float(rg.mean_from_moments(squares[depth], fourths[depth])),
         ),
-        Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1), 0,
+        Estimate(data.narrow_mean.sel(at).item(), data.narrow_error.sel(at).item(), config.chains - 1),
+        0,
         "both are lower bounds",
         note="The mean is at most the root of the mean square, not at least; a fourth moment, finite at every width, "
         "gives a lower bound.",
-        relation="at least", where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
+        relation="at least",
+        where="Proposition 2.4.4, equation (2.18), and Appendix A.7",
     )
 
 
@@ -157,7 +171,13 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         sheet.guide(axes, depths, 2.0 ** (-power * depths / 2), bound, ls=":", lw=1.6)
         narrow = data.sel(moment=moment)
         axes.errorbar(
-            depths, narrow.narrow_mean, 2 * narrow.narrow_error, fmt="s", color="C1", capsize=3, lw=1.2,
+            depths,
+            narrow.narrow_mean,
+            2 * narrow.narrow_error,
+            fmt="s",
+            color="C1",
+            capsize=3,
+            lw=1.2,
             label="one neuron a layer",
         )
         sheet.label(axes, x="depth $L$", legend={"fontsize": 8}, yscale="log", xticks=depths)

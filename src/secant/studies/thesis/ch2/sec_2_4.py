@@ -9,7 +9,7 @@ from secant import losses
 from secant.core.types import Params
 from secant.curvature import kernel_matrix
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study, unfold
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
 
@@ -22,8 +22,13 @@ SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(32, 128), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
-        shortest=2, ascending=True, help="neurons a layer, increasing",
+        smoke=(32, 128),
+        laptop=(64, 128, 256, 512),
+        paper=(64, 128, 256, 512, 1_024, 2_048, 4_096),
+        at_least=8,
+        shortest=2,
+        ascending=True,
+        help="neurons a layer, increasing",
     )
     draws: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
     samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
@@ -32,10 +37,9 @@ class Config(Seeded):
     steps: int = scaled(smoke=300, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
 
 
-@study(
-    "thesis/sec-2.4", section="2.4", title="From a steady kernel to a global minimum",
-    statement=r"""
-    On $\mathcal L = \frac12\sum_i r_i^2$ the tangent kernel gives $\|\nabla\mathcal L\|^2 \ge 2\lambda_{\min}(K)\,
+@study("thesis/sec-2.4", section="2.4", title="From a steady kernel to a global minimum")
+def run(config: Config) -> xr.Dataset:
+    r"""On $\mathcal L = \frac12\sum_i r_i^2$ the tangent kernel gives $\|\nabla\mathcal L\|^2 \ge 2\lambda_{\min}(K)\,
     \mathcal L$ (2.16). Where $\lambda_{\min}(K(w)) \ge \mu$ along the way, gradient descent with
     $\eta \le 1/\lambda_{\max}(H_{\mathcal L})$ converges exponentially to a global minimum, and its way is not longer
     than $2\sqrt{2\mathcal L(0)/\mu}$. Late in the run the loss falls by $(1 - \eta\lambda_{\min}(K))^2$ a step, or
@@ -48,9 +52,8 @@ class Config(Seeded):
     for a way of length $\ell$, which falls as $1/\sqrt m$.
 
     Linearity is sufficient for this and not necessary: with a nonlinear activation of the output the Hessian does not
-    fall with the width, and gradient descent still finds a global minimum.""",
-)
-def run(config: Config) -> xr.Dataset:
+    fall with the width, and gradient descent still finds a global minimum.
+    """
     keys = jax.random.split(jax.random.key(config.seed), config.samples)
     x = jnp.concatenate([wide.one_input(key, config.dim, config.size) for key in keys])
     # Within the range of both outputs.
@@ -91,35 +94,37 @@ def _change(data: xr.Dataset) -> xr.DataArray:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     alive = data.loss > 1e-20  # above what rounding of outputs of order one leaves
-    yield claims.at_least(
-        "squared gradient over 2 lambda_min L, all runs and steps: smallest", 1.0,
+    yield claim("squared-gradient-2", "squared gradient over 2 lambda_min L, all runs and steps: smallest").at_least(
+        1.0,
         (data.square / (2 * data.smallest * data.loss)).where(alive).min(),
-        "rounding, relative to residuals that shrink", slack=1e-9,
+        "rounding, relative to residuals that shrink",
+        slack=1e-9,
     )
     plain = data.sel(kind="fcn")
     length = plain.length.isel(step=-1)
-    yield claims.at_most(
-        "length of the way over 2 sqrt(2 L(0) / mu): largest", 1.0,
+    yield claim("length-way-2", "length of the way over 2 sqrt(2 L(0) / mu): largest").at_most(
+        1.0,
         (length / (2 * np.sqrt(2 * plain.loss.isel(step=0) / plain.smallest.min("step")))).max(),
         "proved for step sizes of at most one over the curvature",
         note="linear outputs; with the others the kernel grows on the way, and the step is too long for the proof",
     )
-    yield claims.equal(
-        "factor of the loss late in the run over (1 - eta lambda_min)^2: largest", 1.0,
-        (_late(plain.loss) / (1 - plain.lr * plain.smallest.isel(step=-1)) ** 2).max(), 0.01,
+    yield claim("factor-loss-late", "factor of the loss late in the run over (1 - eta lambda_min)^2: largest").equal(
+        1.0,
+        (_late(plain.loss) / (1 - plain.lr * plain.smallest.isel(step=-1)) ** 2).max(),
+        0.01,
         "no run is slower, but for a kernel that still moves by a thousandth; one attains it",
     )
     roots = np.sqrt(plain.largest)
     guard = np.sqrt(config.samples) * plain.norm.max("end") * length * (roots.max("step") + roots.isel(step=0))
-    yield claims.at_most(
-        "change of lambda_min over its bound by the norm of the Hessian: largest", 1.0, (_change(plain) / guard).max(),
-        "the bound; the norm is looked at for one output at both ends of the way",
+    yield claim("change-lambda-min", "change of lambda_min over its bound by the norm of the Hessian: largest").at_most(
+        1.0, (_change(plain) / guard).max(), "the bound; the norm is looked at for one output at both ends of the way"
     )
     found, logs = exponent(_change(plain)), wide.logarithm(config.widths)
-    yield claims.at_most("change of lambda_min: exponent in the width", -0.5, found, slack=logs)
-    yield claims.zero(
-        "nonlinear output: exponent of the norm of the Hessian in the width",
-        exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0),
+    yield claim("change-lambda-min-exponent", "change of lambda_min: exponent in the width").at_most(
+        -0.5, found, slack=logs
+    )
+    yield claim("nonlinear-output-exponent", "nonlinear output: exponent of the norm of the Hessian in the width").zero(
+        exponent(data.norm.sel(kind="output").max("end")), wide.next_order(config.widths, 0.5, 2.0)
     )
     ends = data.loss.isel(step=-1) / data.loss.isel(step=0)
     promised = ((1 - data.lr * data.smallest.isel(step=slice(0, -1))) ** 2).prod("step")

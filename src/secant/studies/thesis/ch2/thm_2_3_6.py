@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.types import Params
-from secant.lab import Figure, Findings, Tolerance, claims, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claim, scaled, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets import Network
 from secant.nets.graphs.network import graph_of
@@ -19,15 +19,17 @@ from secant.studies.shared.parts import edge_factors, part
 
 class Config(wide.WidthConfig):
     dim: int = scaled(
-        smoke=2, laptop=8, at_least=2, at_most=10_000,
+        smoke=2,
+        laptop=8,
+        at_least=2,
+        at_most=10_000,
         help="input dimension; neurons of a random graph also read inputs, which do not bend",
     )
 
 
-@study(
-    "thesis/thm-2.3.6", section="2.3", title="Wide networks turn linear",
-    statement=r"""
-    For a feedforward network on any directed acyclic graph whose neurons from layer 2 on have in-degree at least
+@study("thesis/thm-2.3.6", section="2.3", title="Wide networks turn linear", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""For a feedforward network on any directed acyclic graph whose neurons from layer 2 on have in-degree at least
     $m$, with smooth activations and linear outputs, the Hessian of every output in the weights satisfies
     $\|H_f\| = \tilde O(1/\sqrt m)$ in a ball around the random start: the network transitions to linearity. This
     covers fully connected and dense networks and random graphs, and extends to skip connections (Theorem A.4.1)
@@ -37,14 +39,15 @@ class Config(wide.WidthConfig):
 
     All networks here have two hidden layers of width $m$ and tanh activations, and are measured at the start. The
     logarithms in $\tilde O$ come from the largest of $m$ Gaussian weights, which multiplies blocks quadratic in the
-    input; the input is small enough to keep these behind the others.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    input; the input is small enough to keep these behind the others.
+    """
     key_input, key_graph = jax.random.split(jax.random.key(config.seed))
     for kind in wide.KINDS.values():
         wide.refuse_oversized(
-            "thesis/thm-2.3.6", kind.by_width(config.dim, key_graph), config.dim, config.widths,
+            "thesis/thm-2.3.6",
+            kind.by_width(config.dim, key_graph),
+            config.dim,
+            config.widths,
             copies=wide.COPIES + config.draws * (1 if kind.graph is None else 2),  # all networks, and their edges
         )
     x = wide.one_input(key_input, config.dim, config.size)
@@ -105,16 +108,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     mixed = Tolerance(logs.absolute + hidden, why=f"{logs.why}, and fewer inputs among what neurons read by the rest")
     for kind, facts in wide.KINDS.items():
         name, found = (
-            f"{facts.name}: exponent of the Hessian's norm in the width", exponent(data.norm.sel(kind=kind)),
+            f"{facts.name}: exponent of the Hessian's norm in the width",
+            exponent(data.norm.sel(kind=kind)),
         )
         if facts.claim == "stays":
             why = "half way from no decay to 1/sqrt(m)"
-            yield claims.at_least(f"{name}, nearer to 0 than to -1/2", -0.25, found, why)
+            yield claim(f"{name}-nearer-0-1", f"{name}, nearer to 0 than to -1/2").at_least(-0.25, found, why)
         else:
-            yield claims.at_most(name, -0.5, found, slack=mixed if facts.random else logs)
-    yield claims.at_least(
-        "the rate is attained: exponent of the fully connected network", -0.5, exponent(data.norm.sel(kind="fcn")),
-        slack=wide.next_order(config.widths, 0.5),
+            yield claim(name, name).at_most(-0.5, found, slack=mixed if facts.random else logs)
+    yield claim("rate-attained-exponent", "the rate is attained: exponent of the fully connected network").at_least(
+        -0.5, exponent(data.norm.sel(kind="fcn")), slack=wide.next_order(config.widths, 0.5)
     )
     yield wide.resolved(data)
 
@@ -126,7 +129,14 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         axes, color, values = left if facts.claim == "falls" else middle, f"C{i}", data.norm.sel(kind=kind)
         mean, factor = np.exp(np.log(values).mean("network")), np.exp(np.log(values).std("network", ddof=1))
         axes.errorbar(
-            data.width, mean, [mean - mean / factor, mean * factor - mean], fmt="o", ms=5, lw=1, capsize=2, color=color,
+            data.width,
+            mean,
+            [mean - mean / factor, mean * factor - mean],
+            fmt="o",
+            ms=5,
+            lw=1,
+            capsize=2,
+            color=color,
             label=facts.name,
         )
         found = wide.law(values)

@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.core.types import Params
 from secant.curvature.norms import layer_blocks, layer_pairs, neuron_norms
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
@@ -19,8 +19,13 @@ BLOCKS = layer_pairs(DEPTH)
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(16, 64), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2,
-        ascending=True, help="neurons a layer, increasing",
+        smoke=(16, 64),
+        laptop=(64, 128, 256, 512),
+        paper=(64, 128, 256, 512, 1_024, 2_048),
+        at_least=8,
+        shortest=2,
+        ascending=True,
+        help="neurons a layer, increasing",
     )
     draws: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
@@ -28,10 +33,9 @@ class Config(Seeded):
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the input")
 
 
-@study(
-    "thesis/thm-2.3.8", section="2.3", title="Every neuron turns linear",
-    statement=r"""
-    The pre-activation $\tilde f^{(\ell)}_k$ of every neuron, not of the outputs alone, has a Hessian of norm
+@study("thesis/thm-2.3.8", section="2.3", title="Every neuron turns linear")
+def run(config: Config) -> xr.Dataset:
+    r"""The pre-activation $\tilde f^{(\ell)}_k$ of every neuron, not of the outputs alone, has a Hessian of norm
     $O((\log m + R)^{\ell^2}/\sqrt m)$ in a ball around the start (2.12). In the first layer it is exactly zero
     (Remark 2.3.9).
 
@@ -41,9 +45,9 @@ class Config(Seeded):
     $f_{\mathcal S}$ is what the output reads: here the factor $1/\sqrt m$ of the theorem stands in the open. The norm
     of the whole is at most the sum of those of its blocks (Lemma A.11.1).
 
-    Fully connected, two hidden layers of $m$ tanh neurons.""",
-)
-def run(config: Config) -> xr.Dataset:
+    Fully connected, two hidden layers of $m$ tanh neurons.
+    """
+
     def make(m: int) -> Network:
         return dag(graphs.fully_connected(config.dim, [m] * (DEPTH - 1)), "tanh")
 
@@ -57,7 +61,9 @@ def run(config: Config) -> xr.Dataset:
         looks = jax.jit(partial(_looks, net, config.neurons))(wide.stacked(networks), x, wide.direction(networks[0]))
         found.append(xr.Dataset({name: (("network", *dims[name]), np.asarray(looks[name])) for name in dims}))
     return xr.concat(found, "width").assign_coords(
-        width=list(config.widths), layer=list(range(1, DEPTH + 1)), pair=[f"{a},{b}" for a, b in BLOCKS],
+        width=list(config.widths),
+        layer=list(range(1, DEPTH + 1)),
+        pair=[f"{a},{b}" for a, b in BLOCKS],
         lower=list(range(1, DEPTH)),
     )
 
@@ -76,26 +82,32 @@ def _looks(net: Network, neurons: int, networks: Params, x: jax.Array, start: ja
 def check(data: xr.Dataset, config: Config) -> Findings:
     largest = data.norm.max("neuron")
     name = "first layer: norm of the Hessian of a pre-activation: largest"
-    yield claims.zero(name, largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
+    yield claim(name, name).zero(largest.sel(layer=1).max(), 0, "linear in the weights, so zero to the last bit")
     for layer in range(2, DEPTH + 1):
         name = f"layer {layer}: exponent of the norm in the width, largest of some neurons"
         found = exponent(largest.sel(layer=layer))
-        yield claims.at_most(name, -0.5, found, slack=wide.logarithm(config.widths))
-    yield claims.zero(
-        "block of the last layer with itself: largest norm", data.block.sel(pair=f"{DEPTH},{DEPTH}").max(), 0,
-        "the output is linear in the weights it reads with",
+        yield claim(name, name).at_most(-0.5, found, slack=wide.logarithm(config.widths))
+    yield claim("block-last-layer", "block of the last layer with itself: largest norm").zero(
+        data.block.sel(pair=f"{DEPTH},{DEPTH}").max(), 0, "the output is linear in the weights it reads with"
     )
     for layer in range(1, DEPTH):
         ratio = data.block.sel(pair=f"{layer},{DEPTH}") / data.slope.sel(lower=layer)
-        yield claims.zero(
+        yield claim(
+            f"block-layer-{layer}-last",
             f"block of layer {layer} with the last over the slope of what the output reads: largest distance from 1",
-            np.abs(ratio - 1).max(), 0.02,
+        ).zero(
+            np.abs(ratio - 1).max(),
+            0.02,
             "an identity; both norms come from Lanczos of 32 steps, which leaves a residual of this order",
         )
     name = "product of these blocks with a vector against that of the slopes: largest relative difference"
-    yield claims.zero(name, data.gap.max(), 1e-12, "the blocks are the transposed slopes over the root of m; rounding")
+    yield claim(name, name).zero(
+        data.gap.max(), 1e-12, "the blocks are the transposed slopes over the root of m; rounding"
+    )
     name = "norm over the sum of the norms of its blocks: largest"
-    yield claims.at_most(name, 1.0, (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max(), "the triangle inequality")
+    yield claim(name, name).at_most(
+        1.0, (largest.sel(layer=DEPTH) / _sum_of_blocks(data)).max(), "the triangle inequality"
+    )
 
 
 def _sum_of_blocks(data: xr.Dataset) -> xr.DataArray:

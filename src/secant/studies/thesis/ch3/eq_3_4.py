@@ -11,7 +11,7 @@ import xarray as xr
 from secant import nets
 from secant.core.device import to_device
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, claim, option, scaled, sheet, study, unfold
 from secant.losses import half_sum
 from secant.optim import gradient_descent
 from secant.studies.shared import width as wide
@@ -23,23 +23,31 @@ ACTIVATIONS: dict[str, taylor.Activation] = {"tanh": jnp.tanh, "relu": jax.nn.re
 # On training and on unseen inputs along gradient descent, and where all neurons move alike.
 WAYS = {"training": "on training inputs", "unseen": "on unseen inputs", "together": "all neurons alike"}
 PAIRS = {
-    "network - linear": r"$f - f_{\mathrm{lin}}$", "quadratic - linear": r"$f_{\mathrm{quad}} - f_{\mathrm{lin}}$",
+    "network - linear": r"$f - f_{\mathrm{lin}}$",
+    "quadratic - linear": r"$f_{\mathrm{quad}} - f_{\mathrm{lin}}$",
     "network - quadratic": r"$f - f_{\mathrm{quad}}$",
 }
 # So many networks make one measurement: in a single narrow one it may be that no neuron crosses its border.
 GROUP = 4
 # Derived in the statement, in the order of `PAIRS`; none where two powers compete.
 EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
-    ("tanh", "training"): (-1.0, -1.0, -1.0), ("tanh", "together"): (-0.5, -0.5, -1.5),
-    ("relu", "training"): (None, -1.0, -0.5), ("relu", "unseen"): (None, -1.0, -0.75),
+    ("tanh", "training"): (-1.0, -1.0, -1.0),
+    ("tanh", "together"): (-0.5, -0.5, -1.5),
+    ("relu", "training"): (None, -1.0, -0.5),
+    ("relu", "unseen"): (None, -1.0, -0.75),
     ("relu", "together"): (-0.5, -0.5, -0.75),
 }
 
 
 class Config(wide.WidthConfig):
     widths: tuple[int, ...] = scaled(
-        smoke=(256, 4_096), laptop=(256, 1_024, 4_096, 16_384), paper=(256, 1_024, 4_096, 16_384, 65_536), at_least=8,
-        shortest=2, ascending=True, help="hidden neurons, increasing",
+        smoke=(256, 4_096),
+        laptop=(256, 1_024, 4_096, 16_384),
+        paper=(256, 1_024, 4_096, 16_384, 65_536),
+        at_least=8,
+        shortest=2,
+        ascending=True,
+        help="hidden neurons, increasing",
     )
     draws: int = scaled(
         smoke=64, laptop=32, paper=64, at_least=2 * GROUP, at_most=10_000, help="random networks of each width"
@@ -57,10 +65,9 @@ class Config(wide.WidthConfig):
         wide.refuse_dependent(self.samples, self.dim)
 
 
-@study(
-    "thesis/eq-3.4", section="3.1", title="A network, its linear and its quadratic model",
-    statement=r"""
-    In a ball of fixed radius around the start $\|f - f_{\mathrm{lin}}\|$, and so
+@study("thesis/eq-3.4", section="3.1", title="A network, its linear and its quadratic model")
+def run(config: Config) -> xr.Dataset:
+    r"""In a ball of fixed radius around the start $\|f - f_{\mathrm{lin}}\|$, and so
     $\|f_{\mathrm{quad}} - f_{\mathrm{lin}}\|$, is $\tilde O(1/\sqrt m)$. Below the critical step size gradient descent
     stays in such a ball.
 
@@ -79,9 +86,8 @@ class Config(wide.WidthConfig):
     signs are random that is $m^{-3/4}$. On a training input they are not: the input pulls only on neurons that are on,
     so that those with one sign of $v_i$ are pushed over the border and their errors add up to $1/\sqrt m$. There the
     rate of (3.4) is attained by gradient descent too, and the quadratic model is no closer to the network than the
-    linear one.""",
-)
-def run(config: Config) -> xr.Dataset:
+    linear one.
+    """
     widths, copies = config.widths, 6 * len(ACTIVATIONS) * len(config.widths) * config.draws
     wide.refuse_oversized("thesis/eq-3.4", lambda m: nets.mlp([m]), config.dim, widths, copies=copies, itemsize=8)
     random = np.random.default_rng(config.seed)  # on the host: nothing is compiled for it
@@ -120,8 +126,11 @@ def _followed(name: str, u: np.ndarray, v: np.ndarray, inputs: np.ndarray, y: np
         return {"value": jnp.sqrt(jnp.mean(squares, axis=-1)), "distance": distance, "loss": loss(params)}
 
     found = simulate(
-        lambda network: gradient_descent(loss, network["lr"]), lambda network: network["params"], config.steps,
-        over={"network": networks}, probes={"apart": Probe(look, 5, dims=("pair", "way"))},
+        lambda network: gradient_descent(loss, network["lr"]),
+        lambda network: network["params"],
+        config.steps,
+        over={"network": networks},
+        probes={"apart": Probe(look, 5, dims=("pair", "way"))},
     ).dataset
     together = jax.jit(jax.vmap(lambda start: taylor.gaps_alike(activation, start, jnp.asarray(x), config.radius)))
     alike = xr.DataArray(np.asarray(together(networks["params"])), dims=("network", "pair"))
@@ -147,19 +156,21 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         for pair, power in zip(PAIRS, powers, strict=True):
             if power is not None:
                 name = f"{activation}, {WAYS[way]}: exponent of {pair} in the width"
-                yield claims.equal(name, power, found[activation, way, pair], near)
+                yield claim(name, name).equal(power, found[activation, way, pair], near)
     largest = max(found, key=lambda at: found[at])
     name = "largest exponent of all: the rate of (3.4), which is attained"
-    yield claims.equal(name, -0.5, found[largest], near, note=", ".join(largest))
+    yield claim(name, name).equal(-0.5, found[largest], near, note=", ".join(largest))
     for activation in ACTIVATIONS:
-        yield claims.zero(
+        yield claim(
+            f"{activation}-exponent-distance-start",
             f"{activation}: exponent of the distance from the start in the width",
-            exponent(data.distance.sel(activation=activation)), wide.next_order(config.widths, 0.5),
+        ).zero(
+            exponent(data.distance.sel(activation=activation)),
+            wide.next_order(config.widths, 0.5),
             note="a ball of fixed radius; outputs that move by one need a move of order one",
         )
-    yield claims.at_most(
-        "largest rise of the loss in five steps", 0.0, data.rise.max(),
-        "half of the critical step size is below it; squares of rounding errors", slack=1e-28,
+    yield claim("rise-loss-five", "largest rise of the loss in five steps").at_most(
+        0.0, data.rise.max(), "half of the critical step size is below it; squares of rounding errors", slack=1e-28
     )
 
 

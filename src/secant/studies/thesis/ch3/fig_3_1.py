@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.two_layer.models import Kind, descent, model, one_sample, tangent_kernel
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -20,7 +20,8 @@ DEAD, UNKNOWN = 3, 4
 """Codes of two more regimes: every neuron of the network has switched off, and a loss that has not come back yet."""
 
 PANELS: dict[str, tuple[Kind, str, str]] = {
-    "linear": ("linear", "linear", "Linear model"), "quadratic": ("quadratic", "quadratic", "Quadratic model"),
+    "linear": ("linear", "linear", "Linear model"),
+    "quadratic": ("quadratic", "quadratic", "Quadratic model"),
     "network": ("network", "network", "ReLU network"),
     "pair": ("network", "network on two opposed samples", "ReLU network, two samples"),
 }
@@ -40,18 +41,16 @@ class Config(Seeded):
         fits_memory(64.0 * self.points * (self.width * self.dim + self.steps), "width, dim, points or steps")
 
 
-@study(
-    "thesis/fig-3.1", section="3.1", title="Three models, three regimes",
-    statement=r"""
-    A linear model converges monotonically for $\eta < \eta_{\mathrm{crit}}$ and diverges above. A quadratic model and
-    a finite network have a third regime between: for $\eta_{\mathrm{crit}} < \eta < \eta_{\max}$ the loss first rises,
-    then converges. On one sample $\eta_{\mathrm{crit}} = 2/\lambda_0$, and for the quadratic model $\eta_{\max}$ is
-    known exactly, $4/\lambda_0$ up to $O(1/m)$.
-
-    On one sample a network does not diverge: a large step switches all of its neurons off. On an input and its
-    opposite no neuron can be off for both, and the network has the three regimes of the figure.""",
-)
+@study("thesis/fig-3.1", section="3.1", title="Three models, three regimes")
 def run(config: Config) -> xr.Dataset:
+    r"""A linear model converges monotonically for $\eta < \eta_{\mathrm{crit}}$ and diverges above. A quadratic model
+    and a finite network have a third regime between: for $\eta_{\mathrm{crit}} < \eta < \eta_{\max}$ the loss first
+    rises, then converges. On one sample $\eta_{\mathrm{crit}} = 2/\lambda_0$, and for the quadratic model $\eta_{\max}$
+    is known exactly, $4/\lambda_0$ up to $O(1/m)$.
+
+    On one sample a network does not diverge: a large step switches all of its neurons off. On an input and its opposite
+    no neuron can be off for both, and the network has the three regimes of the figure.
+    """
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
     ratios, single = np.linspace(0.1, config.largest, config.points), 2 / float(sample.curvature)
     # Inner weights move along the input alone, and what they are across it does not matter: one input will do.
@@ -73,7 +72,9 @@ def run(config: Config) -> xr.Dataset:
     return xr.Dataset(
         {
             "loss": (("model", "ratio", "step"), losses, {"long_name": "training loss"}),
-            "regime": (("model", "ratio"), regime), "border": float(border), "edge": edge,
+            "regime": (("model", "ratio"), regime),
+            "border": float(border),
+            "edge": edge,
         },
         coords={"model": list(PANELS), "ratio": ratios, "step": np.arange(config.steps + 1)},
     )
@@ -89,7 +90,11 @@ def _sweep(
         return jnp.sum((outputs(p) - y) ** 2) / 2
 
     data = simulate(
-        lambda lr: descent(kind, params, x, y, lr), params, config.steps, over={"lr": lrs}, probes={"loss": loss},
+        lambda lr: descent(kind, params, x, y, lr),
+        params,
+        config.steps,
+        over={"lr": lrs},
+        probes={"loss": loss},
         stop=Stop(converged=lambda p: loss(p) < 1e-14, diverged=lambda p: loss(p) > 1e10),
     ).dataset
     losses = np.pad(data.loss.values, ((0, 0), (0, config.steps + 1 - data.sizes["step"])), mode="edge")
@@ -105,32 +110,48 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     blur = Tolerance(spacing + margin, why="spacing of the step sizes, and log m / sqrt m in eta lambda")
     regime = {panel: data.regime.sel(model=panel) for panel in PANELS}
     for panel, predicted, near in (
-        ("linear", 1.0, grid), ("quadratic", data.edge, grid), ("network", 1.0, blur), ("pair", 1.0, blur),
+        ("linear", 1.0, grid),
+        ("quadratic", data.edge, grid),
+        ("network", 1.0, blur),
+        ("pair", 1.0, blur),
     ):
         name = f"{PANELS[panel][1]}: smallest step over the critical one that is not monotone"
-        yield claims.equal(name, predicted, data.ratio.where(regime[panel] != cs.MONOTONE).min(), near)
+        yield claim(name, name).equal(predicted, data.ratio.where(regime[panel] != cs.MONOTONE).min(), near)
     for panel, predicted in (("linear", 1.0), ("quadratic", data.border)):
         name, known = f"{panel}: largest convergent step over the critical one", (cs.MONOTONE, cs.CATAPULT)
-        yield claims.equal(name, predicted, data.ratio.where(regime[panel].isin(known)).max(), grid)
+        yield claim(name, name).equal(predicted, data.ratio.where(regime[panel].isin(known)).max(), grid)
     catapults = (data.regime == cs.CATAPULT).sum("ratio")
-    yield claims.zero("linear: step sizes with a catapult", catapults.sel(model="linear"), 0, "a linear model cannot")
+    yield claim("linear-step-sizes", "linear: step sizes with a catapult").zero(
+        catapults.sel(model="linear"), 0, "a linear model cannot"
+    )
     middle = (data.ratio >= 1 + margin) & (data.ratio <= 1.5)
     for panel in ("network", "pair"):
         both = (regime[panel] == cs.CATAPULT) & middle
-        yield claims.equal(
-            f"{PANELS[panel][1]}: share of the step sizes up to 1.5 critical ones that catapult", 1.0,
-            both.sum() / middle.sum(), 0, "the first half of the quadratic model's range, log m / sqrt m from the edge",
-            given=middle, otherwise="no step size lies between 1 and 1.5, log m / sqrt m from the edge",
+        yield claim(
+            f"{PANELS[panel][1]}-share-step-sizes",
+            f"{PANELS[panel][1]}: share of the step sizes up to 1.5 critical ones that catapult",
+            given=middle,
+            otherwise="no step size lies between 1 and 1.5, log m / sqrt m from the edge",
+        ).equal(
+            1.0,
+            both.sum() / middle.sum(),
+            0,
+            "the first half of the quadratic model's range, log m / sqrt m from the edge",
         )
     order = [int(code) for code in regime["pair"].values if code != UNKNOWN]
     sorted_so = order == sorted(order)
-    yield claims.equal(
-        "network on two opposed samples: number of regimes, in the figure's order", 3.0,
-        len(set(order)) if sorted_so else 0, 0, "monotone, catapult, divergent",
+    yield claim(
+        "network-two-opposed", "network on two opposed samples: number of regimes, in the figure's order"
+    ).equal(
+        3.0,
+        len(set(order)) if sorted_so else 0,
+        0,
+        "monotone, catapult, divergent",
         note="" if sorted_so else "they come in another order",
     )
-    yield claims.zero(
-        "network: step sizes at which it diverges", (regime["network"] == cs.DIVERGENT).sum(), 0,
+    yield claim("network-step-sizes", "network: step sizes at which it diverges").zero(
+        (regime["network"] == cs.DIVERGENT).sum(),
+        0,
         "on one sample a large step switches neurons off; with none left the output stays 0",
         note="the figure shows divergence for networks too: that takes two samples",
     )

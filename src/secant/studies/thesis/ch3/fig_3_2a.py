@@ -12,7 +12,7 @@ import xarray as xr
 from secant import lab
 from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory.catapult import one_sample as ct
@@ -21,14 +21,19 @@ from secant.theory.catapult.infinite_width import wide_limit, wide_network_limit
 from secant.theory.regression.quadratic_model import TwoLayer
 
 MODELS: dict[Kind, tuple[str, str, str]] = {
-    "quadratic": ("quadratic model", "o", "C0"), "network": ("ReLU network", "s", "C1"),
+    "quadratic": ("quadratic model", "o", "C0"),
+    "network": ("ReLU network", "s", "C1"),
 }
 """What the figure calls them, their marks and colours."""
 
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(100, 1_000, 4_000), laptop=(100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True,
+        smoke=(100, 1_000, 4_000),
+        laptop=(100, 1_000, 10_000, 100_000),
+        at_least=100,
+        at_most=10**7,
+        ascending=True,
         help="hidden neurons",
     )
     dim: int = scaled(smoke=2, laptop=5, at_least=1, help="input dimension")
@@ -44,10 +49,9 @@ class Config(Seeded):
         fits_memory(64 * weights + 48.0 * len(self.widths) * self.draws * self.steps, "widths, dim, draws or steps")
 
 
-@study(
-    "thesis/fig-3.2a", section="3.1", title="Large steps leave the ball",
-    statement=r"""
-    With sub-critical step sizes the whole path stays in a ball around the start whose radius does not depend
+@study("thesis/fig-3.2a", section="3.1", title="Large steps leave the ball")
+def run(config: Config) -> xr.Dataset:
+    r"""With sub-critical step sizes the whole path stays in a ball around the start whose radius does not depend
     on the width, and the tangent kernel hardly moves. With super-critical step sizes the loss rises, the
     kernel falls, and the path leaves every such ball: the distance from the start grows like $\sqrt m$.
 
@@ -56,9 +60,8 @@ class Config(Seeded):
     the phase of the start alone; those of the network as far as its limit for Gaussian neurons. Below the critical step
     the kernel of the quadratic model moves by $O(1/m)$, that of the network by $O(1/\sqrt m)$: neurons that the
     largest move $|\sum a|$ of $u_i^\top x/\|x\|$ carries over zero switch off, a share of
-    $|\sum a|/(2\sqrt{2\pi})$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $|\sum a|/(2\sqrt{2\pi})$.
+    """
     widest, ratios = max(config.widths), np.array([config.below, config.above])
     keys = jax.random.split(jax.random.key(config.seed), (len(config.widths), config.draws))
 
@@ -69,8 +72,11 @@ def run(config: Config) -> xr.Dataset:
         along = sample.params.u @ sample.x / np.sqrt(config.dim)
         u, v = (np.pad(part, (0, widest - width)) for part in (along, sample.params.v))
         return {
-            "params": sample.params._replace(u=u[:, None], v=v), "x": np.sqrt([widest / width]),
-            "y": sample.output + config.gap, "curvature": sample.curvature, "output": sample.output,
+            "params": sample.params._replace(u=u[:, None], v=v),
+            "x": np.sqrt([widest / width]),
+            "y": sample.output + config.gap,
+            "curvature": sample.curvature,
+            "output": sample.output,
         }
 
     members = [padded(k, m) for row, m in zip(keys, config.widths, strict=True) for k in row]
@@ -96,7 +102,10 @@ def _followed(kind: Kind, networks: dict[str, Any], ratios: np.ndarray, steps: i
         return descent(kind, network["params"], network["x"], network["y"], ratio / network["curvature"])
 
     path = simulate(
-        system, lambda network: network["params"], steps, over={"network": networks, "ratio": ratios},
+        system,
+        lambda network: network["params"],
+        steps,
+        over={"network": networks, "ratio": ratios},
         probes={
             "distance": lambda params, network: distance(params, network["params"]),
             "loss": lambda params, network: (output(network)(params) - network["y"]) ** 2 / 2,
@@ -114,11 +123,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for kind in MODELS:
         for regime, power in (("below", 0.0), ("above", 0.5)):
             distances = far.sel(model=kind, regime=regime)
-            yield claims.equal(
-                f"{kind}, {regime} the critical step: exponent of the distance in the width", power,
-                partial(exponent, distances), 1 / np.sqrt(min(config.widths)),
-                "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first", given=len(config.widths) > 1,
+            yield claim(
+                f"{kind}-{regime}-critical-step-exponent",
+                f"{kind}, {regime} the critical step: exponent of the distance in the width",
+                given=len(config.widths) > 1,
                 otherwise="one width has no exponent",
+            ).equal(
+                power,
+                partial(exponent, distances),
+                1 / np.sqrt(min(config.widths)),
+                "the start and the curvature, 1/sqrt(m) and sqrt(2/m) at first",
             )
     wide, width, excess = data.isel(width=-1), config.widths[-1], config.above - 2
     end = wide.sel(regime="above").isel(step=-1)
@@ -126,12 +140,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for kind, limit in (("quadratic", jit(wide_limit, quick=True)), ("network", jax.jit(wide_network_limit))):
         reached = np.asarray(limit(excess).distance)
         low, high = reached.min(), reached.max()
-        yield claims.equal(
+        yield claim(
+            f"{kind}-final-distance-sqrt-{config.above:g}",
             f"{kind}: final distance over sqrt(m lambda_0) at eta lambda_0 = {config.above:g}, largest width",
-            (high + low) / 2, estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
-            (high - low) / 2 + 1 / np.sqrt(width), "its range over the phases at which a peak is met, and 1/sqrt(m)",
             given=(end.loss.sel(model=kind) < 1e-6 * config.gap**2).all(),
             otherwise=f"some runs have not come to rest within {config.steps} steps",
+        ).equal(
+            (high + low) / 2,
+            estimate(end.distance.sel(model=kind) / np.sqrt(width * wide.start_curvature)),
+            (high - low) / 2 + 1 / np.sqrt(width),
+            "its range over the phases at which a peak is met, and 1/sqrt(m)",
         )
     yield from _kernels(wide, config)
 
@@ -148,9 +166,13 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
         return a, cs.lazy_drift(a**2, v, a * bend), bounds[0]
 
     a, drift, bound = map(np.asarray, jit(leading, quick=True)(lr, target))
-    yield claims.equal(
-        "quadratic: change of eta lambda below the critical step over its leading term, largest width", 1.0,
-        (change.sel(model="quadratic") / drift).mean(), bound.max() / delta,
+    yield claim(
+        "quadratic-change-eta",
+        "quadratic: change of eta lambda below the critical step over its leading term, largest width",
+    ).equal(
+        1.0,
+        (change.sel(model="quadratic") / drift).mean(),
+        bound.max() / delta,
         "relative; the next order is the bound on the drift over delta",
         note=f"{float(np.abs(change.sel(model='quadratic')).max()):.2g} of {v:g}",
     )
@@ -158,9 +180,13 @@ def _kernels(wide: xr.Dataset, config: Config) -> Findings:
     reach = np.abs(a) * max(1.0, 1 / v)
     share = reach / (2 * np.sqrt(2 * np.pi))
     lost, flips = -share * lr + drift, float(width * share.sum())
-    yield claims.equal(
-        "network: change of eta lambda below the critical step over its leading term, largest width", 1.0,
-        lab.Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)), 2 * reach.max(),
+    yield claim(
+        "network-change-eta",
+        "network: change of eta lambda below the critical step over its leading term, largest width",
+    ).equal(
+        1.0,
+        lab.Estimate(float(change.sel(model="network").sum() / lost.sum()), 1 / np.sqrt(flips)),
+        2 * reach.max(),
         "the next order in the share of the neurons that switch off",
         note=f"about {flips:.0f} neurons switch off in {config.draws} networks, a random number",
     )

@@ -8,20 +8,17 @@ from secant.studies.shared.step_sizes.generalization import PanelConfig, sweep_s
 from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
 
 
-@study(
-    "thesis/fig-3.2b", section="3.1", title="Steps beyond the critical one generalise better",
-    statement=r"""
-    A two-layer ReLU network $f$ and its Taylor models $f_{\mathrm{lin}}$ and $f_{\mathrm{quad}}$ are trained from the
-    same start with constant steps. For sub-critical steps, $\eta < \eta_{\mathrm{crit}}$, their test losses are almost
-    the same. For super-critical ones $f$ and $f_{\mathrm{quad}}$ have a smaller test loss than for any sub-critical
-    step, and $f_{\mathrm{lin}}$ diverges.
-
-    The data set of the figure is not said; here it is any of the panels of figure 3.4, by default its first, two
-    digits of MNIST, which are not said either. The smoke run is on the same two of 8 by 8 pixels.
-    Each point is the best test loss at any moment of training, full batch, squared loss, labels $\pm1$.""",
-    precision="float32",
-)
+@study("thesis/fig-3.2b", section="3.1", title="Steps beyond the critical one generalise better", precision="float32")
 def run(config: PanelConfig) -> xr.Dataset:
+    r"""A two-layer ReLU network $f$ and its Taylor models $f_{\mathrm{lin}}$ and $f_{\mathrm{quad}}$ are trained from
+    the same start with constant steps. For sub-critical steps, $\eta < \eta_{\mathrm{crit}}$, their test losses are
+    almost the same. For super-critical ones $f$ and $f_{\mathrm{quad}}$ have a smaller test loss than for any
+    sub-critical step, and $f_{\mathrm{lin}}$ diverges.
+
+    The data set of the figure is not said; here it is any of the panels of figure 3.4, by default its first, two digits
+    of MNIST, which are not said either. The smoke run is on the same two of 8 by 8 pixels. Each point is the best test
+    loss at any moment of training, full batch, squared loss, labels $\pm1$.
+    """
     return sweep_steps(config)
 
 

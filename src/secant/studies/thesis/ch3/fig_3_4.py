@@ -9,10 +9,9 @@ from secant.studies.shared.step_sizes.statements import draw_panels, loss_findin
 from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 
-@study(
-    "thesis/fig-3.4", section="3.4", title="Best test loss against step size",
-    statement=r"""
-    Best test loss during training with a constant step, of two-layer ReLU networks $f$, fully connected and
+@study("thesis/fig-3.4", section="3.4", title="Best test loss against step size", precision="float32")
+def run(config: PanelsConfig) -> xr.Dataset:
+    r"""Best test loss during training with a constant step, of two-layer ReLU networks $f$, fully connected and
     convolutional, and of their models $f_{\mathrm{lin}}$ and $f_{\mathrm{quad}}$. Below $\eta_{\mathrm{crit}}$ the
     three are nearly the same. Beyond it $f$ and $f_{\mathrm{quad}}$ have a smaller best test loss than at any
     sub-critical step, and it decreases with the step over a range; $f_{\mathrm{lin}}$ diverges.
@@ -22,10 +21,8 @@ from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
     spoken digits, log-spectrograms, and from Fashion-MNIST the mean is taken off; images for convolutional networks
     are shrunk. Steps are in units of $\eta_{\mathrm{crit}} = n/\lambda_{\max}(K)$ of the start, which the three models
     share. Below the critical step only runs that converge are compared. The smoke run is on digits of 8 by 8 pixels in
-    place of MNIST, the first panel.""",
-    precision="float32",
-)
-def run(config: PanelsConfig) -> xr.Dataset:
+    place of MNIST, the first panel.
+    """
     return sweep_panels(one_panel, config, {name: {"panel": known_panel(name)} for name in config.panels})
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.two_layer.taylor import distances_by_size, forms_of_relu
 from secant.theory.power_law import fit_power_law
 
@@ -33,19 +33,17 @@ class Config(Seeded):
         fits_memory(8 * 80 * self.width * (self.dim + self.samples), "width, samples or dim")
 
 
-@study(
-    "thesis/eq-3.10", section="3.3", title="Behind frozen gates",
-    statement=r"""
-    For the two-layer ReLU network the second-order Taylor polynomial in the weights is
+@study("thesis/eq-3.10", section="3.3", title="Behind frozen gates")
+def run(config: Config) -> xr.Dataset:
+    r"""For the two-layer ReLU network the second-order Taylor polynomial in the weights is
     $$g = f(u_0, v_0) + \tfrac{1}{\sqrt{md}} \sum_i G_i \big( v_{0,i} (u_i - u_{0,i})^\top x
     + (v_i - v_{0,i})\, u_{0,i}^\top x + (v_i - v_{0,i}) (u_i - u_{0,i})^\top x \big),
     \qquad G_i = 1\{u_{0,i}^\top x \ge 0\}.$$
     The four terms add up to one: $g(u, v; x) = \frac{1}{\sqrt{md}} \sum_i G_i(x)\, v_i\, u_i^\top x$, a bilinear
     model with the gates of the start. It is exact at every distance, and equals the network until a gate flips.
     For smooth activations the quadratic model misses the network by a term of order $\|w - w_0\|^3$, the linear
-    one by a term of order $\|w - w_0\|^2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    one by a term of order $\|w - w_0\|^2$.
+    """
     keys = jax.random.split(jax.random.key(config.seed), 4)
     x = jax.random.normal(keys[0], (config.samples, config.dim))
     sizes = np.geomspace(config.shortest, config.longest, config.points)
@@ -54,8 +52,10 @@ def run(config: Config) -> xr.Dataset:
         distances_by_size(net, key, x, sizes, config.directions) for key, net in zip(keys[2:], smooth, strict=True)
     ]
     return forms_of_relu(keys[1], x, config.width).assign(
-        remainder=(("activation", "order", "size", "direction"), np.stack(found)), activation=list(ACTIVATIONS),
-        order=[1, 2], size=sizes,
+        remainder=(("activation", "order", "size", "direction"), np.stack(found)),
+        activation=list(ACTIVATIONS),
+        order=[1, 2],
+        size=sizes,
     )
 
 
@@ -71,11 +71,16 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             ("values", np.abs(data.value.sel(form=form) - value).max() / np.abs(value).max()),
             ("gradients", data.slope_gap.sel(form=form) / data.slope_size),
         ):
-            yield claims.zero(f"{name} against autodiff: largest difference of the {what}, relative", gap, rounding)
+            yield claim(
+                f"{name}-autodiff-difference-{what}-relative",
+                f"{name} against autodiff: largest difference of the {what}, relative",
+            ).zero(gap, rounding)
     same = data.flips == 0
-    yield claims.zero(
-        "network against its quadratic model while no gate has flipped: largest difference",
-        np.abs(data.network - data.quadratic).where(same).max(), rounding,
+    yield claim(
+        "network-quadratic-model", "network against its quadratic model while no gate has flipped: largest difference"
+    ).zero(
+        np.abs(data.network - data.quadratic).where(same).max(),
+        rounding,
         note=f"{int(same.sum())} of {same.size} points of the walk",
     )
     bend, lever = 10 * config.longest**2, np.log(config.longest / config.shortest)
@@ -83,8 +88,12 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         for order, name in ((1, "linear"), (2, "quadratic")):
             law = fit_power_law(data.size, data.remainder.sel(activation=activation, order=order))
             rough = 8 * np.finfo(float).eps * config.smooth_width / config.shortest ** (order + 1)
-            yield claims.equal(
-                f"{activation}: exponent of the {name} model's remainder in the distance", order + 1.0, law.exponent,
+            yield claim(
+                f"{activation}-exponent-{name}-model-s",
+                f"{activation}: exponent of the {name} model's remainder in the distance",
+            ).equal(
+                order + 1.0,
+                law.exponent,
                 bend + rough / lever,
                 "over both signs of a direction the next term is s^2 relative, times ten; rounding of outputs "
                 "at the smallest distance",

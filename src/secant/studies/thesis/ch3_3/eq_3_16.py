@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
 from secant.theory.regression import quadratic_model as qm
 
@@ -24,18 +24,16 @@ class Config(Seeded):
         fits_memory(32 * self.steps * (jacobian + self.samples**2), "width, samples, dim or steps")
 
 
-@study(
-    "thesis/eq-3.16", section="3.3", title="The kernel update of every quadratic model",
-    statement=r"""
-    For a model quadratic in its parameters, with Jacobian $J$, residual $r$, Hessians $H_i$ and
+@study("thesis/eq-3.16", section="3.3", title="The kernel update of every quadratic model")
+def run(config: Config) -> xr.Dataset:
+    r"""For a model quadratic in its parameters, with Jacobian $J$, residual $r$, Hessians $H_i$ and
     $G_i = H_i J^\top r$, one step of gradient descent on $\frac12\|r\|^2$ gives exactly
     $$r' = \big(I - \eta K + \tfrac{\eta^2}{2}\,GJ^\top\big)\,r,
     \qquad K' = K - \eta\,(GJ^\top + JG^\top) + \eta^2\,GG^\top .$$
     Checked on quadratic models of two-layer networks along a catapult, and on a step of one with random features and
     Hessians. That the remainders along the top eigenvector of $K$ are positive while the loss is large is a claim
-    about networks on images, the study `thesis/fig-B.2`.""",
-)
-def run(config: Config) -> xr.Dataset:
+    about networks on images, the study `thesis/fig-B.2`.
+    """
     key_x, key_y, key = jax.random.split(jax.random.key(config.seed), 3)
     x = jax.random.normal(key_x, (config.samples, config.dim))
     y = jnp.sign(jax.random.normal(key_y, (config.samples,)))
@@ -43,7 +41,9 @@ def run(config: Config) -> xr.Dataset:
     outputs = model("quadratic", params, x)
     lr = config.eta_lambda / jnp.linalg.eigvalsh(tangent_kernel("quadratic", params, x, params))[-1]
     path = simulate(
-        descent("quadratic", params, x, y, lr), params, config.steps,
+        descent("quadratic", params, x, y, lr),
+        params,
+        config.steps,
         probes={"u": Probe(lambda p: p.u, dims=("neuron", "dim")), "v": Probe(lambda p: p.v, dims=("neuron",))},
     ).dataset
 
@@ -62,9 +62,15 @@ def run(config: Config) -> xr.Dataset:
         top = vectors[:, -1]
         cross, bend = top @ G @ J.T @ top, jnp.sum((G.T @ top) ** 2)
         return {
-            "residual": r, "kernel": K, "residual_next": qm.residual_update(r, J, G, lr),
-            "kernel_next": qm.kernel_update(J, G, lr), "top": values[-1], "vector": top, "along": r @ top,
-            "remainder_f": lr**2 / 2 * cross, "remainder_k": 2 * lr * cross - lr**2 * bend,
+            "residual": r,
+            "kernel": K,
+            "residual_next": qm.residual_update(r, J, G, lr),
+            "kernel_next": qm.kernel_update(J, G, lr),
+            "top": values[-1],
+            "vector": top,
+            "along": r @ top,
+            "remainder_f": lr**2 / 2 * cross,
+            "remainder_k": 2 * lr * cross - lr**2 * bend,
             "printed": lr / 4 * (4 * cross - lr * bend),
         }
 
@@ -103,20 +109,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     r, K = data.residual.values, data.kernel.values
     rounding = Tolerance(1e-11, why="rounding, relative to the size of the quantity")
     for name, seen, said in (
-        ("residual: (3.15)", r, data.residual_next.values), ("kernel: corrected (3.16)", K, data.kernel_next.values),
+        ("residual: (3.15)", r, data.residual_next.values),
+        ("kernel: corrected (3.16)", K, data.kernel_next.values),
     ):
         error = np.abs(seen[1:] - said[:-1]).max() / np.abs(seen).max()
-        yield claims.zero(f"{name} against gradient descent", error, rounding)
-    yield claims.zero(
-        "(3.15) and corrected (3.16) of a random quadratic model, against a step of it", data.random_gap, rounding
-    )
+        yield claim(f"{name}-gradient-descent", f"{name} against gradient descent").zero(error, rounding)
+    yield claim(
+        "3.15-corrected-3.16", "(3.15) and corrected (3.16) of a random quadratic model, against a step of it"
+    ).zero(data.random_gap, rounding)
     peak = int(np.argmax((r**2).sum(1)[:-1]))
     p = data.vector.values[peak]
-    yield claims.erratum(
-        "fall of the top eigenvalue at the peak of the loss",
+    yield claim("fall-top-eigenvalue", "fall of the top eigenvalue at the peak of the loss").erratum(
         (r"R_K = \tfrac14\,\eta\,(4\,GJ^\top - \eta\,GG^\top)", data.printed[peak]),
-        (r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", data.remainder_k[peak]), p @ (K[peak] - K[peak + 1]) @ p,
-        0, "rounding", relative=1e-9,
+        (r"R_K = \eta\,(GJ^\top + JG^\top) - \eta^2\,GG^\top", data.remainder_k[peak]),
+        p @ (K[peak] - K[peak + 1]) @ p,
+        0,
+        "rounding",
+        relative=1e-9,
         note="The Jacobian moves to J - eta G, and K' is its Gram matrix; G lives in as many dimensions as parameters.",
         where="equation (3.16)",
     )

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.two_layer.models import Kind, descent, model
 from secant.theory.catapult import scaling as cs
 from secant.theory.catapult import several_samples as sm
@@ -36,10 +36,9 @@ class Config(Seeded):
         fits_memory(32.0 * self.samples * self.draws, "draws or samples")
 
 
-@study(
-    "thesis/fig-3.3", section="3.3", title="Two thresholds, and whose loss they belong to",
-    statement=r"""
-    A quadratic model of width 5000 on 128 scalar points, $x \sim \mathcal N(\pm 2, 1)$ with label $\pm 1$.
+@study("thesis/fig-3.3", section="3.3", title="Two thresholds, and whose loss they belong to")
+def run(config: Config) -> xr.Dataset:
+    r"""A quadratic model of width 5000 on 128 scalar points, $x \sim \mathcal N(\pm 2, 1)$ with label $\pm 1$.
     Below the first threshold the kernel is nearly constant; between the two thresholds the loss catapults in
     $p_1$ and only $\lambda_1$ falls; past both, both fall. The thresholds are given as
     $2/\lambda_1(0) = 0.37$ and $2/\lambda_2(0) = 0.39$; those are the values of $n/\lambda_i(0)$, the
@@ -49,9 +48,8 @@ class Config(Seeded):
     The data is the first draw whose thresholds are as far apart as in the figure, by a factor of $0.39/0.37$. Of the
     step sizes, which the figure does not say, one is $\varepsilon = \log m/\sqrt m$ below the first threshold in
     $\eta\lambda_1$, as in theorem B.3.1, one in the middle between the two, one in the middle between the second and
-    the exact border, and two at 2 per cent from that border.""",
-)
-def run(config: Config) -> xr.Dataset:
+    the exact border, and two at 2 per cent from that border.
+    """
     key_data, key_net, key_draws = jax.random.split(jax.random.key(config.seed), 3)
     params = two_layer_init(key_net, config.width, 1)
     x, y, split, eigenvalues, residual, kernel, critical, largest = _start(key_data, params, config.samples)
@@ -62,7 +60,9 @@ def run(config: Config) -> xr.Dataset:
     for kind in MODELS:
         outputs = model(kind, params, inputs)
         runs = simulate(
-            lambda lr, kind=kind: descent(kind, params, inputs, y, lr, scale=1 / n), params, config.steps,
+            lambda lr, kind=kind: descent(kind, params, inputs, y, lr, scale=1 / n),
+            params,
+            config.steps,
             over={"lr": lrs},
             probes={
                 "loss": lambda p, outputs=outputs: jnp.mean((outputs(p) - y) ** 2),
@@ -84,8 +84,11 @@ def run(config: Config) -> xr.Dataset:
     first = jax.jit(jax.vmap(lambda key: n / jnp.max(sm.directions(_points(key, n)[0]).squares)))
     dims = ("lr", "direction")
     data = xr.concat(found, "model", join="outer").assign(
-        exact=(dims, np.asarray(exact)), square=(dims, np.asarray(pairs.a**2)), bend=(dims, np.abs(b)),
-        threshold=(dims[1], np.asarray(critical)), half_sum=(dims[1], np.asarray(2 / eigenvalues)),
+        exact=(dims, np.asarray(exact)),
+        square=(dims, np.asarray(pairs.a**2)),
+        bend=(dims, np.abs(b)),
+        threshold=(dims[1], np.asarray(critical)),
+        half_sum=(dims[1], np.asarray(2 / eigenvalues)),
         border=(dims[1], np.asarray(largest)),
         spread=("draw", np.asarray(first(jax.random.split(key_draws, config.draws)))),
     )
@@ -132,10 +135,10 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     v = 2 * data.lr / data.threshold * ratio  # eta lambda at the end, for the half sum
     settled = data.outcome.sel(model="quadratic") != Outcome.DIVERGED
     gap = np.abs(v.sel(model="quadratic") - data.exact).isel(lr=[0, 1, 2])
-    yield claims.zero(
+    yield claim(
+        "quadratic-final-eigenvalues",
         "quadratic: final eigenvalues times the step size against the exact map of each direction, largest difference",
-        gap.max(), 1e-6, "rounding, which a catapult amplifies; near the border it is chaotic",
-    )
+    ).zero(gap.max(), 1e-6, "rounding, which a catapult amplifies; near the border it is chaotic")
     # The drift that theorem B.3.1 allows at its own distance from the edge, as a share of eta lambda.
     m, margin = config.width, np.log(config.width) / np.sqrt(config.width)
     start, pull = data.square * m, data.bend * np.sqrt(m)
@@ -152,21 +155,23 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         moved = (kind == "network") * moves.max("direction") / np.sqrt(2 * np.pi)
         furthest, between = own[0, int(np.argmax(np.abs(own[0].values - 1)))], f"{kind}, between the thresholds"
         name = f"{kind}, sub-critical: final over initial eigenvalue, furthest from one"
-        yield claims.equal(name, 1.0, furthest, lazy[0].max() + moved[0], why)
+        yield claim(name, name).equal(1.0, furthest, lazy[0].max() + moved[0], why)
         name = f"{between}: second eigenvalue, final over initial"
-        yield claims.equal(name, 1.0, own[1, 1], lazy[1, 1] + moved[1], why)
+        yield claim(name, name).equal(1.0, own[1, 1], lazy[1, 1] + moved[1], why)
         for name, value in (
             (f"{between}: first eigenvalue at the end, times the step size", end[1, 0]),
             (f"{kind}, past both: larger eigenvalue at the end, times the step size", end[2].max()),
         ):
-            yield claims.at_most(name, 2.0, value, "a catapult ends below the edge; it began above")
-    yield claims.equal(
-        "quadratic: runs 2 per cent below and past the exact border that end as they should", 2.0,
-        float(settled[3]) + float(~settled[4]), 0, "the border is exact",
-    )
-    yield claims.equal(
-        "the printed first threshold is a draw of n / lambda_1: the mean of all draws", PRINTED[0],
-        Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1), 0,
+            yield claim(name, name).at_most(2.0, value, "a catapult ends below the edge; it began above")
+    yield claim(
+        "quadratic-runs-2", "quadratic: runs 2 per cent below and past the exact border that end as they should"
+    ).equal(2.0, float(settled[3]) + float(~settled[4]), 0, "the border is exact")
+    yield claim(
+        "printed-first-threshold", "the printed first threshold is a draw of n / lambda_1: the mean of all draws"
+    ).equal(
+        PRINTED[0],
+        Estimate(float(data.spread.mean()), float(data.spread.std(ddof=1)), config.draws - 1),
+        0,
         "the spread of single draws",
     )
     # Where gradient descent on the mean loss begins to raise the loss along the first direction.
@@ -174,11 +179,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     along, (low, high) = np.abs(data.along.sel(model="quadratic", direction=1)), data.lr.values[:2]
     rises = along.max("step") > along.isel(step=0) * (1 + 1e-9)
     if rises[0] or not rises[1]:
-        yield claims.undecided(name, data.threshold[0], "the first two step sizes do not bracket it")
+        yield claim(name, name).undecided(data.threshold[0], "the first two step sizes do not bracket it")
         return
-    yield claims.erratum(
-        name, (r"2/\lambda_1(0)", data.half_sum[0]), (r"n/\lambda_1(0)", data.threshold[0]), (low + high) / 2,
-        (high - low) / 2, "half the distance of a step where it falls from one where it rises",
+    yield claim(name, name).erratum(
+        (r"2/\lambda_1(0)", data.half_sum[0]),
+        (r"n/\lambda_1(0)", data.threshold[0]),
+        (low + high) / 2,
+        (high - low) / 2,
+        "half the distance of a step where it falls from one where it rises",
         note="The figure's numbers belong to the loss (1/n) sum r^2; for the half sum of section 3.2 they are 0.006.",
         where="Figures 3.3 and B.1",
     )

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.starts import random_starts
@@ -35,23 +35,24 @@ class Config(Seeded):
     )
 
 
-@study(
-    "thesis/lem-3.3.2", section="3.3.2", title="The rise: exponential, with frozen curvature",
-    statement=r"""
-    While $u(t) \le C_u'\,\delta^2/\log m$, the square $u$ grows by at least
-    $(1 + \delta - C_\kappa\delta/\log m)^2$ a step, and $|v(t) - v(0)| \le C_v\,\delta/\log m$, with
-    $C_v = 28C_u'$ and $C_\kappa = 28C_u' + C_u'\delta + C\sqrt{C_u'}$.""",
-)
+@study("thesis/lem-3.3.2", section="3.3.2", title="The rise: exponential, with frozen curvature")
 def run(config: Config) -> xr.Dataset:
+    r"""While $u(t) \le C_u'\,\delta^2/\log m$, the square $u$ grows by at least
+    $(1 + \delta - C_\kappa\delta/\log m)^2$ a step, and $|v(t) - v(0)| \le C_v\,\delta/\log m$, with
+    $C_v = 28C_u'$ and $C_\kappa = 28C_u' + C_u'\delta + C\sqrt{C_u'}$.
+    """
+
     def lemma(excess: Any, width: Any) -> cs.IncreasingPhase:
         return cs.increasing_phase(excess, width, config.pull, config.constant)
 
     runs = simulate(
         lambda width, excess, sign: ct.reduced_catapult(sign * config.pull / jnp.sqrt(width)),
-        lambda width, excess: (jnp.sqrt(config.start / width), 2 + excess), 400,
+        lambda width, excess: (jnp.sqrt(config.start / width), 2 + excess),
+        400,
         over={"width": np.array(config.widths), "excess": np.array(config.excesses), "sign": np.array([-1.0, 1.0])},
         probes={
-            "square": lambda s: s.a**2, "curvature": lambda s: s.v,
+            "square": lambda s: s.a**2,
+            "curvature": lambda s: s.v,
             "growth": lambda s, width, sign: ct.growth(s.a, s.v, sign * config.pull / jnp.sqrt(width)) ** 2,
         },
         stop=Stop(converged=lambda s, width, excess: s.a**2 > 2 * lemma(excess, width).square),
@@ -67,7 +68,10 @@ def run(config: Config) -> xr.Dataset:
     lr, width = 3 / curvature, curvature.small_width
     residual = on_tables(ct.rescale, output, curvature, lr, width, config.pull).a
     return runs.assign(
-        level=bounds.square, growth_floor=bounds.growth, drift_ceiling=bounds.drift, applies=large,
+        level=bounds.square,
+        growth_floor=bounds.growth,
+        drift_ceiling=bounds.drift,
+        applies=large,
         w0=np.abs(residual * on_tables(ct.rescaled_target, lr, width, config.pull)),
     )
 
@@ -82,17 +86,22 @@ def _tightness(data: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     growth, drift = _tightness(data)
+    note = f"the conditions hold at {int(data.applies.sum())} of {data.applies.size} widths and step sizes"
     given: dict[str, Any] = {
-        "note": f"the conditions hold at {int(data.applies.sum())} of {data.applies.size} widths and step sizes",
         "given": growth.notnull(),
         "otherwise": "the lemma asks for larger widths than these: there is no step at which it promises anything",
     }
-    name = "growth of u per step over its guaranteed floor, smallest"
-    yield claims.at_least(name, 1.0, growth.min(), "a proven bound", **given)
-    yield claims.at_most("drift of v over its guaranteed ceiling, largest", 1.0, drift.max(), "a proven bound", **given)
-    yield claims.erratum(
-        "scale of w at the start: exponent of the width", (r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}", -1.5),
-        (r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", -1.0), exponent(data.w0.rename(small_width="width")), 0.02,
+    yield claim("growth-u", "growth of u per step over its guaranteed floor, smallest", **given).at_least(
+        1.0, growth.min(), "a proven bound", note=note
+    )
+    yield claim("drift-v-guaranteed", "drift of v over its guaranteed ceiling, largest", **given).at_most(
+        1.0, drift.max(), "a proven bound", note=note
+    )
+    yield claim("scale-w-start", "scale of w at the start: exponent of the width").erratum(
+        (r"|w(0)| \le C\sqrt{C_u}\,m^{-3/2}", -1.5),
+        (r"|w(0)| \le C\sqrt{C_u}\,m^{-1}", -1.0),
+        exponent(data.w0.rename(small_width="width")),
+        0.02,
         "the curvature varies by sqrt(2/m) at width 100, of which the square enters",
         note="From |w| = C sqrt(u/m) and u(0) <= C_u/m; the main text has it right.",
         where="appendix B.4 (and C_u C m^{-3/2} in B.3)",
@@ -108,27 +117,33 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     for _ in range(80):
         middle = np.sqrt(lower * upper)
         lower, upper = (middle, upper) if middle / np.log(middle) < need else (lower, middle)
-    yield claims.erratum(
-        "smallest width of the first condition (C_u = 100, delta = 1/2)",
+    yield claim("smallest-width-first", "smallest width of the first condition (C_u = 100, delta = 1/2)").erratum(
         (r"m \ge \frac{C_\kappa\,\delta}{C_u(C + 1)}", ratio * excess / (start * (pull + 1))),
-        (r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}", upper), smallest, 1.0, "whole widths",
+        (r"\frac{m}{\log m} \ge \frac{C_u(C + 1)}{C_\kappa\,\delta}", upper),
+        smallest,
+        1.0,
+        "whole widths",
         note="The step uses C_u(1 + C)/m <= C_kappa delta/log m; the fraction is upside down, the logarithm is lost.",
-        where="Lemma 3.3.2, formal statement, appendix B.4", by="derivation",
+        where="Lemma 3.3.2, formal statement, appendix B.4",
+        by="derivation",
     )
 
     def floor(taken: float) -> float:
         return (1 - taken) ** 2 * excess**2 + 2 * (1 - taken) * excess
 
     log = np.log(1e6)
-    yield claims.erratum(
-        "expansion of the growth floor (m = 10^6, delta = 1/2)",
+    yield claim("expansion-growth-floor", "expansion of the growth floor (m = 10^6, delta = 1/2)").erratum(
         (
             r"(1 - \tfrac{C_\kappa\delta}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa\delta}{\log m})\delta",
             floor(ratio * excess / log),
         ),
         (r"(1 - \tfrac{C_\kappa}{\log m})^2\delta^2 + 2(1 - \tfrac{C_\kappa}{\log m})\delta", floor(ratio / log)),
-        (1 + excess - ratio * excess / log) ** 2 - 1, 1e-12, "an identity",
-        note="The factor delta has already been taken out.", where="appendix B.4", by="derivation",
+        (1 + excess - ratio * excess / log) ** 2 - 1,
+        1e-12,
+        "an identity",
+        note="The factor delta has already been taken out.",
+        where="appendix B.4",
+        by="derivation",
     )
 
 

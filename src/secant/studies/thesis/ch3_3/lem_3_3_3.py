@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Options, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -30,19 +30,18 @@ class Config(Options):
         fits_memory(80.0 * runs * self.steps, "starts or steps")
 
 
-@study(
-    "thesis/lem-3.3.3", section="3.3.3", title="The fall: curvature drops until the loss is of order one",
-    statement=r"""
-    After the rise there is a time $T_2$ with $v(T_2) \le 3$ (for $\bar C$ in place of 3, any constant in
+@study("thesis/lem-3.3.3", section="3.3.3", title="The fall: curvature drops until the loss is of order one")
+def run(config: Config) -> xr.Dataset:
+    r"""After the rise there is a time $T_2$ with $v(T_2) \le 3$ (for $\bar C$ in place of 3, any constant in
     $(2, 4)$), from which $v$ keeps falling until $u = O(1/m)$: there is $T^\ast$ with $u(T^\ast) = O(1/m)$,
     that is a loss of order one. The engine is that $v(t + 1) < v(t)$ whenever $v(t) < 4$ and
-    $$u(t) > \frac{16\,C^2}{m\,(4 - v(t))^2} .$$""",
-)
-def run(config: Config) -> xr.Dataset:
+    $$u(t) > \frac{16\,C^2}{m\,(4 - v(t))^2} .$$
+    """
     starts = np.geomspace(0.2, 2.0, config.starts) * (-1.0) ** np.arange(config.starts)
     data = simulate(
         lambda width: ct.reduced_catapult(config.pull / jnp.sqrt(width)),
-        lambda width, excess, start: (start / jnp.sqrt(width), 2 + excess), config.steps,
+        lambda width, excess, start: (start / jnp.sqrt(width), 2 + excess),
+        config.steps,
         over={"width": np.array(config.widths), "excess": np.array(config.excesses), "start": starts},
         probes={"a": lambda s: s.a, "v": lambda s: s.v},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-10) & (s.v < 2)),
@@ -59,29 +58,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ceiling, end, starts = float(cs.decrease_threshold(3.0, 1.0, config.pull)), v.isel(step=-1) < 2, below.isel(step=0)
     high = starts & ~((scaled_u.isel(step=-1) <= ceiling) & end)
     needed = 2 * float(cs.time_to_peak(config.excesses[0], config.widths[-1]))
-    yield claims.zero(
-        "runs below the separatrix that do not end with m u at most 16 C^2 and eta lambda below 2", high.sum(), 0,
-        "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
-        note=f"of {int(starts.sum())} runs", given=config.steps >= needed and not (high & end).any(),
+    yield claim(
+        "runs-below-separatrix",
+        "runs below the separatrix that do not end with m u at most 16 C^2 and eta lambda below 2",
+        given=config.steps >= needed and not (high & end).any(),
         otherwise=f"{config.steps} steps are too few: {int((high & end).sum())} runs are still falling",
+    ).zero(
+        high.sum(),
+        0,
+        "every start below the separatrix converges; at v = 3 the threshold is 16 C^2",
+        note=f"of {int(starts.sum())} runs",
     )
     must_fall = (u > on_tables(cs.decrease_threshold, v, data.width, config.pull)) & (v < 4) & below
     rises = v.diff("step", label="lower") > 1e-14
-    yield claims.zero(
-        "steps with u above the threshold on which the curvature rose", (rises & must_fall).sum(), 0,
-        "a proven implication",
+    yield claim("steps-u-above", "steps with u above the threshold on which the curvature rose").zero(
+        (rises & must_fall).sum(), 0, "a proven implication"
     )
     after = ((v <= 3).cumsum("step") > 0) & below
-    yield claims.at_most(
-        "m u where the curvature first rises after it fell below 3", ceiling,
-        scaled_u.where(rises & after).fillna(0).max(), "the threshold at v = 3 is 16 C^2, whatever the width",
+    yield claim("m-u-where", "m u where the curvature first rises after it fell below 3").at_most(
+        ceiling, scaled_u.where(rises & after).fillna(0).max(), "the threshold at v = 3 is 16 C^2, whatever the width"
     )
     # the true threshold at C = 1, m = 100, v = 2, read off the map
-    yield claims.erratum(
-        "square above which the curvature must fall (C = 1, m = 100, v = 2)",
+    yield claim("square-above-which", "square above which the curvature must fall (C = 1, m = 100, v = 2)").erratum(
         (r"u > \frac{4C}{m(4 - v)^2}", 4 * 1.0 / (100 * 4)),
         (r"u > \frac{16\,C^2}{m(4 - v)^2}", float(cs.decrease_threshold(2.0, 100.0, 1.0))),
-        data.square[data.change >= 0][-1], 0, "spacing of the grid of squares", relative=0.01,
+        data.square[data.change >= 0][-1],
+        0,
+        "spacing of the grid of squares",
+        relative=0.01,
         note="From u(4 - v) > 4C sqrt(u/m) one gets the square of 4C; u = 0.02 with w < 0 gives v' = 2.0166 > v.",
         where="Proposition B.5.2 (used again in B.5.3 and B.8)",
     )

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.two_layer.starts import starting_points
 from secant.theory.catapult import one_sample as ct
 
@@ -38,18 +38,16 @@ class Config(Seeded):
         fits_memory(32.0 * self.sweep * self.steps + 16.0 * self.width, "sweep, steps or width")
 
 
-@study(
-    "thesis/max-step", section="3.3", title="The exact maximal step size", new=True,
-    statement=r"""
-    For one sample the border of divergence is exact at every width:
+@study("thesis/max-step", section="3.3", title="The exact maximal step size", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""For one sample the border of divergence is exact at every width:
     $$\eta_{\max} = \frac{8}{\lambda_0 + \sqrt{\lambda_0^2 - 16\,c\,(g_0 - y)\,y}}, \qquad c = \frac{\|x\|^2}{md},$$
     which is $4/\lambda_0$ for $y = 0$ or infinite width. For $q = v - 4 - w$ obeys $q' = (1 + u + w)\,q$ and
     so keeps its sign, and $q < 0$ confines the model: $u < 4$ for ever. A confined run comes to rest if it can:
     every minimum has $\eta\lambda \ge 2|b|$, $b = \sqrt c\,\eta y$, so none is stable once $|b| \ge 1$. On the
     border $q = 0$ gradient descent is the Chebyshev map $a' = a^3 - 3a$, $a_t = 2\cos(3^t\theta)$: fully
-    developed chaos, from which runs escape at the mean rate $2\log\frac{1 + \sqrt5}{2}$ a step.""",
-)
-def run(config: Config) -> xr.Dataset:
+    developed chaos, from which runs escape at the mean rate $2\log\frac{1 + \sqrt5}{2}$ a step.
+    """
     output, curvature = starting_points(jax.random.key(config.seed), config.width, config.draws)
     targets = np.array(config.targets)[:, None]
 
@@ -68,9 +66,12 @@ def run(config: Config) -> xr.Dataset:
 
     # the picture: y = 0, one start, all step sizes
     sweep = simulate(
-        lambda ratio: ct.reduced_catapult(0.0), lambda ratio, start: (start * ratio, ratio), config.steps,
+        lambda ratio: ct.reduced_catapult(0.0),
+        lambda ratio, start: (start * ratio, ratio),
+        config.steps,
         over={"ratio": 4 * (np.arange(config.sweep) + 0.5) / config.sweep, "start": np.array([1e-2, 2e-2])},
-        probes={"u": lambda s: s.a**2}, stop=Stop(converged=lambda s: (jnp.abs(s.a) < REST) & (s.v < 2)),
+        probes={"u": lambda s: s.a**2},
+        stop=Stop(converged=lambda s: (jnp.abs(s.a) < REST) & (s.v < 2)),
     )
     # below the border with a large label: is there anywhere to come to rest?
     keys = jax.random.split(jax.random.key(config.seed), 2)
@@ -80,7 +81,8 @@ def run(config: Config) -> xr.Dataset:
     v = low + (high - low) * np.asarray(jax.random.uniform(keys[1], low.shape))
     rest = simulate(
         lambda label: ct.reduced_catapult(label["b"]),
-        lambda label, number: (jnp.asarray(a)[number], label["v"][number]), config.steps,
+        lambda label, number: (jnp.asarray(a)[number], label["v"][number]),
+        config.steps,
         over={"label": {"b": labels, "v": v}, "number": np.arange(config.confined)},
         stop=Stop(converged=lambda s: jnp.abs(s.a) < REST, every=50),
     )
@@ -98,14 +100,20 @@ def run(config: Config) -> xr.Dataset:
     border, grid, cases = ("target", "network"), ("ratio", "start"), ("label", "number")
     return xr.Dataset(
         {
-            "exact": (border, exact), "bisected": (border, bisected), "curvature": ("network", np.asarray(curvature)),
-            "peak": sweep.dataset.u.max("step"), "final": (grid, np.asarray(sweep.state.v)),
+            "exact": (border, exact),
+            "bisected": (border, bisected),
+            "curvature": ("network", np.asarray(curvature)),
+            "peak": sweep.dataset.u.max("step"),
+            "final": (grid, np.asarray(sweep.state.v)),
             "residual": (grid, np.abs(np.asarray(sweep.state.a))),
             "log_product": np.log1p(sweep.dataset.u.isel(step=slice(0, -1))).sum("step"),
-            "ended": (cases, rest.dataset.outcome.values), "confined": (cases, low < high),
+            "ended": (cases, rest.dataset.outcome.values),
+            "confined": (cases, low < high),
             "rest_residual": (cases, np.abs(np.asarray(rest.state.a))),
-            "rest_curvature": (cases, np.asarray(rest.state.v)), "orbit_map": ("time", seen),
-            "orbit": ("time", np.asarray(ct.separatrix_orbit(first, 12))), "escape": growths.mean(),
+            "rest_curvature": (cases, np.asarray(rest.state.v)),
+            "orbit_map": ("time", seen),
+            "orbit": ("time", np.asarray(ct.separatrix_orbit(first, 12))),
+            "escape": growths.mean(),
             "escape_error": growths.std(ddof=1) / np.sqrt(growths.size),
         },
         coords={"label": labels, "target": list(config.targets)},
@@ -115,54 +123,65 @@ def run(config: Config) -> xr.Dataset:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     bracket, naive = 2.0 ** -(config.halvings - 1), np.abs(data.exact * data.curvature / 4 - 1).max()
-    yield claims.zero(
-        "maximal step by bisection against the formula: largest relative difference",
-        np.abs(data.bisected / data.exact - 1).max(), bracket,
+    yield claim(
+        "maximal-step-bisection", "maximal step by bisection against the formula: largest relative difference"
+    ).zero(
+        np.abs(data.bisected / data.exact - 1).max(),
+        bracket,
         "width of the last bracket; runs this close still end in time",
     )
-    yield claims.at_least(
-        "the correction to 4 / lambda_0 that is resolved: largest", 100 * bracket if naive else 0.0, naive,
-        "a hundred brackets", given=naive, otherwise="a label of zero has no correction",
+    yield claim(
+        "correction-4-lambda",
+        "the correction to 4 / lambda_0 that is resolved: largest",
+        given=naive,
+        otherwise="a label of zero has no correction",
+    ).at_least(100 * bracket if naive else 0.0, naive, "a hundred brackets")
+    yield claim("u-any-run", "largest u in any run below the border").at_most(
+        4.0, data.peak.max(), "q < 0 confines |a| < 2"
     )
-    yield claims.at_most("largest u in any run below the border", 4.0, data.peak.max(), "q < 0 confines |a| < 2")
     done = data.residual < REST
     gap = np.abs((4 - data.final) / (4 - data.ratio) - np.exp(data.log_product)).where(done)
-    yield claims.zero(
-        "product rule for the final curvature: largest relative deviation", (gap / np.exp(data.log_product)).max(),
-        1e-10, "a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border",
+    yield claim("product-rule-final", "product rule for the final curvature: largest relative deviation").zero(
+        (gap / np.exp(data.log_product)).max(),
+        1e-10,
+        "a thousand roundings of 1e-16, over the smallest distance 1e-3 from the border",
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
     not_at_rest = f"not at rest, though eta lambda ends more than {slow:.3f} from 0 and 2"
     approach = "the multiplier 1 - eta lambda: near 0 and 2 the approach is slow"
-    yield claims.zero(
-        f"step sizes below the border {not_at_rest}", (~done & (data.final > slow) & (data.final < 2 - slow)).sum(), 0,
-        approach, note=f"{int((~done).sum())} of {done.size} are not at rest",
+    yield claim(f"step-sizes-below-{not_at_rest}", f"step sizes below the border {not_at_rest}").zero(
+        (~done & (data.final > slow) & (data.final < 2 - slow)).sum(),
+        0,
+        approach,
+        note=f"{int((~done).sum())} of {done.size} are not at rest",
     )
-    yield claims.zero(
-        "runs below the border that diverged, any label", ((data.ended == Outcome.DIVERGED) & data.confined).sum(), 0,
-        "q < 0 confines the model for every |b| < 2",
+    yield claim("runs-below-border", "runs below the border that diverged, any label").zero(
+        ((data.ended == Outcome.DIVERGED) & data.confined).sum(), 0, "q < 0 confines the model for every |b| < 2"
     )
     small, large = data.sel(label=data.label < 1), data.sel(label=data.label > 1)
     under_way = small.confined & (small.ended != Outcome.CONVERGED)
     # The curvature alternates by 4ab around where it goes.
     reach = slow + 4 * small.rest_residual * small.label
     away = (small.rest_curvature > reach) & (np.abs(small.rest_curvature - 2) > reach)
-    yield claims.zero(
-        f"|b| < 1: runs below the border {not_at_rest}", (under_way & away).sum(), 0, approach,
+    yield claim(f"b-1-runs-{not_at_rest}", f"|b| < 1: runs below the border {not_at_rest}").zero(
+        (under_way & away).sum(),
+        0,
+        approach,
         note=f"{int(under_way.sum())} of {int(small.confined.sum())} are not at rest",
     )
-    yield claims.zero(
-        "share of runs below the border that come to rest, |b| > 1",
-        (large.ended == Outcome.CONVERGED).sum() / large.confined.sum(), 0, "no minimum is stable",
+    yield claim("share-runs-below", "share of runs below the border that come to rest, |b| > 1").zero(
+        (large.ended == Outcome.CONVERGED).sum() / large.confined.sum(), 0, "no minimum is stable"
     )
-    yield claims.zero(
-        "orbit on the border against 2 cos(3^t theta), twelve steps", np.abs(data.orbit - data.orbit_map).max(),
-        6.0**12 * 2**-52, "rounding grows by 3 along the border and by up to 6 across it each step",
+    yield claim("orbit-border-2", "orbit on the border against 2 cos(3^t theta), twelve steps").zero(
+        np.abs(data.orbit - data.orbit_map).max(),
+        6.0**12 * 2**-52,
+        "rounding grows by 3 along the border and by up to 6 across it each step",
     )
-    yield claims.equal(
-        "mean rate of escape from the border", ct.transverse_exponent(),
-        Estimate(float(data.escape), float(data.escape_error), ORBITS - 1), 1e-3,
+    yield claim("mean-rate-escape", "mean rate of escape from the border").equal(
+        ct.transverse_exponent(),
+        Estimate(float(data.escape), float(data.escape_error), ORBITS - 1),
+        1e-3,
         "eight steps from 1e-9 lead to 4e-4 from the border, where the rate is another",
     )
 

@@ -11,7 +11,7 @@ from secant import data as tasks
 from secant import losses, nets
 from secant.core.device import to_device
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, bootstrap, claims, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, fits_memory, option, scaled, sheet, study, unfold
 from secant.optim import Problem
 from secant.optim.largest_step import estimate_max_lr, find_max_lr
 
@@ -24,7 +24,12 @@ class Config(Seeded):
         (0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"
     )
     samples: tuple[int, ...] = scaled(
-        smoke=(1, 8), laptop=(1, 4, 16, 64), paper=(1, 4, 16, 64, 256), at_least=1, at_most=10_000, ascending=True,
+        smoke=(1, 8),
+        laptop=(1, 4, 16, 64),
+        paper=(1, 4, 16, 64, 256),
+        at_least=1,
+        at_most=10_000,
+        ascending=True,
         help="training samples",
     )
     activations: tuple[str, ...] = scaled(
@@ -44,17 +49,15 @@ class Config(Seeded):
         fits_memory(64.0 * self.points * max(self.samples) * self.width, "width, samples or points")
 
 
-@study(
-    "thesis/max-step-samples", section="3.3", title="The maximal step size beyond one sample", new=True,
-    statement=r"""
-    For one sample and frozen gates the maximal step size is known exactly. With several samples, other activations
+@study("thesis/max-step-samples", section="3.3", title="The maximal step size beyond one sample", new=True)
+def run(config: Config) -> xr.Dataset:
+    r"""For one sample and frozen gates the maximal step size is known exactly. With several samples, other activations
     and real networks, keep only the top direction of the tangent kernel and the second derivative as far as its
     gradient feels it. What is left is a quadratic model of a few numbers, found with a dozen Hessian-vector
     products, whose border of divergence is cheap to find. For one sample and any quadratic model that is the border;
     for several it neglects how the directions act on each other, and for a network all higher derivatives. What is
-    claimed is use: for several samples it should be good to a tenth, and for networks to a quarter.""",
-)
-def run(config: Config) -> xr.Dataset:
+    claimed is use: for several samples it should be good to a tenth, and for networks to a quarter.
+    """
     found = []
     seeds = range(config.seed, config.seed + config.draws)
     for activation, samples, seed in itertools.product(config.activations, config.samples, seeds):
@@ -70,7 +73,10 @@ def run(config: Config) -> xr.Dataset:
         guess = estimate_max_lr(problem, params, degree=config.degree)
         for f in (expand(net.apply, params, 2), net.apply):
             border = find_max_lr(
-                Problem(f, x, problem.y, problem.loss), params, points=config.points, rounds=config.rounds,
+                Problem(f, x, problem.y, problem.loss),
+                params,
+                points=config.points,
+                rounds=config.rounds,
                 steps=config.steps,
             )
             half = (border.divergent - border.stable) / 2 * border.curvature
@@ -78,9 +84,7 @@ def run(config: Config) -> xr.Dataset:
     # step sizes times the curvature: estimated, found by trial, and half the last bracket of the search
     columns = zip(("estimate", "found", "bracket"), np.array(found).T, strict=True)
     table = xr.Dataset({name: ("case", column) for name, column in columns})
-    return unfold(
-        table, "case", activation=config.activations, samples=config.samples, seed=seeds, model=MODELS
-    )
+    return unfold(table, "case", activation=config.activations, samples=config.samples, seed=seeds, model=MODELS)
 
 
 @run.findings
@@ -89,36 +93,55 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     median = lambda errors: bootstrap(lambda kept: errors.isel(seed=kept).median(), config.draws)[0]  # noqa: E731
     quadratic, bracket = off.sel(model="quadratic"), (data.bracket / data.found).sel(model="quadratic")
     one = quadratic.samples == 1
-    yield claims.zero(
-        "one sample, quadratic model: largest relative error of the estimate", quadratic.where(one).max(),
-        0.005 + bracket.where(one).max(),
-        "half the last bracket; half a percent for the quadrature and for runs that take longer to leave", given=one,
+    yield claim(
+        "one-sample-quadratic",
+        "one sample, quadratic model: largest relative error of the estimate",
+        given=one,
         otherwise="one sample is not among `samples`",
+    ).zero(
+        quadratic.where(one).max(),
+        0.005 + bracket.where(one).max(),
+        "half the last bracket; half a percent for the quadrature and for runs that take longer to leave",
     )
     many = quadratic.sel(samples=~one)
-    yield claims.at_most(
-        "several samples, quadratic models: median relative error", 0.1, lambda: median(many),
-        "the claim: good to a tenth", note=f"largest {float(many.max()):.2f}" if many.size else "", given=many.size,
+    yield claim(
+        "several-samples-quadratic",
+        "several samples, quadratic models: median relative error",
+        given=many.size,
         otherwise="there is only one sample",
+    ).at_most(
+        0.1,
+        lambda: median(many),
+        "the claim: good to a tenth",
+        note=f"largest {float(many.max()):.2f}" if many.size else "",
     )
     smooth = {"model": "quadratic", "activation": data.activation != "relu"}
-    yield claims.at_most(
-        "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda", 1.0,
+    yield claim(
+        "quadratic-models-not",
+        "quadratic models that are not gated: median relative error of the estimate, over that of 4/lambda",
+        given=smooth["activation"],
+        otherwise="all activations are gates",
+    ).at_most(
+        1.0,
         lambda: bootstrap(
             lambda kept: off.sel(smooth).isel(seed=kept).median() / four.sel(smooth).isel(seed=kept).median(),
             config.draws,
         )[0],
         "the claim: the spread of the spectrum matters",
-        given=smooth["activation"], otherwise="all activations are gates",
     )
     found = data.found.sel(model="network")
     networks, naive = (error.sel(model="network").where(np.isfinite(found)) for error in (off, four))
-    yield claims.at_most(
-        "networks: median relative error", 0.25, median(networks),
+    yield claim(
+        "networks-median-relative",
+        "networks: median relative error",
+        given=np.isfinite(found),
+        otherwise="no network diverged: their neurons died",
+    ).at_most(
+        0.25,
+        median(networks),
         "the claim: good to a quarter; higher derivatives are left out",
         note=f"largest {float(networks.max()):.2f}; that of 4/lambda is {float(naive.median()):.2f}; "
         f"{int(np.isinf(found).sum())} networks did not diverge: their neurons died",
-        given=np.isfinite(found), otherwise="no network diverged: their neurons died",
     )
 
 

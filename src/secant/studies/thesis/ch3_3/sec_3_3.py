@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.models import descent, one_sample
 from secant.theory.catapult import one_sample as ct
@@ -27,27 +27,31 @@ class Config(Seeded):
         fits_memory(64.0 * len(self.eta_lambdas) * (self.width * self.dim + self.steps), "width, dim or steps")
 
 
-@study(
-    "thesis/sec-3.3", section="3.3", title="One sample, two numbers",
-    statement=r"""
-    Gradient descent on the quadratic model of a two-layer ReLU network, with one sample $(x, y)$ and the loss
+@study("thesis/sec-3.3", section="3.3", title="One sample, two numbers")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent on the quadratic model of a two-layer ReLU network, with one sample $(x, y)$ and the loss
     $\frac12 (g - y)^2$, obeys exactly
     $$g' - y = \Big(1 - \eta\lambda + \tfrac{\|x\|^2}{md}\,\eta^2 (g - y)\,g\Big)(g - y), \qquad
     \lambda' = \lambda - \eta\,\tfrac{\|x\|^2}{md}\,(g - y)^2 \Big(4\,\tfrac{g}{g - y} - \eta\lambda\Big).$$
     In the variables $u \propto (g - y)^2$, $v = \eta\lambda$, $w \propto (g - y)\,y$ this is
-    $u' = (1 - v + u + w)^2 u$ and $v' = v - u(4 - v) - 4w$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $u' = (1 - v + u + w)^2 u$ and $v' = v - u(4 - v) - 4w$.
+    """
     sample = one_sample(jax.random.key(config.seed), config.width, config.dim)
     y, lrs = config.target, jnp.asarray(config.eta_lambdas) / sample.curvature
     looks = {"output": gated_bilinear, "curvature": gated_curvature, "imbalance": imbalance}
     weights = simulate(
-        lambda lr: descent("quadratic", sample.params, sample.x, y, lr), sample.params, config.steps, over={"lr": lrs},
+        lambda lr: descent("quadratic", sample.params, sample.x, y, lr),
+        sample.params,
+        config.steps,
+        over={"lr": lrs},
         probes={name: lambda s, look=look: look(s, sample.on, sample.x) for name, look in looks.items()},
         stop=Stop(diverged=lambda s: jnp.abs(gated_bilinear(s, sample.on, sample.x)) > 1e6),
     ).dataset
     reduced = simulate(
-        lambda lr: ct.catapult(lr, config.width, y), (sample.output, sample.curvature), config.steps, over={"lr": lrs},
+        lambda lr: ct.catapult(lr, config.width, y),
+        (sample.output, sample.curvature),
+        config.steps,
+        over={"lr": lrs},
         probes={
             "output_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[0],
             "curvature_map": lambda s, lr: ct.unscale(s, lr, config.width, y)[1],
@@ -62,10 +66,9 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     alive = (np.abs(data.output) < 1e4) & (data.step <= data.stopped_at).transpose("lr", "step")
     for name, label in (("output", "output g"), ("curvature", "curvature")):
         error = np.abs(data[name] - data[f"{name}_map"]) / (1 + np.abs(data[name]))
-        yield claims.zero(
-            f"{label}: reduced map against gradient descent on the weights", error.where(alive).max(), 1e-9,
-            "rounding, amplified by the growth of the loss during the catapult",
-        )
+        yield claim(
+            f"{label}-reduced-map-gradient", f"{label}: reduced map against gradient descent on the weights"
+        ).zero(error.where(alive).max(), 1e-9, "rounding, amplified by the growth of the loss during the catapult")
     a, v = on_tables(ct.rescale, data.output, data.curvature, data.lr, config.width, config.target)
     b = on_tables(ct.rescaled_target, data.lr, config.width, config.target)
     both = alive & alive.shift(step=-1, fill_value=False)
@@ -76,21 +79,24 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ):
         after = now.shift(step=-1)
         error = np.abs((after - factor * now) / (1 + np.abs(after))).where(both)
-        yield claims.zero(name, error.max(), 1e-10, "rounding of the recorded weights")
+        yield claim(name, name).zero(error.max(), 1e-10, "rounding of the recorded weights")
     # The theorem's range of catapults begins log m / sqrt m beyond the edge and ends as far below the border.
     margin, ratios = np.log(config.width) / np.sqrt(config.width), np.asarray(config.eta_lambdas)
     inside = np.flatnonzero((ratios >= 2 + margin) & (ratios <= 4 - margin))
     name = "loss past the critical step size: largest over first"
     if not inside.size or config.steps < 20:
-        yield claims.undecided(
-            name, 1.0, "no step size is within the range of catapults, or there are too few steps to see one"
+        yield claim(name, name).undecided(
+            1.0, "no step size is within the range of catapults, or there are too few steps to see one"
         )
         return
     loss, loss_map = ((g.isel(lr=inside[0]) - config.target) ** 2 for g in (data.output, data.output_map))
-    yield claims.erratum(
-        name, (r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0),
-        (r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]), loss.max() / loss[0], 0,
-        "the reduced map is exact; rounding only", relative=1e-6,
+    yield claim(name, name).erratum(
+        (r"\max_t \mathcal L(t) = \mathcal L(0)", 1.0),
+        (r"\max_t \mathcal L(t) > \mathcal L(0)", loss_map.max() / loss_map[0]),
+        loss.max() / loss[0],
+        0,
+        "the reduced map is exact; rounding only",
+        relative=1e-6,
         note="The text says kernel and loss both fall monotonically there; the loss first grows exponentially.",
         where="section 3.3, after equation (3.12)",
     )

@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant import lab
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claims, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
@@ -25,8 +25,12 @@ LONGER = 50
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(1_000, 10_000, 100_000), laptop=(100, 1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
-        ascending=True, help="hidden neurons",
+        smoke=(1_000, 10_000, 100_000),
+        laptop=(100, 1_000, 10_000, 100_000, 1_000_000),
+        at_least=100,
+        at_most=10**8,
+        ascending=True,
+        help="hidden neurons",
     )
     excesses: tuple[float, ...] = option(
         (0.2, 0.5, 1.0, 1.5), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
@@ -41,10 +45,9 @@ class Config(Seeded):
         fits_memory(40 * runs + 16 * max(self.widths), "draws, steps or widths")
 
 
-@study(
-    "thesis/thm-3.3.1", section="3.3.1", title="The catapult: high as the width, long as its logarithm",
-    statement=r"""
-    For $\eta \in [(2 + \varepsilon)/\lambda_0, (4 - \varepsilon)/\lambda_0]$ with
+@study("thesis/thm-3.3.1", section="3.3.1", title="The catapult: high as the width, long as its logarithm")
+def run(config: Config) -> xr.Dataset:
+    r"""For $\eta \in [(2 + \varepsilon)/\lambda_0, (4 - \varepsilon)/\lambda_0]$ with
     $\varepsilon = \Theta(\log m/\sqrt m)$ the loss of the quadratic model on one sample rises to
     $\Omega\big(m(\eta\lambda_0 - 2)^2/\log m\big)$ and then falls to $O(1)$.
 
@@ -52,14 +55,14 @@ class Config(Seeded):
     proportional to $m$ itself, it comes after $\log m/(2\log(1 + \delta)) + O(1)$ steps, and the final
     curvature does not depend on the width; for small $\delta$ the peak is
     $\frac{\delta^2}{2} + \frac{\delta^3}{3}$ in units of $md/(2\eta^2\|x\|^2)$, and
-    $\eta\lambda_\infty = 2 - \delta - \frac23\delta^2$.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\eta\lambda_\infty = 2 - \delta - \frac23\delta^2$.
+    """
     networks = random_starts(jax.random.key(config.seed), config.widths, config.draws)
     # the start is the network's, the step size is set so that each network has the same excess
     runs = simulate(
         lambda network, excess: ct.catapult((2 + excess) / network["curvature"], network["width"], config.target),
-        lambda network: (network["output"], network["curvature"]), config.steps,
+        lambda network: (network["output"], network["curvature"]),
+        config.steps,
         over={"network": networks, "excess": np.asarray(config.excesses)},
         probes={"square": lambda s: s.a**2, "curvature": lambda s: s.v, "residual": lambda s: s.a},
         stop=Stop(converged=lambda s: (jnp.abs(s.a) < 1e-12) & (s.v < 2)),
@@ -74,11 +77,17 @@ def run(config: Config) -> xr.Dataset:
     end = on_tables(rest, last.residual, last.curvature, bend)
     return xr.Dataset(
         {
-            "peak": loss.max("step", skipna=False), "peak_square": runs.square.max("step", skipna=False),
-            "time": runs.square.argmax("step", skipna=False), "start": np.sqrt(first.square * runs.width),
-            "start_square": first.square, "first": loss.isel(step=0, drop=True), "bend": np.abs(bend),
-            "final": end.curvature, "final_loss": on_tables(ct.loss_from_square, end.square, lr, runs.width),
-            "example": loss.isel(seed=0, drop=True), "output": runs.output,
+            "peak": loss.max("step", skipna=False),
+            "peak_square": runs.square.max("step", skipna=False),
+            "time": runs.square.argmax("step", skipna=False),
+            "start": np.sqrt(first.square * runs.width),
+            "start_square": first.square,
+            "first": loss.isel(step=0, drop=True),
+            "bend": np.abs(bend),
+            "final": end.curvature,
+            "final_loss": on_tables(ct.loss_from_square, end.square, lr, runs.width),
+            "example": loss.isel(seed=0, drop=True),
+            "output": runs.output,
         }
     )
 
@@ -95,25 +104,34 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     peak = "largest width: peak over the"
     yield from heights(
         (f"{peak} lowest at infinite width, smallest", f"{peak} highest at infinite width, largest"),
-        data.isel(largest), data.excess, limits, inside.isel(largest), outside, bound=unit,
+        data.isel(largest),
+        data.excess,
+        limits,
+        inside.isel(largest),
+        outside,
+        bound=unit,
         note=f"so u is at least {float((limits[0] / data.excess**2).min()):.2f} delta^2 there: no logarithm of the "
         "width is needed in the theorem's lower bound",
     )
     needed = 2 * float(cs.time_to_peak(config.excesses[0], float(config.widths[-1])))
     few = f"{config.steps} steps are too few for the slowest run to rise and to fall, which takes {needed:.0f}"
     judged: dict[str, Any] = {"given": some and config.steps >= needed, "otherwise": few if some else outside}
-    yield claims.at_most(
-        "largest final curvature, times the step size", 2 * unit, data.final.where(inside).max(),
-        "a stable minimum has eta lambda below 2", **judged,
+    yield claim("final-curvature-times", "largest final curvature, times the step size", **judged).at_most(
+        2 * unit, data.final.where(inside).max(), "a stable minimum has eta lambda below 2"
     )
-    yield claims.at_most(
-        "largest final loss, of order one", unit, data.final_loss.where(inside).max(),
-        "the claim is O(1); afterwards the loss contracts exponentially", **judged,
+    yield claim("final-loss-order", "largest final loss, of order one", **judged).at_most(
+        unit,
+        data.final_loss.where(inside).max(),
+        "the claim is O(1); afterwards the loss contracts exponentially",
     )
     ratios = (data["first"] / ((data.output - config.target) ** 2 / 2)).values
-    yield claims.equal(
+    yield claim(
+        "loss-start-rescaled",
         "loss at the start from the rescaled square, u m / (2 eta^2), over half the squared residual: furthest from 1",
-        1.0, ratios.flat[np.argmax(np.abs(ratios - 1))], 1e-9,
+    ).equal(
+        1.0,
+        ratios.flat[np.argmax(np.abs(ratios - 1))],
+        1e-9,
         "an identity: rounding, of the difference of an output and its label",
     )
     yield from _exponents(data, config)
@@ -122,9 +140,8 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("(u - delta^2/2) / delta^3 of the peak", third, float(cs.small_excess_peak(1.0)) - 0.5),
         ("(2 - delta - eta lambda) / delta^2 of the end", second, 1 - float(cs.small_excess_curvature(1.0))),
     ):
-        yield claims.equal(
-            f"{name} as delta goes to 0, infinite width", series, found, 0.1**3,
-            "extrapolated from delta = 0.1 and two halvings, the third order is left",
+        yield claim(f"{name}-delta-goes-0", f"{name} as delta goes to 0, infinite width").equal(
+            series, found, 0.1**3, "extrapolated from delta = 0.1 and two halvings, the third order is left"
         )
 
 
@@ -136,16 +153,17 @@ def _exponents(data: xr.Dataset, config: Config) -> Findings:
     finite = lab.Tolerance(
         1 / np.sqrt(min(config.widths)), why="the start is of order 1/sqrt m; phases are spread evenly over networks"
     )
-    yield claims.equal(
-        f"exponent of the peak loss in the width, delta = {one:g}", 1.0,
-        lambda: exponent(at_one.peak.rename(seed="network")), finite, **judged,
-    )
+    yield claim(
+        f"exponent-peak-loss-{one:g}", f"exponent of the peak loss in the width, delta = {one:g}", **judged
+    ).equal(1.0, lambda: exponent(at_one.peak.rename(seed="network")), finite)
     # A network that starts close to its target waits longer, whatever its width.
     times = (at_one.time + np.log(at_one.start) / np.log1p(one)).transpose("seed", "width").values
     # Networks of different widths are independent draws: every row is a repeat of the whole fit.
-    yield claims.equal(
-        f"steps to the peak per tenfold width, delta = {one:g}", cs.time_to_peak(one, 10.0) - cs.time_to_peak(one, 1.0),
-        lambda: estimate(times @ decades / (decades**2).sum()), finite, note="at equal rescaled residuals", **judged,
+    yield claim(f"steps-peak-per-{one:g}", f"steps to the peak per tenfold width, delta = {one:g}", **judged).equal(
+        cs.time_to_peak(one, 10.0) - cs.time_to_peak(one, 1.0),
+        lambda: estimate(times @ decades / (decades**2).sum()),
+        finite,
+        note="at equal rescaled residuals",
     )
 
 

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claims, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.periodic_points import periodic_points
@@ -25,10 +25,9 @@ class Config(Seeded):
     steps: int = option(400, at_least=100, at_most=10**6, help="gradient-descent steps")
 
 
-@study(
-    "thesis/thm-3.3.4", section="3.3.4", title="Only minima flatter than the edge are stable",
-    statement=r"""
-    The stable equilibria of the dynamics have $g = y$ and $\lambda \in [\varepsilon, 2/\eta - \varepsilon]$.
+@study("thesis/thm-3.3.4", section="3.3.4", title="Only minima flatter than the edge are stable")
+def run(config: Config) -> xr.Dataset:
+    r"""The stable equilibria of the dynamics have $g = y$ and $\lambda \in [\varepsilon, 2/\eta - \varepsilon]$.
 
     In $(a, v)$ the line $a = 0$ has multipliers $1 - v$ and $1$. All other equilibria are unstable: $(-b, 0)$
     with multipliers $(1 \pm |b|)^2$, $(\pm 2, 4 \pm 2b)$ with $9$ and $5 \pm 2b$, and the orbits of period
@@ -36,19 +35,22 @@ class Config(Seeded):
 
     Starts on the rim $v = 2|a + b|$ are left out, and those on the line $a = 0$ itself: the rim maps to itself and
     holds the stable direction of the saddle $(-b, 0)$, so that rounding decides there; the line is at rest from the
-    first.""",
-)
-def run(config: Config) -> xr.Dataset:
+    first.
+    """
     basin = simulate(
-        ct.reduced_catapult(config.b), lambda a, v: (a, v), config.steps,
+        ct.reduced_catapult(config.b),
+        lambda a, v: (a, v),
+        config.steps,
         over={"a": np.linspace(-2.6, 2.6, config.grid), "v": np.linspace(0.0, 6.0, config.grid)},
         stop=Stop(converged=lambda s: jnp.abs(s.a) < REST, diverged=lambda s: jnp.abs(s.a) > 1e3, every=10),
     )
     line = np.linspace(0.05, 2.5, 99)
     return basin.dataset[["outcome"]].assign(
-        final=(("a", "v"), np.asarray(basin.state.v)), fixed=(("fixed_point", "coordinate"), _points(config, 1)),
+        final=(("a", "v"), np.asarray(basin.state.v)),
+        fixed=(("fixed_point", "coordinate"), _points(config, 1)),
         double=(("double_point", "coordinate"), _points(config, 2)),
-        line_growth=("line", np.abs(np.asarray(ct.step(1e-7, line, 0.0).a)) / 1e-7), line=line,
+        line_growth=("line", np.abs(np.asarray(ct.step(1e-7, line, 0.0).a)) / 1e-7),
+        line=line,
     )
 
 
@@ -64,26 +66,30 @@ def _points(config: Config, period: int) -> np.ndarray:
 @run.findings
 def check(data: xr.Dataset, config: Config) -> Findings:
     b = config.b
-    yield claims.zero(
-        "growth along the line of minima is |1 - v|: largest deviation",
-        np.abs(data.line_growth - np.abs(1 - data.line)).max(), 1e-9, "the perturbation is 1e-7, its square is dropped",
+    yield claim("growth-along-line", "growth along the line of minima is |1 - v|: largest deviation").zero(
+        np.abs(data.line_growth - np.abs(1 - data.line)).max(), 1e-9, "the perturbation is 1e-7, its square is dropped"
     )
     known = (data.v > 2 * np.abs(data.a + b) + 1e-9) & (np.abs(data.a) > REST)
     resting, ended = data.outcome == Outcome.CONVERGED, data.outcome != Outcome.UNFINISHED
-    yield claims.at_most(
-        "largest curvature at which gradient descent came to rest", 2.0, data.final.where(known & resting).max(),
-        "multiplier 1 - v", note=f"{int((known & resting).sum())} starts",
+    yield claim("curvature-which-gradient", "largest curvature at which gradient descent came to rest").at_most(
+        2.0, data.final.where(known & resting).max(), "multiplier 1 - v", note=f"{int((known & resting).sum())} starts"
     )
     below = on_tables(ct.separatrix, data.a, data.v, b) < 0
-    yield claims.zero(
-        "feasible starts that ended on the wrong side of the separatrix", (known & ended & (resting != below)).sum(), 0,
-        "the sign of q is conserved", note=f"of {int((known & ended).sum())}",
+    yield claim("feasible-starts-ended", "feasible starts that ended on the wrong side of the separatrix").zero(
+        (known & ended & (resting != below)).sum(),
+        0,
+        "the sign of q is conserved",
+        note=f"of {int((known & ended).sum())}",
     )
     # Half of the steps to get there; in the others a residual of order one falls to rest by |1 - v| a step.
     slow = 1 - REST ** (2 / config.steps)
-    yield claims.zero(
+    yield claim(
+        f"feasible-starts-still-{slow:.2f}",
         f"feasible starts still under way, though more than {slow:.2f} from 0 and 2, where the approach is slow",
-        (known & ~ended & (data.final > slow) & (data.final < 2 - slow)).sum(), 0, "multiplier 1 - v",
+    ).zero(
+        (known & ~ended & (data.final > slow) & (data.final < 2 - slow)).sum(),
+        0,
+        "multiplier 1 - v",
         note=f"{int((known & ~ended).sum())} of {int(known.sum())} are under way",
     )
     points, fixed, double = ct.equilibria(b), data.fixed.values, data.double.values
@@ -96,44 +102,57 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ):
         formulas = np.array([(p.a, p.v) for p in points if p.period == period])
         gap = np.abs(found[:, None] - formulas).max(axis=2).min(axis=1).max(initial=0.0)
-        yield claims.count(f"number of {name}", len(formulas), len(found), why)
-        yield claims.zero(f"{name}: largest distance from their formulas", gap, 1e-7, rounded)
+        yield claim(f"number-{name}", f"number of {name}").count(len(formulas), len(found), why)
+        yield claim(f"{name}-distance-their-formulas", f"{name}: largest distance from their formulas").zero(
+            gap, 1e-7, rounded
+        )
     gap = np.abs(q[genuine]).max(initial=0.0)
-    yield claims.zero("points of period two: largest distance from the separatrix", gap, 1e-7, rounded)
+    yield claim("points-period-two", "points of period two: largest distance from the separatrix").zero(
+        gap, 1e-7, rounded
+    )
     flat, root = fixed[np.argmin(np.abs(fixed[:, 1]))], double[np.argmin(np.abs(double[:, 0] - np.sqrt(2)))]
     jacobians = jit(lambda a, v: (ct.jacobian(a, v, b), ct.jacobian(*ct.step(a, v, b), b)), quick=True)
     first, second = map(np.asarray, jacobians(*np.array([*((p.a, p.v) for p in points), flat]).T))
     whole = [second[i] @ first[i] if p.period == 2 else first[i] for i, p in enumerate(points)]
     multipliers = np.linalg.eigvals(whole).real
     gap = np.abs(np.sort(multipliers) - np.sort([p.multipliers for p in points])).max()
-    yield claims.zero("multipliers of all equilibria: largest deviation from their formulas", gap, 1e-9, "rounding")
+    yield claim(
+        "multipliers-equilibria-deviation", "multipliers of all equilibria: largest deviation from their formulas"
+    ).zero(gap, 1e-9, "rounding")
     near = Tolerance(1e-6, why=rounded)
-    yield claims.erratum(
-        "multiplier of the equilibrium with zero output, case (2.2)",
+    yield claim("multiplier-equilibrium-zero", "multiplier of the equilibrium with zero output, case (2.2)").erratum(
         (r"|\lambda_J| = 1 + 5C\sqrt{u^\ast/m} - u^\ast", 1 + 4 * b**2),
         (r"\lambda_J = 1 + u^\ast \pm 2\sqrt{u^\ast},\quad u^\ast = C^2/m", (1 + b) ** 2),
-        np.abs(np.linalg.eigvals(first[-1])).max(), near,
+        np.abs(np.linalg.eigvals(first[-1])).max(),
+        near,
         note="The Jacobian was evaluated for mu = -1 but mu = +1 there; the printed number would be a squared modulus.",
         where="appendix B.6",
     )
-    yield claims.erratum(
-        "curvature of the states with |mu| = 1, from u* and w*",
+    yield claim("curvature-states-mu", "curvature of the states with |mu| = 1, from u* and w*").erratum(
         (r"v^\ast = 2 - u^\ast + w^\ast", 2 - root[0] ** 2 + root[0] * b),
-        (r"v^\ast = 2 + u^\ast + w^\ast", 2 + root[0] ** 2 + root[0] * b), root[1], near,
-        note="Solve 1 - v + u + w = -1 for v.", where="appendix B.6, case (2.1)",
+        (r"v^\ast = 2 + u^\ast + w^\ast", 2 + root[0] ** 2 + root[0] * b),
+        root[1],
+        near,
+        note="Solve 1 - v + u + w = -1 for v.",
+        where="appendix B.6, case (2.1)",
     )
     small = (double[:, 0] ** 2 < 10 * b**2) & (double[:, 1] > 0.5) & (np.abs(q) > 1e-6) & genuine
-    yield claims.erratum(
-        "states with u* = Theta(1/m) and v* between 1 and 2",
+    yield claim("states-u-theta", "states with u* = Theta(1/m) and v* between 1 and 2").erratum(
         (r"u^\ast \in \big(\tfrac43\tfrac{C^2}{m}, 2\tfrac{C^2}{m}\big),\ v^\ast \in (1, 2)", 1.0),
-        (r"\text{none}", 0.0), small.sum(), 0.0, "a count",
+        (r"\text{none}", 0.0),
+        small.sum(),
+        0.0,
+        "a count",
         note="w changes sign with g - y, so a state with mu = -1 has period two, and this one is no orbit at all.",
         where="appendix B.6, case (2.1)",
     )
-    yield claims.erratum(
-        "largest square among the fixed points", (r"u^\ast = \Theta(1/m)\ \text{in all cases}", b**2),
-        (r"u^\ast = 4,\ v^\ast = 4 + w^\ast", 4.0), (fixed[:, 0] ** 2).max(), near,
-        note="The claim of only two cases misses the corners of the separatrix.", where="appendix B.6",
+    yield claim("square-among-fixed", "largest square among the fixed points").erratum(
+        (r"u^\ast = \Theta(1/m)\ \text{in all cases}", b**2),
+        (r"u^\ast = 4,\ v^\ast = 4 + w^\ast", 4.0),
+        (fixed[:, 0] ** 2).max(),
+        near,
+        note="The claim of only two cases misses the corners of the separatrix.",
+        where="appendix B.6",
     )
 
 
@@ -148,8 +167,10 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     left.fill_between(a, 0, 2 * np.abs(a + b), color=sheet.faint(), lw=0)
     sheet.guide(left, a, 2 * np.abs(a + b), r"$v = 2|a + b|$")
     for name, marker, label in (
-        ("zero output", "o", r"$(-b, 0)$"), ("corner", "s", r"$(\pm 2, 4 \pm 2b)$"),
-        ("root two", "^", "period 2, root two"), ("golden", "D", "period 2, golden"),
+        ("zero output", "o", r"$(-b, 0)$"),
+        ("corner", "s", r"$(\pm 2, 4 \pm 2b)$"),
+        ("root two", "^", "period 2, root two"),
+        ("golden", "D", "period 2, golden"),
     ):
         points = np.array([(p.a, p.v) for p in ct.equilibria(b) if p.name == name])
         left.plot(*points.T, marker, color="C1", mec="white", ms=7, label=label)

@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant import lab
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Figure, Finding, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
 from secant.studies.shared.width import stacked
@@ -21,8 +21,12 @@ from secant.theory.regression.quadratic_model import two_layer_init
 
 class Config(Seeded):
     widths: tuple[int, ...] = scaled(
-        smoke=(1_000, 10_000, 100_000), laptop=(1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8,
-        ascending=True, help="hidden neurons",
+        smoke=(1_000, 10_000, 100_000),
+        laptop=(1_000, 10_000, 100_000, 1_000_000),
+        at_least=100,
+        at_most=10**8,
+        ascending=True,
+        help="hidden neurons",
     )
     positive: float = option(1.5, at_least=0.1, at_most=10, help="squared norm of the positive inputs")
     negative: float = option(1.0, at_least=0.1, at_most=10, help="squared norm of the negative inputs")
@@ -30,7 +34,10 @@ class Config(Seeded):
     eta_lambdas: tuple[float, ...] = scaled(
         smoke=tuple(np.linspace(1.6, 4.3, 28).round(3).tolist()),
         laptop=tuple(np.linspace(1.5, 4.3, 113).round(4).tolist()),
-        paper=tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()), at_least=0.1, at_most=10, ascending=True,
+        paper=tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()),
+        at_least=0.1,
+        at_most=10,
+        ascending=True,
         help="step sizes times the larger eigenvalue",
     )
     steps: int = option(1_500, at_least=100, at_most=10**6, help="gradient-descent steps")
@@ -41,18 +48,16 @@ class Config(Seeded):
         fits_memory(64.0 * runs * self.steps + 64.0 * max(self.widths), "widths, eta_lambdas or steps")
 
 
-@study(
-    "thesis/thm-3.3.6", section="3.3.6", title="Two eigendirections catapult one after the other",
-    statement=r"""
-    Scalar inputs, half-sum loss, $\lambda_1(0) \ge \lambda_2(0)$ and $2/\lambda_2(0) < 4/\lambda_1(0)$. For
+@study("thesis/thm-3.3.6", section="3.3.6", title="Two eigendirections catapult one after the other")
+def run(config: Config) -> xr.Dataset:
+    r"""Scalar inputs, half-sum loss, $\lambda_1(0) \ge \lambda_2(0)$ and $2/\lambda_2(0) < 4/\lambda_1(0)$. For
     $2/\lambda_1(0) < \eta < 2/\lambda_2(0)$ the loss catapults in the direction $p_1$ alone and only
     $\lambda_1$ falls; for $2/\lambda_2(0) < \eta < 4/\lambda_1(0)$ in both, each peak of order
     $m(\eta\lambda_i(0) - 2)^2$ up to a logarithm. Below $2/\lambda_1(0)$ the loss falls monotonically; above
     $4/\lambda_1(0)$ gradient descent diverges. If $2/\lambda_2(0) > 4/\lambda_1(0)$ the second direction
     never catapults. The two directions are exactly independent. The theorem keeps a distance
-    $\varepsilon = \Theta(\log m/\sqrt m)$ from all borders; here it is $\log m/\sqrt m$ itself.""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\varepsilon = \Theta(\log m/\sqrt m)$ from all borders; here it is $\log m/\sqrt m$ itself.
+    """
     key_x, key_y, *keys = jax.random.split(jax.random.key(config.seed), 2 + len(config.widths))
 
     @jax.jit
@@ -77,11 +82,15 @@ def run(config: Config) -> xr.Dataset:
         return ct.catapult(ratio / jnp.max(network["eigenvalue"]), network["width"], targets, split.squares)
 
     runs = simulate(
-        system, lambda network: (network["output"], network["eigenvalue"]), config.steps,
+        system,
+        lambda network: (network["output"], network["eigenvalue"]),
+        config.steps,
         over={"network": stacked(networks), "ratio": np.asarray(config.eta_lambdas)},
         probes={"a": Probe(lambda s: s.a, dims=("direction",)), "v": Probe(lambda s: s.v, dims=("direction",))},
         stop=Stop(
-            converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9), diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4), every=10,
+            converged=lambda s: jnp.all(jnp.abs(s.a) < 1e-9),
+            diverged=lambda s: jnp.any(jnp.abs(s.a) > 1e4),
+            every=10,
         ),
     ).dataset
     runs = runs.rename(network="width").assign_coords(width=list(config.widths), direction=[1, 2])
@@ -92,10 +101,16 @@ def run(config: Config) -> xr.Dataset:
     peak, first, last = u.max("step", skipna=False), runs.isel(step=0, drop=True), runs.isel(step=-1, drop=True)
     return xr.Dataset(
         {
-            "peak": peak * (runs.width / (2 * lr**2 * squares)), "peak_square": peak,
-            "start_square": u.isel(step=0, drop=True), "start_pull": first.a * lr * label * factor,
-            "bend": np.abs(lr * label * factor), "fall": last.v / first.v, "v0": first.v, "final": last.v,
-            "outcome": runs.outcome, "eigenvalue": eigen,
+            "peak": peak * (runs.width / (2 * lr**2 * squares)),
+            "peak_square": peak,
+            "start_square": u.isel(step=0, drop=True),
+            "start_pull": first.a * lr * label * factor,
+            "bend": np.abs(lr * label * factor),
+            "fall": last.v / first.v,
+            "v0": first.v,
+            "final": last.v,
+            "outcome": runs.outcome,
+            "eigenvalue": eigen,
         }
     ).transpose("width", "ratio", "direction")
 
@@ -112,8 +127,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ("share of the runs with eta lambda_1 below 4 that diverge", 0.0, diverged, inside),
         ("share of the runs with eta lambda_1 above 4 that diverge", 1.0, diverged, top >= 4 + margin),
     ):
-        yield claims.share(
-            name, predicted, seen, among, "the claim, log m / sqrt m away from the borders",
+        yield claim(name, name).share(
+            predicted,
+            seen,
+            among,
+            "the claim, log m / sqrt m away from the borders",
             otherwise="no step size lies there, log m / sqrt m from the borders",
         )
     # At the largest width: how high catapults rise, and how little the other eigenvalues move.
@@ -132,18 +150,28 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     # The two terms of the drift may cancel each other: the next order is small beside their sizes.
     size = np.abs((4 - v0) * u0 / (v0 * (2 - v0))) + np.abs(4 * w0 / v0)
     ceiling, _ = on_tables(cs.lazy_bounds, delta, m, u0 * m, wide.bend * np.sqrt(m))
-    yield claims.zero(
+    yield claim(
+        "change-eigenvalues-directions",
         "change of the eigenvalues of directions that do not catapult, against their lazy drift, largest width",
-        (np.abs(wide.final - v0 - drift) / size).where(kept).max(), (ceiling / delta).where(kept).max(),
-        "relative; the next order is the drift's bound over delta", given=kept,
+        given=kept,
         otherwise="no direction stays below its threshold in a run that converges",
+    ).zero(
+        (np.abs(wide.final - v0 - drift) / size).where(kept).max(),
+        (ceiling / delta).where(kept).max(),
+        "relative; the next order is the drift's bound over delta",
     )
     yield _edge(data.ratio.values, last.any("direction").values, float(margin[-1]))
     converged = data.outcome == Outcome.CONVERGED
-    yield claims.at_most(
-        "largest eta lambda_i after convergence", 2.0, data.final.where(converged).max(), "stability of the minimum",
+    yield claim(
+        "eta-lambda-i",
+        "largest eta lambda_i after convergence",
+        given=converged,
+        otherwise=f"no run converges within {config.steps} steps",
+    ).at_most(
+        2.0,
+        data.final.where(converged).max(),
+        "stability of the minimum",
         note="appendix B.11 prints the two inequalities after the catapult reversed: eta is below 2/lambda_i there",
-        given=converged, otherwise=f"no run converges within {config.steps} steps",
     )
 
 
@@ -151,12 +179,16 @@ def _edge(ratios: np.ndarray, rises: np.ndarray, margin: float) -> Finding | lab
     """Where the loss begins to rise."""
     name, index = "condition for monotone decrease, as the largest eta lambda_1", int(np.argmax(rises))
     if not rises.any() or index == 0 or not rises[index:].all():
-        return claims.undecided(name, 2.0, "the step sizes do not bracket the edge")
+        return claim(name, name).undecided(2.0, "the step sizes do not bracket the edge")
     low, high = ratios[index - 1 : index + 1]
-    return claims.erratum(
-        name, (r"\|I - \eta K\| < 2", 3.0), (r"\|I - \eta K\| < 1 \text{ on the range of } K", 2.0), (high + low) / 2,
-        (high - low) / 2 + margin, "half the spacing of the step sizes, and log m / sqrt m",
-        note="The residual shrinks where the factor is below one.", where="appendix B.11, monotonic convergence",
+    return claim(name, name).erratum(
+        (r"\|I - \eta K\| < 2", 3.0),
+        (r"\|I - \eta K\| < 1 \text{ on the range of } K", 2.0),
+        (high + low) / 2,
+        (high - low) / 2 + margin,
+        "half the spacing of the step sizes, and log m / sqrt m",
+        note="The residual shrinks where the factor is below one.",
+        where="appendix B.11, monotonic convergence",
     )
 
 

@@ -15,7 +15,7 @@ from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Stop
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, claims, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
 from secant.optim import Problem, train
 
 RISE = 1.2
@@ -43,10 +43,9 @@ class Config(Seeded):
         fits_memory(8 * 6 * rows**2 + 8 * 4 * rows * self.width * (self.dim + self.outputs), "width or samples")
 
 
-@study(
-    "thesis/eq-4.2", section="4.2", title="The loss at the top of the kernel, and the rest",
-    statement=r"""
-    With $\mathcal P_{\le s}$ the projection on the first $s$ eigenvectors of the current tangent kernel, the mean
+@study("thesis/eq-4.2", section="4.2", title="The loss at the top of the kernel, and the rest")
+def run(config: Config) -> xr.Dataset:
+    r"""With $\mathcal P_{\le s}$ the projection on the first $s$ eigenvectors of the current tangent kernel, the mean
     squared loss splits exactly at every step, $$\mathcal L = \frac1n \|f - y\|^2
     = \frac1n \|\mathcal P_{\le s}(f - y)\|^2 + \frac1n \|\mathcal P_{> s}(f - y)\|^2
     = \mathcal L_{\le s} + \mathcal L_{> s},$$ with $\mathcal L_{\le n} = \mathcal L$; for $k$ outputs the kernel has
@@ -54,9 +53,8 @@ class Config(Seeded):
     and the kernel ends below the border, $\lambda_{\max}(K) < n/\eta$.
 
     One step changes the residual by $f' - y = (I - \frac{2\eta}{n} K)(f - y) + \Delta$ with
-    $\Delta_i = \frac12 \langle w' - w, H_{f_i} (w' - w) \rangle$ (equation (4.3)).""",
-)
-def run(config: Config) -> xr.Dataset:
+    $\Delta_i = \frac12 \langle w' - w, H_{f_i} (w' - w) \rangle$ (equation (4.3)).
+    """
     key_data, key_net = jax.random.split(jax.random.key(config.seed))
     task = regression("rank-2", key_data, samples=config.samples, test_samples=1, dim=config.dim)
     x = to_device(task.train.x)
@@ -87,7 +85,11 @@ def _catapult(x: jax.Array, y: jax.Array, outputs: int, key: jax.Array, config: 
     lr = config.ratio * len(x) / float(np.linalg.eigvalsh(ntk(net.apply, start, x).dense())[-1])
     problem = Problem(net.apply, x, y, losses.mean_mse)
     data = train(
-        problem, start, lr=lr, steps=config.steps, probes={"loss": measure.loss(), "top": Probe(split)},
+        problem,
+        start,
+        lr=lr,
+        steps=config.steps,
+        probes={"loss": measure.loss(), "top": Probe(split)},
         stop=Stop(diverged=lambda params: problem.objective(params) > 1e9),
     ).dataset.rename({f"top_{part}": part for part in ("rest", "all", "kernel")})
     return data[["loss", "top", "rest", "all", "kernel"]].assign(lr=lr)
@@ -124,22 +126,30 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             ("L against the sum over all directions", one.loss - one["all"]),
         ):
             found = (np.abs(gap) / one.loss).max()
-            yield claims.zero(f"{name}: {label}, largest relative difference", found, 1e-12, why)
-        yield claims.at_least(
-            f"{name}: a catapult, largest loss over the smallest before it", RISE,
+            yield claim(f"{name}-{label}-relative-difference", f"{name}: {label}, largest relative difference").zero(
+                found, 1e-12, why
+            )
+        yield claim(
+            f"{name}-catapult-loss-smallest", f"{name}: a catapult, largest loss over the smallest before it"
+        ).at_least(
+            RISE,
             (one.loss.values / np.minimum.accumulate(one.loss.values)).max(),
             "below the critical step size the loss never rises",
         )
-        yield claims.at_most(
-            f"{name}: kernel at the end over the border n / eta", 1.0, one.kernel[-1] * one.lr / config.samples,
-            "only below the border can the loss fall", given=one.sizes["step"] > config.steps,
+        yield claim(
+            f"{name}-kernel-end-border",
+            f"{name}: kernel at the end over the border n / eta",
+            given=one.sizes["step"] > config.steps,
             otherwise=f"the loss diverges in {one.sizes['step'] - 1} steps",
-        )
+        ).at_most(1.0, one.kernel[-1] * one.lr / config.samples, "only below the border can the loss fall")
     ratio, scatter = data.bend.values
-    yield claims.erratum(
-        "what a step of the quadratic model adds to the linear map, over <w' - w, H (w' - w)>",
+    yield claim(
+        "what-step-quadratic", "what a step of the quadratic model adds to the linear map, over <w' - w, H (w' - w)>"
+    ).erratum(
         (r"\Delta_i = \langle w' - w, H_{f_i} (w' - w) \rangle", 1.0),
-        (r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle", 0.5), ratio, 1e-10,
+        (r"\Delta_i = \tfrac12 \langle w' - w, H_{f_i} (w' - w) \rangle", 0.5),
+        ratio,
+        1e-10,
         "exact in the quadratic model; rounding",
         note=f"Taylor's factor one half is missing; the samples agree on it to {scatter:.0e}.",
         where="equations (4.3) and (4.4)",

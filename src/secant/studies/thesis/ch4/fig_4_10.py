@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claims, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, option, ratio_of_means, scaled, sheet, study
 from secant.studies.shared.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
 from secant.studies.shared.features.tasks import Sizes, feature_task
@@ -42,20 +42,20 @@ class Config(Options):
             raise ValueError(f"small: must be below the larger step size, {self.large}, got {self.small}.")
 
 
-@study(
-    "thesis/fig-4.10", section="4.4", title="With small steps the batch size does not matter",
-    statement=r"""
-    Smaller batches learn better features because their steps exceed the critical step of their batch. With a step size
-    of a fortieth of the critical one of all samples none does, and batch size has little effect on test loss and
-    alignment; with half the critical one it has (figure 4.10, on the task of table 4.1, $f^*(x) = x_1x_2$).
-    Nor do the validation losses on the way differ, step by step (figure C.23).""",
-    precision="float32",
-)
+@study("thesis/fig-4.10", section="4.4", title="With small steps the batch size does not matter", precision="float32")
 def run(config: Config) -> xr.Dataset:
+    r"""Smaller batches learn better features because their steps exceed the critical step of their batch. With a step
+    size of a fortieth of the critical one of all samples none does, and batch size has little effect on test loss and
+    alignment; with half the critical one it has (figure 4.10, on the task of table 4.1, $f^*(x) = x_1x_2$). Nor do the
+    validation losses on the way differ, step by step (figure C.23).
+    """
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
-        Setting(config.goal, config.epochs, config.steps, config.pause), config.batches,
-        range(config.seed, config.seed + config.draws), shares=(config.large, config.small), count=False,
+        Setting(config.goal, config.epochs, config.steps, config.pause),
+        config.batches,
+        range(config.seed, config.seed + config.draws),
+        shares=(config.large, config.small),
+        count=False,
     )
 
 
@@ -67,23 +67,27 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         gain = gains(trained[name], sign, few, many)
         large, small = (gain.sel(share=share).values for share in (config.large, config.small))
         found = ratio_of_means(small, large)
-        yield claims.at_least(
-            f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step", 0.0,
-            estimate(large), "smaller batches, better features",
-        )
-        yield claims.at_most(
-            f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size", LITTLE,
+        yield claim(
+            f"{what}-gain-batches-{few}-{many}-{config.large:g}-critical",
+            f"{what}: gain of batches of {few} over {many} with {config.large:g} of the critical step",
+        ).at_least(0.0, estimate(large), "smaller batches, better features")
+        yield claim(
+            f"{what}-{config.small:g}-{config.large:g}-size",
+            f"{what}: that with {config.small:g} of it, over that with {config.large:g}, in size",
+        ).at_most(
+            LITTLE,
             found._replace(value=abs(found.value)),
             "'little effect', for which the thesis has no number: a quarter at most",
             note=f"{np.nanmean(small):.3g} and {np.nanmean(large):.3g}",
         )
     apart = on_the_way(*(data.sel(batch=size, share=config.small) for size in (few, many)))
-    yield claims.at_most(
+    yield claim(
+        f"validation-loss-{config.small:g}-critical-{few}-{many}",
         f"validation loss with {config.small:g} of the critical step: largest distance of batches of"
         f" {few} and {many} at the same step, over the loss at the start",
-        WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line", given=apart,
+        given=apart,
         otherwise="the two batch sizes have no look in common but the first",
-    )
+    ).at_most(WIDTH_OF_A_LINE, estimate(apart), "the curves coincide: to a twentieth, about the width of a line")
     yield goal_finding(data)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Options, claim, estimate, option, scaled, sheet, study, unfold
 from secant.lab.verdicts.significance import falling_trend
 from secant.optim import optimisers
 from secant.studies.shared.features.batch_claims import goal_finding
@@ -22,8 +22,13 @@ from secant.studies.shared.features.batch_sizes import (
 from secant.studies.shared.features.tasks import TITLES, Sizes, feature_task
 
 RULES = {
-    "GD": optimisers.gd, "SGD": optimisers.gd, "momentum": optimisers.momentum, "Adadelta": optimisers.adadelta,
-    "Adagrad": optimisers.adagrad, "RMSprop": optimisers.rmsprop, "Adam": optimisers.adam,
+    "GD": optimisers.gd,
+    "SGD": optimisers.gd,
+    "momentum": optimisers.momentum,
+    "Adadelta": optimisers.adadelta,
+    "Adagrad": optimisers.adagrad,
+    "RMSprop": optimisers.rmsprop,
+    "Adam": optimisers.adam,
 }
 """By name; all but the first on batches. Momentum is 0.9, and everything else as in PyTorch."""
 
@@ -70,19 +75,16 @@ class Config(Options):
         )  # fmt: skip
 
 
-@study(
-    "thesis/fig-4.11", section="4.4", title="Across optimisers, test loss falls with alignment",
-    statement=r"""
-    Gradient descent, stochastic gradient descent, momentum, Adadelta, Adagrad, RMSprop and Adam train one network on
-    one task, on batches of 100 but for the first, with the step sizes of table C.1, to a training loss of $10^{-3}$.
+@study("thesis/fig-4.11", section="4.4", title="Across optimisers, test loss falls with alignment", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent, stochastic gradient descent, momentum, Adadelta, Adagrad, RMSprop and Adam train one network
+    on one task, on batches of 100 but for the first, with the step sizes of table C.1, to a training loss of $10^{-3}$.
     Test loss and alignment of the gradient outer product with the truth are strongly, negatively correlated: whatever
     optimiser finds the better features, generalises better.
 
     The thesis has four tasks; in the second one figure 4.8 says rank 3, its appendix rank 4: both are here, by `panel`.
-    Of every run counts the look with the smallest validation loss.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    Of every run counts the look with the smallest validation loss.
+    """
     samples, steps, parts = config.sizes.samples, STEPS[config.panel], []
     task, seeds = feature_task(config.panel, config.sizes), range(config.seed, config.seed + config.draws)
     draws, setting = task.draws(seeds), Setting(config.goal, 0, config.steps, config.pause)
@@ -114,15 +116,18 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     ordered = np.take_along_axis(test, aligned.argsort(axis=1), axis=1)
     rho, p = falling_trend(xr.DataArray(ordered, dims=("seed", "place")), "place")
     title = TITLES[config.panel]
-    yield claims.significant(
-        f"{title}: test loss falls with alignment across optimisers", p, "by permutation within seeds",
-        note=f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
+    yield claim(f"{title}-test-loss-falls", f"{title}: test loss falls with alignment across optimisers").significant(
+        p,
+        "by permutation within seeds",
+        f"Spearman correlation {rho:.2f}, mean over seeds; alignment and test loss: {table}",
     )
     # By Fisher's transformation.
     middle, count = np.arctanh(np.clip(_pearson(means), -1 + 1e-12, 1 - 1e-12)), int(np.isfinite(means.aligned).sum())
     low, high = np.tanh(middle + np.array([-1, 1]) * 1.96 / np.sqrt(max(count - 3, 1)))
-    yield claims.at_most(
-        f"{title}: Pearson correlation of test loss and alignment, mean over seeds", -np.sqrt(0.5),
+    yield claim(
+        f"{title}-pearson-correlation-test", f"{title}: Pearson correlation of test loss and alignment, mean over seeds"
+    ).at_most(
+        -np.sqrt(0.5),
         estimate([_pearson(trained.sel(seed=seed)) for seed in data.seed]),
         "strong: alignment explains at least half of the variance",
         note=f"of the {len(config.rules)} means over seeds {_pearson(means):.3f}, "
@@ -151,6 +156,8 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
         axes.plot(mean.aligned, mean.test, "D", ms=8, color=f"C{i}", label=name)
     title = TITLES[config.panel].capitalize()
     axes.set(
-        title=f"{title}, {config.draws} draws and their means", xlabel="alignment with the truth", ylabel="test loss",
+        title=f"{title}, {config.draws} draws and their means",
+        xlabel="alignment with the truth",
+        ylabel="test loss",
     )
     figure.legend(loc="outside right center")

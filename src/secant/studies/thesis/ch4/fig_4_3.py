@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Findings, claims, option, scaled, study
+from secant.lab import Estimate, Figure, Findings, claim, option, scaled, study
 from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, start_of, starts_of
 from secant.studies.shared.catapults.runs import Looks, descend, ended
 from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_beside
@@ -34,27 +34,27 @@ class Config(Networks):
         return min(self.top * panel.outputs, self.samples * panel.outputs - 1)
 
 
-@study(
-    "thesis/fig-4.3", section="4.3.1", title="A catapult happens at the top of the kernel",
-    statement=r"""
-    Gradient descent with a constant step above the critical one, $\eta > n/\|K\|_2$, on 128 images of two classes of
-    CIFAR-10 or 128 samples of $f^*(x) = x_1x_2$. Split the loss between the first $s$ eigenvectors of the current
+@study("thesis/fig-4.3", section="4.3.1", title="A catapult happens at the top of the kernel", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent with a constant step above the critical one, $\eta > n/\|K\|_2$, on 128 images of two classes
+    of CIFAR-10 or 128 samples of $f^*(x) = x_1x_2$. Split the loss between the first $s$ eigenvectors of the current
     tangent kernel and the rest: the spike is in $\mathcal L_{\le 5}$ alone, $\mathcal L_{>5}$ falls almost
     monotonically (figures 4.3, C.3 and C.4; for ten outputs 10, 30 or 50 directions, figure C.5), and $\|K\|_2$ is
     smaller after the catapult than before (figures 4.2 and C.2).
 
     If $\mathcal L_{>s}$ does not rise, the rise of $\mathcal L_{\le s}$ up to the peak is at least that of the loss.
-    The step size is the printed one over the printed critical one, times the critical one that is measured here.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    The step size is the printed one over the printed critical one, times the critical one that is measured here.
+    """
     found = []
     for name in config.panels:
         panel = PANELS[name]
         starts, critical = starts_of(name, config, config.draws)
         run = descend(
-            starts, (panel.ratio if config.ratio is None else config.ratio) * critical, steps=config.steps,
-            looks=Looks(split=(config.within(panel),)), together=panel.network in DENSE and panel.outputs == 1,
+            starts,
+            (panel.ratio if config.ratio is None else config.ratio) * critical,
+            steps=config.steps,
+            looks=Looks(split=(config.within(panel),)),
+            together=panel.network in DENSE and panel.outputs == 1,
             label=panel.title,
         )
         criticals = np.full(config.starts, np.nan)
@@ -72,41 +72,51 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         panel, runs = PANELS[name], data.sel(panel=name)
         title, s = panel.title, config.within(panel)
         rows = [_judged(ended(runs.isel(run=i))) for i in range(runs.sizes["run"])]
-        yield claims.zero(
-            f"{title}: runs that diverge", (runs.outcome == Outcome.DIVERGED).sum(), 0, "a catapult comes back"
+        yield claim(f"{title}-runs-diverge", f"{title}: runs that diverge").zero(
+            (runs.outcome == Outcome.DIVERGED).sum(), 0, "a catapult comes back"
         )
-        yield claims.at_least(
-            f"{title}: largest loss over the smallest before, the least of all draws", 2.0,
-            min(row["height"] for row in rows), "a catapult: the loss at least doubles",
-        )
+        yield claim(
+            f"{title}-loss-smallest-before", f"{title}: largest loss over the smallest before, the least of all draws"
+        ).at_least(2.0, min(row["height"] for row in rows), "a catapult: the loss at least doubles")
         # A loss that only falls has no spike to split.
         spikes, without = [row for row in rows if row["height"] > 1], "the loss of no draw rises"
         tenth = "'almost' monotone: the rest may add a tenth of the spike"
-        yield claims.at_least(
-            f"{title}: rise of the loss within {s} directions over that of the loss, to the peak", 1.0,
-            min((row["share"] for row in spikes), default=np.nan), tenth, slack=0.1, given=spikes, otherwise=without,
-        )
-        yield claims.zero(
-            f"{title}: all rises of the loss beyond {s} directions, over the height of the spike",
-            max((row["rises"] for row in spikes), default=np.nan), 0.1, tenth, given=spikes, otherwise=without,
-        )
-        yield claims.at_most(
-            f"{title}: norm of the kernel after over before, the most of all draws", 1.0,
-            max((row["kernel"] for row in spikes), default=np.nan), "the catapult lowers it", given=spikes,
+        yield claim(
+            f"{title}-rise-loss-within-{s}",
+            f"{title}: rise of the loss within {s} directions over that of the loss, to the peak",
+            given=spikes,
             otherwise=without,
-        )
+        ).at_least(1.0, min((row["share"] for row in spikes), default=np.nan), tenth, slack=0.1)
+        yield claim(
+            f"{title}-rises-loss-beyond-{s}",
+            f"{title}: all rises of the loss beyond {s} directions, over the height of the spike",
+            given=spikes,
+            otherwise=without,
+        ).zero(max((row["rises"] for row in spikes), default=np.nan), 0.1, tenth)
+        yield claim(
+            f"{title}-norm-kernel-after",
+            f"{title}: norm of the kernel after over before, the most of all draws",
+            given=spikes,
+            otherwise=without,
+        ).at_most(1.0, max((row["kernel"] for row in spikes), default=np.nan), "the catapult lowers it")
         if panel.critical is not None:
             # Of the critical step size at the start the thesis has one draw.
             drawn, count = runs.criticals.values, config.starts
             spread = float(drawn.std(ddof=1) * np.sqrt(1 + 1 / count))
             unsaid = "depth and width of this network are" if panel.target else "how pixels are scaled is"
-            yield claims.equal(
-                f"{title}: critical step size at the start, against the printed one", panel.critical,
-                Estimate(float(drawn.mean()), spread, count - 1), 0, "the rounding of the printed number",
+            yield claim(
+                f"{title}-critical-step-size",
+                f"{title}: critical step size at the start, against the printed one",
+                given=_full_size(panel, config),
+                otherwise="the thesis has other data or a network of another size",
+            ).equal(
+                panel.critical,
+                Estimate(float(drawn.mean()), spread, count - 1),
+                0,
+                "the rounding of the printed number",
                 relative=0.02,
                 note=f"from {drawn.min():.3g} to {drawn.max():.3g} over {count} draws. The error is that of one draw,"
                 f" for the thesis has one; {unsaid} not said",
-                given=_full_size(panel, config), otherwise="the thesis has other data or a network of another size",
             )
 
 
@@ -129,7 +139,8 @@ def _judged(one: xr.Dataset) -> dict[str, float]:
     before = int(np.argmin(loss[: peak + 1]))
     height = max(loss[peak] - loss[before], np.finfo(float).tiny)
     return {
-        "height": loss[peak] / loss[before], "share": (within[peak] - within[before]) / height,
+        "height": loss[peak] / loss[before],
+        "share": (within[peak] - within[before]) / height,
         "rises": float(np.clip(np.diff(beyond), 0, None).sum() / height),
         "kernel": float(one.critical[0] / one.critical.values[good][-1]),
     }

@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Stop
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, scaled, sheet, study
 from secant.lab.verdicts.significance import proportion
 from secant.optim import Problem, control, train
 from secant.studies.shared.catapults.panels import PANELS, Networks, Start, check_panels, starts_of
@@ -49,23 +49,20 @@ class Config(Networks):
             raise ValueError(f"top: must be below the number of samples, {self.samples}, got {self.top}.")
 
 
-@study(
-    "thesis/fig-4.4", section="4.3.1", title="One catapult after another",
-    statement=r"""
-    Gradient descent as in figure 4.3 whose step size is raised twice, from 6 to 10 and 15 after 15 and 60 steps (the
-    5-layer FCN) and from 8 to 15 and 20 after 10 and 40 (the 5-layer CNN). Every raise above the current critical step
-    $n/\|K\|_2$ triggers another catapult, confined to the first 10 directions of the kernel (figure C.6), and lowers
-    $\|K\|_2$ again. From the start, the last step size would diverge (figure C.7).
+@study("thesis/fig-4.4", section="4.3.1", title="One catapult after another", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""Gradient descent as in figure 4.3 whose step size is raised twice, from 6 to 10 and 15 after 15 and 60 steps
+    (the 5-layer FCN) and from 8 to 15 and 20 after 10 and 40 (the 5-layer CNN). Every raise above the current critical
+    step $n/\|K\|_2$ triggers another catapult, confined to the first 10 directions of the kernel (figure C.6), and
+    lowers $\|K\|_2$ again. From the start, the last step size would diverge (figure C.7).
 
-    Here step sizes are the printed ones over the printed critical ones, 3.6 and 4.5, times what is measured. The
-    step sizes that figure C.7 calls the last are 60 and 40; those of figure 4.4 are 15 and 20. Both are tried from the
+    Here step sizes are the printed ones over the printed critical ones, 3.6 and 4.5, times what is measured. The step
+    sizes that figure C.7 calls the last are 60 and 40; those of figure 4.4 are 15 and 20. Both are tried from the
     start.
 
     Without a schedule: after each catapult the step is set above the critical one that is measured then, three times,
-    and then to half of it.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    and then to half of it.
+    """
     runs = [_panel(name, config) for name in config.panels]
     return xr.concat(runs, "panel", join="outer").assign_coords(panel=list(config.panels))
 
@@ -78,13 +75,21 @@ def _panel(name: str, config: Config) -> xr.Dataset:
     begins, sizes = [step for step, _ in RAISES[name]], [size for _, size in RAISES[name]]
     schedule = np.repeat(sizes, np.diff([*begins, config.steps]))
     raised = descend(
-        starts[: config.draws], np.multiply.outer(units[: config.draws], schedule), steps=config.steps,
-        looks=Looks(split=(config.top,)), together=name != "cnn", label=f"{panel.title}, raised",
+        starts[: config.draws],
+        np.multiply.outer(units[: config.draws], schedule),
+        steps=config.steps,
+        looks=Looks(split=(config.top,)),
+        together=name != "cnn",
+        label=f"{panel.title}, raised",
     )
     # Most diverge within a few steps, and would wait for the last: one after the other.
     at_once = [
         descend(
-            starts[: config.direct], size * units[: config.direct], steps=begins[-1], looks=Looks(), together=False,
+            starts[: config.direct],
+            size * units[: config.direct],
+            steps=begins[-1],
+            looks=Looks(),
+            together=False,
             label=f"{panel.title}, at once",
         )
         for size in (sizes[-1], AT_ONCE[name])
@@ -104,7 +109,10 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
     problem = Problem(start.net.apply, start.x, start.y, start.loss)
     critical = kernel_critical_lr(start.net.apply, start.loss)
     controller = control.catapults(
-        config.catapults, over=config.ratio, share=SETTLE, rest=REST,
+        config.catapults,
+        over=config.ratio,
+        share=SETTLE,
+        rest=REST,
         critical=lambda params: critical(params, problem.x),
     )
 
@@ -113,9 +121,13 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
         return {"value": found.size, "critical": found.meter.critical, "count": found.done, "begun": found.begun}
 
     found = train(
-        problem, start.params, rule=optax.chain(optax.sgd(1.0), controller), steps=config.steps,
+        problem,
+        start.params,
+        rule=optax.chain(optax.sgd(1.0), controller),
+        steps=config.steps,
         probes={"loss": problem.objective, "lr": Probe(look, whole=True)},
-        stop=Stop(diverged=lambda params: ~(problem.objective(params) < CEILING)), label=f"{title}, automatic",
+        stop=Stop(diverged=lambda params: ~(problem.objective(params) < CEILING)),
+        label=f"{title}, automatic",
     ).dataset
     # The state after a step knows what it was made with.
     made = found.isel(step=slice(1, None)).assign_coords(step=found.step.values[:-1])
@@ -127,9 +139,8 @@ def _automatic(start: Start, config: Config, title: str) -> dict[str, xr.DataArr
 def check(data: xr.Dataset, config: Config) -> Findings:
     for name in config.panels:
         title, one = PANELS[name].title, data.sel(panel=name)
-        yield claims.zero(
-            f"{title}: draws that diverge when raised", (one.outcome == Outcome.DIVERGED).sum(), 0,
-            "each catapult comes back",
+        yield claim(f"{title}-draws-diverge-when", f"{title}: draws that diverge when raised").zero(
+            (one.outcome == Outcome.DIVERGED).sum(), 0, "each catapult comes back"
         )
         yield from _judge_raises(name, one, config)
         for place, size, which in (
@@ -137,10 +148,14 @@ def check(data: xr.Dataset, config: Config) -> Findings:
             (1, AT_ONCE[name], "the step size that figure C.7 prints"),
         ):
             ratio = size / float(PANELS[name].critical or np.nan)
-            yield claims.at_least(
-                f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps", 0.5,
+            yield claim(
+                f"{title}-share-draws-diverge-{size:g}-{ratio:.1f}",
+                f"{title}: share of draws that diverge from the start with {size:g}, {ratio:.1f} critical steps",
+            ).at_least(
+                0.5,
                 proportion(one.direct_outcome.isel(size=place) == Outcome.DIVERGED),
-                "figure C.7: it diverges, in most draws at least", note=which,
+                "figure C.7: it diverges, in most draws at least",
+                note=which,
             )
         yield from _judge_automatic(title, one, config)
 
@@ -151,30 +166,37 @@ def _judge_raises(name: str, one: xr.Dataset, config: Config) -> Findings:
     whole = one.isel(draw=(one.outcome != Outcome.DIVERGED).values)
     runs = [until_its_end(whole.isel(draw=i)) for i in range(whole.sizes["draw"])]
     if not runs:
-        yield claims.undecided(f"{title}: catapults that follow raises", 1.0, "every draw diverges")
+        yield claim(f"{title}-catapults-follow-raises", f"{title}: catapults that follow raises").undecided(
+            1.0, "every draw diverges"
+        )
         return
     for (begin, size), (end, _) in itertools.pairwise((*RAISES[name], (config.steps, np.nan))):
         seen = xr.concat([_raise(run, begin, end) for run in runs], "draw", join="outer")
         counted = seen.where(seen.above > 1)
         found.append(counted)
         above = counted.above.dropna("draw")
-        yield claims.equal(
-            f"{title}: share of draws whose loss rises to {RISE:g} times the smallest before, step size {size:g}", 1.0,
-            estimate(counted.height.dropna("draw") > RISE), 0,
+        yield claim(
+            f"{title}-share-draws-whose-{RISE:g}-{size:g}",
+            f"{title}: share of draws whose loss rises to {RISE:g} times the smallest before, step size {size:g}",
+            given=above.size,
+            otherwise="in no draw the step is above the critical one then",
+        ).equal(
+            1.0,
+            estimate(counted.height.dropna("draw") > RISE),
+            0,
             "every raise above the critical step triggers a catapult",
             note=f"{above.size} of {len(runs)} draws are above the critical step then, {float(above.mean()):.2f} of it"
             f" on average; the loss rises to {float(np.exp(np.log(counted.height).mean())):.3g} times, geometric mean",
-            given=above.size, otherwise="in no draw the step is above the critical one then",
         )
     every = xr.concat(found, "raise", join="outer").mean("raise")
-    yield claims.at_least(
-        f"{title}: rise within {config.top} directions over all of it, mean over raises and draws", 1.0,
-        estimate(every.share), "the rest may add a tenth of the spike, as in figure 4.3", slack=0.1,
-    )
-    yield claims.at_most(
-        f"{title}: ln of the norm of the kernel after a raise over before, mean over raises and draws", 0.0,
-        estimate(every.kernel), "each catapult lowers it", note="between catapults it grows again",
-    )
+    yield claim(
+        f"{title}-rise-within-{config.top}-directions",
+        f"{title}: rise within {config.top} directions over all of it, mean over raises and draws",
+    ).at_least(1.0, estimate(every.share), "the rest may add a tenth of the spike, as in figure 4.3", slack=0.1)
+    yield claim(
+        f"{title}-ln-norm-kernel",
+        f"{title}: ln of the norm of the kernel after a raise over before, mean over raises and draws",
+    ).at_most(0.0, estimate(every.kernel), "each catapult lowers it", note="between catapults it grows again")
 
 
 def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
@@ -190,7 +212,8 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
     alive = ((ends > 0) & (ends < np.inf)).all()  # a network that has died has no kernel
     return xr.Dataset(
         {
-            "above": float(part.lr[0]) / critical[0], "height": loss[peak] / loss[foot],
+            "above": float(part.lr[0]) / critical[0],
+            "height": loss[peak] / loss[foot],
             "share": (within[peak] - within[foot]) / rise if rise > 0 else np.nan,
             "kernel": np.log(critical[0] / critical[-1]) if alive else np.nan,
         }
@@ -199,23 +222,35 @@ def _raise(run: xr.Dataset, begin: int, end: int) -> xr.Dataset:
 
 def _judge_automatic(title: str, one: xr.Dataset, config: Config) -> Findings:
     count, sizes, begun, loss = (one[f"auto_{key}"].dropna("step").values for key in ("count", "lr", "begun", "loss"))
-    yield claims.equal(
-        f"{title}: catapults of the automatic run", config.catapults, count[-1], 0, "so many are asked for",
+    yield claim(
+        f"{title}-catapults-automatic-run",
+        f"{title}: catapults of the automatic run",
         given=not count[-1] < config.catapults == begun[-1],
         otherwise="the run ends while the last of them has not come down; take more steps",
-    )
+    ).equal(config.catapults, count[-1], 0, "so many are asked for")
     done = np.flatnonzero(count >= config.catapults)
     after = loss[done[0] if len(done) else len(loss) :]
-    yield claims.at_most(
-        f"{title}: largest rise of its loss in a step after the last of them", 1.0,
-        lambda: (after[1:] / after[:-1]).max(), "with half the critical step it only falls, to the rounding of float32",
-        slack=1e-5, given=len(after) > 1, otherwise="the run ends before",
+    yield claim(
+        f"{title}-rise-loss-step",
+        f"{title}: largest rise of its loss in a step after the last of them",
+        given=len(after) > 1,
+        otherwise="the run ends before",
+    ).at_most(
+        1.0,
+        lambda: (after[1:] / after[:-1]).max(),
+        "with half the critical step it only falls, to the rounding of float32",
+        slack=1e-5,
     )
     thrown = sizes[np.flatnonzero(np.diff(begun, prepend=0))]
-    yield claims.at_least(
-        f"{title}: step size of one of its catapults over that of the one before, the least", 1.0,
-        lambda: (thrown[1:] / thrown[:-1]).min(), "each lowers the norm of the kernel and so raises the critical step",
-        given=len(thrown) > 1, otherwise="there are not two of them",
+    yield claim(
+        f"{title}-step-size-one",
+        f"{title}: step size of one of its catapults over that of the one before, the least",
+        given=len(thrown) > 1,
+        otherwise="there are not two of them",
+    ).at_least(
+        1.0,
+        lambda: (thrown[1:] / thrown[:-1]).min(),
+        "each lowers the norm of the kernel and so raises the critical step",
     )
 
 

@@ -10,7 +10,7 @@ from scipy import special, stats
 from secant import lab
 from secant.data import sphere
 from secant.dynamics import Probe
-from secant.lab import RISK, Figure, Finding, Findings, Options, claims, estimate, option, scaled, sheet, study
+from secant.lab import RISK, Figure, Finding, Findings, Options, claim, estimate, option, scaled, sheet, study
 from secant.lab.verdicts.significance import proportion
 from secant.losses import mean_mse
 from secant.optim import Batches, Problem, train
@@ -39,10 +39,9 @@ class Config(Options):
         lab.fits_memory(4.0 * self.draws * each, "width, samples, dim, epochs or draws")
 
 
-@study(
-    "thesis/fig-4.5", section="4.3.2", title="The loss spikes at one sample",
-    statement=r"""
-    A wide two-layer ReLU network $f(x) = m^{-1/2}\sum_i v_i\,\mathrm{relu}(u_i^\top x)$ with fixed signs $v$ learns
+@study("thesis/fig-4.5", section="4.3.2", title="The loss spikes at one sample", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""A wide two-layer ReLU network $f(x) = m^{-1/2}\sum_i v_i\,\mathrm{relu}(u_i^\top x)$ with fixed signs $v$ learns
     $y = 1$ on 100 points of the unit sphere, one of which, $(x^*, y^*)$, is doubled. Stochastic gradient descent sees
     one sample a step, whose critical step size is
     $$\eta_{\mathrm{crit}}(x) = \frac1{K(x, x)} \approx \frac2{\|x\|^2}:$$
@@ -57,10 +56,8 @@ class Config(Options):
     order $\sqrt m$; then gates turn, $K(x^*, x^*)$ falls below $1/\eta$ and the catapult is over. What is claimed is
     judged up to there. Before, a few gates turn already: a step moves pre-activations, Gaussian of deviation
     $\|x^*\|$, by $\mu = 2\eta|r|\|x^*\|/\sqrt m$ of that, and half of those that it would carry past zero stop
-    there, so that the factor is $1 - (2\eta/\eta_{\mathrm{crit}})\big(1 - \mu/\sqrt{8\pi}\big)$ to first order.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    there, so that the factor is $1 - (2\eta/\eta_{\mathrm{crit}})\big(1 - \mu/\sqrt{8\pi}\big)$ to first order.
+    """
     samples, root = config.samples, np.sqrt(config.width)
     # Weights are drawn on the host: nothing is compiled for them. The longer sample is the first.
     seeds = range(config.seed, config.seed + config.draws)
@@ -68,7 +65,9 @@ def run(config: Config) -> xr.Dataset:
     spheres = [sphere(jax.random.key(s), samples=samples, dim=config.dim, scale=config.length) for s in seeds]
     x, y = (np.stack(part) for part in zip(*spheres, strict=True))
     draws = {
-        "seed": np.array(seeds, np.uint32), "x": x, "y": y,
+        "seed": np.array(seeds, np.uint32),
+        "x": x,
+        "y": y,
         "u": np.stack([one.normal(size=(config.dim, config.width)).astype(np.float32) for one in random]),
         "v": np.stack([one.choice([-1, 1], config.width).astype(np.float32) for one in random]),
     }
@@ -80,12 +79,18 @@ def run(config: Config) -> xr.Dataset:
         inner = draw["x"] @ state.inner
         return {
             "value": jax.nn.relu(inner) @ draw["v"] / root - draw["y"],
-            "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1), "visited": state.rows[0],
+            "kernel": (draw["x"] ** 2).sum(axis=1) * (inner > 0).mean(axis=1),
+            "visited": state.rows[0],
         }
 
     found = train(
-        problem, lambda draw: draw["u"], lr=config.lr, steps=config.epochs * samples, over={"draw": draws},
-        batches=lambda draw: Batches(1, seed=draw["seed"]), label="one sample a step",
+        problem,
+        lambda draw: draw["u"],
+        lr=config.lr,
+        steps=config.epochs * samples,
+        over={"draw": draws},
+        batches=lambda draw: Batches(1, seed=draw["seed"]),
+        label="one sample a step",
         probes={"residual": Probe(look, dims=("sample",), whole=True)},
     ).dataset.drop_vars(("draw", "step"), errors="ignore")
     before, after = (found.isel(step=part).rename(step="made") for part in (slice(None, -1), slice(1, None)))
@@ -94,9 +99,12 @@ def run(config: Config) -> xr.Dataset:
         critical = 1 / before.residual_kernel
     return xr.Dataset(
         {
-            "loss": (found.residual**2).mean("sample", skipna=False), "visited": visited,
-            "critical": critical.isel(sample=visited), "before": before.residual.isel(sample=visited) ** 2,
-            "after": after.residual.isel(sample=visited) ** 2, "start": critical.isel(made=0),
+            "loss": (found.residual**2).mean("sample", skipna=False),
+            "visited": visited,
+            "critical": critical.isel(sample=visited),
+            "before": before.residual.isel(sample=visited) ** 2,
+            "after": after.residual.isel(sample=visited) ** 2,
+            "start": critical.isel(made=0),
             "first": found.residual.isel(step=0, sample=0),
         },
         coords={"step": np.arange(found.sizes["step"]), "made": np.arange(visited.sizes["made"])},
@@ -120,30 +128,35 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     count = config.samples * config.draws
     # Twice the share of active neurons, a mean of m coin flips: the largest deviation from 1 of so many.
     most_of_all = float(special.ndtri(1 - RISK / (2 * count)) / np.sqrt(config.width))
-    yield claims.zero(
+    yield claim(
+        "2-x-2",
         "2/|x|^2 over critical steps of single samples: largest difference from 1",
-        np.abs(2 / (data.start * lengths**2) - 1).max(), most_of_all, f"a mean of m coin flips, the most of {count}",
-        given=most_of_all < 0.5, otherwise=f"{config.width} coin flips do not tell a critical step from its half",
-    )
+        given=most_of_all < 0.5,
+        otherwise=f"{config.width} coin flips do not tell a critical step from its half",
+    ).zero(np.abs(2 / (data.start * lengths**2) - 1).max(), most_of_all, f"a mean of m coin flips, the most of {count}")
     data = data.transpose("draw", ...)
     early, visits = until_gates_turn(data, config), data.visited.values == 0
     # Whether a step is above the critical one of its sample, and that sample's own loss.
     over, own = data.critical.values < config.lr, (data.after > data.before).values
     apart = most_of_all < _margin(config)
     close = "the step size is so close to a critical one that random numbers of active neurons decide"
-    yield claims.zero(
+    yield claim(
+        "steps-above-critical",
         "steps above the critical one of their sample that are not visits to the longer one, and the reverse",
-        (early & (over != visits)).sum(), 0, "the step size lies between the two critical ones", given=apart,
+        given=apart,
         otherwise=close,
-    )
+    ).zero((early & (over != visits)).sum(), 0, "the step size lies between the two critical ones")
     for name, cases, then in (
         ("share of steps above it at which the sample's own loss rises", early & over, own),
         ("share of rises of a sample's own loss that are at such steps", early & own, over),
     ):
-        yield claims.equal(
-            name, 1.0, (cases & then).sum() / max(cases.sum(), 1), 0,
-            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only", given=apart and cases.any(),
-            otherwise="gates turn at the first visit" if apart else close,
+        yield claim(
+            name, name, given=apart and cases.any(), otherwise="gates turn at the first visit" if apart else close
+        ).equal(
+            1.0,
+            (cases & then).sum() / max(cases.sum(), 1),
+            0,
+            "|1 - 2 eta / eta_crit| exceeds 1 on one side of it only",
         )
     yield _first_visit(data, early & visits, config)
     yield from _all_samples(np.diff(data.loss.values, axis=1), early, visits)
@@ -164,13 +177,15 @@ def _first_visit(data: xr.Dataset, visits: np.ndarray, config: Config) -> Findin
     name = "factor of the residual at the first visit over the predicted one, mean over draws"
     drawn = visits.any(axis=1)
     if drawn.sum() < 2:
-        return claims.undecided(name, 1.0, "gates turn at the first visit")
+        return claim(name, name).undecided(1.0, "gates turn at the first visit")
     at = np.arange(len(visits))[drawn], visits[drawn].argmax(axis=1)
     before, after, critical = (data[key].values[at] for key in ("before", "after", "critical"))
     moved = 2 * config.lr * np.sqrt(before) * config.length / np.sqrt(config.width)
     factor = np.abs(1 - 2 * config.lr / critical * (1 - moved / np.sqrt(8 * np.pi)))
-    return claims.equal(
-        name, 1.0, estimate(np.sqrt(after / before) / factor), np.mean(moved**2),
+    return claim(name, name).equal(
+        1.0,
+        estimate(np.sqrt(after / before) / factor),
+        np.mean(moved**2),
         "the next order in how far pre-activations move",
         note=f"they move by {float(moved.mean()):.2g} of their deviation on average",
     )
@@ -182,17 +197,17 @@ def _all_samples(rise: np.ndarray, early: np.ndarray, visits: np.ndarray) -> Fin
     statements = "larger changes of the loss at visits than at other steps", "share of visits at which the loss rises"
     if not (len(here) and len(elsewhere)):
         for name, predicted in zip(statements, (0.0, MOST), strict=True):
-            yield claims.undecided(name, predicted, "gates turn at the first visit", "at least")
+            yield claim(name, name).undecided(predicted, "gates turn at the first visit", "at least")
         return
     total = np.clip(rise[early], 0, None).sum()
-    yield claims.significant(
-        statements[0], float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue), "of ranks",
-        note=f"{len(here)} visits and {int((rise[early] > 0).sum()):,} rises of any size in {int(early.sum()):,} steps;"
+    yield claim(statements[0], statements[0]).significant(
+        float(stats.mannwhitneyu(here, elsewhere, alternative="greater").pvalue),
+        "of ranks",
+        f"{len(here)} visits and {int((rise[early] > 0).sum()):,} rises of any size in {int(early.sum()):,} steps;"
         f" visits make up {np.clip(here, 0, None).sum() / total:.0%} of the sum of all rises",
     )
-    yield claims.at_least(
-        statements[1], MOST, proportion(here > 0),
-        "a spike at every visit, but for starts that fit the longer sample by chance",
+    yield claim(statements[1], statements[1]).at_least(
+        MOST, proportion(here > 0), "a spike at every visit, but for starts that fit the longer sample by chance"
     )
 
 
@@ -211,7 +226,12 @@ def draw(data: xr.Dataset, figure: Figure, config: Config) -> None:
     right.hist(rise[~at & (rise > 0)], bins, color="C0", alpha=0.85, label="at another sample")
     right.hist(rise[at], bins, color="C1", alpha=0.9, label=r"at $x^*$")
     sheet.label(
-        right, f"All {config.draws} draws", r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$", "steps",
-        "upper right", xscale="log", yscale="log",
+        right,
+        f"All {config.draws} draws",
+        r"rise of the loss, $\mathcal{L}_{t+1} - \mathcal{L}_t > 0$",
+        "steps",
+        "upper right",
+        xscale="log",
+        yscale="log",
     )
     right.set_ylim(0.7, 20 * right.get_ylim()[1])  # room for the legend

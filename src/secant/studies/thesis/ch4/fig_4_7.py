@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
 from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
@@ -49,9 +49,10 @@ class Config(Networks):
 
 
 @study(
-    "thesis/fig-4.7", section="4.3.2", title="Spikes of stochastic gradient descent are catapults",
-    statement=r"""
-    Stochastic gradient descent with batches of 32 of 128 images and a constant step size, until the loss is below
+    "thesis/fig-4.7", section="4.3.2", title="Spikes of stochastic gradient descent are catapults", precision="float32"
+)
+def run(config: Config) -> xr.Dataset:
+    r"""Stochastic gradient descent with batches of 32 of 128 images and a constant step size, until the loss is below
     $10^{-3}$: a 5-layer FCN, a 5-layer CNN, Wide ResNet 10-10, ViT-4 (figures 4.7 and C.8) and Myrtle-5 on ten classes
     (figure C.11). The loss of all samples has many spikes. At every spike $\|K\|_2$, of all samples, drops; the spike
     is in the first eigendirection of the kernel, $\mathcal L_{\le 1}$; and $\mathcal L_{>1}$ falls nearly
@@ -60,10 +61,8 @@ class Config(Networks):
     rises (figure C.12).
 
     The step size is the printed one over the printed critical one of figures 4.3 and C.4, times the critical one
-    measured here; where it is not printed, 1.5 times that, and for synthetic targets half of it, as in figure 4.9.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    measured here; where it is not printed, 1.5 times that, and for synthetic targets half of it, as in figure 4.9.
+    """
     found = []
     for name in config.panels:
         panel = PANELS[name]
@@ -73,9 +72,15 @@ def run(config: Config) -> xr.Dataset:
             cycle = schedules.cyclical(config.low, config.high, config.period)
             sizes = np.array([float(cycle(step)) for step in range(config.steps)])
         one = descend(
-            starts, np.multiply.outer(critical, sizes), steps=config.steps, looks=Looks(split=(1,), batch=True),
-            batch=config.batch, goal=config.goal, seeds=range(config.seed, config.seed + config.draws),
-            together=panel.network in DENSE and panel.outputs == 1, label=panel.title,
+            starts,
+            np.multiply.outer(critical, sizes),
+            steps=config.steps,
+            looks=Looks(split=(1,), batch=True),
+            batch=config.batch,
+            goal=config.goal,
+            seeds=range(config.seed, config.seed + config.draws),
+            together=panel.network in DENSE and panel.outputs == 1,
+            label=panel.title,
         )
         found.append(one.isel(s=0, drop=True).rename(run="draw"))
     return xr.concat(found, "panel", join="outer").assign_coords(panel=list(config.panels))
@@ -99,33 +104,45 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         runs = [ended(data.sel(panel=name).isel(draw=draw)) for draw in range(config.draws)]
         _, kernel, share = spikes_of(*runs)
         count, falls = len(kernel), np.log(kernel)
-        yield claims.at_least(
-            f"{title}: spikes that come back, each above {SPIKE:g} times where it began", 1.0, count,
-            "otherwise there is nothing to judge",
-        )
+        yield claim(
+            f"{title}-spikes-come-back-{SPIKE:g}",
+            f"{title}: spikes that come back, each above {SPIKE:g} times where it began",
+        ).at_least(1.0, count, "otherwise there is nothing to judge")
         # What happens at spikes, which are the repeats whose spread is the error.
         enough, few = count > 1, f"{count or 'no'} spike comes back; an error needs two"
-        yield claims.at_most(
-            f"{title}: ln of the norm of the kernel after a spike over before, mean over spikes", 0.0, estimate(falls),
-            "it drops", note=f"median {np.median(falls):.3g}" if enough else "", given=enough, otherwise=few,
-        )
-        yield claims.equal(
-            f"{title}: share of spikes at which the norm of the kernel drops", 1.0, estimate(kernel < 1), 0,
-            "'at every spike'", note=f"{(kernel < 1).sum()} of {count} spikes", given=enough, otherwise=few,
-        )
-        yield claims.at_least(
-            f"{title}: rise of the loss in the first direction over that of the loss, mean over spikes", 1.0,
-            estimate(share), "the rest oscillates by little: a tenth of the spike", slack=NEARLY,
-            note=f"median {np.median(share):.3g}" if enough else "", given=enough, otherwise=few,
+        yield claim(
+            f"{title}-ln-norm-kernel",
+            f"{title}: ln of the norm of the kernel after a spike over before, mean over spikes",
+            given=enough,
+            otherwise=few,
+        ).at_most(0.0, estimate(falls), "it drops", note=f"median {np.median(falls):.3g}" if enough else "")
+        yield claim(
+            f"{title}-share-spikes-which",
+            f"{title}: share of spikes at which the norm of the kernel drops",
+            given=enough,
+            otherwise=few,
+        ).equal(1.0, estimate(kernel < 1), 0, "'at every spike'", note=f"{(kernel < 1).sum()} of {count} spikes")
+        yield claim(
+            f"{title}-rise-loss-first",
+            f"{title}: rise of the loss in the first direction over that of the loss, mean over spikes",
+            given=enough,
+            otherwise=few,
+        ).at_least(
+            1.0,
+            estimate(share),
+            "the rest oscillates by little: a tenth of the spike",
+            slack=NEARLY,
+            note=f"median {np.median(share):.3g}" if enough else "",
         )
         all_of, beyond = (
             sum(np.clip(np.diff(one[key].values), 0, None).sum() for one in runs) for key in ("loss", "beyond")
         )
-        yield claims.at_most(
-            f"{title}: all rises of the loss beyond the first direction over all rises of the loss", NEARLY,
-            beyond / all_of if all_of > 0 else np.nan, "'nearly monotone': a tenth", given=all_of > 0,
+        yield claim(
+            f"{title}-rises-loss-beyond",
+            f"{title}: all rises of the loss beyond the first direction over all rises of the loss",
+            given=all_of > 0,
             otherwise="the loss never rises",
-        )
+        ).at_most(NEARLY, beyond / all_of if all_of > 0 else np.nan, "'nearly monotone': a tenth")
 
 
 @run.figure

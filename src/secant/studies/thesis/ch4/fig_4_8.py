@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Tolerance, claims, estimate, study
+from secant.lab import Figure, Findings, Tolerance, claim, estimate, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import raises
 from secant.studies.shared.catapults.courses import RaisesConfig, course_of, raises_of, seeds_of, task_of
@@ -14,28 +14,30 @@ from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_end
 from secant.studies.shared.features.tasks import SHALLOW, TITLES, behind_the_truth, scored, truth_finding
 
 
-@study(
-    "thesis/fig-4.8", section="4.4", title="The more catapults, the better the features",
-    statement=r"""
-    A network is trained by gradient descent, and its step size raised again and again. Where it comes to lie above the
-    critical one, the loss catapults: it shoots up, comes down again, and the critical step size is larger than before.
-    With the number of catapults the alignment of the network's average gradient outer product with that of the target
-    grows, and the test loss falls (figures 4.8 and C.13; the first rows and columns of the matrix, figure C.15).
+@study("thesis/fig-4.8", section="4.4", title="The more catapults, the better the features", precision="float32")
+def run(config: RaisesConfig) -> xr.Dataset:
+    r"""A network is trained by gradient descent, and its step size raised again and again. Where it comes to lie above
+    the critical one, the loss catapults: it shoots up, comes down again, and the critical step size is larger than
+    before. With the number of catapults the alignment of the network's average gradient outer product with that of the
+    target grows, and the test loss falls (figures 4.8 and C.13; the first rows and columns of the matrix, figure C.15).
 
     Here each number of raises is a run of its own from the same start, trained to the same loss. A raise to a step size
     below the critical one is no catapult, and changes little. Between raises the kernel may grow again, but only to
     where the step in use is critical: beyond that the loss would not fall. USPS and Fashion-MNIST are those of figure
     C.16; their true outer product is that of a convolutional network trained on all samples. SVHN and CelebA are not
-    available.""",
-    precision="float32",
-)
-def run(config: RaisesConfig) -> xr.Dataset:
+    available.
+    """
     found = []
     for panel in config.panels:
         task = task_of(config, panel)
         one = raises.raised(
-            task, lr=course_of(config, panel).lr, raises=raises_of(config, panel), steps=config.steps,
-            every=config.every, seeds=seeds_of(config), goal=config.goal,
+            task,
+            lr=course_of(config, panel).lr,
+            raises=raises_of(config, panel),
+            steps=config.steps,
+            every=config.every,
+            seeds=seeds_of(config),
+            goal=config.goal,
         )
         truth = (("row", "column"), task.truth[:BLOCK, :BLOCK])
         found.append(one.assign({"goal": config.goal, "truth": truth} | behind_the_truth(task)))
@@ -53,20 +55,20 @@ def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
         one, title = _one(data, panel, config), TITLES[panel]
         end, what = raises.trained(one), scored(one)
         yield from truth_finding(panel, one, end.test)
-        for name, label, claim, sign in (
-            ("alignment", "alignment", "alignment grows", -1.0), ("test", f"test {what}", f"test {what} falls", 1.0),
+        for name, label, trend, sign in (
+            ("alignment", "alignment", "alignment grows", -1.0),
+            ("test", f"test {what}", f"test {what} falls", 1.0),
         ):
             rho, p = falling_trend(sign * end[name], "raises")
-            yield claims.significant(
-                f"{title}: {claim} with the number of raises", p, "by permutation within seeds",
-                note=f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average"
-                f" {_listed(end[name])}",
+            yield claim(f"{title}-{name}-trend", f"{title}: {trend} with the number of raises").significant(
+                p,
+                "by permutation within seeds",
+                f"Spearman correlation {sign * rho:.2f}, mean over seeds; by raises on average {_listed(end[name])}",
             )
             gain = sign * (end[name].isel(raises=0) - end[name].where(raises.catapults(one) > 0).mean("raises"))
-            yield claims.at_least(
-                f"{title}: {label} with catapults against none, mean gain", 0.0, estimate(gain), "catapults help",
-                note=f"{int(gain.notnull().sum())} draws with both",
-            )
+            yield claim(
+                f"{title}-{label}-catapults-none-mean", f"{title}: {label} with catapults against none, mean gain"
+            ).at_least(0.0, estimate(gain), "catapults help", note=f"{int(gain.notnull().sum())} draws with both")
         # Each catapult lowers the norm of the kernel, on its way to where the step is below the critical one.
         thrown = raises.catapulted(one) & end.outcome.notnull()
         course, width = course_of(config, panel), config.shallow if panel in SHALLOW else config.deep
@@ -88,10 +90,12 @@ def check(data: xr.Dataset, config: RaisesConfig) -> Findings:
              f"by raises, the first without one, it is {_listed(end.critical)}"),
         ):  # fmt: skip
             growth = np.log(values.where(thrown)).mean("raises")
-            yield claims.at_least(
-                f"{title}: ln of {what}, mean over draws", 0.0, estimate(growth), slack=tolerance, note=note,
-                given=thrown, otherwise="no raise is followed by a catapult in a run that is trained",
-            )
+            yield claim(
+                f"{title}-ln-{what}-mean-draws",
+                f"{title}: ln of {what}, mean over draws",
+                given=thrown,
+                otherwise="no raise is followed by a catapult in a run that is trained",
+            ).at_least(0.0, estimate(growth), slack=tolerance, note=note)
         yield raises.catapults_finding(title, one)
         yield raises.trained_finding(title, one)
 

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claims, option, scaled, study
+from secant.lab import Figure, Findings, Options, claim, option, scaled, study
 from secant.lab.verdicts.significance import proportion
 from secant.studies.shared.features import batch_sizes, tasks
 from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
@@ -45,10 +45,11 @@ class Config(Options):
 
 
 @study(
-    "thesis/fig-4.9", section="4.4", title="Smaller batches, better features, in deeper networks",
-    statement=r"""
-    As in table 4.1, which is panel a of figure 4.9: stochastic gradient descent with one step size, half the critical
-    one of all samples, and batches of several sizes. The smaller the batch, the more catapults, the larger the
+    "thesis/fig-4.9", section="4.4", title="Smaller batches, better features, in deeper networks", precision="float32"
+)
+def run(config: Config) -> xr.Dataset:
+    r"""As in table 4.1, which is panel a of figure 4.9: stochastic gradient descent with one step size, half the
+    critical one of all samples, and batches of several sizes. The smaller the batch, the more catapults, the larger the
     alignment of the gradient outer product with the truth, and the smaller the test loss or error.
 
     Here four-layer ReLU networks of width 256 learn $f^*(x) = x_1x_2(x_1 + \dots + x_{10})$ (panel b) or, by `panel`,
@@ -62,12 +63,14 @@ class Config(Options):
     all batch sizes take that one; whether half is enough is a finding.
 
     For real data the truth is the outer product of a convolutional network that has been trained on all samples with
-    true labels.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    true labels.
+    """
     sizes = Sizes(
-        config.width, config.samples, config.held_out, config.dim, config.label_noise,
+        config.width,
+        config.samples,
+        config.held_out,
+        config.dim,
+        config.label_noise,
         parametrization=config.parametrization,
     )
     task = tasks.feature_task(config.panel, sizes)
@@ -86,8 +89,11 @@ def check(data: xr.Dataset, config: Config) -> Findings:
     yield from tasks.truth_finding(config.panel, data, data.test.where(batch_sizes.ended_well(data)))
     if config.lr is None:
         rungs = [f"{int(count)} with {config.share / 2**i:g}" for i, count in enumerate(data.trained.values)]
-        yield claims.at_least(
-            f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step", 0.5,
+        yield claim(
+            f"share-draws-batches-{config.batches[0]}-{config.share:g}",
+            f"share of draws that batches of {config.batches[0]} train with {config.share:g} of the critical step",
+        ).at_least(
+            0.5,
             proportion(np.arange(config.draws) < int(data.trained[0])),
             "the thesis trains with half the critical step, whatever the batch size: most do",
             note=f"of {config.draws} draws are trained: {', '.join(rungs)} of the critical step or more",

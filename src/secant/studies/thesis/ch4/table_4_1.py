@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Options, claims, option, scaled, study
+from secant.lab import Estimate, Figure, Findings, Options, claim, option, scaled, study
 from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
 from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs
 from secant.studies.shared.features.tasks import Sizes, feature_task
@@ -36,10 +36,9 @@ class Config(Options):
         check_runs(self)
 
 
-@study(
-    "thesis/table-4.1", section="4.4", title="Smaller batches, better features",
-    statement=r"""
-    A two-layer ReLU network of width 1024 learns $f^*(x) = x_1x_2$ from 2,000 noisy samples in 100 dimensions by
+@study("thesis/table-4.1", section="4.4", title="Smaller batches, better features", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""A two-layer ReLU network of width 1024 learns $f^*(x) = x_1x_2$ from 2,000 noisy samples in 100 dimensions by
     stochastic gradient descent with a constant step, half the critical one of all samples. A batch of $b$ samples has a
     critical step of its own, $b/\lambda_{\max}(K_b)$, which is smaller for smaller batches: the smaller the batch, the
     more steps exceed it, each a catapult. With it grows the alignment of the network's average gradient outer product
@@ -47,14 +46,14 @@ class Config(Options):
 
     Batches are drawn without replacement, epoch by epoch. A run ends at a training loss of $10^{-3}$; what is reported
     is from the look with the smallest validation loss, after each epoch, for the full batch every 20 steps. Catapults
-    are counted up to there.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    are counted up to there.
+    """
     return batch_sizes(
         feature_task("rank-2", Sizes(config.width, config.samples, config.held_out, config.dim)),
-        Setting(config.goal, config.epochs, config.steps), config.batches,
-        range(config.seed, config.seed + config.draws), shares=(config.share,),
+        Setting(config.goal, config.epochs, config.steps),
+        config.batches,
+        range(config.seed, config.seed + config.draws),
+        shares=(config.share,),
     ).isel(share=0, drop=True)
 
 
@@ -66,12 +65,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         for name, what, printed in zip(("aligned", "test"), ("alignment", "test loss"), PRINTED[size], strict=True):
             values = data[name].sel(batch=size)
             error = float(values.std(ddof=1)) * float(np.sqrt(1 / RUNS + 1 / runs))
-            yield claims.equal(
-                f"{what} with batches of {size:,}, against the table", printed,
-                Estimate(float(values.mean()), error, runs - 1), 0.005, "the table's rounding",
-                note=f"the error is that of the difference of our {runs} runs and its {RUNS}, with our spread",
+            yield claim(
+                f"{what}-batches-{size:,}-table",
+                f"{what} with batches of {size:,}, against the table",
                 given=(config.samples, config.dim, config.width, config.share) == (2_000, 100, 1_024, 0.5),
                 otherwise="the table has 2,000 samples in 100 dimensions and width 1,024",
+            ).equal(
+                printed,
+                Estimate(float(values.mean()), error, runs - 1),
+                0.005,
+                "the table's rounding",
+                note=f"the error is that of the difference of our {runs} runs and its {RUNS}, with our spread",
             )
 
 

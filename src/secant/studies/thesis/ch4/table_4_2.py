@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Finding, Findings, claims, option, scaled, sheet, study, unfold
+from secant.lab import Estimate, Figure, Finding, Findings, claim, option, scaled, sheet, study, unfold
 from secant.lab.verdicts.significance import goes_with, proportion
 from secant.measure.events import over_edge
 from secant.studies.shared.catapults.panels import PANELS, Networks, check_panels, starts_of
@@ -55,9 +55,10 @@ class Config(Networks):
 
 
 @study(
-    "thesis/table-4.2", section="4.3.2", title="When the loss rises in stochastic gradient descent",
-    statement=r"""
-    Networks learn 128 images of two classes by stochastic gradient descent with batches of 32 and a constant step
+    "thesis/table-4.2", section="4.3.2", title="When the loss rises in stochastic gradient descent", precision="float32"
+)
+def run(config: Config) -> xr.Dataset:
+    r"""Networks learn 128 images of two classes by stochastic gradient descent with batches of 32 and a constant step
     size $\eta$, until the training loss is below $10^{-3}$. The thesis says: of all steps at which the loss of *all*
     samples rises, $\mathcal L^{t+1} > \mathcal L^t$, the step size exceeds the critical one of the batch,
     $$\eta > \eta_{\mathrm{crit}}(X_b) = \frac{b}{\lambda_{\max}(K_b)},$$ in 97.32 percent for a shallow network, 96.17
@@ -76,10 +77,8 @@ class Config(Networks):
     Pixels are not centred, and each image has length $\sqrt d$: of the conventions tried, this one comes closest
     to the printed critical step sizes. The two deep networks are run at the printed step over the printed critical one,
     times the measured critical one; the shallow one at 0.1 and 0.8 as printed, and at several multiples of the
-    critical step.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    critical step.
+    """
     return xr.concat([_runs(name, config) for name in config.networks], "case", join="outer")
 
 
@@ -93,9 +92,15 @@ def _runs(name: str, config: Config) -> xr.Dataset:
         sizes |= {f"{name}, {ratio:g} critical": ratio * critical for ratio in config.ratios}
     every = config.hessian if shallow else config.deep_hessian
     found = descend(
-        starts * len(sizes), np.concatenate(list(sizes.values())), steps=config.steps if shallow else config.deep_steps,
-        looks=Looks(batch=True, hessian=every), batch=config.batch, goal=config.goal,
-        seeds=[*range(config.seed, config.seed + config.draws)] * len(sizes), together=name != "cnn", label=panel.title,
+        starts * len(sizes),
+        np.concatenate(list(sizes.values())),
+        steps=config.steps if shallow else config.deep_steps,
+        looks=Looks(batch=True, hessian=every),
+        batch=config.batch,
+        goal=config.goal,
+        seeds=[*range(config.seed, config.seed + config.draws)] * len(sizes),
+        together=name != "cnn",
+        label=panel.title,
     )
     if every > 1:
         found = found.rename({f"step_{every}": "looked"})
@@ -112,8 +117,10 @@ def made_steps(data: xr.Dataset) -> xr.Dataset:
     later = data.loss.shift(step=-1)
     return xr.Dataset(
         {
-            "made": later.notnull() & (data.step < last), "rise": (later - data.loss) / data.loss,
-            "over": data.lr > data.own, "itself": data.after > data.before,
+            "made": later.notnull() & (data.step < last),
+            "rise": (later - data.loss) / data.loss,
+            "over": data.lr > data.own,
+            "itself": data.after > data.before,
         }
     )
 
@@ -124,8 +131,11 @@ def rates(data: xr.Dataset) -> xr.Dataset:
     made, over, rose = steps.made, steps.over.astype(float), steps.made & (steps.rise > 0)
     edge = over.copy(data=over_edge(data.lr.transpose(*over.dims), data.own.transpose(*over.dims)))
     shares = {
-        "foretold": edge.where(rose), "followed": rose.astype(float).where(made & (edge > 0)), "over": over.where(made),
-        "doubled": over.where(made & (steps.rise > DOUBLE)), "itself": over.where(made & steps.itself),
+        "foretold": edge.where(rose),
+        "followed": rose.astype(float).where(made & (edge > 0)),
+        "over": over.where(made),
+        "doubled": over.where(made & (steps.rise > DOUBLE)),
+        "itself": over.where(made & steps.itself),
         "rises": rose.astype(float).where(made),
     }
     missed = steps.rise.where(rose & ~steps.over).median("step").astype(float)
@@ -145,9 +155,13 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         one = steps.sel(case=case)
         below = one.itself.values[(one.made & ~one.over).values]
         rose, missed = int((one.made & one.itself).sum()), below.sum()
-        yield claims.at_most(
-            f"{case}: share of steps not above the critical one at which the batch's own loss rises", MISSED,
-            proportion(below), "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
+        yield claim(
+            f"{case}-share-steps-not",
+            f"{case}: share of steps not above the critical one at which the batch's own loss rises",
+        ).at_most(
+            MISSED,
+            proportion(below),
+            "the descent lemma, to second order in the step; the thesis's rates miss 5 percent",
             note=f"{missed} of {below.size}; of {rose} rises of the batch's own loss {rose - missed} are at steps"
             " above it",
         )
@@ -155,12 +169,17 @@ def check(data: xr.Dataset, config: Config) -> Findings:
         ratios = exact / kernel
         # A channel reads nine times as many numbers.
         neurons = config.channels * 9 if case.startswith("cnn,") else config.width
-        yield claims.equal(
-            f"{case}: critical step by the Hessian of the batch over that by its kernel, median", 1.0,
-            np.median(ratios) if ratios.size else np.nan, np.log(neurons) / np.sqrt(neurons),
+        yield claim(
+            f"{case}-critical-step-hessian",
+            f"{case}: critical step by the Hessian of the batch over that by its kernel, median",
+            given=ratios.size,
+            otherwise="no look at the Hessian is finite",
+        ).equal(
+            1.0,
+            np.median(ratios) if ratios.size else np.nan,
+            np.log(neurons) / np.sqrt(neurons),
             "the distance of appendix C.1, log m / sqrt m with m neurons",
             note=f"from {ratios.min(initial=np.inf):.3g} to {ratios.max(initial=-np.inf):.3g} over {ratios.size}",
-            given=ratios.size, otherwise="no look at the Hessian is finite",
         )
 
 
@@ -170,22 +189,25 @@ def _foretold(name: str, steps: xr.Dataset) -> Findings:
     made, over = runs.made.values, runs.over.values & runs.made.values
     for what, least in (("rises", 0.0), ("doubles", DOUBLE)):
         event = made & (runs.rise.values > least)
-        yield claims.significant(
+        yield claim(
+            f"{name}-loss-{what}-more-often",
             f"{name}: the loss {what} more often at steps above the critical one of the batch than at others",
+        ).significant(
             goes_with((e[m], o[m]) for e, o, m in zip(event, over, made, strict=True)),
             "Fisher's, exact, within each run",
-            note=f"{event.sum()} of {made.sum()} steps, {(event & over).sum()} of them among the {over.sum()} above",
+            f"{event.sum()} of {made.sum()} steps, {(event & over).sum()} of them among the {over.sum()} above",
         )
 
 
 def _monotone(case: str, one: xr.Dataset, config: Config) -> Finding:
     """Figure 4.6: below all critical steps the loss falls all the time."""
     noise = f"in the median by {100 * float(one.missed.mean()):.2g} percent: a batch is not all samples"
-    return claims.zero(
-        f"{case}: share of steps at which the loss of all samples rises", one.rises.mean(), 0, "'monotone': at no step",
-        note=noise if one.rises.any() else "", given=not (one.over > 0).any(),
+    return claim(
+        f"{case}-share-steps-which",
+        f"{case}: share of steps at which the loss of all samples rises",
+        given=not (one.over > 0).any(),
         otherwise="some steps are above the critical one of their batch",
-    )
+    ).zero(one.rises.mean(), 0, "'monotone': at no step", note=noise if one.rises.any() else "")
 
 
 def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
@@ -194,12 +216,14 @@ def _against_the_table(case: str, one: xr.Dataset, config: Config) -> Finding:
     name = f"{case}: rises of the loss at steps above the critical one, percent"
     values = 100 * one.foretold.dropna("run")
     if config.data != "cifar10":
-        return claims.undecided(name, printed, "the thesis has CIFAR-10")
+        return claim(name, name).undecided(printed, "the thesis has CIFAR-10")
     if values.size < 2:
-        return claims.undecided(name, printed, "the loss of fewer than two runs rises")
+        return claim(name, name).undecided(printed, "the loss of fewer than two runs rises")
     spread = float(np.sqrt(deviation**2 / RUNS + float(values.std(ddof=1)) ** 2 / values.size))
-    return claims.equal(
-        name, printed, Estimate(float(values.mean()), spread, values.size + RUNS - 2), 0.005,
+    return claim(name, name).equal(
+        printed,
+        Estimate(float(values.mean()), spread, values.size + RUNS - 2),
+        0.005,
         "the rounding of the table",
         note=f"{100 * float(one.over.mean()):.0f} percent of all steps are above the critical one; of these the loss"
         f" rises at {100 * float(one.followed.mean()):.0f} percent; of the rises below it half are by less than"

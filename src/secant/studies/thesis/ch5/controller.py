@@ -9,7 +9,7 @@ from scipy import stats
 
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Options, claims, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, option, scaled, sheet, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import controllers
 from secant.studies.shared.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
@@ -65,25 +65,22 @@ class Config(Options):
         )  # fmt: skip
 
 
-@study(
-    "thesis/controller", section="5", title="A step size that knows the critical one",
-    statement=r"""
-    'It would be promising to develop an algorithm that is aware of the critical learning rate and adapts the learning
-    rate to be larger than the critical one. Therefore, a greater number of catapults will occur during training and
-    possibly it leads to a better generalization.' Two such algorithms, `secant.control`, measure
-    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$ of the batch at every step. One keeps the step at
-    $\min(\eta, 0.9\,\eta_{\mathrm{crit}})$, for whatever $\eta$ it is given. The other exceeds $\eta_{\mathrm{crit}}$
-    so many times on purpose and then settles below.
+@study("thesis/controller", section="5", title="A step size that knows the critical one", precision="float32")
+def run(config: Config) -> xr.Dataset:
+    r"""'It would be promising to develop an algorithm that is aware of the critical learning rate and adapts the
+    learning rate to be larger than the critical one. Therefore, a greater number of catapults will occur during
+    training and possibly it leads to a better generalization.' Two such algorithms, `secant.control`, measure
+    $\eta_{\mathrm{crit}} = 2/\lambda_{\max}(H)$ of the batch at every step. One keeps the step at $\min(\eta,
+    0.9\,\eta_{\mathrm{crit}})$, for whatever $\eta$ it is given. The other exceeds $\eta_{\mathrm{crit}}$ so many times
+    on purpose and then settles below.
 
     They are held against a constant step, a warm-up over the first tenth and a cosine, each for the same step sizes,
     with as many steps and the same batches, on $f^*(x) = x_1x_2$ and on images of ten classes, mean square loss. What
     counts is the test loss, for images the error, at the look with the smallest validation loss. Does the first
-    controller spare the search for a step size? Is it as good as the best schedule once that has been searched for?
-    Do catapults on purpose generalise better? A step with a controller costs about four times as much as one without;
-    that is not counted here.""",
-    precision="float32",
-)
-def run(config: Config) -> xr.Dataset:
+    controller spare the search for a step size? Is it as good as the best schedule once that has been searched for? Do
+    catapults on purpose generalise better? A step with a controller costs about four times as much as one without; that
+    is not counted here.
+    """
     panels = [_panel(task, config) for task in config.tasks]
     return xr.concat(panels, "task", join="outer").assign_coords(task=list(config.tasks))
 
@@ -108,8 +105,10 @@ def _panel(task: str, config: Config) -> xr.Dataset:
     by_name = xr.concat([free, kept], "variant", join="outer").rename(variant="schedule")
     by_count = thrown.isel(ratio=0).rename({"variant": "catapults"} | {name: f"thrown_{name}" for name in thrown})
     return xr.merge([by_name, by_count]).assign_coords(
-        schedule=[*(SCHEDULES[kind] for kind in kinds), CONTROLLED], ratio=list(config.ratios),
-        catapults=list(config.catapults), seed=list(seeds),
+        schedule=[*(SCHEDULES[kind] for kind in kinds), CONTROLLED],
+        ratio=list(config.ratios),
+        catapults=list(config.catapults),
+        seed=list(seeds),
     )
 
 
@@ -126,9 +125,12 @@ def _of_task(data: xr.Dataset, task: str) -> Findings:
     names, unit = data.schedule.values.tolist(), _unit(task)
     others = [name for name in names if name != CONTROLLED]
     lost = (data.outcome == Outcome.DIVERGED).mean(("seed", "ratio"))
-    yield claims.zero(
+    yield claim(
+        f"{task}-{CONTROLLED}-share-runs-diverge",
         f"{task}, {CONTROLLED}: share of the runs that diverge, over all step sizes given",
-        lost.sel(schedule=CONTROLLED), 0,
+    ).zero(
+        lost.sel(schedule=CONTROLLED),
+        0,
         "below the critical step the loss of the batch falls, whatever the step given",
         note="; ".join(f"{name} {float(lost.sel(schedule=name)):.0%}" for name in others),
     )
@@ -137,25 +139,32 @@ def _of_task(data: xr.Dataset, task: str) -> Findings:
     for name in others:
         gain = (untuned.sel(schedule=name) - untuned.sel(schedule=CONTROLLED)).values
         p = float(stats.ttest_1samp(gain, 0.0, alternative="greater").pvalue)
-        yield claims.significant(
-            f"{task}: a smaller test {unit}, on average over step sizes given, than {name}", p, "paired over seeds",
-            f"{np.exp(-gain.mean()):.3f} of it",
-        )
+        yield claim(
+            f"{task}-smaller-test-{unit}-average-{name}",
+            f"{task}: a smaller test {unit}, on average over step sizes given, than {name}",
+        ).significant(p, "paired over seeds", f"{np.exp(-gain.mean()):.3f} of it")
     champion, most = min(others, key=lambda name: float(np.log(best[name]).mean())), int(data.catapults[-1])
     rivals = {CONTROLLED: best[CONTROLLED], f"{most} catapults": data.thrown_score.sel(catapults=most)}
     scores = ", ".join(f"{name} {float(found.mean()):.3g}" for name, found in (best | rivals).items())
     for name, values in rivals.items():
         apart = np.log(values / best[champion]).values
-        yield claims.at_most(
+        yield claim(
+            f"{task}-{name}-ln-test-{unit}-best",
             f"{task}, {name}: ln of the test {unit} over that of the best schedule, its step size chosen by validation",
-            0.0, estimate(apart), "as good as the best of them",
+        ).at_most(
+            0.0,
+            estimate(apart),
+            "as good as the best of them",
             note=f"{np.exp(apart.mean()):.3g} times it; best is {champion}; {scores}",
         )
     rho, p = falling_trend(np.log(data.thrown_score), "catapults")
     by_number = ", ".join(f"{float(value):.3g}" for value in data.thrown_score.mean("seed"))
     diverged = data.thrown_outcome == Outcome.DIVERGED
-    yield claims.significant(
-        f"{task}: a test {unit} that falls with the number of catapults on purpose", p, "by permutation within seeds",
+    yield claim(
+        f"{task}-test-{unit}-falls-number", f"{task}: a test {unit} that falls with the number of catapults on purpose"
+    ).significant(
+        p,
+        "by permutation within seeds",
         f"Spearman correlation {rho:.2f}; by number {by_number}; {int(diverged.sum())} of {diverged.size} runs diverge",
     )
 
