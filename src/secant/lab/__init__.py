@@ -2,6 +2,7 @@
 
 from secant.lab.drawing import sheet
 from secant.lab.drawing.figures import drawn, save_figures, theme
+from secant.lab.registry import options
 from secant.lab.registry.config import SCALES, Options, Seeded, configure, fits_memory, option, scaled
 from secant.lab.registry.lookup import UnknownStudyError, catalog, get, select, sources
 from secant.lab.registry.study import Figure, Findings, Source, Study, study
@@ -57,6 +58,7 @@ __all__ = [
     "fits_memory",
     "get",
     "option",
+    "options",
     "ratio_of_means",
     "reuse",
     "run",

@@ -10,7 +10,7 @@ Example:
     from secant.lab import claim
 
     residual = 3e-13
-    claim("rounding", "recursion against gradient descent").zero(residual, 1e-10, "rounding of a thousand steps").verdict
+    claim("rounding", "recursion against gradient descent").zero(residual, 1e-10, "rounding of the steps").verdict
     spikes = []
     smallest = claim("spike", "smallest spike", given=spikes, otherwise="no run has a spike")
     smallest.at_least(2.0, lambda: min(spikes), "the claim").verdict

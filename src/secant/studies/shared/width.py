@@ -16,7 +16,7 @@ from secant.core.device import available_bytes, to_device
 from secant.core.types import Params
 from secant.curvature import kernel_matrix, output_hessian
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Finding, Seeded, Tolerance, claim, option, scaled
+from secant.lab import Finding, Seeded, Tolerance, claim, option, options
 from secant.linalg.norm import Norm, spectral_norm
 from secant.losses import half_sum
 from secant.nets import Graph, Network, graphs
@@ -43,12 +43,9 @@ BELOW = {"fontsize": 8, "title_fontsize": 8, "loc": "upper center", "bbox_to_anc
 class WidthConfig(Seeded):
     """Widths, networks and the input."""
 
-    widths: tuple[int, ...] = scaled(
-        smoke=(16, 64), laptop=(64, 128, 256, 512, 1_024), paper=(64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8,
-        shortest=2, ascending=True, help="neurons a layer, increasing",
-    )  # fmt: skip
-    draws: int = scaled(smoke=48, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
-    dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
+    widths: tuple[int, ...] = options.widths((16, 64), (64, 128, 256, 512, 1_024), (64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8, shortest=2, ascending=True)  # fmt: skip
+    draws: int = options.draws(48, 12, at_least=2, at_most=10_000)
+    dim: int = options.dim(4, 8, at_least=2, at_most=10_000)
     size: float = option(
         0.5,
         at_least=1e-3,

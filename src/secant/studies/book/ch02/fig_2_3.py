@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant import data
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 
 LENGTH = 8.0
 """Root mean square length of all inputs, that of 8x8 standardised pixels: step sizes mean the same for all data."""
@@ -13,14 +13,14 @@ LENGTH = 8.0
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="usps", paper="cifar10", help="a data set that secant.data knows")
     samples: int = scaled(smoke=700, laptop=1_500, paper=5_000, at_least=50, at_most=50_000, help="of all its classes")
-    width: int = option(5, at_least=2, at_most=256, help="neurons of each layer")
+    width: int = options.width(5, at_least=2, at_most=256)
     blocks: int = scaled(smoke=2, laptop=4, paper=15, at_least=1, at_most=50, help="residual blocks")
-    batch: int = option(16, at_least=1, at_most=1_000, help="images a step")
+    batch: int = options.batch(16, at_most=1_000)
     lr: float = option(0.2, at_least=0.01, at_most=0.3, help="first step size")
     factor: float = option(10.0, at_least=2, at_most=100, help="by which it is divided, twice")
     epochs: int = scaled(smoke=12, laptop=80, at_least=4, at_most=1_000, help="passes before the step size is lowered")
     later: int = scaled(smoke=6, laptop=40, at_least=4, at_most=1_000, help="passes after it is lowered, each time")
-    draws: int = scaled(smoke=8, laptop=8, at_least=2, at_most=100, help="networks, each with its samples")
+    draws: int = options.draws(8, 8, at_least=2, at_most=100)
 
     def check(self) -> None:
         """Data that there are, batches of what there is, and networks that a machine holds."""

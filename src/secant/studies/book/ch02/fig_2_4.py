@@ -7,7 +7,7 @@ import xarray as xr
 from scipy.sparse import linalg
 
 from secant import data
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 
 LENGTH = 8.0
 """Root mean square length of all inputs, that of 8x8 standardised pixels: step sizes mean the same for all data."""
@@ -16,21 +16,14 @@ LENGTH = 8.0
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="usps", paper="cifar10", help="a data set that secant.data knows")
     samples: int = scaled(smoke=80, laptop=200, paper=1_000, at_least=10, at_most=5_000, help="of all its classes")
-    width: int = scaled(smoke=12, laptop=32, paper=64, at_least=2, at_most=500, help="hidden neurons")
+    width: int = options.width(12, 32, 64, at_least=2, at_most=500)
     gain: float = option(0.2, at_least=0.1, at_most=1, help="of the weights at the start, over the usual one")
-    lrs: tuple[float, ...] = scaled(
-        smoke=(0.8, 1.2),
-        laptop=(0.4, 0.8),
-        at_least=0.05,
-        at_most=2,
-        ascending=True,
-        shortest=2,
-        longest=5,
-        help="step sizes",
+    lrs: tuple[float, ...] = options.lrs(
+        (0.8, 1.2), (0.4, 0.8), at_least=0.05, at_most=2, ascending=True, shortest=2, longest=5
     )
-    steps: int = scaled(smoke=300, laptop=2_000, paper=20_000, at_least=50, at_most=50_000, help="steps")
+    steps: int = options.steps(300, 2_000, 20_000, at_least=50, at_most=50_000)
     every: int = scaled(smoke=15, laptop=10, paper=50, at_least=1, at_most=1_000, help="steps between two looks")
-    draws: int = scaled(smoke=5, laptop=4, paper=10, at_least=2, at_most=100, help="networks, each with its samples")
+    draws: int = options.draws(5, 4, 10, at_least=2, at_most=100)
 
     def check(self) -> None:
         """Data that there are, enough looks for a late mean, and so many runs as a machine holds."""

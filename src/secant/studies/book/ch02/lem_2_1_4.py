@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from scipy import optimize
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 
 Smooth = tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray], float]
 """A function of rows of weights, its gradient, and a constant that all its curvatures are below."""
@@ -14,16 +14,9 @@ Smooth = tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.nda
 
 class Config(Seeded):
     features: int = option(6, at_least=1, at_most=100, help="weights of each function")
-    samples: int = option(30, at_least=1, at_most=10_000, help="data of those that have some")
-    steps: int = scaled(smoke=60, laptop=500, at_least=5, at_most=10_000, help="gradient-descent steps")
-    eta_lambdas: tuple[float, ...] = option(
-        (0.25, 0.5, 1.0, 1.5, 1.9),
-        above=0,
-        below=2,
-        distinct=True,
-        longest=20,
-        help="step sizes times the smoothness",
-    )
+    samples: int = options.samples(30, at_most=10_000)
+    steps: int = options.steps(60, 500, at_least=5, at_most=10_000)
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas((0.25, 0.5, 1.0, 1.5, 1.9), below=2, distinct=True, longest=20)
     too_large: float = option(2.1, at_least=2.001, at_most=3, help="a step size times the smoothness past the edge")
     pairs: int = scaled(smoke=2_000, laptop=20_000, at_least=10, at_most=10**5, help="random pairs of points")
     radii: tuple[float, ...] = option(

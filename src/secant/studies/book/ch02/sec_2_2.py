@@ -4,7 +4,20 @@ import numpy as np
 import xarray as xr
 from scipy import integrate
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import (
+    Figure,
+    Findings,
+    Seeded,
+    bootstrap,
+    claim,
+    estimate,
+    fits_memory,
+    option,
+    options,
+    scaled,
+    sheet,
+    study,
+)
 
 FINE = (500, 1_000)
 """Steps at which only the exact spread is computed."""
@@ -16,25 +29,15 @@ LEAST = 0.36
 
 class Config(Seeded):
     features: int = option(4, at_least=2, at_most=6, help="weights of the linear regression")
-    samples: int = option(20, at_least=8, at_most=1_000, help="data")
-    steps: tuple[int, ...] = option(
-        (30, 60, 120, 240),
-        at_least=5,
-        at_most=2_000,
-        ascending=True,
-        shortest=2,
-        longest=8,
-        help="steps to the same time",
+    samples: int = options.samples(20, at_least=8, at_most=1_000)
+    steps: tuple[int, ...] = options.steps(
+        (30, 60, 120, 240), at_least=5, at_most=2_000, ascending=True, shortest=2, longest=8
     )
-    batches: tuple[int, ...] = option(
-        (1, 4), at_least=1, at_most=64, ascending=True, shortest=2, longest=5, help="batch sizes"
-    )
+    batches: tuple[int, ...] = options.batches((1, 4), at_most=64, ascending=True, shortest=2, longest=5)
     time: float = option(2.0, at_least=0.5, at_most=5, help="step size times steps times the largest eigenvalue")
     late: int = scaled(smoke=300, laptop=4_000, at_least=50, at_most=20_000, help="steps of a run at one step size")
-    eta_lambda: float = option(
-        0.06, at_least=0.02, at_most=0.1, help="step size times the largest eigenvalue, of that run"
-    )
-    draws: int = scaled(smoke=400, laptop=10_000, at_least=100, at_most=10**5, help="runs, each with its samples")
+    eta_lambda: float = options.eta_lambda(0.06, at_least=0.02, at_most=0.1)
+    draws: int = options.draws(400, 10_000, at_least=100, at_most=10**5)
 
     def check(self) -> None:
         """Steps whose spread stays finite, and so many runs as a machine holds."""

@@ -9,16 +9,16 @@ import xarray as xr
 from scipy import optimize
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.optim import optimisers
 from secant.theory.edge import stability
 
 
 class Config(Seeded):
     features: int = option(6, at_least=2, at_most=100, help="weights")
-    lr: float = option(0.05, at_least=1e-3, at_most=0.2, help="step size of the runs that compare forms")
+    lr: float = options.lr(0.05, at_least=1e-3, at_most=0.2)
     beta: float = option(0.9, at_least=0.5, at_most=0.95, help="momentum of those runs")
-    steps: int = option(50, at_least=5, at_most=200, help="their steps")
+    steps: int = options.steps(50, at_least=5, at_most=200)
     conditions: tuple[float, ...] = option(
         (10.0, 100.0, 1_000.0), at_least=4, at_most=1e4, ascending=True, longest=6, help="condition numbers"
     )

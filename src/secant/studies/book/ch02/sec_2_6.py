@@ -10,24 +10,19 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import mlp
 
 NET = mlp([5], activation="tanh", bias=True)
 
 
 class Config(Seeded):
-    samples: int = option(10, at_least=2, at_most=1_000, help="data of the network")
+    samples: int = options.samples(10, at_least=2, at_most=1_000)
     products: int = scaled(smoke=3_000, laptop=20_000, at_least=100, at_most=10**5, help="of the power method")
     features: int = option(8, at_least=2, at_most=100, help="weights of the quadratic")
     condition: float = option(20.0, at_least=2, at_most=200, help="of the quadratic")
-    eta_lambdas: tuple[float, ...] = option(
-        (3.0, 12.0, 40.0),
-        at_least=2.2,
-        at_most=100,
-        distinct=True,
-        longest=6,
-        help="first step sizes times the smoothness",
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        (3.0, 12.0, 40.0), at_least=2.2, at_most=100, distinct=True, longest=6
     )
     factors: tuple[float, ...] = option(
         (2.0, 5.0), at_least=1.5, at_most=10, distinct=True, longest=4, help="by which a step size is divided"

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
 from secant.theory.descent import rates, step_matrices
 from secant.theory.descent.certificates import Certificate, worst_case
 from secant.theory.edge import stability
@@ -34,7 +34,7 @@ class Config(Options):
         ascending=True,
         help="step sizes of gradient descent, in units of 1/L",
     )
-    lr: float = option(0.5, above=0, at_most=1, help="step size of the user's momentum, in units of 1/L")
+    lr: float = options.lr(0.5, at_most=1)
     beta: float = option(0.5, at_least=0, at_most=0.9, help="how much of a step it keeps")
     condition: float = option(30.0, at_least=10, at_most=300, help="largest over smallest curvature, heavy ball")
 

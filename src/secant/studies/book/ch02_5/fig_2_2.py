@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, scaled, sheet, study
 
 STEP = 0.17
 """Of gradient descent, in units of the cube."""
@@ -11,7 +11,7 @@ STEP = 0.17
 
 class Config(Seeded):
     dimensions: int = scaled(smoke=7, laptop=10, at_least=2, at_most=11, help="of the largest cube")
-    draws: int = scaled(smoke=200, laptop=2_000, at_least=20, at_most=10**4, help="random hiding places of each cube")
+    draws: int = options.draws(200, 2_000, at_least=20, at_most=10**4)
     valley: float = option(4.0, above=0, at_most=100, help="how deep the valley is")
 
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, ratio_of_means, sheet, study
 from secant.theory.descent import rates
 
 M, DIM = 2.0, 2
@@ -20,7 +20,7 @@ class Config(Seeded):
         (1, 3, 10, 30, 100, 1_000), at_least=1, at_most=10**5, shortest=2, longest=8, ascending=True, help="sizes"
     )
     accuracy: float = option(0.2, at_least=0.1, at_most=0.8, help="mean squared gradient to reach, over the first one")
-    draws: int = scaled(smoke=20, laptop=200, at_least=4, at_most=1_000, help="runs with batches of each size")
+    draws: int = options.draws(20, 200, at_least=4, at_most=1_000)
 
 
 @study("book/prob-2.5.3", section="2.5", title="Batches pay up to a size")

@@ -5,15 +5,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.descent import rates
 
 
 class Config(Seeded):
-    dim: int = option(10, at_least=1, at_most=200, help="parameters of the random losses")
+    dim: int = options.dim(10, at_most=200)
     waves: int = option(40, at_least=1, at_most=1_000, help="cosines of a random loss")
-    steps: int = scaled(smoke=100, laptop=2_000, at_least=2, at_most=10**4, help="gradient-descent steps")
-    draws: int = scaled(smoke=50, laptop=500, at_least=1, at_most=1_000, help="random starts")
+    steps: int = options.steps(100, 2_000, at_least=2, at_most=10**4)
+    draws: int = options.draws(50, 500, at_most=1_000)
 
 
 @study("book/thm-2.5.1", section="2.5", title="Gradient descent finds a small gradient")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, estimate, option, options, sheet, study
 from secant.theory.descent import rates
 
 M = 2.0
@@ -16,19 +16,18 @@ COPIES = 64
 
 
 class Config(Seeded):
-    dim: int = option(10, at_least=1, at_most=100, help="parameters")
+    dim: int = options.dim(10, at_most=100)
     waves: int = option(100, at_least=2, at_most=1_000, help="cosines of the loss, one of which is drawn in a step")
-    steps: tuple[int, ...] = scaled(
-        smoke=(100, 300, 1_000, 3_000),
-        laptop=(100, 1_000, 10_000),
+    steps: tuple[int, ...] = options.steps(
+        (100, 300, 1_000, 3_000),
+        (100, 1_000, 10_000),
         at_least=10,
         at_most=10**5,
         shortest=2,
         longest=6,
         ascending=True,
-        help="lengths of the runs, each with its own step size",
     )
-    draws: int = scaled(smoke=16, laptop=64, at_least=4, at_most=1_000, help="runs of each length")
+    draws: int = options.draws(16, 64, at_least=4, at_most=1_000)
 
 
 @study("book/thm-2.5.2", section="2.5", title="Stochastic gradients find a small gradient")

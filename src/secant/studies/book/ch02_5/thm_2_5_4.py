@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, options, sheet, study
 from secant.optim import optimisers
 from secant.theory.descent import rates
 
@@ -16,9 +16,9 @@ NOISE = ((3.0, 0.3), (-1.0, 0.7))
 
 
 class Config(Seeded):
-    dim: int = option(6, at_least=1, at_most=100, help="parameters")
-    steps: int = scaled(smoke=200, laptop=5_000, at_least=20, at_most=20_000, help="steps of AdaGrad")
-    draws: int = scaled(smoke=50, laptop=500, at_least=1, at_most=1_000, help="random starts")
+    dim: int = options.dim(6, at_most=100)
+    steps: int = options.steps(200, 5_000, at_least=20, at_most=20_000)
+    draws: int = options.draws(50, 500, at_most=1_000)
 
 
 @study("book/thm-2.5.4", section="2.5", title="AdaGrad with one step size")

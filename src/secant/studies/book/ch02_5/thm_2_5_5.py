@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import optimisers
 from secant.theory.descent import rates
 
@@ -19,11 +19,11 @@ START = 0.2
 
 
 class Config(Seeded):
-    dim: int = option(6, at_least=1, at_most=100, help="parameters of random losses")
+    dim: int = options.dim(6, at_most=100)
     waves: int = option(30, at_least=2, at_most=500, help="cosines of the noisy loss, one of which is drawn in a step")
     coordinates: int = option(100, at_least=60, at_most=2_000, help="parameters of the valley")
-    steps: int = scaled(smoke=200, laptop=3_000, at_least=20, at_most=10_000, help="steps of AdaGrad")
-    draws: int = scaled(smoke=50, laptop=400, at_least=4, at_most=1_000, help="random starts")
+    steps: int = options.steps(200, 3_000, at_least=20, at_most=10_000)
+    draws: int = options.draws(50, 400, at_least=4, at_most=1_000)
 
 
 @study("book/thm-2.5.5", section="2.5", title="AdaGrad with a step size for each coordinate")

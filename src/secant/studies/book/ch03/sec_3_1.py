@@ -3,15 +3,15 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.descent.linear_descent import predictions_after, weights_after
 
 
 class Config(Seeded):
-    samples: int = option(5, at_least=2, at_most=60, help="data")
+    samples: int = options.samples(5, at_least=2, at_most=60)
     features: int = option(12, at_least=3, at_most=200, help="weights, more than data")
-    ratio: float = option(0.45, at_least=1e-3, at_most=0.99, help="step size over the critical one")
-    steps: int = option(300, at_least=10, at_most=20_000, help="gradient-descent steps")
+    ratio: float = options.ratio(0.45, at_least=1e-3, at_most=0.99)
+    steps: int = options.steps(300, at_least=10, at_most=20_000)
 
     def check(self) -> None:
         """More weights than data, and by so much that the data is not nearly dependent."""

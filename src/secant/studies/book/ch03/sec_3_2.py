@@ -9,7 +9,7 @@ import xarray as xr
 from numpy.polynomial import polynomial
 
 from secant.kernels import training
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 
 KERNELS = {
     "polynomial": lambda s: (1 + s) ** 2,
@@ -20,10 +20,10 @@ KERNELS = {
 
 
 class Config(Seeded):
-    samples: int = option(12, at_least=2, at_most=200, help="data")
+    samples: int = options.samples(12, at_least=2, at_most=200)
     features: int = option(5, at_least=2, at_most=50, help="dimension of the inputs")
     degree: int = option(4, at_least=1, at_most=8, help="of the polynomial kernel on the sphere")
-    steps: int = option(300, at_least=10, at_most=10**5, help="gradient-descent steps")
+    steps: int = options.steps(300, at_least=10, at_most=10**5)
     terms: int = scaled(smoke=400, laptop=2_000, at_least=20, at_most=5_000, help="of the series of kernels")
 
     def check(self) -> None:

@@ -5,15 +5,15 @@ import numpy as np
 import xarray as xr
 from matplotlib import colors
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Graph, graphs
 from secant.theory.descent import backprop
 
 
 class Config(Seeded):
     in_degree: int = option(4, at_least=1, at_most=20, help="edges into each neuron")
-    width: int = option(6, at_least=2, at_most=30, help="neurons of a layer")
-    layers: int = option(4, at_least=2, at_most=12, help="layers of the graph whose derivatives are found one by one")
+    width: int = options.width(6, at_least=2, at_most=30)
+    layers: int = options.layers(4, at_least=2, at_most=12)
     sizes: tuple[int, ...] = scaled(
         smoke=(100, 200, 400, 800),
         laptop=(250, 500, 1_000, 2_000),

@@ -9,14 +9,14 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant.core.device import jit, to_device
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import graphs, pre_activation_hessian, with_edge_weights
 from secant.theory.descent import backprop
 
 
 class Config(Seeded):
-    width: int = option(6, at_least=2, at_most=12, help="neurons of a layer of the small networks")
-    layers: int = option(2, at_least=1, at_most=5, help="their hidden layers")
+    width: int = options.width(6, at_least=2, at_most=12)
+    layers: int = options.layers(2, at_most=5)
     in_degree: int = option(4, at_least=1, at_most=12, help="edges into each neuron of the random graph")
     depths: tuple[int, ...] = scaled(
         smoke=(2, 4, 8),

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
 
 
 class Config(Options):
@@ -13,7 +13,7 @@ class Config(Options):
     ripple: float = option(
         3.0, at_least=0, at_most=3.5, help="a of w^2 + a sin(w)^2, which is not convex from a = 1 on"
     )
-    steps: int = option(200, at_least=5, at_most=5_000, help="gradient-descent steps on both")
+    steps: int = options.steps(200, at_least=5, at_most=5_000)
     long: int = scaled(smoke=20_000, laptop=100_000, at_least=2_000, at_most=10**6, help="steps on w^4/4")
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.landscape import rank_one
 
 
@@ -22,7 +22,7 @@ class Config(Seeded):
         help="of the matrix",
     )
     starts: int = option(200, at_least=5, at_most=5_000, help="random starts of descent and of Newton's method")
-    steps: int = option(3_000, at_least=100, at_most=100_000, help="gradient-descent steps at most")
+    steps: int = options.steps(3_000, at_least=100, at_most=100_000)
 
     def check(self) -> None:
         """Eigenvalues that are told apart."""

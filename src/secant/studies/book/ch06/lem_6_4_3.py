@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.theory.landscape import rank_one
 
 EXTENT = 2.0
@@ -13,7 +13,7 @@ EXTENT = 2.0
 class Config(Seeded):
     grid: int = scaled(smoke=501, laptop=2_001, at_least=101, at_most=4_001, help="points of the grid along each axis")
     curvature: float = option(0.25, at_least=0.05, at_most=0.6, help="gamma, 1/4 in the lemma")
-    dim: int = option(8, at_least=2, at_most=500, help="dimension of the points that are compared with the plane")
+    dim: int = options.dim(8, at_least=2, at_most=500)
     taus: tuple[float, ...] = option(
         (0.01, 0.1, 0.2, 0.25, 0.5, 0.9), at_least=1e-3, below=1, longest=20, help="values of tau"
     )

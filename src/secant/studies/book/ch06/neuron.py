@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=2_000, laptop=20_000, at_least=200, at_most=200_000, help="inputs")
+    samples: int = options.samples(2_000, 20_000, at_least=200, at_most=200_000)
     features: int = option(5, at_least=2, at_most=50, help="dimension of the inputs")
     points: int = option(200, at_least=10, at_most=5_000, help="random weights at which the gradient is looked at")
     floor: float = option(0.2, at_least=0.02, at_most=0.9, help="c of c z + (1 - c) tanh z, the least slope")

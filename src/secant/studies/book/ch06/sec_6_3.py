@@ -8,15 +8,15 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature import critical_point
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.losses import half_mean
 
 
 class Config(Seeded):
     neurons: int = option(4, at_least=2, at_most=6, help="of the network and of its teacher")
     features: int = option(3, at_least=2, at_most=10, help="dimension of the inputs")
-    samples: int = option(200, at_least=50, at_most=5_000, help="data, without noise")
-    steps: int = option(600, at_least=100, at_most=50_000, help="gradient-descent steps from the average")
+    samples: int = options.samples(200, at_least=50, at_most=5_000)
+    steps: int = options.steps(600, at_least=100, at_most=50_000)
 
     def check(self) -> None:
         """Enough data for one minimum up to its symmetry."""

@@ -3,11 +3,11 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=4_000, laptop=20_000, paper=20_000, at_least=500, at_most=10**6, help="data")
+    samples: int = options.samples(4_000, 20_000, 20_000, at_least=500, at_most=10**6)
     features: int = option(5, at_least=2, at_most=20, help="dimension of the inputs")
     noise: float = option(0.1, at_least=0, at_most=0.5, help="standard deviation of the noise")
     looks: tuple[int, ...] = option(

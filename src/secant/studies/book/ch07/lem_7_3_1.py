@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, bootstrap, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, option, options, sheet, study
 from secant.theory.landscape import escape, rank_one
 
 FALL = 0.1
@@ -24,7 +24,7 @@ class Config(Seeded):
         distinct=True,
         help="radii of the push",
     )
-    draws: int = scaled(smoke=200, laptop=2_000, at_least=20, at_most=20_000, help="random pushes")
+    draws: int = options.draws(200, 2_000, at_least=20, at_most=20_000)
     dims: tuple[int, ...] = option(
         (6, 60, 600),
         at_least=6,

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.landscape import rank_one
 from secant.theory.landscape.escape import improve_or_localize
 
@@ -18,14 +18,9 @@ class Config(Seeded):
         help="of the matrix of the eigenvector objective",
     )
     runs: int = option(20, at_least=2, at_most=200, help="random starts of each function")
-    steps: int = option(120, at_least=5, at_most=1_000, help="gradient-descent steps")
-    eta_lambdas: tuple[float, ...] = option(
-        (0.05, 0.5, 1.0),
-        at_least=0.01,
-        at_most=1,
-        distinct=True,
-        longest=6,
-        help="step sizes times the largest curvature",
+    steps: int = options.steps(120, at_least=5, at_most=1_000)
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        (0.05, 0.5, 1.0), at_least=0.01, at_most=1, distinct=True, longest=6
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.landscape import escape, rank_one
 
 
@@ -12,8 +12,8 @@ class Config(Seeded):
         (1, 2, 10, 100), at_least=1, at_most=2_000, longest=8, distinct=True, help="dimensions"
     )
     width: float = option(0.2, at_least=0.02, at_most=1, help="of the slab, over the radius of the ball")
-    draws: int = scaled(smoke=4_000, laptop=40_000, at_least=500, at_most=10**6, help="random points of the ball")
-    steps: int = option(90, at_least=20, at_most=2_000, help="gradient-descent steps from the saddle")
+    draws: int = options.draws(4_000, 40_000, at_least=500, at_most=10**6)
+    steps: int = options.steps(90, at_least=20, at_most=2_000)
 
     def check(self) -> None:
         """Not more numbers than a table takes."""

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Map, simulate
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.optim import gradient_descent, perturbed
 from secant.theory.landscape import rank_one
 
@@ -19,8 +19,8 @@ class Config(Seeded):
     share: float = option(
         0.05, at_least=0.005, at_most=0.2, help="epsilon over the largest at which the start is no second-order point"
     )
-    draws: int = scaled(smoke=20, laptop=200, at_least=3, at_most=2_000, help="runs, each with noise of its own")
-    steps: int = scaled(smoke=700, laptop=4_000, at_least=100, at_most=50_000, help="steps of every run")
+    draws: int = options.draws(20, 200, at_least=3, at_most=2_000)
+    steps: int = options.steps(700, 4_000, at_least=100, at_most=50_000)
 
     def check(self) -> None:
         """A clear way out."""

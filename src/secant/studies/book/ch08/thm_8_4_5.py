@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.optimize import nnls
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.studies.shared import separable
 from secant.theory.bias.margins import Margin, max_margin
 
@@ -17,8 +17,8 @@ DRAWS = 60
 
 
 class Config(Seeded):
-    samples: int = option(6, at_least=4, at_most=30, help="data")
-    dim: int = option(4, at_least=2, at_most=10, help="features")
+    samples: int = options.samples(6, at_least=4, at_most=30)
+    dim: int = options.dim(4, at_least=2, at_most=10)
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all samples from a plane that separates them")
     hidden: int = option(4, at_least=2, at_most=8, help="hidden neurons of the ReLU network, half of either sign")
     until: float = option(1e6, at_least=1e5, at_most=1e7, help="last logarithm of time")

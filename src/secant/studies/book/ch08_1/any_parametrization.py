@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.bias.reparametrization import flow_limit
 
 Kind = tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], Any]]
@@ -15,7 +15,7 @@ Kind = tuple[Callable[[Any], Any], Callable[[Any], Any], Callable[[Any, Any], An
 
 
 class Config(Seeded):
-    samples: int = option(2, at_least=1, at_most=3, help="data")
+    samples: int = options.samples(2, at_most=3)
     dimension: int = option(4, at_least=4, at_most=8, help="weights of the vectors")
     alpha: float = option(0.5, at_least=0.2, at_most=2, help="size of the start")
 

@@ -4,15 +4,15 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.theory.bias.margins import max_margin
 
 
 class Config(Seeded):
     samples: int = option(6, at_least=2, at_most=12, help="data of a problem, labelled at random")
     features: int = option(8, at_least=3, at_most=32, help="length of an input, more than samples")
-    draws: int = scaled(smoke=20, laptop=40, at_least=10, at_most=200, help="random problems")
-    steps: int = scaled(smoke=1_500, laptop=50_000, at_least=1_000, at_most=10**6, help="gradient-descent steps")
+    draws: int = options.draws(20, 40, at_least=10, at_most=200)
+    steps: int = options.steps(1_500, 50_000, at_least=1_000, at_most=10**6)
     spread: float = option(1.0, at_least=0.1, at_most=1.0, help="standard deviation of the weights at the start")
 
     def check(self) -> None:

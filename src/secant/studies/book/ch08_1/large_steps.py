@@ -9,7 +9,7 @@ import xarray as xr
 from jax import lax
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 from secant.theory.bias import diagonal
 
 LARGE = 10**6
@@ -17,15 +17,13 @@ LARGE = 10**6
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=20, laptop=20, paper=100, at_least=2, at_most=1_000, help="data")
+    samples: int = options.samples(20, 20, 100, at_least=2, at_most=1_000)
     dimension: int = scaled(
         smoke=30, laptop=30, paper=10**5, at_least=3, at_most=10**6, help="weights, more than samples"
     )
     sparsity: int = option(3, at_least=1, at_most=100, help="weights of the target that are not zero")
     alpha: float = scaled(smoke=0.2, laptop=0.2, paper=0.001, at_least=1e-4, at_most=2, help="size of the start")
-    ratios: tuple[float, ...] = option(
-        (0.3, 0.6, 0.9), above=0, below=1, help="step sizes of gradient descent over the critical one at the flow's end"
-    )
+    ratios: tuple[float, ...] = options.ratios((0.3, 0.6, 0.9), below=1)
     noisy_ratios: tuple[float, ...] = scaled(
         smoke=(0.03, 0.06, 0.1),
         laptop=(0.03, 0.06, 0.1),
@@ -34,8 +32,8 @@ class Config(Seeded):
         below=1,  # as much smaller as there are more samples
         help="those of stochastic gradient descent, of one sample a step",
     )
-    steps: int = scaled(smoke=1_200, laptop=10_000, paper=2_000, at_least=10, at_most=10**6, help="steps")
-    draws: int = scaled(smoke=24, laptop=100, paper=8, at_least=2, at_most=1_000, help="draws of data and target")
+    steps: int = options.steps(1_200, 10_000, 2_000, at_least=10, at_most=10**6)
+    draws: int = options.draws(24, 100, 8, at_least=2, at_most=1_000)
     alphas: tuple[float, ...] = scaled(
         smoke=(),
         laptop=(0.05, 0.1, 0.2, 0.4),
@@ -47,14 +45,7 @@ class Config(Seeded):
         longest=10,
         help="sizes of the start on the map; without any there is no map",
     )
-    batches: tuple[int, ...] = option(
-        (1, 4, 20),
-        at_least=1,
-        at_most=1_000,
-        ascending=True,
-        longest=4,
-        help="samples a step on the map; as many as there are: all of them",
-    )
+    batches: tuple[int, ...] = options.batches((1, 4, 20), at_most=1_000, ascending=True, longest=4)
     shares: tuple[float, ...] = option(
         (0.03, 0.06, 0.12, 0.25, 0.5, 0.9),
         above=0,

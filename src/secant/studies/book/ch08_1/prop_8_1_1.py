@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real
 
 RUNS = ("constant steps", "falling steps", "random steps", "one sample at a time", "log cosh loss")
@@ -12,9 +12,9 @@ RUNS = ("constant steps", "falling steps", "random steps", "one sample at a time
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
     classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
-    samples: int = scaled(smoke=5, laptop=10, at_least=1, at_most=20, help="data, fewer than features")
+    samples: int = options.samples(5, 10, at_most=20)
     features: int = option(12, at_least=2, at_most=100, help="weights, of random data")
-    steps: int = scaled(smoke=1_500, laptop=20_000, at_least=300, at_most=10**5, help="gradient-descent steps")
+    steps: int = options.steps(1_500, 20_000, at_least=300, at_most=10**5)
 
     def check(self) -> None:
         """There are solutions to choose from, and one is reached, also with one sample at a time."""

@@ -5,14 +5,14 @@ import warnings
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.theory.bias import interpolants
 
 
 class Config(Seeded):
-    samples: int = option(5, at_least=2, at_most=10, help="data of a problem")
+    samples: int = options.samples(5, at_least=2, at_most=10)
     features: int = option(7, at_least=2, at_most=20, help="weights of it, more than samples")
-    draws: int = scaled(smoke=150, laptop=1_000, at_least=20, at_most=10_000, help="random problems")
+    draws: int = options.draws(150, 1_000, at_least=20, at_most=10_000)
     step: float = option(0.01, at_least=1e-4, at_most=0.02, help="step of coordinate descent, over the whole way")
 
     def check(self) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real
 from secant.theory.bias import interpolants, potentials
 from secant.theory.bias.potentials import Potential
@@ -13,7 +13,7 @@ NAMES = ("entropy", "quadratic", "l3/2", "hypentropy")
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
-    samples: int = option(4, at_least=1, at_most=8, help="data, fewer than features")
+    samples: int = options.samples(4, at_most=8)
     features: int = scaled(smoke=9, laptop=30, at_least=3, at_most=40, help="weights")
     alpha: float = option(1.0, at_least=0.05, at_most=100, help="scale of the hypentropy")
     steps: int = scaled(smoke=400, laptop=3_000, at_least=100, at_most=10**5, help="three times as many of one sample")

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 from scipy.optimize import least_squares
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 
 Gradient = Callable[[np.ndarray], np.ndarray]
 """Of a loss, in the weights."""
@@ -17,7 +17,7 @@ TIGHT: dict[str, Any] = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-15}
 
 
 class Config(Seeded):
-    samples: int = option(3, at_least=1, at_most=20, help="data")
+    samples: int = options.samples(3, at_most=20)
     dimension: int = option(5, at_least=1, at_most=50, help="weights")
     alpha: float = option(0.5, at_least=0.05, at_most=3, help="size of the start")
     until: float = option(1.0, at_least=0.1, at_most=3, help="time of the flows")

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection, min_norm
@@ -12,7 +12,7 @@ from secant.theory.bias.interpolants import bregman_projection, min_norm
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=4, laptop=10, at_least=1, at_most=20, help="data")
+    samples: int = options.samples(4, 10, at_most=20)
     dimension: int = scaled(smoke=8, laptop=30, at_least=2, at_most=50, help="weights, more than samples")
     alphas: tuple[float, ...] = option(
         (2.0, 0.5, 0.1, 0.01), at_least=1e-3, at_most=10, help="sizes of the start of flows that are run"

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant import data as datasets
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real
 from secant.theory.bias.margins import TIED, boost, max_margin
 
@@ -29,7 +29,7 @@ CYCLE = np.array(
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=40, laptop=200, at_least=10, at_most=500, help="data")
+    samples: int = options.samples(40, 200, at_least=10, at_most=500)
     learners: int = scaled(smoke=30, laptop=300, at_least=5, at_most=1_000, help="weak learners")
     right: float = option(0.7, at_least=0.6, at_most=0.9, help="share of samples on which a random learner is right")
     rounds: int = scaled(smoke=150, laptop=2_000, at_least=20, at_most=10**5, help="rounds beside scikit-learn")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import dual, max_margin, norm_of
 
@@ -16,11 +16,11 @@ CAPS = (math.inf, 1.0)
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="breast-cancer", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=20, laptop=100, at_least=4, at_most=1_000, help="data")
-    dim: int = scaled(smoke=5, laptop=31, at_least=2, at_most=100, help="features, of real data principal ones")
+    samples: int = options.samples(20, 100, at_least=4, at_most=1_000)
+    dim: int = options.dim(5, 31, at_least=2, at_most=100)
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
-    steps: int = scaled(smoke=1_500, laptop=50_000, at_least=500, at_most=10**6, help="steps of descent")
-    draws: int = option(200, at_least=10, at_most=10**4, help="random weights and directions for the curvature")
+    steps: int = options.steps(1_500, 50_000, at_least=500, at_most=10**6)
+    draws: int = options.draws(200, at_least=10, at_most=10**4)
 
 
 @study("book/finite-time", section="8.3", title="Bounds after finitely many steps")

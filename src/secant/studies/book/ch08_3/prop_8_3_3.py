@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import dual, max_margin, norm_of
 
@@ -17,11 +17,11 @@ SCALES = (0.01, 1.0, 10.0, 1_000.0)
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
     classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
-    samples: int = scaled(smoke=20, laptop=100, at_least=4, at_most=1_000, help="data")
-    dim: int = scaled(smoke=5, laptop=50, at_least=2, at_most=100, help="features, of real data principal ones")
+    samples: int = options.samples(20, 100, at_least=4, at_most=1_000)
+    dim: int = options.dim(5, 50, at_least=2, at_most=100)
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
-    draws: int = scaled(smoke=500, laptop=20_000, at_least=50, at_most=10**5, help="random weights a scale")
-    steps: int = scaled(smoke=1_500, laptop=20_000, at_least=1_000, at_most=10**6, help="steps of descent")
+    draws: int = options.draws(500, 20_000, at_least=50, at_most=10**5)
+    steps: int = options.steps(1_500, 20_000, at_least=1_000, at_most=10**6)
 
 
 def label(norm: float) -> str:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import dual, max_margin, norm_of
 
@@ -14,10 +14,10 @@ NORMS = (1.0, 2.0, math.inf)
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=6, laptop=100, at_least=4, at_most=1_000, help="data")
-    dim: int = scaled(smoke=4, laptop=20, at_least=2, at_most=100, help="features, of real data principal ones")
+    samples: int = options.samples(6, 100, at_least=4, at_most=1_000)
+    dim: int = options.dim(4, 20, at_least=2, at_most=100)
     gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
-    steps: int = scaled(smoke=5_000, laptop=50_000, at_least=2_000, at_most=10**6, help="steps of descent")
+    steps: int = options.steps(5_000, 50_000, at_least=2_000, at_most=10**6)
 
 
 @study("book/prop-8.3.4", section="8.3", title="The loss goes to zero and the path is infinite")

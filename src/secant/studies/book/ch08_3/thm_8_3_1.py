@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -15,10 +15,10 @@ LOSSES = ("exponential", "logistic")
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="cifar10", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=20, laptop=60, at_least=4, at_most=1_000, help="data")
-    dim: int = scaled(smoke=5, laptop=60, at_least=2, at_most=100, help="features, of real data principal ones")
+    samples: int = options.samples(20, 60, at_least=4, at_most=1_000)
+    dim: int = options.dim(5, 60, at_least=2, at_most=100)
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
-    steps: int = scaled(smoke=4_000, laptop=100_000, at_least=2_000, at_most=10**6, help="steps of descent")
+    steps: int = options.steps(4_000, 100_000, at_least=2_000, at_most=10**6)
 
 
 def printed_loss(Z: np.ndarray, steps: int) -> np.ndarray:

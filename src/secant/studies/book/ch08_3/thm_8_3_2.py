@@ -9,7 +9,7 @@ from jax.nn import logsumexp
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, simulate
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.optim import steepest_descent
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import dual, max_margin, norm_of
@@ -21,10 +21,10 @@ AT_LEAST = {"l1": 0.99, "l2": 0.99, "linf": 0.995, "D": 0.99}
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=20, laptop=200, at_least=4, at_most=1_000, help="data")
-    dim: int = scaled(smoke=5, laptop=20, at_least=2, at_most=50, help="features, of real data principal ones")
+    samples: int = options.samples(20, 200, at_least=4, at_most=1_000)
+    dim: int = options.dim(5, 20, at_least=2, at_most=50)
     gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
-    steps: int = scaled(smoke=20_000, laptop=100_000, at_least=10_000, at_most=10**6, help="steps of descent")
+    steps: int = options.steps(20_000, 100_000, at_least=10_000, at_most=10**6)
 
 
 def metric(dim: int) -> np.ndarray:

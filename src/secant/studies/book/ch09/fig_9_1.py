@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit_task
 
 KINDS = ("original", "random", "worst case")
@@ -16,10 +16,10 @@ SMALL = 1e-4
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="mnist", help="a data set that secant.data knows")
     classes: tuple[int, int] = option((0, 1), at_least=0, distinct=True, help="two classes, +1 and -1")
-    samples: int = scaled(smoke=24, laptop=100, paper=200, at_least=8, at_most=2_000, help="training samples")
-    width: int = scaled(smoke=512, laptop=2_048, paper=8_192, at_least=64, at_most=10**6, help="neurons")
-    steps: int = scaled(smoke=100, laptop=300, paper=1_000, at_least=20, at_most=10**5, help="gradient-descent steps")
-    draws: int = scaled(smoke=20, laptop=15, at_least=3, at_most=100, help="draws of data and weights")
+    samples: int = options.samples(24, 100, 200, at_least=8, at_most=2_000)
+    width: int = options.width(512, 2_048, 8_192, at_least=64, at_most=10**6)
+    steps: int = options.steps(100, 300, 1_000, at_least=20, at_most=10**5)
+    draws: int = options.draws(20, 15, at_least=3, at_most=100)
 
     def check(self) -> None:
         """Networks that a machine holds."""

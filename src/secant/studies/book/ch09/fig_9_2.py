@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.kernels import label_complexity
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.first_layer import descend, limit_kernel, pairs, unit_task
 
 TITLES = {"digits": "8 by 8 digits", "mnist": "MNIST", "cifar10": "CIFAR-10"}
@@ -37,11 +37,11 @@ class Config(Seeded):
         ascending=True,
         help="shares of random labels",
     )
-    samples: int = scaled(smoke=40, laptop=200, paper=500, at_least=8, at_most=2_000, help="training samples")
+    samples: int = options.samples(40, 200, 500, at_least=8, at_most=2_000)
     tests: int = scaled(smoke=100, laptop=400, at_least=10, at_most=10**4, help="test samples, at most")
-    width: int = scaled(smoke=256, laptop=1_024, paper=8_192, at_least=64, at_most=10**6, help="neurons")
-    steps: int = scaled(smoke=200, laptop=400, paper=5_000, at_least=20, at_most=10**5, help="gradient-descent steps")
-    draws: int = scaled(smoke=8, laptop=5, at_least=3, at_most=100, help="draws of data, labels and weights")
+    width: int = options.width(256, 1_024, 8_192, at_least=64, at_most=10**6)
+    steps: int = options.steps(200, 400, 5_000, at_least=20, at_most=10**5)
+    draws: int = options.draws(8, 5, at_least=3, at_most=100)
 
     def check(self) -> None:
         """Networks that a machine holds, and panels that there are."""

@@ -10,7 +10,7 @@ import xarray as xr
 from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide.concentration import entry_distance
 
@@ -25,20 +25,13 @@ DELTA = 0.01
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(64, 256, 1024),
-        laptop=(64, 256, 1024, 4096),
-        at_least=32,
-        at_most=10**5,
-        shortest=2,
-        longest=8,
-        ascending=True,
-        help="neurons",
+    widths: tuple[int, ...] = options.widths(
+        (64, 256, 1024), (64, 256, 1024, 4096), at_least=32, at_most=10**5, shortest=2, longest=8, ascending=True
     )
-    samples: int = option(8, at_least=2, at_most=30, help="inputs of length 1")
+    samples: int = options.samples(8, at_least=2, at_most=30)
     features: int = option(10, at_least=2, at_most=100, help="their dimension")
     time: float = option(2.0, at_least=1, at_most=20, help="how long the gradient flow is followed")
-    draws: int = scaled(smoke=40, laptop=100, at_least=4, at_most=1_000, help="random networks of each width")
+    draws: int = options.draws(40, 100, at_least=4, at_most=1_000)
 
     def check(self) -> None:
         """Networks that a machine holds."""

@@ -7,7 +7,7 @@ import xarray as xr
 from numpy.polynomial import polynomial
 
 from secant.kernels import label_complexity
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.first_layer import limit_kernel
 
@@ -29,7 +29,7 @@ class Config(Seeded):
     )
     features: int = option(3, at_least=2, at_most=20, help="dimension of the sphere's inputs")
     terms: int = option(3, at_least=1, at_most=20, help="of each teacher")
-    draws: int = scaled(smoke=6, laptop=20, at_least=3, at_most=100, help="random inputs and teachers")
+    draws: int = options.draws(6, 20, at_least=3, at_most=100)
 
     def check(self) -> None:
         """Kernels that a machine holds."""

@@ -9,7 +9,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.kernels import kernel
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 
 DEPTHS = (1, 2, 3, 5)
 
@@ -19,7 +19,7 @@ class Config(Seeded):
         (-1.0, -0.5, 0.0, 0.5, 0.9, 1.0), at_least=-1, at_most=1, help="correlations of two unit inputs"
     )
     width: int = scaled(smoke=128, laptop=1_000, at_least=16, at_most=10**4, help="of random networks")
-    draws: int = scaled(smoke=40, laptop=100, at_least=10, at_most=10**4, help="random networks")
+    draws: int = options.draws(40, 100, at_least=10, at_most=10**4)
 
     def check(self) -> None:
         """Networks that a machine holds."""

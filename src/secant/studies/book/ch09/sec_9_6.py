@@ -8,13 +8,13 @@ import xarray as xr
 from numpy.polynomial import polynomial
 
 from secant.kernels import dual, label_complexity
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 
 TEACHERS = ("linear", "square", "fourth power", "cosine", "random labels")
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=100, laptop=400, at_least=20, at_most=10**4, help="inputs on the sphere")
+    samples: int = options.samples(100, 400, at_least=20, at_most=10**4)
     features: int = option(10, at_least=2, at_most=10**4, help="their dimension")
     terms: int = option(150, at_least=10, at_most=1_000, help="of the series of the arc cosine")
     neurons: int = scaled(smoke=50_000, laptop=1_000_000, at_least=1_000, at_most=10**8, help="random neurons")

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 
 
 class Config(Seeded):
-    lr: float = option(0.01, above=0, at_most=1, help="step size of the smallest batch")
+    lr: float = options.lr(0.01, at_most=1)
     sigma: float = option(2.0, above=0, at_most=100, help="scale of its noise")
     slope: float = option(-1.5, at_least=-100, at_most=100, help="the gradient, in every coordinate")
-    steps: int = option(64, at_least=1, at_most=256, help="steps of the smallest batch, a multiple of all factors")
+    steps: int = options.steps(64, at_most=256)
     factors: tuple[int, ...] = option(
         (1, 2, 4, 8),
         at_least=1,
@@ -21,7 +21,7 @@ class Config(Seeded):
         ascending=True,
         help="by which batch and step size are multiplied",
     )
-    draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs")
+    draws: int = options.draws(20_000, 100_000, at_least=1_000, at_most=10**5)
 
     def check(self) -> None:
         """The same time for every factor."""

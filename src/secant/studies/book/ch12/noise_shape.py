@@ -11,7 +11,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.data import load
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, options, sheet, study
 from secant.losses import half_mean
 from secant.optim import Problem, noises, noisy, train
 
@@ -19,12 +19,12 @@ KINDS = ("batches", "isotropic", "Gaussian")
 
 
 class Config(Seeded):
-    width: int = option(64, at_least=8, at_most=256, help="hidden units")
-    samples: int = scaled(smoke=48, laptop=128, at_least=16, at_most=500, help="training images of two digits")
-    batch: int = option(4, at_least=1, at_most=16, help="images of a batch")
-    lr: float = option(1.0, at_least=0.01, at_most=10, help="step size, below 2 over a sample's own kernel")
-    steps: int = scaled(smoke=20, laptop=600, at_least=10, at_most=4_000, help="steps of every run")
-    draws: int = scaled(smoke=3, laptop=8, at_least=3, at_most=32, help="random starts, with noise of each shape")
+    width: int = options.width(64, at_least=8, at_most=256)
+    samples: int = options.samples(48, 128, at_least=16, at_most=500)
+    batch: int = options.batch(4, at_most=16)
+    lr: float = options.lr(1.0, at_least=0.01, at_most=10)
+    steps: int = options.steps(20, 600, at_least=10, at_most=4_000)
+    draws: int = options.draws(3, 8, at_least=3, at_most=32)
 
 
 def largest(loss: Any, theta: Any) -> Any:

@@ -6,15 +6,15 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, options, sheet, study
 from secant.optim import Batches
 
 
 class Config(Seeded):
-    samples: int = option(5, at_least=3, at_most=6, help="training samples, m")
-    batch: int = option(3, at_least=2, at_most=4, help="samples of a batch, B")
-    dim: int = option(3, at_least=1, at_most=6, help="parameters")
-    draws: int = scaled(smoke=4_000, laptop=40_000, at_least=200, at_most=10**5, help="batches drawn by the library")
+    samples: int = options.samples(5, at_least=3, at_most=6)
+    batch: int = options.batch(3, at_least=2, at_most=4)
+    dim: int = options.dim(3, at_most=6)
+    draws: int = options.draws(4_000, 40_000, at_least=200, at_most=10**5)
 
     def check(self) -> None:
         """Without replacement there must be something to choose."""

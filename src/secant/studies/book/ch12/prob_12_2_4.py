@@ -5,25 +5,17 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.studies.shared.parabolas import chains, three
 from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):
-    lrs: tuple[float, ...] = option(
-        (0.1, 0.05, 0.025, 0.0125),
-        above=1e-3,
-        at_most=0.2,
-        shortest=3,
-        longest=6,
-        distinct=True,
-        help="step sizes, of which each divides the time 1",
+    lrs: tuple[float, ...] = options.lrs(
+        (0.1, 0.05, 0.025, 0.0125), above=1e-3, at_most=0.2, shortest=3, longest=6, distinct=True
     )
     start: float = option(3.0, at_least=0.5, at_most=10, help="where all runs begin")
-    draws: int = scaled(
-        smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6, help="runs at the largest step size"
-    )
+    draws: int = options.draws(20_000, 200_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """All end at the time 1."""

@@ -5,14 +5,14 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.studies.shared.parabolas import three
 
 
 class Config(Seeded):
-    lr: float = option(0.1, at_least=0.01, at_most=0.5, help="step size in the equation of three parabolas")
+    lr: float = options.lr(0.1, at_least=0.01, at_most=0.5)
     time: float = option(0.01, above=0, at_most=1, help="how far paths with constant noise go")
-    draws: int = scaled(smoke=40_000, laptop=400_000, at_least=5_000, at_most=10**6, help="such paths, drawn at random")
+    draws: int = options.draws(40_000, 400_000, at_least=5_000, at_most=10**6)
     turn: float = option(0.7, at_least=0, at_most=1.5, help="angle by which the noise is turned before it is stretched")
 
 

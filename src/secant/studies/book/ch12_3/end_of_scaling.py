@@ -3,12 +3,12 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.theory.noise.mean_square import critical_step, mean_losses
 
 
 class Config(Seeded):
-    samples: int = option(32, at_least=16, at_most=256, help="data, each with a feature vector of its own")
+    samples: int = options.samples(32, at_least=16, at_most=256)
     features: int = option(40, at_least=8, at_most=512, help="of a sample, normal")
     factors: tuple[int, ...] = option(
         (2, 4, 8),
@@ -20,7 +20,7 @@ class Config(Seeded):
     )
     shares: int = scaled(smoke=16, laptop=48, at_least=8, at_most=100, help="step sizes, as shares of the critical one")
     steps: int = option(64, at_least=32, at_most=256, help="of the smallest batch, one sample each")
-    draws: int = scaled(smoke=8, laptop=12, at_least=3, at_most=50, help="random data")
+    draws: int = options.draws(8, 12, at_least=3, at_most=50)
     chains: int = scaled(smoke=2_000, laptop=20_000, at_least=500, at_most=10**5, help="runs on real batches")
 
     def check(self) -> None:

@@ -6,12 +6,12 @@ import numpy as np
 import scipy  # its parts are loaded when they are used
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):
-    lr: float = option(0.1, at_least=0.02, at_most=0.25, help="step size, noise of scale 1/root lr")
+    lr: float = options.lr(0.1, at_least=0.02, at_most=0.25)
     time: float = option(1.0, at_least=0.5, at_most=2, help="how long")
     chains: int = scaled(smoke=100_000, laptop=1_000_000, at_least=20_000, at_most=10**6, help="runs")
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, options, scaled, sheet, study
 from secant.studies.shared.parabolas import skewed, three
 from secant.theory.noise.linear_noise import NoisyQuadratic
 from secant.theory.noise.weak_error import order, telescoped
@@ -16,15 +16,9 @@ TESTS = {"x": (2, (0, 1)), "x^2": (2, (1, 1)), "x^3": (3, (1, 1, 1))}
 
 
 class Config(Seeded):
-    lr: float = option(0.1, at_least=0.02, at_most=0.2, help="step size of the hybrids; divides 1")
-    lrs: tuple[float, ...] = option(
-        (0.02, 0.01, 0.005),
-        at_least=1e-3,
-        at_most=0.02,
-        shortest=2,
-        longest=5,
-        distinct=True,
-        help="step sizes for the order of a single term, each dividing 1",
+    lr: float = options.lr(0.1, at_least=0.02, at_most=0.2)
+    lrs: tuple[float, ...] = options.lrs(
+        (0.02, 0.01, 0.005), at_least=1e-3, at_most=0.02, shortest=2, longest=5, distinct=True
     )
     paths: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6, help="hybrids of each kind")
 

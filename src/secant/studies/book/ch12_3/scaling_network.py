@@ -11,7 +11,7 @@ from secant import nets
 from secant.core.device import jit
 from secant.curvature import ntk
 from secant.data import load
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.theory.noise.mean_square import critical_step
 
 LARGE = 200
@@ -24,9 +24,9 @@ LOOKS = 4
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=64, laptop=256, at_least=16, at_most=1_024, help="training digits, even against odd")
-    width: int = option(64, at_least=8, at_most=512, help="hidden units")
-    batch: int = option(2, at_least=1, at_most=16, help="samples of a batch, to be multiplied")
+    samples: int = options.samples(64, 256, at_least=16, at_most=1_024)
+    width: int = options.width(64, at_least=8, at_most=512)
+    batch: int = options.batch(2, at_most=16)
     factors: tuple[int, ...] = scaled(
         smoke=(4,),
         laptop=(2, 4, 8, 16, 32),
@@ -38,7 +38,7 @@ class Config(Seeded):
     )
     share: float = option(0.25, at_least=0.01, at_most=0.5, help="step size of small batches over their critical one")
     steps: int = scaled(smoke=256, laptop=2_048, at_least=64, at_most=2**15, help="of small batches")
-    draws: int = scaled(smoke=4, laptop=12, at_least=3, at_most=64, help="runs of each, all from one start")
+    draws: int = options.draws(4, 12, at_least=3, at_most=64)
 
     def check(self) -> None:
         """Whole steps between looks."""

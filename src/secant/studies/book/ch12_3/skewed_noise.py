@@ -3,21 +3,15 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, option, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
 from secant.studies.shared.parabolas import skewed, skewness
 from secant.theory.noise.weak_error import order
 
 
 class Config(Options):
     chance: float = option(0.1, at_least=0.01, at_most=0.3, help="of the rarer value of the noise")
-    lrs: tuple[float, ...] = option(
-        (0.004, 0.002, 0.001, 0.0005),
-        at_least=1e-4,
-        at_most=0.01,
-        shortest=2,
-        longest=6,
-        distinct=True,
-        help="step sizes, noise held fixed",
+    lrs: tuple[float, ...] = options.lrs(
+        (0.004, 0.002, 0.001, 0.0005), at_least=1e-4, at_most=0.01, shortest=2, longest=6, distinct=True
     )
     amplify: tuple[int, ...] = option(
         (16, 64, 256),

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.studies.shared.parabolas import three
 from secant.theory.noise.linear_noise import NoisyQuadratic
 from secant.theory.noise.weak_error import bank, coupled, order, weak_errors
@@ -18,14 +18,8 @@ START, PARTS = 3.0, 8
 
 
 class Config(Seeded):
-    lrs: tuple[float, ...] = option(
-        (0.01, 0.005, 0.0025),
-        at_least=1e-3,
-        at_most=0.02,
-        shortest=2,
-        longest=6,
-        distinct=True,
-        help="step sizes of closed forms, each dividing 1/4, noise held fixed",
+    lrs: tuple[float, ...] = options.lrs(
+        (0.01, 0.005, 0.0025), at_least=1e-3, at_most=0.02, shortest=2, longest=6, distinct=True
     )
     coarse: tuple[float, ...] = option(
         (0.4, 0.2, 0.1),

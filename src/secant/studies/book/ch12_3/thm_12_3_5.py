@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.studies.shared.parabolas import chains, three
 from secant.theory.noise.weak_error import order
 
@@ -13,7 +13,7 @@ START = 3.0
 
 
 class Config(Seeded):
-    lr: float = option(0.0125, at_least=1e-3, at_most=0.02, help="step size of the smallest batch; divides 1")
+    lr: float = options.lr(0.0125, at_least=1e-3, at_most=0.02)
     factors: tuple[int, ...] = option(
         (1, 2, 4, 8),
         at_least=1,
@@ -23,7 +23,7 @@ class Config(Seeded):
         ascending=True,
         help="by which batch and step size are multiplied, 1 the first",
     )
-    draws: int = scaled(smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs on real batches")
+    draws: int = options.draws(20_000, 100_000, at_least=1_000, at_most=10**5)
 
     def check(self) -> None:
         """Whole numbers of steps up to the time 1, and step sizes that are small."""

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.losses import half_mean
 from secant.optim import Batches, Problem, amplifiers, svag
 
@@ -21,7 +21,7 @@ class Config(Seeded):
     )
     samples: int = option(5, at_least=2, at_most=8, help="of a least-squares problem")
     drawn: float = option(4.0, at_least=1, at_most=100, help="amplification of the steps that the library takes")
-    draws: int = scaled(smoke=8_000, laptop=100_000, at_least=1_000, at_most=10**5, help="such random steps")
+    draws: int = options.draws(8_000, 100_000, at_least=1_000, at_most=10**5)
 
 
 @study("book/def-12.4.1", section="12.4", title="Amplified noise: two batches and their factors")

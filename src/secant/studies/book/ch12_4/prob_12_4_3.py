@@ -5,14 +5,14 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import amplifiers
 from secant.studies.shared.parabolas import skewed, skewness
 from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):
-    lr: float = option(0.2, at_least=0.02, at_most=1, help="step size of SGD on half a square")
+    lr: float = options.lr(0.2, at_least=0.02, at_most=1)
     chance: float = option(0.1, at_least=0.02, at_most=0.4, help="of the rarer value of the noise")
     amplify: tuple[int, ...] = option(
         (1, 2, 4, 8, 16, 32),
@@ -23,9 +23,7 @@ class Config(Seeded):
         ascending=True,
         help="amplification, l, the last three 8 or more",
     )
-    draws: int = scaled(
-        smoke=20_000, laptop=400_000, at_least=1_000, at_most=10**6, help="runs at the third amplification"
-    )
+    draws: int = options.draws(20_000, 400_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Large amplifications for the exponent."""

@@ -8,7 +8,7 @@ import xarray as xr
 from secant import nets
 from secant.data import load
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, options, scaled, sheet, study
 from secant.losses import half_mean
 from secant.optim import Batches, Problem, svag
 
@@ -18,11 +18,11 @@ CLOSE = 0.05
 
 
 class Config(Seeded):
-    width: int = option(64, at_least=8, at_most=512, help="hidden units")
-    samples: int = scaled(smoke=64, laptop=256, at_least=32, at_most=1_000, help="training images")
-    batch: int = option(8, at_least=1, at_most=32, help="images of a batch")
-    lr: float = option(2.0, at_least=0.01, at_most=10, help="step size of SGD")
-    steps: int = scaled(smoke=16, laptop=128, at_least=8, at_most=1_024, help="steps of SGD")
+    width: int = options.width(64, at_least=8, at_most=512)
+    samples: int = options.samples(64, 256, at_least=32, at_most=1_000)
+    batch: int = options.batch(8, at_most=32)
+    lr: float = options.lr(2.0, at_least=0.01, at_most=10)
+    steps: int = options.steps(16, 128, at_least=8, at_most=1_024)
     amplify: tuple[int, ...] = scaled(
         smoke=(1, 2, 4),
         laptop=(1, 2, 4, 8, 16),
@@ -33,7 +33,7 @@ class Config(Seeded):
         ascending=True,
         help="amplification, l: powers of 2 from 1 on",
     )
-    draws: int = scaled(smoke=4, laptop=8, at_least=3, at_most=64, help="runs of each, all from one start")
+    draws: int = options.draws(4, 8, at_least=3, at_most=64)
 
     def check(self) -> None:
         """Common times."""

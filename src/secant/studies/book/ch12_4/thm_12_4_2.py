@@ -3,14 +3,14 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.optim import amplifiers
 from secant.studies.shared.parabolas import skewed, three
 from secant.theory.noise.weak_error import order
 
 
 class Config(Seeded):
-    lr: float = option(0.2, at_least=0.05, at_most=0.25, help="step size of SGD; divides 1")
+    lr: float = options.lr(0.2, at_least=0.05, at_most=0.25)
     start: float = option(3.0, at_least=0.5, at_most=10, help="where all runs begin")
     amplify: tuple[int, ...] = option(
         (1, 2, 4, 8, 16, 32),
@@ -21,9 +21,7 @@ class Config(Seeded):
         ascending=True,
         help="amplification, l, up to 16 at least",
     )
-    draws: int = scaled(
-        smoke=20_000, laptop=100_000, at_least=1_000, at_most=10**5, help="runs with two batches a step"
-    )
+    draws: int = options.draws(20_000, 100_000, at_least=1_000, at_most=10**5)
 
     def check(self) -> None:
         """Whole numbers of steps, and a few large amplifications for the exponent."""

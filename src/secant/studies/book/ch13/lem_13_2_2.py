@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.nets import Homogeneity
 from secant.theory.normalization.scale_invariance import degree
 
@@ -19,10 +19,10 @@ FACTORS = (0.1, 3.0)
 
 
 class Config(Seeded):
-    layers: int = option(3, at_least=2, at_most=8, help="hidden layers")
-    width: int = option(8, at_least=8, at_most=256, help="neurons of hidden layers")
+    layers: int = options.layers(3, at_least=2, at_most=8)
+    width: int = options.width(8, at_least=8, at_most=256)
     features: int = option(5, at_least=2, at_most=256, help="of the inputs")
-    samples: int = option(4, at_least=1, at_most=256, help="inputs")
+    samples: int = options.samples(4, at_most=256)
 
 
 def drawn(config: Config) -> tuple[list[dict[str, np.ndarray]], np.ndarray]:

@@ -10,16 +10,16 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 
 NORMS: tuple[Literal["layer", "group", "batch"], ...] = ("layer", "group", "batch")
 
 
 class Config(Seeded):
-    layers: int = scaled(smoke=1, laptop=2, at_least=1, at_most=3, help="hidden layers")
-    width: int = scaled(smoke=6, laptop=16, at_least=6, at_most=40, help="neurons of a hidden layer, even")
+    layers: int = options.layers(1, 2, at_most=3)
+    width: int = options.width(6, 16, at_least=6, at_most=40)
     features: int = option(3, at_least=2, at_most=20, help="of the inputs")
-    samples: int = option(8, at_least=4, at_most=100, help="inputs")
+    samples: int = options.samples(8, at_least=4, at_most=100)
     factors: tuple[float, ...] = option((0.1, 3.0), at_least=0.01, at_most=100, longest=4, help="c")
 
     def check(self) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit
 
-from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
 from secant.theory.normalization.factors import exploding_lr, step
 
 CAP = 1e30
@@ -23,7 +23,7 @@ class Config(Options):
         longest=6,
         help="products at the start, above the minimiser",
     )
-    steps: int = option(60, at_least=10, at_most=1_000, help="steps of descent")
+    steps: int = options.steps(60, at_least=10, at_most=1_000)
     grid: int = scaled(smoke=60, laptop=240, at_least=5, at_most=1_000, help="points of the map, a side")
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ import xarray as xr
 from jax.flatten_util import ravel_pytree
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import homogeneity
 from secant.theory.normalization.scale_invariance import degree
 
@@ -27,9 +27,9 @@ class Config(Seeded):
         longest=8,
         help="layers of weights",
     )
-    width: int = option(8, at_least=4, at_most=256, help="neurons of hidden layers")
+    width: int = options.width(8, at_least=4, at_most=256)
     features: int = option(4, at_least=1, at_most=256, help="of the inputs")
-    samples: int = option(6, at_least=1, at_most=256, help="inputs")
+    samples: int = options.samples(6, at_most=256)
 
 
 def measured(net: nets.Network, config: Config, seed: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.studies.shared.scale_invariant import Quotient
 from secant.theory.normalization.scale_invariance import schedule_without_decay
 
@@ -17,9 +17,9 @@ PAIRS = ((0.05, 0.05), (0.1, 0.05), (0.5, 0.02))
 
 
 class Config(Seeded):
-    steps: int = option(200, at_least=20, at_most=2_000, help="steps of descent on few weights")
+    steps: int = options.steps(200, at_least=20, at_most=2_000)
     spread: float = option(0.02, at_least=0, at_most=0.1, help="of the noise that every step's loss has of its own")
-    width: int = scaled(smoke=16, laptop=64, at_least=4, at_most=256, help="neurons of the layer-norm network")
+    width: int = options.width(16, 64, at_least=4, at_most=256)
     epochs: int = scaled(smoke=25, laptop=100, at_least=3, at_most=200, help="passes over its data, 32 samples")
 
 

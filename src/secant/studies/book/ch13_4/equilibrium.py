@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, ratio_of_means, scaled, sheet, study
 from secant.theory.normalization.weight_decay import equilibrium, norm_after
 
 SIGNALS = (0.0, 10.0)
@@ -17,11 +17,11 @@ STARTS = (0.5, 2.0)
 class Config(Seeded):
     weights: int = option(20, at_least=5, at_most=500, help="of each chain")
     chains: int = scaled(smoke=32, laptop=256, at_least=4, at_most=10**4, help="independent runs")
-    lr: float = option(0.1, at_least=1e-3, at_most=10, help="step size")
+    lr: float = options.lr(0.1, at_least=1e-3, at_most=10)
     products: tuple[float, ...] = option(
         (1e-3, 1e-2), at_least=2e-4, at_most=0.05, ascending=True, longest=5, help="step size times decay"
     )
-    steps: int = scaled(smoke=2_500, laptop=20_000, at_least=500, at_most=10**6, help="steps of each chain")
+    steps: int = options.steps(2_500, 20_000, at_least=500, at_most=10**6)
 
 
 def wander(random: np.random.Generator, config: Config) -> dict[str, np.ndarray]:

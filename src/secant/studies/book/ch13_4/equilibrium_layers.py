@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.theory.normalization.weight_decay import equilibrium
 
 STARTS = (0.3, 3.0)
@@ -21,12 +21,12 @@ NEXT = 0.05
 
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="cifar10", help="images: digits, cifar10, mnist or fashion-mnist")
-    samples: int = scaled(smoke=1_000, laptop=5_000, at_least=100, at_most=50_000, help="training data")
-    width: int = scaled(smoke=64, laptop=128, at_least=4, at_most=1_024, help="neurons of the two hidden layers")
-    batch: int = option(16, at_least=2, at_most=1_000, help="samples a step")
-    lr: float = option(0.1, at_least=1e-3, at_most=10, help="step size")
+    samples: int = options.samples(1_000, 5_000, at_least=100, at_most=50_000)
+    width: int = options.width(64, 128, at_least=4, at_most=1_024)
+    batch: int = options.batch(16, at_least=2, at_most=1_000)
+    lr: float = options.lr(0.1, at_least=1e-3, at_most=10)
     product: float = option(2e-3, at_least=2e-4, at_most=0.05, help="step size times decay")
-    steps: int = scaled(smoke=1_500, laptop=6_000, at_least=200, at_most=10**6, help="steps of stochastic descent")
+    steps: int = options.steps(1_500, 6_000, at_least=200, at_most=10**6)
 
     def check(self) -> None:
         """Data with this name, and enough of it for a batch."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.studies.shared.scale_invariant import Cosine, Loss, three_losses
 from secant.theory.normalization.scale_invariance import sphere_smoothness
 
@@ -13,7 +13,7 @@ DISTANCES = (1e-1, 1e-2, 1e-3)
 
 
 class Config(Seeded):
-    dim: int = option(5, at_least=3, at_most=30, help="weights")
+    dim: int = options.dim(5, at_least=3, at_most=30)
     samples: int = option(40, at_least=10, at_most=1_000, help="data of the neuron")
     points: int = scaled(smoke=2_000, laptop=100_000, at_least=100, at_most=10**6, help="random points on the sphere")
 

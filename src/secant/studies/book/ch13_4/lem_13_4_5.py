@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.studies.shared.scale_invariant import three_losses
 
 SCALES = (1e-3, 1e-2, 0.1, 1.0, 10.0)
@@ -11,7 +11,7 @@ SMALL = 1e-3
 
 
 class Config(Seeded):
-    dim: int = option(5, at_least=3, at_most=30, help="weights")
+    dim: int = options.dim(5, at_least=3, at_most=30)
     samples: int = option(40, at_least=10, at_most=1_000, help="data of the neuron")
     points: int = scaled(smoke=2_000, laptop=50_000, at_least=10, at_most=10**6, help="random pairs of every length")
 

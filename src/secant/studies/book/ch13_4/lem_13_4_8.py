@@ -5,15 +5,15 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.studies.shared.scale_invariant import Quotient, descend
 from secant.theory.normalization.weight_decay import gradient_floor, rising_time, turning_norm
 
 
 class Config(Seeded):
     smoothness: float = option(16.0, at_least=0.1, at_most=1e3, help="rho, twice the range of the eigenvalues")
-    dim: int = option(5, at_least=3, at_most=50, help="weights")
-    lr: float = option(0.01, at_least=1e-3, at_most=1.0, help="step size")
+    dim: int = options.dim(5, at_least=3, at_most=50)
+    lr: float = options.lr(0.01, at_least=1e-3, at_most=1.0)
     product: float = option(1e-4, at_least=2e-5, at_most=3e-4, help="step size times decay")
     starts: int = option(24, at_least=2, at_most=200, help="lengths of the weights at the start")
     shortest: float = option(1e-3, at_least=1e-6, at_most=0.5, help="the shortest |w_0|^2, over pi^2 rho eta")

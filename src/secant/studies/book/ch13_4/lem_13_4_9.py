@@ -5,15 +5,15 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.studies.shared.scale_invariant import Quotient, descend
 from secant.theory.normalization.weight_decay import CEILING, falling_time, gradient_floor, turning_norm
 
 
 class Config(Seeded):
     smoothness: float = option(16.0, at_least=0.1, at_most=1e3, help="rho, twice the range of the eigenvalues")
-    dim: int = option(5, at_least=3, at_most=50, help="weights")
-    lr: float = option(0.01, at_least=1e-3, at_most=1.0, help="step size")
+    dim: int = options.dim(5, at_least=3, at_most=50)
+    lr: float = options.lr(0.01, at_least=1e-3, at_most=1.0)
     product: float = option(2e-4, at_least=5e-5, at_most=3e-4, help="step size times decay")
     starts: tuple[float, ...] = scaled(
         smoke=(1.1, 2.0, 5.0, 10.0),

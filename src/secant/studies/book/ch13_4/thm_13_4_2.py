@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.normalization.weight_decay import gradient_floor, hitting_time
 
 RECORDS = 400
@@ -15,8 +15,8 @@ RECORDS = 400
 
 class Config(Seeded):
     smoothness: float = option(15.934578, at_least=0.1, at_most=1e3, help="rho, twice the range of the eigenvalues")
-    dim: int = option(5, at_least=3, at_most=50, help="weights")
-    lr: float = option(0.01, at_least=1e-3, at_most=1.0, help="step size")
+    dim: int = options.dim(5, at_least=3, at_most=50)
+    lr: float = options.lr(0.01, at_least=1e-3, at_most=1.0)
     product: float = option(1e-4, at_least=3e-5, at_most=3e-4, help="step size times decay")
     starts: tuple[float, ...] = option(
         (1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3),

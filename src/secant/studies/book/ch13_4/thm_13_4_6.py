@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.studies.shared.scale_invariant import descend, three_losses
 from secant.theory.normalization.weight_decay import least_descent
 
@@ -12,13 +12,13 @@ SMALL = 1e-4
 
 
 class Config(Seeded):
-    dim: int = option(5, at_least=3, at_most=30, help="weights")
+    dim: int = options.dim(5, at_least=3, at_most=30)
     samples: int = option(40, at_least=10, at_most=1_000, help="data of the neuron")
-    lr: float = option(0.2, at_least=1e-3, at_most=10, help="step size")
+    lr: float = options.lr(0.2, at_least=1e-3, at_most=10)
     products: tuple[float, ...] = option(
         (0.001, 0.05, 0.5), above=0, at_most=0.5, ascending=True, longest=4, help="step size times decay"
     )
-    steps: int = scaled(smoke=100, laptop=400, at_least=5, at_most=400, help="steps of descent")
+    steps: int = options.steps(100, 400, at_least=5, at_most=400)
 
 
 @study("book/thm-13.4.6", section="13.4", title="The descent of a step with weight decay")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import relu_paths
 from secant.theory.wide.finite_width import Fluctuations, fluctuations, sample_variances
@@ -22,19 +22,12 @@ BATCHES = 16
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(8, 16, 32),
-        laptop=(8, 16, 32, 64),
-        at_least=4,
-        at_most=4096,
-        shortest=2,
-        longest=6,
-        ascending=True,
-        help="neurons of every hidden layer",
+    widths: tuple[int, ...] = options.widths(
+        (8, 16, 32), (8, 16, 32, 64), at_least=4, at_most=4096, shortest=2, longest=6, ascending=True
     )
     depth: int = option(4, at_least=2, at_most=20, help="hidden layers")
-    draws: int = scaled(smoke=2_400, laptop=20_000, at_least=100, at_most=10**6, help="random networks of a group")
-    layers: int = option(1_000, at_least=100, at_most=100_000, help="layers of deep networks")
+    draws: int = options.draws(2_400, 20_000, at_least=100, at_most=10**6)
+    layers: int = options.layers(1_000, at_least=100, at_most=100_000)
 
     def check(self) -> None:
         """Signals that a machine holds."""

@@ -10,7 +10,7 @@ from scipy import stats
 
 from secant.core.device import jit
 from secant.kernels import next_covariance, next_variance
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 
 EXACT = "exact at every width"
 
@@ -25,10 +25,10 @@ TANH = {"weights": 1.5, "biases": 0.1}
 
 
 class Config(Seeded):
-    width: int = option(32, at_least=16, at_most=500, help="neurons of the two hidden layers of tanh")
+    width: int = options.width(32, at_least=16, at_most=500)
     widths: tuple[int, ...] = option((20, 40, 80), at_least=20, at_most=500, longest=6, ascending=True, help="of ReLU")
-    layers: int = option(2, at_least=1, at_most=6, help="hidden layers of ReLU")
-    draws: int = scaled(smoke=4_000, laptop=50_000, at_least=1_000, at_most=10**6, help="random networks")
+    layers: int = options.layers(2, at_most=6)
+    draws: int = options.draws(4_000, 50_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Networks that a machine holds, with fourth powers that so many draws can measure."""

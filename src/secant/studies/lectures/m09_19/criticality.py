@@ -12,7 +12,7 @@ import xarray as xr
 from secant import nets
 from secant.core.device import jit
 from secant.kernels import critical_points, dual, next_covariance, next_variance, susceptibilities
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, scaled, sheet, study
 
 HE = {"weights": 2.0, "biases": 0.0}
 OFF = {"weights": 1.5, "biases": 0.1}
@@ -22,8 +22,8 @@ OFF = {"weights": 1.5, "biases": 0.1}
 class Config(Seeded):
     depth: int = scaled(smoke=1_000, laptop=10_000, at_least=100, at_most=10**6, help="layers of infinite width")
     width: int = scaled(smoke=64, laptop=512, at_least=16, at_most=10**4, help="of random networks of ReLU")
-    layers: int = option(8, at_least=2, at_most=100, help="hidden layers of theirs")
-    draws: int = scaled(smoke=100, laptop=200, at_least=10, at_most=10**5, help="random networks")
+    layers: int = options.layers(8, at_least=2, at_most=100)
+    draws: int = options.draws(100, 200, at_least=10, at_most=10**5)
 
     def check(self) -> None:
         """Networks that a machine holds."""

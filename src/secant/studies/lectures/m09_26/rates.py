@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import susceptibilities
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 from secant.theory.wide import relu_kernel as rk
 from secant.theory.wide import relu_paths as rp
 
@@ -17,13 +17,13 @@ BEYOND = 1.5
 
 
 class Config(Seeded):
-    dim: int = option(6, at_least=2, at_most=100, help="parameters of the linear regression")
+    dim: int = options.dim(6, at_least=2, at_most=100)
     condition: float = option(10.0, at_least=3, at_most=100, help="largest curvature; the smallest is 1")
     noise: float = option(0.3, above=0, at_most=10, help="standard deviation of the noise of a gradient's entry")
-    steps: int = option(300, at_least=50, at_most=10_000, help="steps of gradient descent")
+    steps: int = options.steps(300, at_least=50, at_most=10_000)
     depths: tuple[int, ...] = option((2, 4, 8), at_least=1, at_most=64, longest=6, ascending=True, help="hidden layers")
-    width: int = option(64, at_least=16, at_most=1_000, help="neurons of a hidden layer")
-    draws: int = scaled(smoke=2_000, laptop=20_000, at_least=500, at_most=10**6, help="runs; a tenth as many networks")
+    width: int = options.width(64, at_least=16, at_most=1_000)
+    draws: int = options.draws(2_000, 20_000, at_least=500, at_most=10**6)
 
     def check(self) -> None:
         """Kernels with a mean that so many draws can measure, of networks that a machine holds."""

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
 from secant.studies.shared.exponents import exponent
 
 INPUTS = (np.eye(4) + 0.15) / math.sqrt(1.15**2 + 3 * 0.15**2)
@@ -21,19 +21,12 @@ RULES = {"kernel": (0.5, 0, 0), "mean field": (1.0, 1, 1), "mean field as printe
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(64, 256, 1024),
-        laptop=(64, 256, 1024, 4096),
-        at_least=16,
-        at_most=10**5,
-        shortest=2,
-        longest=6,
-        ascending=True,
-        help="hidden neurons",
+    widths: tuple[int, ...] = options.widths(
+        (64, 256, 1024), (64, 256, 1024, 4096), at_least=16, at_most=10**5, shortest=2, longest=6, ascending=True
     )
-    steps: int = option(20, at_least=10, at_most=10_000, help="steps of gradient descent")
-    lr: float = option(1.0, at_least=1e-3, at_most=1, help="step size at width 1")
-    draws: int = scaled(smoke=16, laptop=40, at_least=3, at_most=1_000, help="random networks of each width")
+    steps: int = options.steps(20, at_least=10, at_most=10_000)
+    lr: float = options.lr(1.0, at_least=1e-3, at_most=1)
+    draws: int = options.draws(16, 40, at_least=3, at_most=1_000)
 
     def check(self) -> None:
         """Networks that a machine holds."""

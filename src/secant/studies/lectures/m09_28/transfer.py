@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, bootstrap, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, bootstrap, claim, fits_memory, option, options, sheet, study
 from secant.nets import Parametrization
 from secant.optim.coordinates import paired_power_law
 from secant.studies.shared.width import next_order
@@ -28,20 +28,19 @@ HIDDEN = {"maximal update, SGD": 0.0, "maximal update, Adam": 0.0, "kernel regim
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(16, 32, 64),
-        laptop=(32, 64, 128, 256),
-        paper=(64, 128, 256, 512, 1024),
+    widths: tuple[int, ...] = options.widths(
+        (16, 32, 64),
+        (32, 64, 128, 256),
+        (64, 128, 256, 512, 1024),
         at_least=16,
         at_most=4096,
         shortest=2,
         longest=6,
         ascending=True,
-        help="neurons of both hidden layers",
     )
-    steps: int = option(12, at_least=5, at_most=1_000, help="training steps")
+    steps: int = options.steps(12, at_least=5, at_most=1_000)
     octaves: int = option(4, at_least=3, at_most=10, help="step sizes are tried so many factors of two up and down")
-    draws: int = scaled(smoke=48, laptop=64, at_least=4, at_most=1_000, help="random networks of each width")
+    draws: int = options.draws(48, 64, at_least=4, at_most=1_000)
 
     def check(self) -> None:
         """Networks that a machine holds."""

@@ -8,7 +8,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.kernels import dual
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide.concentration import bernstein_tail
 from secant.theory.wide.hermite import dual_series, hermite_coefficients
@@ -20,20 +20,19 @@ RHO = np.array([-0.9, -0.5, 0.0, 0.5, 0.9])
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(100, 400, 1600),
-        laptop=(100, 400, 1600, 6400, 25_600),
+    widths: tuple[int, ...] = options.widths(
+        (100, 400, 1600),
+        (100, 400, 1600, 6400, 25_600),
         at_least=50,
         at_most=10**6,
         shortest=2,
         longest=8,
         ascending=True,
-        help="neurons",
     )
-    samples: int = option(8, at_least=2, at_most=12, help="inputs of length 1")
+    samples: int = options.samples(8, at_least=2, at_most=12)
     features: int = option(4, at_least=3, at_most=10, help="their dimension")
-    steps: int = option(400, at_least=10, at_most=10**5, help="gradient-descent steps of the linearised network")
-    draws: int = scaled(smoke=20, laptop=100, at_least=3, at_most=10**4, help="random networks of each width")
+    steps: int = options.steps(400, at_least=10, at_most=10**5)
+    draws: int = options.draws(20, 100, at_least=3, at_most=10**4)
 
     def check(self) -> None:
         """Networks that a machine holds."""

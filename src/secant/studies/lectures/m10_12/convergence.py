@@ -10,7 +10,7 @@ import xarray as xr
 from scipy import optimize
 
 from secant.core.device import jit
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, sheet, study
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import lazy_convergence as lc
 
@@ -29,18 +29,11 @@ MOVES = (0.01, 0.1, 0.5)
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(32, 128, 512),
-        laptop=(64, 256, 1024, 4096),
-        at_least=16,
-        at_most=10**5,
-        shortest=2,
-        longest=6,
-        ascending=True,
-        help="hidden neurons",
+    widths: tuple[int, ...] = options.widths(
+        (32, 128, 512), (64, 256, 1024, 4096), at_least=16, at_most=10**5, shortest=2, longest=6, ascending=True
     )
-    steps: int = option(100, at_least=20, at_most=10_000, help="steps of half a unit of time")
-    draws: int = scaled(smoke=6, laptop=20, at_least=3, at_most=1_000, help="random networks of each width")
+    steps: int = options.steps(100, at_least=20, at_most=10_000)
+    draws: int = options.draws(6, 20, at_least=3, at_most=1_000)
 
     def check(self) -> None:
         """Networks that a machine holds."""

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import posterior
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, scaled, sheet, study
 
 POINTS = 5
 """Of the set of which a determinantal process takes subsets."""
@@ -15,11 +15,11 @@ POINTS = 5
 
 class Config(Seeded):
     grid: int = scaled(smoke=60, laptop=200, at_least=10, at_most=2_000, help="points of the domain")
-    samples: int = option(8, at_least=2, at_most=10, help="data")
+    samples: int = options.samples(8, at_least=2, at_most=10)
     ridge: float = option(0.1, at_least=1e-3, at_most=100, help="ridge, which is also the variance of the noise")
     terms: int = option(40, at_least=10, at_most=10_000, help="eigenfunctions kept as features")
     drawn: int = scaled(smoke=200, laptop=1_000, at_least=20, at_most=2_000, help="random points of a sampled operator")
-    draws: int = scaled(smoke=20, laptop=50, at_least=5, at_most=1_000, help="such draws of points")
+    draws: int = options.draws(20, 50, at_least=5, at_most=1_000)
     subsets: int = scaled(smoke=400, laptop=10_000, at_least=50, at_most=10**5, help="of the determinantal process")
 
     def check(self) -> None:

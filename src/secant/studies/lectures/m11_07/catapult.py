@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
 from secant.optim import gradient_descent
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -23,13 +23,13 @@ TRAINED = 60
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=300, laptop=3_000, paper=10_000, at_least=20, help="neurons of the trained model")
-    dim: int = option(3, at_least=1, help="input dimension")
+    width: int = options.width(300, 3_000, 10_000, at_least=20)
+    dim: int = options.dim(3)
     target: float = option(-0.4, at_least=-2, at_most=2, help="label of the sample")
-    eta_lambda: float = option(3.0, at_least=2.1, at_most=3.9, help="step size times curvature in the trained model")
+    eta_lambda: float = options.eta_lambda(3.0, at_least=2.1, at_most=3.9)
     widths: int = scaled(smoke=25, laptop=60, paper=120, at_least=5, help="widths in the phase diagram")
     step_sizes: int = scaled(smoke=45, laptop=120, paper=240, at_least=5, help="step sizes in the phase diagram")
-    steps: int = option(300, at_least=100, at_most=100_000, help="gradient-descent steps")
+    steps: int = options.steps(300, at_least=100, at_most=100_000)
 
     def check(self) -> None:
         """A model and a diagram that a machine holds."""

@@ -4,13 +4,13 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection
 
 
 class Config(Seeded):
-    samples: int = option(3, at_least=1, at_most=10, help="data")
+    samples: int = options.samples(3, at_most=10)
     parameters: int = option(8, at_least=2, at_most=30, help="parameters, more than samples")
     alphas: tuple[float, ...] = option((2.0, 0.5, 0.1), at_least=0.03, at_most=10, help="sizes of the start")
 

@@ -4,13 +4,13 @@ import numpy as np
 import xarray as xr
 from scipy.integrate import solve_ivp
 
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection, min_norm
 
 
 class Config(Seeded):
-    samples: int = option(3, at_least=1, at_most=20, help="data")
+    samples: int = options.samples(3, at_most=20)
     dimension: int = option(6, at_least=2, at_most=50, help="weights, more than samples")
     alphas: tuple[float, ...] = option(
         (5.0, 1.0, 0.3, 0.05), at_least=0.01, at_most=20, help="sizes of the start of flows that are run"

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.theory.bias import potentials
 from secant.theory.bias.interpolants import bregman_projection, min_norm
 
@@ -18,7 +18,7 @@ class Config(Seeded):
         at_most=1e4,
         help="sizes of the start, the first large, the last small",
     )
-    draws: int = scaled(smoke=16, laptop=50, at_least=2, at_most=1_000, help="draws of data")
+    draws: int = options.draws(16, 50, at_least=2, at_most=1_000)
 
     def check(self) -> None:
         """A target that exists, and data of at least one sample."""

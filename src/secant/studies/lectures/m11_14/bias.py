@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import Margin, max_margin
 
@@ -24,8 +24,8 @@ APART = 0.02
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
     classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
-    samples: int = scaled(smoke=12, laptop=60, at_least=4, at_most=200, help="data")
-    dim: int = scaled(smoke=2, laptop=60, at_least=1, at_most=100, help="features, of real data principal ones")
+    samples: int = options.samples(12, 60, at_least=4, at_most=200)
+    dim: int = options.dim(2, 60, at_most=100)
     gap: float = option(0.7, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     shift: float = option(2.0, at_least=0.5, at_most=10, help="by how much random data are moved off the origin")
     until: float = scaled(smoke=2_000.0, laptop=1e4, at_least=1_000, at_most=1e5, help="last logarithm of time")

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -13,7 +13,7 @@ class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="usps", help="random, or a data set that secant.data knows")
     classes: tuple[int, int] = option((3, 5), at_least=0, distinct=True, help="two classes of it, +1 and -1")
     images: int = option(60, at_least=10, at_most=200, help="of real data, easy or not")
-    dim: int = option(3, at_least=2, at_most=20, help="features of random data")
+    dim: int = options.dim(3, at_least=2, at_most=20)
     support: int = option(2, at_least=1, at_most=20, help="samples that carry their margin, at most one a feature")
     easy: int = option(20, at_least=1, at_most=500, help="samples that are added")
     far: float = option(2.0, at_least=1.3, at_most=20, help="their margin, over the least")

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 
 DEGREES = (1, 2, 3)
@@ -13,8 +13,8 @@ DEGREES = (1, 2, 3)
 
 class Config(real.Chosen):
     data: str = scaled(smoke="random", laptop="mnist", help="random, or a data set that secant.data knows")
-    samples: int = scaled(smoke=4, laptop=20, at_least=2, at_most=50, help="data")
-    dim: int = scaled(smoke=2, laptop=4, at_least=2, at_most=6, help="features, of real data principal ones")
+    samples: int = options.samples(4, 20, at_least=2, at_most=50)
+    dim: int = options.dim(2, 4, at_least=2, at_most=6)
     gap: float = option(1.0, at_least=0.2, at_most=5, help="distance of random samples from a plane between them")
     until: float = option(1e5, at_least=1e4, at_most=1e6, help="last logarithm of time")
 

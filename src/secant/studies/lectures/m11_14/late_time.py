@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant import data as datasets
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, scaled, sheet, study
 from secant.studies.shared import real, separable
 from secant.theory.bias.margins import max_margin
 
@@ -25,9 +25,9 @@ class Config(real.Chosen):
     )
     images: int = scaled(smoke=40, laptop=100, at_least=10, at_most=300, help="real samples")
     samples: int = option(20, at_least=4, at_most=100, help="random data")
-    dim: int = option(5, at_least=2, at_most=20, help="their features")
+    dim: int = options.dim(5, at_least=2, at_most=20)
     gap: float = option(0.5, at_least=0.2, at_most=5, help="distance of all of them from a plane that separates them")
-    steps: int = scaled(smoke=3_000, laptop=10**5, at_least=1_000, at_most=10**6, help="steps of gradient descent")
+    steps: int = options.steps(3_000, 10**5, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Real data."""

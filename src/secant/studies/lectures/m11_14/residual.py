@@ -7,13 +7,13 @@ import xarray as xr
 from scipy.integrate import solve_ivp
 
 from secant.dynamics import late_flow
-from secant.lab import Figure, Findings, Seeded, claim, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.studies.shared import separable
 from secant.theory.bias.margins import max_margin
 
 
 class Config(Seeded):
-    dim: int = option(5, at_least=2, at_most=20, help="features")
+    dim: int = options.dim(5, at_least=2, at_most=20)
     support: int = option(3, at_least=1, at_most=20, help="samples that carry the margin, at most one a feature")
     others: int = option(10, at_least=1, at_most=100, help="samples that do not")
     far: float = option(1.8, at_least=1.3, at_most=4, help="their margin, over the least")

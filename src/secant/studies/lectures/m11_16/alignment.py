@@ -12,7 +12,7 @@ from secant import data as datasets
 from secant import losses, nets
 from secant.core.device import jit
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.optim import Batches, Problem, train
 
 LOOKS = 8
@@ -24,10 +24,10 @@ LARGE = 128
 
 class Config(Seeded):
     samples: int = scaled(smoke=64, laptop=256, at_least=20, at_most=300, help="digits 0 and 1")
-    width: int = scaled(smoke=64, laptop=256, at_least=4, at_most=2_048, help="hidden units")
-    batch: int = option(8, at_least=1, at_most=20, help="samples a step")
-    lr: float = option(0.2, at_least=0.01, at_most=0.5, help="step size")
-    steps: int = scaled(smoke=400, laptop=8_000, at_least=LOOKS, at_most=100_000, help="steps of SGD")
+    width: int = options.width(64, 256, at_least=4, at_most=2_048)
+    batch: int = options.batch(8, at_most=20)
+    lr: float = options.lr(0.2, at_least=0.01, at_most=0.5)
+    steps: int = options.steps(400, 8_000, at_least=LOOKS, at_most=100_000)
     directions: int = option(10, at_least=2, at_most=15, help="leading directions of curvature")
 
 

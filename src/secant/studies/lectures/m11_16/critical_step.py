@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.theory.noise import mean_square as ms
 
 GRID = (0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
@@ -11,19 +11,13 @@ GRID = (0.9, 1.0, 1.05, 1.1, 1.2, 1.4, 1.7, 2.0)
 
 
 class Config(Seeded):
-    samples: int = scaled(smoke=64, laptop=256, at_least=8, at_most=512, help="samples on a sphere")
+    samples: int = options.samples(64, 256, at_least=8, at_most=512)
     dimension: int = option(10, at_least=2, at_most=500, help="features")
-    batches: tuple[int, ...] = option(
-        (1, 2, 4, 8, 16, 32),
-        at_least=1,
-        at_most=512,
-        longest=12,
-        ascending=True,
-        distinct=True,
-        help="samples a batch, beside all of them",
+    batches: tuple[int, ...] = options.batches(
+        (1, 2, 4, 8, 16, 32), at_most=512, longest=12, ascending=True, distinct=True
     )
     few: int = option(5, at_least=2, at_most=6, help="samples of the kernel whose map is written out")
-    steps: int = scaled(smoke=300, laptop=2_000, at_least=50, at_most=20_000, help="steps of a simulated run")
+    steps: int = options.steps(300, 2_000, at_least=50, at_most=20_000)
     runs: int = option(8, at_least=4, at_most=100, help="simulated runs")
 
     def check(self) -> None:

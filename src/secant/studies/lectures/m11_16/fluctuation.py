@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, sheet, study
 from secant.theory.noise.fluctuation import noise_matrices
 from secant.theory.noise.mean_square import batches_of, critical_step
 
@@ -12,13 +12,11 @@ LAWS = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}
 
 class Config(Seeded):
     samples: int = option(6, at_least=3, at_most=10, help="samples, of which all batches are listed")
-    batch: int = option(2, at_least=1, at_most=9, help="samples a batch")
+    batch: int = options.batch(2, at_most=9)
     parameters: int = option(2, at_least=1, at_most=4, help="parameters of the linear model")
-    ratios: tuple[float, ...] = option(
-        (0.05, 0.4, 0.8), at_least=0.01, at_most=0.9, help="step sizes over the critical one of second moments"
-    )
+    ratios: tuple[float, ...] = options.ratios((0.05, 0.4, 0.8), at_least=0.01, at_most=0.9)
     chains: int = option(400, at_least=50, at_most=5_000, help="simulated runs, with the first of the steps")
-    steps: int = scaled(smoke=1_500, laptop=10_000, at_least=200, at_most=100_000, help="steps of a run")
+    steps: int = options.steps(1_500, 10_000, at_least=200, at_most=100_000)
 
     def check(self) -> None:
         """A minimum with noise in every direction."""

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.theory.noise.fluctuation import noise_matrices
 from secant.theory.noise.mean_square import batches_of
 
@@ -13,9 +13,9 @@ NAMES = {"bernoulli": "Bernoulli batches", "fixed": "batches of fixed size"}
 
 class Config(Seeded):
     samples: int = scaled(smoke=8, laptop=14, at_least=3, at_most=14, help="samples, of which all batches are listed")
-    batch: int = option(3, at_least=1, at_most=13, help="samples a batch, on average or exactly")
+    batch: int = options.batch(3, at_most=13)
     parameters: int = option(3, at_least=2, at_most=50, help="parameters of the linear model")
-    lr: float = option(0.1, at_least=1e-3, at_most=10, help="step size")
+    lr: float = options.lr(0.1, at_least=1e-3, at_most=10)
 
     def check(self) -> None:
         """Of all samples there is no noise."""

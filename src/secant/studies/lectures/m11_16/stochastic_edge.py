@@ -12,7 +12,7 @@ from secant import data as datasets
 from secant import nets
 from secant.core.device import jit
 from secant.curvature.tangent.tangent_kernel import ntk, pair_kernel
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, options, scaled, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.theory.noise.mean_square import critical_step
 
@@ -23,17 +23,9 @@ LARGE = 200
 class Config(Seeded):
     data: str = scaled(smoke="digits", laptop="digits", paper="cifar10", help="images, even classes against odd ones")
     samples: int = scaled(smoke=48, laptop=256, paper=5_000, at_least=16, at_most=5_000, help="of them")
-    width: int = scaled(smoke=64, laptop=64, paper=200, at_least=4, at_most=1_024, help="hidden units of both layers")
-    batches: tuple[int, ...] = scaled(
-        smoke=(4, 16),
-        laptop=(4, 16, 64),
-        paper=(4, 16, 64, 256),
-        at_least=2,
-        at_most=1_024,
-        longest=6,
-        ascending=True,
-        distinct=True,
-        help="samples a batch, beside all of them",
+    width: int = options.width(64, 64, 200, at_least=4, at_most=1_024)
+    batches: tuple[int, ...] = options.batches(
+        (4, 16), (4, 16, 64), (4, 16, 64, 256), at_least=2, at_most=1_024, longest=6, ascending=True, distinct=True
     )
     flipped: float = scaled(
         smoke=0.5,
@@ -43,13 +35,11 @@ class Config(Seeded):
         at_most=0.5,
         help="share of wrong labels, which make training on few images long",
     )
-    ratio: float = option(
-        0.4, at_least=0.01, at_most=0.9, help="step size over the critical one of full batches at the start"
-    )
+    ratio: float = options.ratio(0.4, at_least=0.01, at_most=0.9)
     looks: int = scaled(smoke=6, laptop=24, paper=32, at_least=2, at_most=200, help="measurements along a run")
     kernels: int = scaled(smoke=6, laptop=24, paper=2, at_least=1, at_most=200, help="the last of them with a kernel")
     every: int = scaled(smoke=20, laptop=100, paper=200, at_least=1, at_most=5_000, help="steps between them")
-    draws: int = option(16, at_least=4, at_most=200, help="random batches in a measurement of batch sharpness")
+    draws: int = options.draws(16, at_least=4, at_most=200)
 
     def check(self) -> None:
         """Images that there are, and batches smaller than their number."""

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.theory.noise.fluctuation import valley_drift, valley_variance
 
 SLOPES = np.array([[2.0], [-1.0]])
@@ -12,17 +12,10 @@ SLOPES = np.array([[2.0], [-1.0]])
 
 class Config(Seeded):
     alpha: float = option(0.4, at_least=0.01, at_most=10, help="noise over curvature across the valley")
-    lr: float = option(0.01, at_least=1e-3, at_most=0.1, help="step size across the valley")
+    lr: float = options.lr(0.01, at_least=1e-3, at_most=0.1)
     curvatures: tuple[float, ...] = option((0.5, 1.3, 8.0), at_least=0.4, at_most=9, help="lambda across the valley")
-    lrs: tuple[float, ...] = option(
-        (0.02, 0.04, 0.08),
-        at_least=0.01,
-        at_most=0.1,
-        shortest=2,
-        longest=6,
-        ascending=True,
-        distinct=True,
-        help="step sizes of the runs along the valley",
+    lrs: tuple[float, ...] = options.lrs(
+        (0.02, 0.04, 0.08), at_least=0.01, at_most=0.1, shortest=2, longest=6, ascending=True, distinct=True
     )
     chains: int = scaled(smoke=4_000, laptop=20_000, at_least=500, at_most=100_000, help="simulated runs")
 

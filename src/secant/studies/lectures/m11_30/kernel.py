@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.kernels import dual
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 from secant.theory.wide import relu_kernel as rk
 from secant.theory.wide import relu_paths as rp
 
@@ -22,10 +22,10 @@ RATIO = 0.1
 
 class Config(Seeded):
     inputs: int = option(4, at_least=2, at_most=100, help="entries of an input")
-    layers: int = option(2, at_least=1, at_most=20, help="hidden layers")
-    width: int = option(20, at_least=20, at_most=300, help="neurons of a hidden layer")
+    layers: int = options.layers(2, at_most=20)
+    width: int = options.width(20, at_least=20, at_most=300)
     wide: int = option(64, at_least=32, at_most=500, help="neurons of a layer where two inputs are compared")
-    draws: int = scaled(smoke=10_000, laptop=100_000, at_least=1_000, at_most=10**6, help="random networks")
+    draws: int = options.draws(10_000, 100_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Kernels that a machine holds, with squares that so many draws can measure."""

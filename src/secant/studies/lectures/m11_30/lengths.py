@@ -7,7 +7,7 @@ import xarray as xr
 from scipy import stats
 
 from secant import lab
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, fits_memory, option, options, sheet, study
 from secant.theory.wide import relu_paths as rp
 
 SMALL = (4, 30, 30, 30, 30)
@@ -18,11 +18,11 @@ FEW = 10
 
 
 class Config(Seeded):
-    width: int = option(200, at_least=100, at_most=5_000, help="neurons of a hidden layer")
+    width: int = options.width(200, at_least=100, at_most=5_000)
     depths: tuple[int, ...] = option(
         (20, 100, 200), at_least=5, at_most=1_000, longest=6, ascending=True, help="numbers of hidden layers"
     )
-    draws: int = scaled(smoke=8_000, laptop=100_000, at_least=2_000, at_most=10**6, help="random networks")
+    draws: int = options.draws(8_000, 100_000, at_least=2_000, at_most=10**6)
 
     def check(self) -> None:
         """Coins and lengths that a machine holds."""

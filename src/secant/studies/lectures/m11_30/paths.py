@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 from secant.lab import ratio_of_means as ratio
 from secant.theory.wide import relu_paths as rp
 
@@ -22,9 +22,9 @@ BLOCK = 1_000
 
 class Config(Seeded):
     inputs: int = option(4, at_least=1, at_most=100, help="entries of an input")
-    layers: int = option(2, at_least=1, at_most=20, help="hidden layers")
-    width: int = option(20, at_least=20, at_most=300, help="neurons of a hidden layer")
-    draws: int = scaled(smoke=20_000, laptop=200_000, at_least=1_000, at_most=10**6, help="random networks")
+    layers: int = options.layers(2, at_most=20)
+    width: int = options.width(20, at_least=20, at_most=300)
+    draws: int = options.draws(20_000, 200_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Networks that a machine holds, with moments that so many draws can measure."""

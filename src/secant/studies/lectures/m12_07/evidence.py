@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, option, options, sheet, study
 from secant.lab import ratio_of_means as ratio
 from secant.theory.bayes import linear_norms as ln
 from secant.theory.bayes import linear_posterior as lp
@@ -21,7 +21,7 @@ class Config(Seeded):
     norm2: float = option(2.0, above=0.6, at_most=20, help="squared norm of the interpolant")
     data: int = option(200, at_least=50, at_most=1_000, help="samples, half of the entries of an input")
     effective: float = option(4.0, at_least=0.5, at_most=50, help="effective depth, samples times depth over width")
-    draws: int = scaled(smoke=20_000, laptop=200_000, at_least=2_000, at_most=10**6, help="random networks")
+    draws: int = options.draws(20_000, 200_000, at_least=2_000, at_most=10**6)
 
 
 @study("lectures/12-07-evidence", section="12-07", title="Bayesian interpolation with deep linear networks")

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study
 from secant.theory.bayes import linear_norms as ln
 from secant.theory.bayes import marchenko_pastur as mp
 
@@ -18,10 +18,10 @@ WIDTHS = (16, 64, 256)
 class Config(Seeded):
     samples: int = option(80, at_least=10, at_most=2_000, help="vectors in a sample covariance")
     dim: int = option(200, at_least=20, at_most=10_000, help="entries of each")
-    width: int = option(16, at_least=4, at_most=500, help="neurons of a layer of linear networks")
-    layers: int = option(8, at_least=1, at_most=200, help="hidden layers of theirs")
+    width: int = options.width(16, at_least=4, at_most=500)
+    layers: int = options.layers(8, at_most=200)
     aspect: float = option(0.5, at_least=0.1, at_most=2, help="ratio of depth to width as both grow")
-    draws: int = scaled(smoke=4_000, laptop=40_000, at_least=1_000, at_most=10**6, help="random networks")
+    draws: int = options.draws(4_000, 40_000, at_least=1_000, at_most=10**6)
 
     def check(self) -> None:
         """Fewer vectors than entries, and networks that a machine holds."""

@@ -9,14 +9,14 @@ import xarray as xr
 
 from secant.core.device import jit, to_device
 from secant.dynamics import simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
 from secant.optim import gradient_descent
 from secant.theory.edge import two_eigenvalue
 from secant.theory.regression import linear_network
 
 
 class Config(Seeded):
-    width: int = option(5, at_least=1, at_most=32, help="hidden units")
+    width: int = options.width(5, at_most=32)
     inputs: int = option(7, at_least=1, at_most=32, help="input features")
     target: float = option(0.7, at_least=-10, at_most=10, help="target of the one sample")
     relative_lrs: tuple[float, ...] = option(
@@ -27,7 +27,7 @@ class Config(Seeded):
         distinct=True,
         help="step sizes times the starting curvature",
     )
-    steps: int = scaled(smoke=60, laptop=60, at_least=1, at_most=100_000, help="gradient-descent steps")
+    steps: int = options.steps(60, 60, at_most=100_000)
 
 
 @study("quadreg/app-A.1", section="A.1", title="A linear network is a catapult")

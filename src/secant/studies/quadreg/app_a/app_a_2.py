@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import flow, simulate
-from secant.lab import Figure, Findings, Options, Tolerance, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic, single_eigenvalue
 
 
@@ -17,15 +17,14 @@ class Config(Options):
     )
     residual: float = option(0.5, at_least=0.01, at_most=10, help="residual at the start")
     until: float = option(6.0, at_least=0.1, at_most=100, help="last time")
-    lrs: tuple[float, ...] = scaled(
-        smoke=(0.08, 0.04, 0.02),
-        laptop=(0.16, 0.08, 0.04, 0.02, 0.01),
+    lrs: tuple[float, ...] = options.lrs(
+        (0.08, 0.04, 0.02),
+        (0.16, 0.08, 0.04, 0.02, 0.01),
         at_least=1e-4,
         at_most=0.5,
         shortest=2,
         longest=20,
         distinct=True,
-        help="step sizes of the comparison with descent",
     )
 
     @property

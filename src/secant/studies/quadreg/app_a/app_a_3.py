@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, scaled, sheet, study
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import tangent_hierarchy as hierarchy
 
@@ -26,7 +26,7 @@ POWERS = {"constant K3": 2, "constant K": 1}
 class Config(Seeded):
     outputs: int = scaled(smoke=4, laptop=10, paper=20, at_least=1, at_most=100, help="number of residuals")
     parameters: int = scaled(smoke=12, laptop=30, paper=60, at_least=2, at_most=400, help="number of parameters")
-    draws: int = scaled(smoke=4, laptop=8, at_least=1, at_most=100, help="random models")
+    draws: int = options.draws(4, 8, at_most=100)
     residual: float = option(1.0, at_least=0.1, at_most=3, help="scale of the residuals, times the number of outputs")
     jacobian: float = option(0.6, at_least=0.1, at_most=3, help="scale of the Jacobian")
     until: float = option(4.0, at_least=0.5, at_most=20, help="last time")

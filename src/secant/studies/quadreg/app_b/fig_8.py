@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.regression.plane import draw_plane
 from secant.theory.edge import skeleton, two_eigenvalue
 
@@ -26,9 +26,7 @@ class Config(Options):
     epsilon: float = option(0.005, at_least=1e-4, at_most=0.1, help="minus the second eigenvalue, contrasting model")
     residuals: int = scaled(smoke=25, laptop=81, at_least=5, help="grid points in the residual, -1 to 1")
     curvatures: int = scaled(smoke=30, laptop=90, at_least=5, help="grid points in the curvature, up to 4.5")
-    steps: int = scaled(
-        smoke=3_000, laptop=8_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
-    )
+    steps: int = options.steps(3_000, 8_000, 20_000, at_least=100, at_most=10_000_000)
 
     def check(self) -> None:
         """A grid that a machine holds."""

@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, ratio_of_means, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, estimate, options, ratio_of_means, sheet, study
 from secant.lab.registry.config import fits_memory, option, scaled
 from secant.studies.shared.regression import draws
 from secant.theory.regression import quadratic_regression as qr
@@ -36,14 +36,7 @@ class Config(Seeded):
     jacobians: int = scaled(
         smoke=5_000, laptop=20_000, paper=200_000, at_least=200, at_most=10_000_000, help="random Jacobians a size"
     )
-    draws: int = scaled(
-        smoke=20_000,
-        laptop=100_000,
-        paper=400_000,
-        at_least=200,
-        at_most=10_000_000,
-        help="draws of everything, (3, 5)",
-    )
+    draws: int = options.draws(20_000, 100_000, 400_000, at_least=200, at_most=10_000_000)
     sigma_z: float = option(0.8, at_least=1e-3, at_most=1e3, help="standard deviation of the residuals")
     sigma_J: float = option(0.5, at_least=1e-3, at_most=1e3, help="standard deviation of the Jacobian's entries")
 

@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 from jax import Array
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, each_draw, heavy_tail, mirrored, sizes, standard_error
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression import random_regression as rr
@@ -17,7 +17,7 @@ class Config(Seeded):
     parameters: tuple[int, ...] = scaled(
         smoke=(20, 40), laptop=(20, 60, 120), at_least=2, help="parameters P, as many entries"
     )
-    draws: int = scaled(smoke=400, laptop=400, paper=100, at_least=20, at_most=100_000, help="random draws a size")
+    draws: int = options.draws(400, 400, 100, at_least=20, at_most=100_000)
     low: float = option(0.03, at_least=1e-3, at_most=1e3, help="smallest standard deviation of the residuals")
     high: float = option(3.0, at_least=1e-3, at_most=1e3, help="largest")
     points: int = option(7, at_least=2, at_most=100, help="standard deviations, equally spaced in the logarithm")

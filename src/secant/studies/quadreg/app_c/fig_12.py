@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import flow
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, each_draw, scaled_start, standard_error, top, weakest
 from secant.theory.regression import quadratic_regression as qr
 
@@ -28,7 +28,7 @@ class Config(Seeded):
         help="rescaled standard deviations of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-4, at_most=1e3, help="rescaled variance of the Jacobian")
-    draws: int = scaled(smoke=8, laptop=8, paper=100, at_least=3, at_most=10_000, help="random draws")
+    draws: int = options.draws(8, 8, 100, at_least=3, at_most=10_000)
     until: float = option(40.0, at_least=1, at_most=1e4, help="last time, over the sum of the two scales")
 
     def check(self) -> None:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit, to_device
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
 from secant.studies.shared.regression.starts import check_starts
 from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -17,12 +17,12 @@ LANDED = 3
 
 class Config(Options):
     epsilon: float = option(0.1, above=0, at_most=0.2, help="minus the second eigenvalue")
-    lr: float = option(1.0, at_least=1e-6, at_most=1e6, help="step size")
+    lr: float = options.lr(1.0, at_least=1e-6, at_most=1e6)
     residuals: tuple[float, ...] = option(
         (-0.5, -0.6, -0.3), at_least=-2, at_most=2, help="rescaled residuals at the start"
     )
     curvatures: tuple[float, ...] = option((1.2, 1.0, 1.5), above=0, at_most=8, help="rescaled curvatures at the start")
-    steps: int = scaled(smoke=800, laptop=2_000, at_least=200, at_most=1_000_000, help="gradient-descent steps")
+    steps: int = options.steps(800, 2_000, at_least=200, at_most=1_000_000)
 
     def check(self) -> None:
         """As many residuals as curvatures, and parameters for each pair."""

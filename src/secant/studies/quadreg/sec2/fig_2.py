@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, sheet, study
 from secant.studies.shared.regression.starts import check_starts
 from secant.theory.edge import edge_limit, nullclines, quartic, skeleton, two_eigenvalue
 
@@ -16,14 +16,14 @@ PAIRS = 10
 
 class Config(Options):
     epsilon: float = option(0.005, above=0, at_most=0.2, help="minus the second eigenvalue")
-    lrs: tuple[float, ...] = option((0.5, 1.0, 2.0, 4.0), at_least=1e-6, at_most=1e6, distinct=True, help="step sizes")
+    lrs: tuple[float, ...] = options.lrs((0.5, 1.0, 2.0, 4.0), at_least=1e-6, at_most=1e6, distinct=True)
     residuals: tuple[float, ...] = option(
         (-0.9, -0.6, -1.2, -1.0), at_least=-2, at_most=2, help="rescaled residuals at the start"
     )
     curvatures: tuple[float, ...] = option(
         (0.25, 0.85, 0.05, 0.1), above=0, at_most=8, help="rescaled curvatures at the start"
     )
-    steps: int = scaled(smoke=12_000, laptop=20_000, at_least=1_000, at_most=10_000_000, help="gradient-descent steps")
+    steps: int = options.steps(12_000, 20_000, at_least=1_000, at_most=10_000_000)
 
     def check(self) -> None:
         """As many residuals as curvatures, and parameters for each pair."""

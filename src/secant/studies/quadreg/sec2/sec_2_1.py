@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Map, Probe, flow, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, sheet, study
 from secant.theory.edge import quartic
 
 Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
@@ -18,9 +18,9 @@ Forms: TypeAlias = tuple[jax.Array, quartic.Modes, quartic.Moments]
 
 class Config(Seeded):
     parameters: int = option(6, at_least=2, at_most=12, help="number of parameters")
-    lr: float = option(0.22, at_least=1e-3, at_most=10, help="step size")
+    lr: float = options.lr(0.22, at_least=1e-3, at_most=10)
     offset: float = option(0.8, at_least=-10, at_most=10, help="the offset E")
-    steps: int = scaled(smoke=40, laptop=40, at_least=2, at_most=100_000, help="gradient-descent steps")
+    steps: int = options.steps(40, 40, at_least=2, at_most=100_000)
     residual: float = option(0.4, at_least=0.01, at_most=3, help="starting residual of the equal-weight flow")
     weight: float = option(0.3, at_least=0.01, at_most=3, help="common starting weight of the equal-weight flow")
 

@@ -6,7 +6,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.regression.plane import at_rest
 from secant.theory.edge import edge_limit, quartic, skeleton, two_eigenvalue
 
@@ -28,9 +28,7 @@ class Config(Options):
     epsilons: tuple[float, ...] = option(
         (0.002, 0.005, 0.01, 0.02), at_least=5e-4, at_most=0.1, ascending=True, help="for the rate in epsilon"
     )
-    steps: int = scaled(
-        smoke=8_000, laptop=12_000, paper=40_000, at_least=500, at_most=10_000_000, help="gradient-descent steps"
-    )
+    steps: int = options.steps(8_000, 12_000, 40_000, at_least=500, at_most=10_000_000)
 
     @property
     def origin(self) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from secant.lab import (
     Tolerance,
     claim,
     option,
+    options,
     ratio_of_means,
     scaled,
     sheet,
@@ -42,9 +43,7 @@ class Config(Seeded):
         at_least=1,
         help="parameters P, as many entries",
     )
-    draws: int = scaled(
-        smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=1_000_000, help="random draws a size"
-    )
+    draws: int = options.draws(400, 1_000, 2_000, at_least=100, at_most=1_000_000)
     small: int = scaled(
         smoke=200_000,
         laptop=1_000_000,
@@ -53,7 +52,7 @@ class Config(Seeded):
         at_most=10_000_000,
         help="draws of the size (2, 2)",
     )
-    lr: float = option(0.7, at_least=1e-6, at_most=1e6, help="step size")
+    lr: float = options.lr(0.7, at_least=1e-6, at_most=1e6)
     sigma_z: float = option(0.4, at_least=1e-6, at_most=1e6, help="standard deviation of the residuals")
     sigma_J: float = option(0.3, at_least=1e-6, at_most=1e6, help="standard deviation of the Jacobian's entries")
 

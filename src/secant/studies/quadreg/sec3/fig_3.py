@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Figure, Finding, Findings, Options, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Options, claim, estimate, option, options, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, share, weakest
 from secant.theory.regression import quadratic_regression as model
 from secant.theory.regression import random_regression
@@ -29,8 +29,8 @@ class Config(Options):
         help="rescaled scales of the residuals",
     )
     jacobian: float = option(0.1, at_least=1e-3, at_most=0.3, help="square of the rescaled scale of the Jacobian")
-    draws: int = scaled(smoke=12, laptop=8, paper=10, at_least=2, at_most=1_000, help="random models")
-    steps: int = scaled(smoke=400, laptop=1_000, at_least=10, at_most=100_000, help="gradient-descent steps")
+    draws: int = options.draws(12, 8, 10, at_least=2, at_most=1_000)
+    steps: int = options.steps(400, 1_000, at_least=10, at_most=100_000)
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
 
     def check(self) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Options, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, option, options, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, share, sizes
 from secant.theory.regression import phase_plane
 from secant.theory.regression import quadratic_regression as model
@@ -21,14 +21,7 @@ class Config(Options):
     parameters: tuple[int, ...] = scaled(
         smoke=(40,), laptop=(60, 40, 120), at_least=2, at_most=800, help="its parameters"
     )
-    draws: tuple[int, ...] = scaled(
-        smoke=(8,),
-        laptop=(16, 24, 3),
-        paper=(100, 100, 100),
-        at_least=1,
-        at_most=10_000,
-        help="random models of each size",
-    )
+    draws: tuple[int, ...] = options.draws((8,), (16, 24, 3), (100, 100, 100), at_most=10_000)
     seed: int = option(0, at_least=0, help="so many times as many models are skipped before the first")
     residuals: tuple[float, ...] = scaled(
         smoke=(0.1, 0.2, 0.4, 0.55, 1.2),
@@ -48,9 +41,7 @@ class Config(Options):
         ascending=True,
         help="squares of the rescaled scales of the Jacobian",
     )
-    steps: int = scaled(
-        smoke=1_500, laptop=5_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
-    )
+    steps: int = options.steps(1_500, 5_000, 20_000, at_least=100, at_most=10_000_000)
 
     def check(self) -> None:
         """Sizes that pair up, with a loss that can reach zero, and fit into memory."""

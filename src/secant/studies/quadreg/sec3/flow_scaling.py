@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from jax import Array, lax
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study, unfold
 from secant.studies.shared.regression import draws
 from secant.studies.shared.regression.tables import by_size
 from secant.theory.regression import quadratic_regression as qr
@@ -42,11 +42,9 @@ class Config(Seeded):
         help="scales of the residuals for gradient descent",
     )
     descents: int = option(3, at_least=1, help="ratios for gradient descent: so many of the smallest")
-    draws: int = scaled(smoke=12, laptop=16, paper=100, at_least=3, at_most=10_000, help="random draws a size")
+    draws: int = options.draws(12, 16, 100, at_least=3, at_most=10_000)
     until: float = option(60.0, at_least=1, at_most=1e4, help="last time of the flow, over the sum of the two scales")
-    steps: int = scaled(
-        smoke=2_000, laptop=2_500, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
-    )
+    steps: int = options.steps(2_000, 2_500, 20_000, at_least=100, at_most=10_000_000)
 
     def check(self) -> None:
         """Sizes that pair up and fit into memory."""

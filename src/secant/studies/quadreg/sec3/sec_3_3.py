@@ -7,7 +7,7 @@ from jax import Array
 from scipy import special
 
 from secant.dynamics import Outcome, simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, option, options, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, each_draw, flow_ends, scaled_start, top
 from secant.theory.regression import quadratic_regression as qr
 from secant.theory.regression.phase_plane import phase_plane
@@ -24,10 +24,8 @@ class Config(Seeded):
         (0.3, 0.4, 0.5, 0.6), at_least=1e-3, at_most=1, distinct=True, help="rescaled scales of the residuals"
     )
     jacobian: float = option(0.1, at_least=1e-3, at_most=1, help="rescaled variance of the Jacobian")
-    draws: int = scaled(smoke=16, laptop=40, paper=100, at_least=4, at_most=10_000, help="random draws")
-    steps: int = scaled(
-        smoke=1_000, laptop=4_000, paper=20_000, at_least=100, at_most=10_000_000, help="gradient-descent steps"
-    )
+    draws: int = options.draws(16, 40, 100, at_least=4, at_most=10_000)
+    steps: int = options.steps(1_000, 4_000, 20_000, at_least=100, at_most=10_000_000)
     shown: int = option(80, at_least=10, at_most=10_000, help="steps of the runs in the figure")
 
     def check(self) -> None:

@@ -3,7 +3,19 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Seeded, Tolerance, claim, estimate, ratio_of_means, sheet, study
+from secant.lab import (
+    Estimate,
+    Figure,
+    Findings,
+    Seeded,
+    Tolerance,
+    claim,
+    estimate,
+    options,
+    ratio_of_means,
+    sheet,
+    study,
+)
 from secant.lab.registry.config import fits_memory, option, scaled
 from secant.studies.shared.regression import accelerations, draws
 from secant.studies.shared.regression.tables import by_size, measured
@@ -26,9 +38,7 @@ class Config(Seeded):
     jacobians: int = scaled(
         smoke=2_000, laptop=5_000, paper=20_000, at_least=200, at_most=1_000_000, help="random Jacobians a size"
     )
-    draws: int = scaled(
-        smoke=2_000, laptop=8_000, paper=40_000, at_least=200, at_most=1_000_000, help="residuals and tensors for one J"
-    )
+    draws: int = options.draws(2_000, 8_000, 40_000, at_least=200, at_most=1_000_000)
     direct: int = scaled(
         smoke=128, laptop=400, paper=2_000, at_least=30, at_most=100_000, help="draws of everything, at the third size"
     )

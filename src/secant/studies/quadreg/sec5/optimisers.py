@@ -10,7 +10,7 @@ from jax.flatten_util import ravel_pytree
 from secant import data, losses, measure, nets
 from secant.core.device import to_device
 from secant.dynamics import Map, Probe, Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, fits_memory, option, options, scaled, sheet, study
 from secant.optim import Problem, optimisers
 from secant.studies.shared.regression.draws import draw_tensors
 from secant.theory.regression import quadratic_regression as qr
@@ -32,8 +32,8 @@ SETTLED = 1e-4
 
 class Config(Options):
     data: str = option("digits", help="a data set that secant.data knows")
-    samples: int = scaled(smoke=200, laptop=500, paper=1_500, at_least=10, at_most=100_000, help="training samples")
-    width: int = scaled(smoke=32, laptop=64, paper=128, at_least=1, at_most=10_000, help="of both hidden layers")
+    samples: int = options.samples(200, 500, 1_500, at_least=10, at_most=100_000)
+    width: int = options.width(32, 64, 128, at_most=10_000)
     gd: float = scaled(
         smoke=0.7, laptop=0.4, paper=0.25, at_least=1e-6, at_most=10, help="step size of gradient descent"
     )
@@ -45,15 +45,15 @@ class Config(Options):
     adam: float = scaled(smoke=1e-2, laptop=1e-2, paper=3e-3, at_least=1e-9, at_most=1, help="step size of Adam")
     decay: float = option(0.99, at_least=0, below=1, help="of the mean square of RMSprop")
     beta: float = option(0.9, at_least=0, below=1, help="of both kinds of momentum")
-    steps: int = scaled(smoke=600, laptop=4_000, paper=5_000, at_least=100, at_most=10_000_000, help="steps")
+    steps: int = options.steps(600, 4_000, 5_000, at_least=100, at_most=10_000_000)
     every: int = option(20, at_least=1, help="steps between two looks at the curvature")
-    draws: int = scaled(smoke=12, laptop=32, paper=100, at_least=3, at_most=100_000, help="quadratic regression models")
+    draws: int = options.draws(12, 32, 100, at_least=3, at_most=100_000)
     residual: float = option(0.5, at_least=1e-3, at_most=10, help="scale of their residuals at the start, rescaled")
     variance: float = option(0.5, at_least=1e-3, at_most=100, help="of their Jacobian, over that scale, rescaled")
     model_steps: int = scaled(
         smoke=500, laptop=4_000, paper=10_000, at_least=100, at_most=10_000_000, help="steps on them"
     )
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data, weights and draws")
+    seed: int = options.seed(0)
 
     def check(self) -> None:
         """Looks enough for a mean over the last quarter, averages that are full by then, and models that fit."""

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Seeded, bootstrap, claim, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, bootstrap, claim, options, scaled, sheet, study
 from secant.studies.shared.regression.draws import check_sizes, sizes
 from secant.theory.regression import phase_plane
 from secant.theory.regression import quadratic_regression as model
@@ -54,10 +54,8 @@ class Config(Seeded):
         distinct=True,
         help="squares of the rescaled scales of the Jacobian",
     )
-    draws: int = scaled(smoke=4, laptop=16, paper=24, at_least=3, at_most=1_000, help="random models a size")
-    steps: int = scaled(
-        smoke=3_000, laptop=10_000, at_least=100, at_most=10_000_000, help="gradient-descent steps at most"
-    )
+    draws: int = options.draws(4, 16, 24, at_least=3, at_most=1_000)
+    steps: int = options.steps(3_000, 10_000, at_least=100, at_most=10_000_000)
     finer: int = scaled(
         smoke=3,
         laptop=8,

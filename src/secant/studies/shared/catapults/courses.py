@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from secant.lab import Options, option, scaled
+from secant.lab import Options, option, options, scaled
 from secant.studies.shared.catapults.raises import Raises, check_schedule
 from secant.studies.shared.features.batch_sizes import check_memory
 from secant.studies.shared.features.tasks import SHALLOW, FeatureTask, Sizes, feature_task
@@ -50,16 +50,16 @@ class RaisesConfig(Options):
     )
     shallow: int = scaled(smoke=192, laptop=1_024, at_least=8, help="width of two-layer networks")
     deep: int = scaled(smoke=64, laptop=256, at_least=8, help="width of four-layer networks")
-    samples: int = scaled(smoke=300, laptop=2_000, at_least=8, help="training samples at most")
+    samples: int = options.samples(300, 2_000, at_least=8)
     held_out: int = scaled(smoke=300, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=40, laptop=100, at_least=10, help="features of synthetic inputs")
-    steps: int = scaled(smoke=400, laptop=1_500, paper=5_000, at_least=20, help="gradient-descent steps at most")
+    dim: int = options.dim(40, 100, at_least=10)
+    steps: int = options.steps(400, 1_500, 5_000, at_least=20)
     goal: float = scaled(
         smoke=5e-2, laptop=5e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
     every: int = option(20, at_least=2, at_most=10_000, help="steps between two looks")
-    draws: int = scaled(smoke=5, laptop=5, at_least=1, help="draws of data and weights; one decides nothing")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(5, 5)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """Panels that there are, and raises that come before the last step."""

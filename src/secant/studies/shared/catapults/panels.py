@@ -13,7 +13,7 @@ from secant import data, losses, nets
 from secant.core.device import jit
 from secant.core.memo import kept
 from secant.curvature import kernel_critical_lr
-from secant.lab import Options, fits_memory, option, scaled
+from secant.lab import Options, fits_memory, option, options, scaled
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
 from secant.studies.shared.panels import shrunk
@@ -75,18 +75,16 @@ class Networks(Options):
     pixels: Literal["length", "channel"] = option(
         "length", help="inputs of length sqrt(d), not centred, or channels standardised"
     )
-    samples: int = scaled(smoke=32, laptop=128, at_least=4, at_most=5_000, help="training samples")
-    width: int = scaled(smoke=64, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
+    samples: int = options.samples(32, 128, at_least=4, at_most=5_000)
+    width: int = options.width(64, 1_024, at_least=4)
     channels: int = scaled(smoke=8, laptop=32, paper=512, at_least=2, help="channels a layer, convolutional")
     widen: int = scaled(smoke=1, laptop=1, paper=10, at_least=1, at_most=100, help="widening factor of the Wide ResNet")
-    features: int = scaled(
-        smoke=16, laptop=32, paper=64, at_least=4, at_most=10_000, help="features of a token; width of Myrtle-5"
-    )
+    features: int = options.features(16, 32, 64, at_least=4, at_most=10_000)
     side: int = scaled(
         smoke=4, laptop=8, paper=32, at_least=2, at_most=1_000, help="largest side of an image for all but FCNs"
     )
     parametrization: Literal["ntk", "pytorch"] = option("ntk", help="of the weights; PyTorch's has biases too")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw of data, weights and batches")
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """Data that there are, and networks that memory holds."""

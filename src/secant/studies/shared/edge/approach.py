@@ -11,7 +11,7 @@ import xarray as xr
 
 from secant import curvature, data, losses, measure, nets
 from secant.core.device import to_device
-from secant.lab import Options, fits_memory, option, scaled
+from secant.lab import Options, fits_memory, option, options, scaled
 from secant.optim import Problem, train
 
 MODES = 3
@@ -29,16 +29,9 @@ class EdgeConfig(Options):
     """Data, network, step size, and how long it is watched."""
 
     data: str = scaled(smoke="digits", laptop="cifar10", help="a data set that secant.data knows")
-    samples: int = scaled(smoke=100, laptop=500, paper=5_000, at_least=10, at_most=100_000, help="training samples")
-    width: int = scaled(smoke=32, laptop=200, at_least=2, at_most=10_000, help="of both hidden layers")
-    lr: float | None = scaled(
-        smoke=None,
-        laptop=0.0115,
-        paper=0.01,
-        at_least=1e-6,
-        at_most=10,
-        help="step size; none: one that meets the edge at `time`",
-    )
+    samples: int = options.samples(100, 500, 5_000, at_least=10, at_most=100_000)
+    width: int = options.width(32, 200, at_least=2, at_most=10_000)
+    lr: float | None = options.lr(None, 0.0115, 0.01, at_least=1e-6, at_most=10)
     time: float = option(
         150.0,
         at_least=1,
@@ -55,7 +48,7 @@ class EdgeConfig(Options):
     window: int = scaled(
         smoke=600, laptop=600, paper=1_500, at_least=10, at_most=1_000_000, help="steps that are watched one by one"
     )
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data and weights")
+    seed: int = options.seed(0)
 
     def check(self) -> None:
         """A network whose outputs and parameters fit: a few dozen vectors of both are kept."""

@@ -13,7 +13,7 @@ from scipy.signal import find_peaks
 from secant import curvature, data, losses, measure, nets
 from secant.core.device import to_device
 from secant.expansion import expand
-from secant.lab import Options, fits_memory, option, scaled
+from secant.lab import Options, fits_memory, options, scaled
 from secant.optim import Problem, train
 
 MODELS = ("network", "quadratic from the start", "quadratic near the edge", "cubic near the edge")
@@ -29,18 +29,16 @@ class TaylorConfig(Options):
     redrawn: float = scaled(
         smoke=1.0, laptop=0.0, at_least=0, at_most=1, help="share of labels drawn anew: sharpening lasts longer"
     )
-    samples: int = scaled(smoke=40, laptop=120, paper=900, at_least=10, at_most=100_000, help="training samples")
-    width: int = scaled(smoke=64, laptop=64, paper=256, at_least=2, at_most=10_000, help="of both hidden layers")
+    samples: int = options.samples(40, 120, 900, at_least=10, at_most=100_000)
+    width: int = options.width(64, 64, 256, at_least=2, at_most=10_000)
     share: float = scaled(
         smoke=0.75, laptop=0.6, at_least=0.01, below=1, help="step size, over 2/lambda_1 at the start"
     )
-    steps: int = scaled(
-        smoke=300, laptop=1_000, paper=3_000, at_least=50, at_most=1_000_000, help="steps of the network"
-    )
+    steps: int = options.steps(300, 1_000, 3_000, at_least=50, at_most=1_000_000)
     lead: int = scaled(
         smoke=10, laptop=30, paper=20, at_least=1, at_most=100_000, help="steps before the first crossing to expand at"
     )
-    seed: int = option(0, at_least=0, at_most=2**31 - 1, help="of data and weights")
+    seed: int = options.seed(0)
 
     def check(self) -> None:
         """A network whose outputs and parameters fit: a few dozen vectors of both are kept."""

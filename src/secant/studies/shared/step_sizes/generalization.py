@@ -16,7 +16,7 @@ from secant.core.memo import kept
 from secant.curvature import kernel_matrix
 from secant.dynamics import Map, Outcome, Probe, Stop, simulate
 from secant.expansion import expand
-from secant.lab import Options, Study, fits_memory, option, reuse, scaled
+from secant.lab import Options, Study, fits_memory, option, options, reuse, scaled
 from secant.losses import mean_mse
 from secant.nets.network import Network
 from secant.nets.reduction import reduce_inputs
@@ -39,7 +39,7 @@ class Sizes(Options):
     At smoke scale widths and samples are a quarter of the laptop's, with twice the draws.
     """
 
-    width: int = scaled(smoke=64, laptop=256, paper=5_000, at_least=8, help="hidden neurons, fully connected")
+    width: int = options.width(64, 256, 5_000, at_least=8)
     channels: int = scaled(smoke=8, laptop=32, paper=1_000, at_least=2, help="channels, convolutional")
     side: int = scaled(
         smoke=8, laptop=14, paper=32, at_least=2, help="largest side of an image, convolutional: larger ones are shrunk"
@@ -47,22 +47,19 @@ class Sizes(Options):
     images: int = scaled(
         smoke=16, laptop=64, paper=256, at_least=4, help="training samples, convolutional, or the thesis's if fewer"
     )
-    samples: int = scaled(
-        smoke=32, laptop=128, paper=256, at_least=4, help="training samples, or the thesis's if fewer"
-    )
+    samples: int = options.samples(32, 128, 256, at_least=4)
     held_out: int = scaled(smoke=300, laptop=500, paper=2_000, at_least=20, help="test samples, or all if fewer")
-    ratios: tuple[float, ...] = scaled(
-        smoke=(0.6, 0.9, 1.1, 1.3, 1.5, 1.8, 2.4),
-        laptop=(0.3, 0.6, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9, 2.2, 2.6, 3.2, 3.8),
-        paper=tuple(np.round(np.arange(0.2, 3.9, 0.2), 1).tolist()),
+    ratios: tuple[float, ...] = options.ratios(
+        (0.6, 0.9, 1.1, 1.3, 1.5, 1.8, 2.4),
+        (0.3, 0.6, 0.9, 1.1, 1.3, 1.5, 1.7, 1.9, 2.2, 2.6, 3.2, 3.8),
+        tuple(np.round(np.arange(0.2, 3.9, 0.2), 1).tolist()),
         at_least=0.01,
         at_most=10,
         shortest=2,
         ascending=True,
-        help="step sizes over the critical one, some below 1 and some above 1.1",
     )
     together: int = scaled(smoke=7, laptop=3, paper=19, at_least=1, at_most=1_000, help="step sizes run at once")
-    steps: int = scaled(smoke=500, laptop=2_500, paper=20_000, at_least=50, help="steps of gradient descent at most")
+    steps: int = options.steps(500, 2_500, 20_000, at_least=50)
     every: int = scaled(smoke=5, laptop=10, at_least=1, help="steps between two looks at the losses")
     # Labels are signs, so a network that knows nothing has a loss of one.
     goal: float = scaled(
@@ -71,8 +68,8 @@ class Sizes(Options):
     image_goal: float = scaled(
         smoke=1e-2, laptop=1e-2, paper=1e-3, above=0, at_most=0.5, help="the same, convolutional"
     )
-    draws: int = scaled(smoke=10, laptop=5, at_least=2, at_most=10_000, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(10, 5, at_least=2, at_most=10_000)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """Refuses step sizes with nothing to compare, looks that there are not, and what no memory holds."""
@@ -88,7 +85,7 @@ class PanelConfig(Sizes):
     """One panel."""
 
     panel: str = scaled(smoke="digits", laptop="mnist", help=f"one of {', '.join(PANELS)}")
-    layers: int = option(2, at_least=2, at_most=3, help="layers of weights")
+    layers: int = options.layers(2, at_least=2, at_most=3)
     activation: str = option("relu", help="activation of the network")
 
     def check(self) -> None:

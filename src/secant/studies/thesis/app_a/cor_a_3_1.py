@@ -7,14 +7,14 @@ import numpy as np
 import xarray as xr
 
 from secant.curvature.norms import joint_norm
-from secant.lab import Figure, Findings, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, options, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
 
 
 class Config(wide.WidthConfig):
-    draws: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    draws: int = options.draws(24, 12, at_least=2, at_most=10_000)
     outputs: int = option(3, at_least=2, at_most=1_000, help="outputs")
     rounds: int = option(
         6, at_least=1, at_most=1_000, help="alternations between the direction of outputs and that of weights"

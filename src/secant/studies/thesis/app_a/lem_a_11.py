@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, scaled, sheet, study
 from secant.lab.verdicts.estimate import Estimate, estimate
 from secant.studies.shared.exponents import exponent
 from secant.theory.wide import gaussian_matrices as gm
@@ -29,9 +29,7 @@ DEPTH = 3
 
 
 class Config(Seeded):
-    draws: int = scaled(
-        smoke=4_000, laptop=40_000, paper=200_000, at_least=1_000, at_most=10**8, help="samples of every lemma"
-    )
+    draws: int = options.draws(4_000, 40_000, 200_000, at_least=1_000, at_most=10**8)
     radius: float = option(1.0, above=0, at_most=100, help="how far the Gaussians are moved, in the worst direction")
     rows: int = option(12, at_least=2, at_most=1_000, help="rows of the matrices")
     columns: int = option(8, at_least=2, at_most=1_000, help="columns of the matrices")
@@ -39,10 +37,7 @@ class Config(Seeded):
     width: int = option(
         100, at_least=2, at_most=10**6, help="width that sets the matrix variance 1/m of the misprinted lemma"
     )
-    widths: tuple[int, ...] = scaled(
-        smoke=(64, 256, 1_024), laptop=(64, 256, 1_024, 2_048), paper=(64, 256, 1_024, 4_096), at_least=8,
-        at_most=10**6, shortest=2, ascending=True, help="widths of the networks whose neurons are looked at",
-    )  # fmt: skip
+    widths: tuple[int, ...] = options.widths((64, 256, 1_024), (64, 256, 1_024, 2_048), (64, 256, 1_024, 4_096), at_least=8, at_most=10**6, shortest=2, ascending=True)  # fmt: skip
     networks: int = scaled(
         smoke=400, laptop=1_000, paper=4_000, at_least=10, at_most=10**6, help="random networks of each width"
     )

@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from secant.lab import Figure, Findings, scaled, study
+from secant.lab import Figure, Findings, options, scaled, study
 from secant.studies.shared.panels import PANELS, known_panel
 from secant.studies.shared.step_sizes.generalization import Sizes, known_activation, sweep_panels
 from secant.studies.shared.step_sizes.statements import draw_panels, loss_findings
@@ -10,7 +10,7 @@ from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 
 class Config(Sizes):
-    width: int = scaled(smoke=64, laptop=128, paper=5_000, at_least=8, help="hidden neurons, fully connected")
+    width: int = options.width(64, 128, 5_000, at_least=8)
     panel: str = scaled(smoke="digits", laptop="mnist", paper="spoken-digits", help=f"one of {', '.join(PANELS)}")
     activations: tuple[str, ...] = scaled(
         smoke=("swish",), laptop=("swish", "tanh"), distinct=True, help="smooth activations"

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, options, scaled, sheet, study
 from secant.studies.shared.panels import patches, shrunk
 from secant.studies.shared.two_layer.remainders import KINDS, Trial, draw_trial, follow, signed_images, spanned
 
@@ -43,15 +43,15 @@ class Config(Seeded):
         distinct=True,
         help=f"some of {', '.join(PANELS)}",
     )
-    samples: int = scaled(smoke=24, laptop=128, at_least=4, help="training samples")
-    width: int = scaled(smoke=2_048, laptop=2_048, at_least=16, help="hidden neurons, fully connected")
+    samples: int = options.samples(24, 128, at_least=4)
+    width: int = options.width(2_048, 2_048, at_least=16)
     channels: int = scaled(smoke=64, laptop=1_024, at_least=4, help="channels, convolutional")
     shrink: int = scaled(
         smoke=4, laptop=8, paper=1, at_least=1, at_most=8, help="pixels a side averaged into one, convolutional"
     )
-    ratio: float = option(1.2, at_least=1.05, at_most=1.9, help="step size over the critical one")
-    draws: int = scaled(smoke=8, laptop=6, at_least=2, at_most=10_000, help="draws of data and weights")
-    steps: int = scaled(smoke=26, laptop=30, paper=120, at_least=20, at_most=10**5, help="gradient-descent steps")
+    ratio: float = options.ratio(1.2, at_least=1.05, at_most=1.9)
+    draws: int = options.draws(8, 6, at_least=2, at_most=10_000)
+    steps: int = options.steps(26, 30, 120, at_least=20, at_most=10**5)
 
     def check(self) -> None:
         """Refuses panels that there are not, and what no memory holds."""

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, study
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.optim import gradient_descent
 from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
@@ -16,20 +16,18 @@ from secant.theory.catapult.infinite_width import wide_limit
 
 
 class Config(Seeded):
-    dim: int = option(100, at_least=20, at_most=10**6, help="parameters")
+    dim: int = options.dim(100, at_least=20, at_most=10**6)
     gammas: tuple[float, ...] = option(
         (1e-2, 1e-3, 1e-4), at_least=1e-6, at_most=0.02, distinct=True, help="size of the quadratic part"
     )
-    lrs: tuple[float, ...] = option(
-        (1.8, 1.95, 2.2, 2.5, 2.8, 3.2, 3.6, 3.9, 4.1), at_least=0.1, at_most=6, ascending=True, help="step sizes"
+    lrs: tuple[float, ...] = options.lrs(
+        (1.8, 1.95, 2.2, 2.5, 2.8, 3.2, 3.6, 3.9, 4.1), at_least=0.1, at_most=6, ascending=True
     )
     gamma: float = option(1e-3, above=0, help="default size of the quadratic part, one of `gammas`")
     lr: float = option(2.8, at_least=2.2, at_most=3.8, help="default step size, one of `lrs`")
     target: float = option(1.0, at_least=-5, at_most=5, help="label")
-    draws: int = scaled(smoke=12, laptop=32, paper=200, at_least=2, at_most=10**5, help="random models")
-    steps: int = scaled(
-        smoke=400, laptop=1_000, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps"
-    )
+    draws: int = options.draws(12, 32, 200, at_least=2, at_most=10**5)
+    steps: int = options.steps(400, 1_000, 2_000, at_least=100, at_most=10**6)
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""

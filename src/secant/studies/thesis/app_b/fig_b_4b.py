@@ -9,7 +9,7 @@ import xarray as xr
 from scipy import stats
 
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, scaled, study
 from secant.optim import gradient_descent
 from secant.studies.shared.catapults.peaks import draw_peaks, refuse_strangers
 from secant.studies.shared.exponents import exponent
@@ -21,28 +21,22 @@ class Config(Seeded):
     classes: tuple[int, int] = scaled(
         smoke=(0, 1), laptop=(0, 2), at_least=0, distinct=True, help="two classes, +1 and -1"
     )
-    samples: int = option(20, at_least=4, at_most=10_000, help="training samples")
-    widths: tuple[int, ...] = scaled(
-        smoke=(500, 2_000),
-        laptop=(1_000, 3_000, 10_000),
-        paper=(1_000, 3_000, 10_000, 30_000, 100_000),
-        at_least=100,
-        ascending=True,
-        help="hidden neurons",
+    samples: int = options.samples(20, at_least=4, at_most=10_000)
+    widths: tuple[int, ...] = options.widths(
+        (500, 2_000), (1_000, 3_000, 10_000), (1_000, 3_000, 10_000, 30_000, 100_000), at_least=100, ascending=True
     )
     width: int = scaled(smoke=2_000, laptop=10_000, help="default width, one of `widths`")
-    lrs: tuple[float, ...] = scaled(
-        smoke=(1.8, 2.4, 2.8),
-        laptop=(1.8, 2.2, 2.5, 2.8, 3.2),
-        paper=(1.8, 2.2, 2.5, 2.8, 3.2, 3.6),
+    lrs: tuple[float, ...] = options.lrs(
+        (1.8, 2.4, 2.8),
+        (1.8, 2.2, 2.5, 2.8, 3.2),
+        (1.8, 2.2, 2.5, 2.8, 3.2, 3.6),
         at_least=0.1,
         at_most=3.8,
         ascending=True,
-        help="step sizes over the inverse of the largest curvature; 2 is critical",
     )
     lr: float = option(2.8, at_least=2.2, help="default step size, one of `lrs`")
-    draws: int = scaled(smoke=6, laptop=6, paper=20, at_least=3, at_most=10_000, help="draws of data and weights")
-    steps: int = scaled(smoke=40, laptop=100, paper=400, at_least=40, at_most=10**5, help="gradient-descent steps")
+    draws: int = options.draws(6, 6, 20, at_least=3, at_most=10_000)
+    steps: int = options.steps(40, 100, 400, at_least=40, at_most=10**5)
 
     def check(self) -> None:
         """Refuses defaults that are not among the values, and what no memory holds."""

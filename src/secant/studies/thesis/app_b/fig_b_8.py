@@ -2,7 +2,7 @@
 
 import xarray as xr
 
-from secant.lab import Figure, Findings, scaled, study
+from secant.lab import Figure, Findings, options, scaled, study
 from secant.studies.shared.panels import PANELS, known_panel
 from secant.studies.shared.step_sizes.generalization import Sizes, sweep_panels
 from secant.studies.shared.step_sizes.statements import accuracy_findings, draw_panels
@@ -10,8 +10,8 @@ from secant.studies.thesis.ch3.fig_3_2b import run as one_panel
 
 
 class Config(Sizes):
-    width: int = scaled(smoke=32, laptop=128, paper=1_024, at_least=8, help="of both hidden layers")
-    samples: int = scaled(smoke=25, laptop=100, at_least=4, help="training samples")
+    width: int = options.width(32, 128, 1_024, at_least=8)
+    samples: int = options.samples(25, 100, at_least=4)
     held_out: int = scaled(smoke=300, laptop=500, at_least=20, help="test samples, or all if fewer")
     panels: tuple[str, ...] = scaled(
         smoke=("digits",),

@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Probe, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, sheet, study
 from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import several_samples as sm
@@ -18,10 +18,10 @@ from secant.theory.regression.quadratic_model import two_layer_init
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=32, help="hidden neurons")
+    width: int = options.width(64, 256, 1_024, at_least=32)
     samples: int = option(7, at_least=3, help="scalar inputs")
-    eta_lambda: float = option(2.8, at_least=0.1, at_most=3.5, help="step size times the larger eigenvalue")
-    steps: int = option(50, at_least=2, help="gradient-descent steps")
+    eta_lambda: float = options.eta_lambda(2.8, at_least=0.1, at_most=3.5)
+    steps: int = options.steps(50, at_least=2)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

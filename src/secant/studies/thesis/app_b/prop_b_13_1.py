@@ -10,23 +10,19 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, sheet, study
 from secant.optim import gradient_descent
 from secant.theory.catapult.scaling import classify_run, regime
 from secant.theory.regression import quadratic_model as qm
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=200, laptop=1_000, at_least=10, help="hidden neurons")
-    dim: int = option(3, at_least=2, at_most=1_000, help="input dimension")
-    eta_lambdas: tuple[float, ...] = option(
-        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2),
-        at_least=0.05,
-        at_most=8,
-        ascending=True,
-        help="step sizes times the initial curvature",
+    width: int = options.width(200, 1_000, at_least=10)
+    dim: int = options.dim(3, at_least=2, at_most=1_000)
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        (0.5, 1.5, 1.9, 2.2, 2.6, 3.0, 3.4, 3.8, 4.2), at_least=0.05, at_most=8, ascending=True
     )
-    steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(400, at_least=10, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -7,7 +7,7 @@ from scipy.stats import binom
 
 from secant import nets
 from secant.curvature import ntk
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, sheet, study, unfold
 from secant.lab.verdicts.estimate import Estimate, estimate
 from secant.studies.shared.two_layer.starts import random_starts, starting_points
 from secant.theory.regression.quadratic_model import TwoLayer, gated_curvature, gates
@@ -17,12 +17,8 @@ WIDE = 200
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = option(
-        (20, 50, 200, 1_000, 5_000), at_least=20, at_most=10**7, ascending=True, help="hidden neurons"
-    )
-    draws: int = scaled(
-        smoke=1_000, laptop=10_000, paper=50_000, at_least=100, at_most=10**7, help="random networks per width"
-    )
+    widths: tuple[int, ...] = options.widths((20, 50, 200, 1_000, 5_000), at_least=20, at_most=10**7, ascending=True)
+    draws: int = options.draws(1_000, 10_000, 50_000, at_least=100, at_most=10**7)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

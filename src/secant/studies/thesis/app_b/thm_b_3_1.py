@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
@@ -17,19 +17,13 @@ lazy_bounds = jit(cs.lazy_bounds, quick=True)
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = option(
-        (100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True, help="hidden neurons"
-    )
-    eta_lambdas: tuple[float, ...] = option(
-        (0.3, 0.6, 1.0, 1.5, 1.8),
-        at_least=0.1,
-        at_most=1.9,
-        ascending=True,
-        help="step sizes times the initial curvature",
+    widths: tuple[int, ...] = options.widths((100, 1_000, 10_000, 100_000), at_least=10, at_most=10**8, ascending=True)
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        (0.3, 0.6, 1.0, 1.5, 1.8), at_least=0.1, at_most=1.9, ascending=True
     )
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
-    draws: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
-    steps: int = option(300, at_least=10, at_most=10**6, help="gradient-descent steps")
+    draws: int = options.draws(32, 64, 256, at_least=2, at_most=10**6)
+    steps: int = options.steps(300, at_least=10, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -7,19 +7,17 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.two_layer.starts import random_starts
 from secant.theory.catapult import one_sample as ct
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = option(
-        (100, 1_000, 10_000, 100_000), at_least=100, at_most=10**8, ascending=True, help="hidden neurons"
-    )
+    widths: tuple[int, ...] = options.widths((100, 1_000, 10_000, 100_000), at_least=100, at_most=10**8, ascending=True)
     target: float = option(1.0, at_least=0.1, at_most=2, help="label of the sample")
-    draws: int = scaled(smoke=32, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks per width")
-    steps: int = option(200, at_least=10, at_most=10**6, help="gradient-descent steps")
+    draws: int = options.draws(32, 200, 1_000, at_least=2, at_most=10**6)
+    steps: int = options.steps(200, at_least=10, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -12,7 +12,7 @@ from secant.core.types import Params
 from secant.curvature import gauss_newton, hessian
 from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.data import regression
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.nets import Network
 from secant.studies.shared.exponents import exponent
@@ -26,14 +26,11 @@ LANCZOS = 16
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(32, 160), laptop=(64, 128, 256, 512), paper=(64, 128, 256, 512, 1_024, 2_048), at_least=8,
-        shortest=2, ascending=True, help="neurons a layer, increasing",
-    )  # fmt: skip
+    widths: tuple[int, ...] = options.widths((32, 160), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2, ascending=True)  # fmt: skip
     depths: tuple[int, ...] = option((2, 3), at_least=2, at_most=20, distinct=True, help="layers of weights")
-    draws: int = scaled(smoke=128, laptop=96, at_least=2 * GROUPS, at_most=10_000, help="random networks of each kind")
-    samples: int = option(16, at_least=2, at_most=2_000, help="training points of the rank-2 task")
-    dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
+    draws: int = options.draws(128, 96, at_least=2 * GROUPS, at_most=10_000)
+    samples: int = options.samples(16, at_least=2, at_most=2_000)
+    dim: int = options.dim(10, at_least=2, at_most=10_000)
 
 
 @study("thesis/app-C.1", section="C.1", title="The kernel knows the critical step", precision="float32")

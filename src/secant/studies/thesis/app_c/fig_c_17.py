@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, option, options, scaled, sheet, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import raises
 from secant.studies.shared.catapults.raises_drawn import draw_branches, draw_ends
@@ -13,20 +13,20 @@ from secant.theory.wide.relu_gradients import alignment_with_identity
 
 
 class Config(Options):
-    width: int = scaled(smoke=128, laptop=1_024, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=48, laptop=128, at_least=8, help="training samples")
+    width: int = options.width(128, 1_024, at_least=8)
+    samples: int = options.samples(48, 128, at_least=8)
     tests: int = scaled(smoke=200, laptop=2_000, at_least=10, help="test samples")
-    dim: int = scaled(smoke=40, laptop=100, at_least=2, help="features")
-    lr: float = option(6.0, at_least=1e-3, at_most=1e3, help="step size at the start")
+    dim: int = options.dim(40, 100, at_least=2)
+    lr: float = options.lr(6.0, at_least=1e-3, at_most=1e3)
     at: tuple[int, ...] = option((30, 120, 180, 280), at_least=1, ascending=True, help="steps at which it is raised")
     to: tuple[float, ...] = option(
         (7.0, 12.0, 40.0, 80.0), at_least=1e-3, at_most=1e4, ascending=True, help="to so much, as many entries"
     )
-    steps: int = scaled(smoke=1_000, laptop=2_000, paper=4_000, at_least=20, help="gradient-descent steps at most")
+    steps: int = options.steps(1_000, 2_000, 4_000, at_least=20)
     goal: float = option(1e-2, at_least=1e-6, at_most=1, help="training loss at which a run ends")
     every: int = option(20, at_least=2, at_most=10_000, help="steps between two looks")
-    draws: int = scaled(smoke=6, laptop=6, paper=10, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(6, 6, 10, at_least=2)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """As many step sizes as raises, all of which come before the last step."""

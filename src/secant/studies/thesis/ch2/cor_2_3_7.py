@@ -10,7 +10,7 @@ from secant.core.types import Params
 from secant.curvature import output_hessian
 from secant.dynamics import Probe
 from secant.expansion import remainders
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, option, options, sheet, study
 from secant.linalg.norm import Norm, leading_pair
 from secant.linalg.spaces import unravel_like
 from secant.nets import Network
@@ -24,11 +24,11 @@ WAYS = ("top", "random")  # along the leading eigenvector of the Hessian at the 
 
 
 class Config(wide.WidthConfig):
-    draws: int = scaled(smoke=16, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    draws: int = options.draws(16, 12, at_least=2, at_most=10_000)
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start")
     directions: int = option(16, at_least=2, at_most=10**4, help="random directions in which the remainder is measured")
     samples: int = option(4, at_least=1, at_most=1_000, help="orthogonal points that gradient descent fits")
-    steps: int = option(120, at_least=10, at_most=100_000, help="gradient-descent steps")
+    steps: int = options.steps(120, at_least=10, at_most=100_000)
 
     def check(self) -> None:
         """Refuses more orthogonal points than there are dimensions."""

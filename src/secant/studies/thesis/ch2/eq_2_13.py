@@ -11,22 +11,14 @@ from secant import nets
 from secant.core.device import jit
 from secant.core.types import Params
 from secant.curvature import neurons
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.nets import Graph, graphs
 from secant.theory.wide.gaussian_matrices import matrix_variance
 
 
 class Config(Seeded):
     inputs: int = option(3, at_least=1, at_most=100, help="input neurons")
-    widths: tuple[int, ...] = scaled(
-        smoke=(4, 4, 3),
-        laptop=(6, 5, 4),
-        paper=(12, 10, 8),
-        at_least=2,
-        at_most=100,
-        longest=10,
-        help="neurons of the hidden layers",
-    )
+    widths: tuple[int, ...] = options.widths((4, 4, 3), (6, 5, 4), (12, 10, 8), at_least=2, at_most=100, longest=10)
     dropped: float = option(0.4, at_least=0, at_most=0.99, help="share of a dense graph's edges that is removed")
     radius: float = option(
         2.0, at_least=1e-3, at_most=1e3, help="distance that the outer weights of a two-layer network are moved"

@@ -13,19 +13,19 @@ from secant.curvature import convergence, hessian, kernel_matrix
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=128, laptop=512, paper=2_048, at_least=8, at_most=100_000, help="neurons a layer")
-    samples: int = option(20, at_least=2, at_most=2_000, help="training points of the rank-2 task")
-    dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
+    width: int = options.width(128, 512, 2_048, at_least=8, at_most=100_000)
+    samples: int = options.samples(20, at_least=2, at_most=2_000)
+    dim: int = options.dim(10, at_least=2, at_most=10_000)
     fraction: float = option(
         0.5, at_least=1e-3, below=1, help="step size times the loss's largest curvature at the start"
     )
-    steps: int = scaled(smoke=150, laptop=400, paper=1_000, at_least=10, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(150, 400, 1_000, at_least=10, at_most=10**6)
 
     def check(self) -> None:
         """Refuses a kernel whose gradients do not fit the memory."""

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, scaled, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
@@ -21,15 +21,14 @@ class Config(Seeded):
     data: Literal["gaussian", "digits", "cifar10"] = scaled(
         smoke="gaussian", laptop="digits", paper="cifar10", help="points; of images those of classes 0 and 2"
     )
-    dim: int = option(64, at_least=2, at_most=10_000, help="input dimension of Gaussian points")
-    widths: tuple[int, ...] = scaled(
-        smoke=(16, 128),
-        laptop=(2, 4, 8, 16, 32, 64, 128, 256, 512),
-        paper=(2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096),
+    dim: int = options.dim(64, at_least=2, at_most=10_000)
+    widths: tuple[int, ...] = options.widths(
+        (16, 128),
+        (2, 4, 8, 16, 32, 64, 128, 256, 512),
+        (2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 4_096),
         at_least=2,
         shortest=2,
         ascending=True,
-        help="neurons a hidden layer, increasing",
     )
     concatenated: tuple[int, ...] = scaled(
         smoke=(4, 16),
@@ -40,11 +39,11 @@ class Config(Seeded):
         help="the same for the DenseNet whose layers all read the input",
     )
     fit_from: int = scaled(smoke=16, laptop=32, at_least=2, help="smallest width in the fit of the exponent")
-    samples: int = option(10, at_least=2, at_most=500, help="training points")
-    draws: int = scaled(smoke=12, laptop=5, at_least=2, at_most=1000, help="draws of edges and weights of each width")
+    samples: int = options.samples(10, at_least=2, at_most=500)
+    draws: int = options.draws(12, 5, at_least=2, at_most=1000)
     rate: float = option(0.5, at_least=0.01, at_most=0.99, help="share of the edges that is dropped")
     target: float = option(1e-4, at_least=1e-10, at_most=1, help="loss at which a run ends")
-    steps: int = scaled(smoke=400, laptop=2_000, paper=20_000, at_least=10, at_most=10**6, help="steps at most")
+    steps: int = options.steps(400, 2_000, 20_000, at_least=10, at_most=10**6)
     every: int = option(10, at_least=1, at_most=1_000, help="steps between two looks at the kernel")
 
     def check(self) -> None:

@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant import nets
 from secant.core.device import jit
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, estimate, fits_memory, options, scaled, sheet, study
 from secant.linalg.spaces import size_of, unravel_like
 from secant.theory.wide import relu_gradients as rg
 
@@ -15,10 +15,8 @@ DEPTHS = (2, 3, 4, 5, 6)
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=64, laptop=256, paper=1024, at_least=8, at_most=10**5, help="neurons a layer, and inputs")
-    draws: int = scaled(
-        smoke=40, laptop=200, paper=1_000, at_least=10, at_most=10**6, help="random networks of each depth"
-    )
+    width: int = options.width(64, 256, 1024, at_least=8, at_most=10**5)
+    draws: int = options.draws(40, 200, 1_000, at_least=10, at_most=10**6)
     chains: int = scaled(
         smoke=100_000,
         laptop=1_000_000,

@@ -9,7 +9,7 @@ from secant import losses
 from secant.core.types import Params
 from secant.curvature import kernel_matrix
 from secant.dynamics import Probe
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study, unfold
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
 
@@ -21,20 +21,14 @@ SHARES = {"fcn": 1.0, "output": (0.5 / 1.1) ** 2}
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(32, 128),
-        laptop=(64, 128, 256, 512),
-        paper=(64, 128, 256, 512, 1_024, 2_048, 4_096),
-        at_least=8,
-        shortest=2,
-        ascending=True,
-        help="neurons a layer, increasing",
+    widths: tuple[int, ...] = options.widths(
+        (32, 128), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048, 4_096), at_least=8, shortest=2, ascending=True
     )
-    draws: int = scaled(smoke=12, laptop=12, at_least=2, at_most=10_000, help="random networks of each kind and width")
-    samples: int = option(4, at_least=2, at_most=1_000, help="points that gradient descent fits")
-    dim: int = option(8, at_least=2, at_most=10_000, help="input dimension")
+    draws: int = options.draws(12, 12, at_least=2, at_most=10_000)
+    samples: int = options.samples(4, at_least=2, at_most=1_000)
+    dim: int = options.dim(8, at_least=2, at_most=10_000)
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the inputs")
-    steps: int = scaled(smoke=300, laptop=400, at_least=20, at_most=100_000, help="gradient-descent steps")
+    steps: int = options.steps(300, 400, at_least=20, at_most=100_000)
 
 
 @study("thesis/sec-2.4", section="2.4", title="From a steady kernel to a global minimum")

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.core.types import Params
-from secant.lab import Figure, Findings, Tolerance, claim, scaled, sheet, study
+from secant.lab import Figure, Findings, Tolerance, claim, options, sheet, study
 from secant.linalg.norm import Norm
 from secant.nets import Network
 from secant.nets.graphs.network import graph_of
@@ -18,13 +18,7 @@ from secant.studies.shared.parts import edge_factors, part
 
 
 class Config(wide.WidthConfig):
-    dim: int = scaled(
-        smoke=2,
-        laptop=8,
-        at_least=2,
-        at_most=10_000,
-        help="input dimension; neurons of a random graph also read inputs, which do not bend",
-    )
+    dim: int = options.dim(2, 8, at_least=2, at_most=10_000)
 
 
 @study("thesis/thm-2.3.6", section="2.3", title="Wide networks turn linear", precision="float32")

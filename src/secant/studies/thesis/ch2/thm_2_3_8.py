@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.core.types import Params
 from secant.curvature.norms import layer_blocks, layer_pairs, neuron_norms
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study
 from secant.nets import Network, dag, graphs
 from secant.studies.shared import width as wide
 from secant.studies.shared.exponents import exponent
@@ -18,18 +18,12 @@ BLOCKS = layer_pairs(DEPTH)
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(16, 64),
-        laptop=(64, 128, 256, 512),
-        paper=(64, 128, 256, 512, 1_024, 2_048),
-        at_least=8,
-        shortest=2,
-        ascending=True,
-        help="neurons a layer, increasing",
+    widths: tuple[int, ...] = options.widths(
+        (16, 64), (64, 128, 256, 512), (64, 128, 256, 512, 1_024, 2_048), at_least=8, shortest=2, ascending=True
     )
-    draws: int = scaled(smoke=24, laptop=12, at_least=2, at_most=10_000, help="random networks of each width")
+    draws: int = options.draws(24, 12, at_least=2, at_most=10_000)
     neurons: int = option(3, at_least=1, at_most=1_000, help="neurons of every layer whose Hessians are measured")
-    dim: int = scaled(smoke=4, laptop=8, at_least=2, at_most=10_000, help="input dimension")
+    dim: int = options.dim(4, 8, at_least=2, at_most=10_000)
     size: float = option(0.5, at_least=1e-3, at_most=100, help="root mean square of the input")
 
 

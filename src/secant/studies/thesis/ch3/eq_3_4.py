@@ -11,7 +11,7 @@ import xarray as xr
 from secant import nets
 from secant.core.device import to_device
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, claim, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, claim, option, options, sheet, study, unfold
 from secant.losses import half_sum
 from secant.optim import gradient_descent
 from secant.studies.shared import width as wide
@@ -40,24 +40,21 @@ EXPONENTS: dict[tuple[str, str], tuple[float | None, float, float]] = {
 
 
 class Config(wide.WidthConfig):
-    widths: tuple[int, ...] = scaled(
-        smoke=(256, 4_096),
-        laptop=(256, 1_024, 4_096, 16_384),
-        paper=(256, 1_024, 4_096, 16_384, 65_536),
+    widths: tuple[int, ...] = options.widths(
+        (256, 4_096),
+        (256, 1_024, 4_096, 16_384),
+        (256, 1_024, 4_096, 16_384, 65_536),
         at_least=8,
         shortest=2,
         ascending=True,
-        help="hidden neurons, increasing",
     )
-    draws: int = scaled(
-        smoke=64, laptop=32, paper=64, at_least=2 * GROUP, at_most=10_000, help="random networks of each width"
-    )
+    draws: int = options.draws(64, 32, 64, at_least=2 * GROUP, at_most=10_000)
     size: float = option(1.0, at_least=1e-3, at_most=100, help="root mean square of the inputs")
     samples: int = option(
         4, at_least=1, at_most=1_000, help="orthogonal inputs that gradient descent fits, and as many random ones"
     )
-    ratio: float = option(0.5, at_least=1e-3, at_most=0.99, help="step size over the critical one")
-    steps: int = scaled(smoke=20, laptop=60, paper=100, at_least=10, at_most=100_000, help="gradient-descent steps")
+    ratio: float = options.ratio(0.5, at_least=1e-3, at_most=0.99)
+    steps: int = options.steps(20, 60, 100, at_least=10, at_most=100_000)
     radius: float = option(1.0, at_least=1e-3, at_most=100, help="distance from the start where all neurons move alike")
 
     def check(self) -> None:

@@ -12,26 +12,20 @@ from secant.curvature import hessian, ntk
 from secant.data import regression
 from secant.dynamics import Probe
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, options, sheet, study
 from secant.linalg.norm import spectral_norm
 from secant.optim import Problem, train
 from secant.theory.descent.linear_descent import critical_step, loss_growth, residual_after
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=64, laptop=256, paper=1_024, at_least=2, at_most=10**6, help="hidden neurons")
-    samples: int = scaled(
-        smoke=24, laptop=64, paper=128, at_least=2, at_most=10_000, help="training points of the rank-2 task"
+    width: int = options.width(64, 256, 1_024, at_least=2, at_most=10**6)
+    samples: int = options.samples(24, 64, 128, at_least=2, at_most=10_000)
+    dim: int = options.dim(10, at_least=2, at_most=10_000)
+    ratios: tuple[float, ...] = options.ratios(
+        (0.3, 0.6, 0.9, 0.99, 1.01, 1.1, 1.3, 1.6), at_least=0.01, at_most=10, ascending=True
     )
-    dim: int = option(10, at_least=2, at_most=10_000, help="input dimension")
-    ratios: tuple[float, ...] = option(
-        (0.3, 0.6, 0.9, 0.99, 1.01, 1.1, 1.3, 1.6),
-        at_least=0.01,
-        at_most=10,
-        ascending=True,
-        help="step sizes over the critical one, increasing",
-    )
-    steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(400, at_least=10, at_most=10**6)
 
     def check(self) -> None:
         """Refuses runs whose loss leaves the range of numbers, and those that do not fit the memory."""

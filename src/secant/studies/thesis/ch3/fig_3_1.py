@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.two_layer.models import Kind, descent, model, one_sample, tangent_kernel
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
@@ -29,12 +29,12 @@ PANELS: dict[str, tuple[Kind, str, str]] = {
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=500, laptop=2_000, paper=5_000, at_least=100, help="hidden neurons")
-    dim: int = option(5, at_least=1, help="input dimension")
+    width: int = options.width(500, 2_000, 5_000, at_least=100)
+    dim: int = options.dim(5)
     target: float = option(0.5, at_least=0.1, at_most=2, help="label of the sample")
     points: int = scaled(smoke=36, laptop=80, paper=240, at_least=20, at_most=10_000, help="step sizes")
     largest: float = option(4.0, at_least=2.5, at_most=10, help="largest step size over the critical one")
-    steps: int = scaled(smoke=300, laptop=300, paper=2_000, at_least=100, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(300, 300, 2_000, at_least=100, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -12,7 +12,7 @@ import xarray as xr
 from secant import lab
 from secant.core.device import jit
 from secant.dynamics import Map, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.two_layer.models import Kind, descent, distance, model, one_sample
 from secant.theory.catapult import one_sample as ct
@@ -28,20 +28,15 @@ MODELS: dict[Kind, tuple[str, str, str]] = {
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(100, 1_000, 4_000),
-        laptop=(100, 1_000, 10_000, 100_000),
-        at_least=100,
-        at_most=10**7,
-        ascending=True,
-        help="hidden neurons",
+    widths: tuple[int, ...] = options.widths(
+        (100, 1_000, 4_000), (100, 1_000, 10_000, 100_000), at_least=100, at_most=10**7, ascending=True
     )
-    dim: int = scaled(smoke=2, laptop=5, at_least=1, help="input dimension")
+    dim: int = options.dim(2, 5)
     gap: float = option(0.7, at_least=0.1, at_most=3, help="label minus initial output")
     below: float = option(1.5, at_least=0.1, at_most=1.9, help="sub-critical step size times the initial curvature")
     above: float = option(3.0, at_least=2.2, at_most=3.4, help="super-critical step size times the initial curvature")
-    draws: int = scaled(smoke=4, laptop=4, paper=16, at_least=2, at_most=10**4, help="random networks per width")
-    steps: int = option(80, at_least=60, at_most=10**5, help="gradient-descent steps")
+    draws: int = options.draws(4, 4, 16, at_least=2, at_most=10**4)
+    steps: int = options.steps(80, at_least=60, at_most=10**5)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

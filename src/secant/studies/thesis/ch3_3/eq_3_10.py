@@ -5,7 +5,7 @@ import numpy as np
 import xarray as xr
 
 from secant import nets
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.two_layer.taylor import distances_by_size, forms_of_relu
 from secant.theory.power_law import fit_power_law
 
@@ -13,11 +13,11 @@ ACTIVATIONS = ("tanh", "swish")
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=200, laptop=2_000, at_least=2, at_most=10**6, help="neurons of the ReLU network")
+    width: int = options.width(200, 2_000, at_least=2, at_most=10**6)
     smooth_width: int = scaled(
         smoke=48, laptop=256, paper=1_024, at_least=2, at_most=10**5, help="neurons a layer, smooth networks"
     )
-    dim: int = option(10, at_least=1, at_most=10_000, help="input dimension")
+    dim: int = options.dim(10, at_most=10_000)
     samples: int = option(8, at_least=1, at_most=10_000, help="random inputs")
     directions: int = option(6, at_least=2, at_most=10_000, help="random directions, each taken both ways")
     shortest: float = option(1e-3, at_least=1e-4, below=1, help="smallest change of a weight, root mean square")

@@ -6,17 +6,17 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Probe, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, fits_memory, options, sheet, study
 from secant.studies.shared.two_layer.models import descent, model, tangent_kernel
 from secant.theory.regression import quadratic_model as qm
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=512, laptop=1_024, paper=2_048, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=8, laptop=16, paper=128, at_least=2, help="training samples")
-    dim: int = option(6, at_least=1, help="input dimension")
-    eta_lambda: float = option(2.6, at_least=0.1, at_most=3, help="step size times the top eigenvalue of the kernel")
-    steps: int = option(40, at_least=2, at_most=1_000, help="gradient-descent steps")
+    width: int = options.width(512, 1_024, 2_048, at_least=8)
+    samples: int = options.samples(8, 16, 128, at_least=2)
+    dim: int = options.dim(6)
+    eta_lambda: float = options.eta_lambda(2.6, at_least=0.1, at_most=3)
+    steps: int = options.steps(40, at_least=2, at_most=1_000)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

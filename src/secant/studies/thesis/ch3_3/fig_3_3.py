@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, options, sheet, study
 from secant.studies.shared.two_layer.models import Kind, descent, model
 from secant.theory.catapult import scaling as cs
 from secant.theory.catapult import several_samples as sm
@@ -23,12 +23,10 @@ PRINTED = (0.37, 0.39)
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=500, laptop=5_000, at_least=200, help="hidden neurons")
-    samples: int = option(128, at_least=16, help="training points")
-    steps: int = scaled(smoke=100, laptop=400, paper=1_000, at_least=100, help="gradient-descent steps")
-    draws: int = option(
-        200, at_least=20, at_most=10**6, help="random data sets and networks for the spread of the thresholds"
-    )
+    width: int = options.width(500, 5_000, at_least=200)
+    samples: int = options.samples(128, at_least=16)
+    steps: int = options.steps(100, 400, 1_000, at_least=100)
+    draws: int = options.draws(200, at_least=20, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, option, options, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.starts import random_starts
@@ -17,9 +17,7 @@ from secant.theory.catapult import scaling as cs
 
 
 class Config(Seeded):
-    widths: tuple[float, ...] = option(
-        (1e5, 1e6, 1e8, 1e10), at_least=10, at_most=1e12, ascending=True, help="hidden neurons"
-    )
+    widths: tuple[float, ...] = options.widths((1e5, 1e6, 1e8, 1e10), at_least=10, at_most=1e12, ascending=True)
     excesses: tuple[float, ...] = option(
         (0.3, 0.6, 1.0, 1.5), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
@@ -30,9 +28,7 @@ class Config(Seeded):
         0.5, above=0, at_most=100, help="the constant C, step size times label times input norm over sqrt(d)"
     )
     constant: float = option(0.02, at_least=1e-4, at_most=10, help="the lemma's constant C'_u")
-    draws: int = scaled(
-        smoke=400, laptop=2_000, paper=4_000, at_least=10, at_most=10**5, help="networks for the scale of w(0)"
-    )
+    draws: int = options.draws(400, 2_000, 4_000, at_least=10, at_most=10**5)
 
 
 @study("thesis/lem-3.3.2", section="3.3.2", title="The rise: exponential, with frozen curvature")

@@ -5,16 +5,14 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Options, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.catapult import scaling as cs
 
 
 class Config(Options):
-    widths: tuple[float, ...] = option(
-        (1e3, 1e4, 1e6, 1e8), at_least=100, at_most=1e12, ascending=True, help="hidden neurons"
-    )
+    widths: tuple[float, ...] = options.widths((1e3, 1e4, 1e6, 1e8), at_least=100, at_most=1e12, ascending=True)
     excesses: tuple[float, ...] = option(
         (0.3, 1.0, 1.4, 1.8), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
@@ -22,7 +20,7 @@ class Config(Options):
     pull: float = option(
         1.0, above=0, at_most=4, help="the constant C, step size times label times input norm over sqrt(d)"
     )
-    steps: int = option(2_000, at_least=10, at_most=10**7, help="gradient-descent steps")
+    steps: int = options.steps(2_000, at_least=10, at_most=10**7)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

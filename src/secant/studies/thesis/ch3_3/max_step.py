@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Estimate, Figure, Findings, Seeded, claim, fits_memory, option, options, scaled, sheet, study
 from secant.studies.shared.two_layer.starts import starting_points
 from secant.theory.catapult import one_sample as ct
 
@@ -19,13 +19,13 @@ ORBITS = 20_000
 
 
 class Config(Seeded):
-    width: int = option(50, at_least=10, at_most=10**6, help="hidden neurons; small, so that the correction is visible")
+    width: int = options.width(50, at_least=10, at_most=10**6)
     targets: tuple[float, ...] = option(
         (-3.0, -1.0, 0.0, 1.0, 3.0), at_least=-5, at_most=5, ascending=True, help="labels"
     )
-    draws: int = scaled(smoke=20, laptop=200, paper=1_000, at_least=2, at_most=10**6, help="random networks")
+    draws: int = options.draws(20, 200, 1_000, at_least=2, at_most=10**6)
     halvings: int = scaled(smoke=20, laptop=24, paper=26, at_least=10, at_most=30, help="bisections of the step size")
-    steps: int = option(2_000, at_least=500, at_most=10**6, help="steps after which a run has converged or diverged")
+    steps: int = options.steps(2_000, at_least=500, at_most=10**6)
     confined: int = scaled(
         smoke=300, laptop=2_000, paper=20_000, at_least=20, at_most=10**6, help="random starts below the border"
     )

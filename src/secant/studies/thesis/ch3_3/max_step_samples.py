@@ -11,7 +11,20 @@ from secant import data as tasks
 from secant import losses, nets
 from secant.core.device import to_device
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, bootstrap, claim, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import (
+    Figure,
+    Findings,
+    Seeded,
+    bootstrap,
+    claim,
+    fits_memory,
+    option,
+    options,
+    scaled,
+    sheet,
+    study,
+    unfold,
+)
 from secant.optim import Problem
 from secant.optim.largest_step import estimate_max_lr, find_max_lr
 
@@ -23,26 +36,18 @@ class Config(Seeded):
     classes: tuple[int, ...] = option(
         (0, 1), at_least=0, shortest=2, longest=2, distinct=True, help="two classes, +1 and -1"
     )
-    samples: tuple[int, ...] = scaled(
-        smoke=(1, 8),
-        laptop=(1, 4, 16, 64),
-        paper=(1, 4, 16, 64, 256),
-        at_least=1,
-        at_most=10_000,
-        ascending=True,
-        help="training samples",
+    samples: tuple[int, ...] = options.samples(
+        (1, 8), (1, 4, 16, 64), (1, 4, 16, 64, 256), at_most=10_000, ascending=True
     )
     activations: tuple[str, ...] = scaled(
         smoke=("tanh",), laptop=("relu", "tanh"), paper=("relu", "tanh", "swish"), help="of the hidden layer"
     )
-    width: int = scaled(smoke=128, laptop=512, paper=2_000, at_least=4, help="hidden neurons")
-    draws: int = scaled(smoke=1, laptop=4, paper=10, at_least=1, help="random networks and subsets")
+    width: int = options.width(128, 512, 2_000, at_least=4)
+    draws: int = options.draws(1, 4, 10)
     degree: int = option(12, at_least=2, at_most=100, help="nodes of the estimate's quadrature")
     points: int = option(12, at_least=4, at_most=1_000, help="step sizes a round of the search")
     rounds: int = scaled(smoke=2, laptop=3, at_least=2, at_most=20, help="rounds of the search")
-    steps: int = scaled(
-        smoke=200, laptop=400, paper=1_000, at_least=100, at_most=10**6, help="gradient-descent steps of each run"
-    )
+    steps: int = options.steps(200, 400, 1_000, at_least=100, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

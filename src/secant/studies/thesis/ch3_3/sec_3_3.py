@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.models import descent, one_sample
 from secant.theory.catapult import one_sample as ct
@@ -14,13 +14,13 @@ from secant.theory.regression.quadratic_model import gated_bilinear, gated_curva
 
 
 class Config(Seeded):
-    width: int = option(2_000, at_least=10, help="hidden neurons")
-    dim: int = option(5, at_least=1, help="input dimension")
+    width: int = options.width(2_000, at_least=10)
+    dim: int = options.dim(5)
     target: float = option(0.5, at_least=-10, at_most=10, help="label of the sample")
-    eta_lambdas: tuple[float, ...] = option(
-        (1.5, 2.2, 3.0, 4.2), at_least=0.01, at_most=10, ascending=True, help="step sizes times the initial curvature"
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        (1.5, 2.2, 3.0, 4.2), at_least=0.01, at_most=10, ascending=True
     )
-    steps: int = option(120, at_least=2, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(120, at_least=2, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

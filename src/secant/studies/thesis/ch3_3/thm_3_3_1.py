@@ -10,7 +10,7 @@ import xarray as xr
 
 from secant import lab
 from secant.dynamics import Stop, simulate
-from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Seeded, claim, estimate, fits_memory, option, options, sheet, study, unfold
 from secant.studies.shared.exponents import exponent
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
@@ -24,20 +24,15 @@ LONGER = 50
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(1_000, 10_000, 100_000),
-        laptop=(100, 1_000, 10_000, 100_000, 1_000_000),
-        at_least=100,
-        at_most=10**8,
-        ascending=True,
-        help="hidden neurons",
+    widths: tuple[int, ...] = options.widths(
+        (1_000, 10_000, 100_000), (100, 1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8, ascending=True
     )
     excesses: tuple[float, ...] = option(
         (0.2, 0.5, 1.0, 1.5), at_least=0.05, at_most=1.95, ascending=True, help="step size times curvature, minus 2"
     )
     target: float = option(0.5, at_least=-2, at_most=2, help="label of the sample")
-    draws: int = scaled(smoke=32, laptop=64, paper=256, at_least=2, at_most=10**6, help="random networks per width")
-    steps: int = option(400, at_least=10, at_most=10**6, help="gradient-descent steps")
+    draws: int = options.draws(32, 64, 256, at_least=2, at_most=10**6)
+    steps: int = options.steps(400, at_least=10, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

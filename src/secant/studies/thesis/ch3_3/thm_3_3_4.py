@@ -7,7 +7,7 @@ import xarray as xr
 
 from secant.core.device import jit
 from secant.dynamics import Outcome, Stop, simulate
-from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, Tolerance, claim, option, options, scaled, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.theory.catapult import one_sample as ct
 from secant.theory.periodic_points import periodic_points
@@ -22,7 +22,7 @@ class Config(Seeded):
         smoke=121, laptop=401, paper=801, at_least=11, at_most=10_000, help="points per side of the basin picture"
     )
     searches: int = scaled(smoke=2_000, laptop=20_000, at_least=1_000, at_most=10**7, help="Newton searches")
-    steps: int = option(400, at_least=100, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(400, at_least=100, at_most=10**6)
 
 
 @study("thesis/thm-3.3.4", section="3.3.4", title="Only minima flatter than the edge are stable")

@@ -9,7 +9,7 @@ import xarray as xr
 
 from secant import lab
 from secant.dynamics import Outcome, Probe, Stop, simulate
-from secant.lab import Figure, Finding, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Finding, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.studies.shared.tables import on_tables
 from secant.studies.shared.two_layer.heights import heights, peaks_at_infinite_width
 from secant.studies.shared.width import stacked
@@ -20,27 +20,21 @@ from secant.theory.regression.quadratic_model import two_layer_init
 
 
 class Config(Seeded):
-    widths: tuple[int, ...] = scaled(
-        smoke=(1_000, 10_000, 100_000),
-        laptop=(1_000, 10_000, 100_000, 1_000_000),
-        at_least=100,
-        at_most=10**8,
-        ascending=True,
-        help="hidden neurons",
+    widths: tuple[int, ...] = options.widths(
+        (1_000, 10_000, 100_000), (1_000, 10_000, 100_000, 1_000_000), at_least=100, at_most=10**8, ascending=True
     )
     positive: float = option(1.5, at_least=0.1, at_most=10, help="squared norm of the positive inputs")
     negative: float = option(1.0, at_least=0.1, at_most=10, help="squared norm of the negative inputs")
-    samples: int = option(8, at_least=4, at_most=10**6, help="samples, half of either sign")
-    eta_lambdas: tuple[float, ...] = scaled(
-        smoke=tuple(np.linspace(1.6, 4.3, 28).round(3).tolist()),
-        laptop=tuple(np.linspace(1.5, 4.3, 113).round(4).tolist()),
-        paper=tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()),
+    samples: int = options.samples(8, at_least=4, at_most=10**6)
+    eta_lambdas: tuple[float, ...] = options.eta_lambdas(
+        tuple(np.linspace(1.6, 4.3, 28).round(3).tolist()),
+        tuple(np.linspace(1.5, 4.3, 113).round(4).tolist()),
+        tuple(np.linspace(1.5, 4.3, 225).round(5).tolist()),
         at_least=0.1,
         at_most=10,
         ascending=True,
-        help="step sizes times the larger eigenvalue",
     )
-    steps: int = option(1_500, at_least=100, at_most=10**6, help="gradient-descent steps")
+    steps: int = options.steps(1_500, at_least=100, at_most=10**6)
 
     def check(self) -> None:
         """Refuses what no memory holds."""

@@ -15,7 +15,7 @@ from secant.curvature.tangent.tangent_kernel import pair_kernel
 from secant.data import regression
 from secant.dynamics import Probe, Stop
 from secant.expansion import expand
-from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Seeded, claim, fits_memory, option, options, sheet, study
 from secant.optim import Problem, train
 
 RISE = 1.2
@@ -23,15 +23,13 @@ RISE = 1.2
 
 
 class Config(Seeded):
-    width: int = scaled(smoke=512, laptop=512, paper=1_024, at_least=8, at_most=10**6, help="hidden neurons")
-    samples: int = scaled(
-        smoke=16, laptop=48, paper=128, at_least=8, at_most=2_000, help="training points of the rank-2 task"
-    )
-    dim: int = option(10, at_least=3, at_most=10_000, help="input dimension")
+    width: int = options.width(512, 512, 1_024, at_least=8, at_most=10**6)
+    samples: int = options.samples(16, 48, 128, at_least=8, at_most=2_000)
+    dim: int = options.dim(10, at_least=3, at_most=10_000)
     outputs: int = option(3, at_least=2, at_most=100, help="outputs of the second network")
     top: int = option(5, at_least=1, at_most=2_000, help="directions at the top of the kernel, times the outputs")
-    ratio: float = option(1.5, above=1, at_most=2, help="step size over the critical one")
-    steps: int = scaled(smoke=60, laptop=120, paper=400, at_least=20, at_most=100_000, help="gradient-descent steps")
+    ratio: float = options.ratio(1.5, above=1, at_most=2)
+    steps: int = options.steps(60, 120, 400, at_least=20, at_most=100_000)
 
     def check(self) -> None:
         """Refuses more directions than there are, more outputs than pairs of coordinates, and too large kernels."""

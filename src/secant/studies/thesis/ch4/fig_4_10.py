@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, estimate, option, ratio_of_means, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, option, options, ratio_of_means, scaled, sheet, study
 from secant.studies.shared.features.batch_claims import draw_by_size, draw_curves, gains, goal_finding, measures
 from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs, ended_well
 from secant.studies.shared.features.tasks import Sizes, feature_task
@@ -16,24 +16,21 @@ WIDTH_OF_A_LINE = 0.05
 
 
 class Config(Options):
-    batches: tuple[int, ...] = scaled(
-        smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100),
-        at_least=1, shortest=2, ascending=True, help="batch sizes, rising",
-    )  # fmt: skip
-    width: int = scaled(smoke=96, laptop=256, paper=1_024, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=200, laptop=600, paper=2_000, at_least=8, help="training samples")
+    batches: tuple[int, ...] = options.batches((4, 40), (5, 50), (5, 10, 50, 100), shortest=2, ascending=True)  # fmt: skip
+    width: int = options.width(96, 256, 1_024, at_least=8)
+    samples: int = options.samples(200, 600, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=20, laptop=50, paper=100, at_least=2, help="features")
+    dim: int = options.dim(20, 50, 100, at_least=2)
     large: float = option(0.5, at_least=1e-3, at_most=2, help="the larger step over the critical one of all samples")
     small: float = option(0.025, at_least=1e-3, at_most=2, help="the smaller one")
     goal: float = scaled(
         smoke=0.1, laptop=5e-2, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
     epochs: int = scaled(smoke=150, laptop=200, paper=300, at_least=1, help="passes over the data at most")
-    steps: int = scaled(smoke=6_000, laptop=24_000, paper=120_000, at_least=20, help="or so many steps, if more")
+    steps: int = options.steps(6_000, 24_000, 120_000, at_least=20)
     pause: int = scaled(smoke=5, laptop=10, paper=5, at_least=1, help="passes between two looks")
-    draws: int = scaled(smoke=6, laptop=6, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(6, 6, at_least=2)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """Batches are of samples that there are, and one step size is smaller than the other."""

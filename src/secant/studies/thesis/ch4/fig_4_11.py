@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from secant.lab import Figure, Findings, Options, claim, estimate, option, scaled, sheet, study, unfold
+from secant.lab import Figure, Findings, Options, claim, estimate, option, options, scaled, sheet, study, unfold
 from secant.lab.verdicts.significance import falling_trend
 from secant.optim import optimisers
 from secant.studies.shared.features.batch_claims import goal_finding
@@ -43,19 +43,19 @@ STEPS = {
 class Config(Options):
     panel: Literal["rank-2", "rank-3", "rank-4"] = option("rank-2", help="the target")
     rules: tuple[str, ...] = option(tuple(RULES), shortest=4, distinct=True, help=f"some of {', '.join(RULES)}")
-    batch: int = scaled(smoke=20, laptop=100, at_least=1, help="samples a step, of all but GD")
+    batch: int = options.batch(20, 100)
     shallow: int = scaled(smoke=48, laptop=256, paper=1_024, at_least=8, help="width of the network of rank 2")
     deep: int = scaled(smoke=48, laptop=128, paper=256, at_least=8, help="of the hidden layers of the others")
     samples: int = scaled(smoke=100, laptop=600, paper=2_000, at_least=8, help="for training, at most 1,000 if deep")
     held_out: int = scaled(smoke=200, laptop=1_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=10, laptop=50, paper=100, at_least=10, help="features")
+    dim: int = options.dim(10, 50, 100, at_least=10)
     goal: float = scaled(
         smoke=5e-2, laptop=3e-3, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
-    steps: int = scaled(smoke=1_000, laptop=8_000, paper=40_000, at_least=20, help="steps at most")
+    steps: int = options.steps(1_000, 8_000, 40_000, at_least=20)
     pause: int = scaled(smoke=2, laptop=5, paper=2, at_least=1, help="passes between two looks")
-    draws: int = scaled(smoke=4, laptop=6, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(4, 6, at_least=2)
+    seed: int = options.seed(0, at_most=2**31)
 
     @property
     def sizes(self) -> Sizes:

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Findings, claim, option, scaled, study
+from secant.lab import Estimate, Figure, Findings, claim, option, options, scaled, study
 from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, Panel, check_panels, start_of, starts_of
 from secant.studies.shared.catapults.runs import Looks, descend, ended
 from secant.studies.shared.catapults.splits_drawn import draw_splits, legends_beside
@@ -15,13 +15,11 @@ class Config(Networks):
         smoke=("shallow",), laptop=("fcn", "rank-2"), paper=("fcn", "cnn", "rank-2", "wide-resnet", "fcn-10", "cnn-10"),
         distinct=True, help=f"some of {', '.join(PANELS)}",
     )  # fmt: skip
-    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
+    width: int = options.width(256, 1_024, at_least=4)
     top: int = option(5, at_least=1, help="directions at the top of the kernel, times the outputs")
-    ratio: float | None = option(
-        None, at_least=1e-2, at_most=20, help="step size over the critical one; by default the printed one over its own"
-    )
-    steps: int = scaled(smoke=30, laptop=40, paper=150, at_least=10, at_most=10**6, help="gradient-descent steps")
-    draws: int = scaled(smoke=2, laptop=2, paper=5, at_least=1, at_most=1_000, help="draws of data and weights")
+    ratio: float | None = options.ratio(None, at_least=1e-2, at_most=20)
+    steps: int = options.steps(30, 40, 150, at_least=10, at_most=10**6)
+    draws: int = options.draws(2, 2, 5, at_most=1_000)
     starts: int = option(12, at_least=2, at_most=1_000, help="draws of the critical step at the start, where printed")
 
     def check(self) -> None:

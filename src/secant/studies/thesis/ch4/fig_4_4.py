@@ -8,7 +8,7 @@ import xarray as xr
 
 from secant.curvature import kernel_critical_lr
 from secant.dynamics import Outcome, Probe, Stop
-from secant.lab import Figure, Findings, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, options, scaled, sheet, study
 from secant.lab.verdicts.significance import proportion
 from secant.optim import Problem, control, train
 from secant.studies.shared.catapults.panels import PANELS, Networks, Start, check_panels, starts_of
@@ -31,15 +31,13 @@ class Config(Networks):
     panels: tuple[str, ...] = scaled(
         smoke=("fcn",), laptop=("fcn",), paper=("fcn", "cnn"), distinct=True, help=f"some of {', '.join(RAISES)}"
     )
-    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
+    width: int = options.width(256, 1_024, at_least=4)
     top: int = option(10, at_least=1, help="directions at the top of the kernel")
-    steps: int = scaled(smoke=90, laptop=100, paper=150, at_least=65, at_most=10**6, help="gradient-descent steps")
-    draws: int = scaled(smoke=4, laptop=4, at_least=2, at_most=1_000, help="draws of data and weights")
+    steps: int = options.steps(90, 100, 150, at_least=65, at_most=10**6)
+    draws: int = options.draws(4, 4, at_least=2, at_most=1_000)
     direct: int = scaled(smoke=12, laptop=12, at_least=2, at_most=1_000, help="draws of steps large at once")
     catapults: int = option(3, at_least=2, at_most=100, help="of the automatic run, from the first draw")
-    ratio: float = option(
-        1.3, at_least=1.01, at_most=4, help="its step size over the critical one at the beginning of each"
-    )
+    ratio: float = options.ratio(1.3, at_least=1.01, at_most=4)
 
     def check(self) -> None:
         """Panels that there are, and directions beside those at the top."""

@@ -10,7 +10,7 @@ from scipy import special, stats
 from secant import lab
 from secant.data import sphere
 from secant.dynamics import Probe
-from secant.lab import RISK, Figure, Finding, Findings, Options, claim, estimate, option, scaled, sheet, study
+from secant.lab import RISK, Figure, Finding, Findings, Options, claim, estimate, option, options, scaled, sheet, study
 from secant.lab.verdicts.significance import proportion
 from secant.losses import mean_mse
 from secant.optim import Batches, Problem, train
@@ -21,14 +21,14 @@ MOST = 0.9
 
 
 class Config(Options):
-    width: int = scaled(smoke=1_000, laptop=10_000, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=40, laptop=100, at_least=3, help="training samples")
-    dim: int = scaled(smoke=40, laptop=100, at_least=2, help="features")
+    width: int = options.width(1_000, 10_000, at_least=8)
+    samples: int = options.samples(40, 100, at_least=3)
+    dim: int = options.dim(40, 100, at_least=2)
     length: float = option(2.0, at_least=1.1, at_most=100, help="by how much one sample is longer, input and target")
-    lr: float = option(0.9, above=0, below=2, help="step size, between the critical ones of that sample and of others")
+    lr: float = options.lr(0.9, below=2)
     epochs: int = scaled(smoke=3, laptop=6, at_least=1, at_most=10_000, help="passes over the data")
-    draws: int = scaled(smoke=16, laptop=16, paper=100, at_least=2, help="draws of data, weights and order")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(16, 16, 100, at_least=2)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """The step size lies between the two critical ones."""

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, claim, estimate, option, options, scaled, sheet, study
 from secant.measure.events import spikes
 from secant.optim import schedules
 from secant.studies.shared.catapults.panels import DENSE, PANELS, Networks, check_panels, starts_of
@@ -25,19 +25,17 @@ class Config(Networks):
         smoke=("shallow",), laptop=("fcn", "cnn"), paper=("fcn", "cnn", "wide-resnet", "vit", "myrtle"),
         distinct=True, help=f"some of {', '.join(PANELS)}",
     )  # fmt: skip
-    samples: int = scaled(smoke=32, laptop=64, paper=128, at_least=4, at_most=5_000, help="training samples")
-    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
-    batch: int = scaled(smoke=8, laptop=16, paper=32, at_least=1, help="samples a step")
-    ratio: float | None = option(
-        None, at_least=1e-2, at_most=20, help="step size over the critical one; by default the printed one over its own"
-    )
+    samples: int = options.samples(32, 64, 128, at_least=4, at_most=5_000)
+    width: int = options.width(256, 1_024, at_least=4)
+    batch: int = options.batch(8, 16, 32)
+    ratio: float | None = options.ratio(None, at_least=1e-2, at_most=20)
     schedule: Literal["constant", "cyclical"] = option("constant", help="constant, or triangles up and down")
     low: float = option(0.5, at_least=1e-3, at_most=20, help="smallest step of a cycle over the critical one at first")
     high: float = option(2.0, at_least=1e-3, at_most=20, help="the largest")
     period: int = scaled(smoke=30, laptop=40, paper=100, at_least=2, at_most=10**6, help="steps of a cycle")
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
-    steps: int = scaled(smoke=60, laptop=60, paper=2_000, at_least=10, at_most=10**6, help="steps at most")
-    draws: int = scaled(smoke=4, laptop=1, at_least=1, at_most=1_000, help="runs, each of data of its own")
+    steps: int = options.steps(60, 60, 2_000, at_least=10, at_most=10**6)
+    draws: int = options.draws(4, 1, at_most=1_000)
 
     def check(self) -> None:
         """Panels that there are, batches of samples that there are, and a cycle that goes up."""

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 import xarray as xr
 
-from secant.lab import Figure, Findings, Options, claim, option, scaled, study
+from secant.lab import Figure, Findings, Options, claim, option, options, scaled, study
 from secant.lab.verdicts.significance import proportion
 from secant.studies.shared.features import batch_sizes, tasks
 from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
@@ -14,14 +14,11 @@ from secant.studies.shared.features.tasks import SHALLOW, TITLES, Sizes, scored
 
 class Config(Options):
     panel: str = scaled(smoke="rank-2", laptop="rank-3", help=f"one of {', '.join(TITLES)}")
-    batches: tuple[int, ...] = scaled(
-        smoke=(4, 40), laptop=(5, 50), paper=(5, 10, 50, 100, 2_000),
-        at_least=1, shortest=2, ascending=True, help="batch sizes, rising",
-    )  # fmt: skip
-    width: int = scaled(smoke=96, laptop=256, at_least=8, help="of the hidden layers")
-    samples: int = scaled(smoke=200, laptop=2_000, at_least=8, help="training samples")
+    batches: tuple[int, ...] = options.batches((4, 40), (5, 50), (5, 10, 50, 100, 2_000), shortest=2, ascending=True)  # fmt: skip
+    width: int = options.width(96, 256, at_least=8)
+    samples: int = options.samples(200, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=2_000, paper=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=20, laptop=100, at_least=10, help="features of synthetic inputs")
+    dim: int = options.dim(20, 100, at_least=10)
     label_noise: float = option(0.1, at_least=0, at_most=0.5, help="share of wrong labels of real data")
     share: float = option(0.5, at_least=1e-3, at_most=2, help="step size over the critical one of all samples, or")
     halvings: int = option(6, at_least=0, at_most=10, help="that halved so often at most, until small batches train")
@@ -33,10 +30,10 @@ class Config(Options):
         smoke=0.1, laptop=1e-2, paper=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends"
     )
     epochs: int = scaled(smoke=60, laptop=40, paper=200, at_least=1, help="passes over the data at most")
-    steps: int = scaled(smoke=3_000, laptop=16_000, paper=80_000, at_least=20, help="or so many steps, if more")
+    steps: int = options.steps(3_000, 16_000, 80_000, at_least=20)
     pause: int = scaled(smoke=2, laptop=2, paper=1, at_least=1, help="passes between two looks")
-    draws: int = scaled(smoke=6, laptop=4, paper=6, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(6, 4, 6, at_least=2)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """A panel that there is, and batches of samples that there are."""

@@ -3,7 +3,7 @@
 import numpy as np
 import xarray as xr
 
-from secant.lab import Estimate, Figure, Findings, Options, claim, option, scaled, study
+from secant.lab import Estimate, Figure, Findings, Options, claim, option, options, scaled, study
 from secant.studies.shared.features.batch_claims import draw_sizes, order_findings
 from secant.studies.shared.features.batch_sizes import Setting, batch_sizes, check_runs
 from secant.studies.shared.features.tasks import Sizes, feature_task
@@ -16,20 +16,17 @@ RUNS = 3
 
 
 class Config(Options):
-    batches: tuple[int, ...] = scaled(
-        smoke=(4, 200), laptop=(5, 10, 50, 2_000), paper=(5, 10, 50, 100, 2_000),
-        at_least=1, shortest=2, ascending=True, help="batch sizes, rising",
-    )  # fmt: skip
-    width: int = scaled(smoke=96, laptop=1_024, at_least=8, help="hidden neurons")
-    samples: int = scaled(smoke=200, laptop=2_000, at_least=8, help="training samples")
+    batches: tuple[int, ...] = options.batches((4, 200), (5, 10, 50, 2_000), (5, 10, 50, 100, 2_000), shortest=2, ascending=True)  # fmt: skip
+    width: int = options.width(96, 1_024, at_least=8)
+    samples: int = options.samples(200, 2_000, at_least=8)
     held_out: int = scaled(smoke=200, laptop=5_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=20, laptop=100, at_least=2, help="features")
+    dim: int = options.dim(20, 100, at_least=2)
     share: float = option(0.5, at_least=1e-3, at_most=2, help="step size over the critical one of all samples")
     goal: float = scaled(smoke=2e-2, laptop=1e-3, at_least=1e-6, at_most=1, help="training loss at which a run ends")
     epochs: int = scaled(smoke=100, laptop=40, paper=60, at_least=1, help="passes over the data at most")
-    steps: int = scaled(smoke=600, laptop=4_000, paper=6_000, at_least=20, help="or so many steps, if that is more")
-    draws: int = scaled(smoke=6, laptop=6, paper=9, at_least=2, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    steps: int = options.steps(600, 4_000, 6_000, at_least=20)
+    draws: int = options.draws(6, 6, 9, at_least=2)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """Batches are of samples that there are."""

@@ -4,7 +4,7 @@ import numpy as np
 import xarray as xr
 
 from secant.dynamics import Outcome
-from secant.lab import Estimate, Figure, Finding, Findings, claim, option, scaled, sheet, study, unfold
+from secant.lab import Estimate, Figure, Finding, Findings, claim, option, options, scaled, sheet, study, unfold
 from secant.lab.verdicts.significance import goes_with, proportion
 from secant.measure.events import over_edge
 from secant.studies.shared.catapults.panels import PANELS, Networks, check_panels, starts_of
@@ -28,22 +28,18 @@ class Config(Networks):
     networks: tuple[str, ...] = scaled(
         smoke=("shallow",), laptop=("shallow", "fcn", "cnn"), distinct=True, help=f"some of {', '.join(PRINTED)}"
     )
-    samples: int = scaled(smoke=64, laptop=128, at_least=4, at_most=5_000, help="training samples")
-    width: int = scaled(smoke=256, laptop=1_024, at_least=4, help="neurons a layer, fully connected")
-    ratios: tuple[float, ...] = scaled(
-        smoke=(1.5,), laptop=(1.0, 1.5), paper=(0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0),
-        at_least=0.01, at_most=20, distinct=True,
-        help="step sizes of the shallow network over the critical one, beside those of the thesis",
-    )  # fmt: skip
-    batch: int = scaled(smoke=16, laptop=32, at_least=1, help="samples a step")
+    samples: int = options.samples(64, 128, at_least=4, at_most=5_000)
+    width: int = options.width(256, 1_024, at_least=4)
+    ratios: tuple[float, ...] = options.ratios((1.5,), (1.0, 1.5), (0.8, 0.9, 1.0, 1.1, 1.2, 1.35, 1.5, 1.67, 2.0), at_least=0.01, at_most=20, distinct=True)  # fmt: skip
+    batch: int = options.batch(16, 32)
     goal: float = option(1e-3, at_least=1e-8, at_most=1, help="training loss at which a run ends")
-    steps: int = scaled(smoke=60, laptop=250, paper=20_000, at_least=10, at_most=10**6, help="steps at most, shallow")
+    steps: int = options.steps(60, 250, 20_000, at_least=10, at_most=10**6)
     deep_steps: int = scaled(
         smoke=40, laptop=100, paper=5_000, at_least=10, at_most=10**6, help="steps at most, the others"
     )
     hessian: int = scaled(smoke=20, laptop=25, paper=10, at_least=1, help="steps between two looks at the Hessian")
     deep_hessian: int = scaled(smoke=20, laptop=50, paper=10, at_least=1, help="the same, the others")
-    draws: int = scaled(smoke=4, laptop=3, paper=6, at_least=2, at_most=1_000, help="runs of each kind")
+    draws: int = options.draws(4, 3, 6, at_least=2, at_most=1_000)
 
     def check(self) -> None:
         """Networks that there are, and batches of samples that there are."""

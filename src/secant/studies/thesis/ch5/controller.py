@@ -9,7 +9,7 @@ from scipy import stats
 
 from secant.data import NAMES, TARGETS
 from secant.dynamics import Outcome
-from secant.lab import Figure, Findings, Options, claim, estimate, option, scaled, sheet, study
+from secant.lab import Figure, Findings, Options, claim, estimate, option, options, scaled, sheet, study
 from secant.lab.verdicts.significance import falling_trend
 from secant.studies.shared.catapults import controllers
 from secant.studies.shared.catapults.controllers import CONTROLLED, SCHEDULES, is_regression
@@ -24,26 +24,22 @@ class Config(Options):
     schedules: tuple[str, ...] = scaled(
         smoke=("constant", CONTROLLED), laptop=SCHEDULES, distinct=True, help=f"some of {', '.join(SCHEDULES)}"
     )
-    ratios: tuple[float, ...] = scaled(
-        smoke=(0.5, 8.0), laptop=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0), paper=(0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0),
-        at_least=1e-2, at_most=100, shortest=2, ascending=True,
-        help="step sizes over the critical one of all samples at the start, rising",
-    )  # fmt: skip
+    ratios: tuple[float, ...] = options.ratios((0.5, 8.0), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0), at_least=1e-2, at_most=100, shortest=2, ascending=True)  # fmt: skip
     catapults: tuple[int, ...] = scaled(
         smoke=(0, 1, 2), laptop=(0, 1, 2, 4), paper=(0, 1, 2, 4, 8),
         at_least=0, at_most=100, shortest=3, ascending=True, help="how many on purpose, rising",
     )  # fmt: skip
     over: float = option(1.5, at_least=1.01, at_most=4, help="step size over the critical one in a catapult")
     rest: int = scaled(smoke=10, laptop=25, paper=50, at_least=1, at_most=10**6, help="steps before each catapult")
-    width: int = scaled(smoke=64, laptop=128, paper=512, at_least=8, help="neurons of each hidden layer")
+    width: int = options.width(64, 128, 512, at_least=8)
     samples: int = scaled(smoke=80, laptop=1_000, paper=4_000, at_least=10, help="for training")
     held_out: int = scaled(smoke=200, laptop=1_000, at_least=10, help="for validation, and for testing")
-    dim: int = scaled(smoke=10, laptop=50, paper=100, at_least=2, help="features of a synthetic target")
-    batch: int = scaled(smoke=80, laptop=50, paper=100, at_least=1, help="samples a step, or all if there are fewer")
+    dim: int = options.dim(10, 50, 100, at_least=2)
+    batch: int = options.batch(80, 50, 100)
     steps: int = scaled(smoke=120, laptop=500, paper=4_000, at_least=10, at_most=10**6, help="of every run")
     look: int = scaled(smoke=20, laptop=20, paper=40, at_least=1, help="steps between two looks at held-out samples")
-    draws: int = scaled(smoke=8, laptop=4, paper=8, at_least=3, at_most=1_000, help="draws of data and weights")
-    seed: int = option(0, at_least=0, at_most=2**31, help="of the first draw")
+    draws: int = options.draws(8, 4, 8, at_least=3, at_most=1_000)
+    seed: int = options.seed(0, at_most=2**31)
 
     def check(self) -> None:
         """Tasks and schedules that there are, a controller and something to hold it against, and a look at least."""
